@@ -1,0 +1,50 @@
+# Commands named after intentions. `make help` lists them.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help setup fix check test demo bench bench-setup soak services peers build clean
+
+help: ## List these commands
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(BIN)/pytest ## Make .venv with everything for development
+
+$(BIN)/pytest: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --config-settings editable_mode=strict -e '.[test]'
+	@touch $@
+
+fix: setup ## Format and apply the linter's safe fixes
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check: setup ## Lint, types, import arrows, spelling
+	bash .ci/check $(BIN)
+
+test: setup ## Run the tests
+	$(BIN)/pytest
+
+demo: setup ## The main job: a real RAG chain, scored live
+	$(BIN)/ragmeter demo
+
+bench-setup: setup ## The benchmark peers' environments, from benchmarks/peers.toml
+	$(BIN)/python benchmarks/setup_peers.py
+
+bench: setup ## Benchmarks beside the peers; writes benchmarks/RESULTS.md
+	$(BIN)/python benchmarks/run.py
+
+soak: setup ## The long fault and load suites
+	RAGMETER_SOAK=$${RAGMETER_SOAK:-200000} $(BIN)/pytest -s -m "slow or not slow" tests/soak tests/faults
+
+services: ## Tests against real backends: Phoenix, Prometheus, a browser
+	bash .ci/services
+
+peers: ## Tests beside other instrumentations
+	bash .ci/peers
+
+build: ## Build sdist and wheel from a clean tree
+	$(PYTHON) -m pip wheel --no-deps -w dist .
+
+clean: ## Remove what was built
+	rm -rf build dist .venv .venv-* *.egg-info

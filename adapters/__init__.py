@@ -1,0 +1,180 @@
+"""Where requests come from: one module per framework, each turning its runs into `RagRun`s.
+
+`instrument` attaches every installed framework for the whole process, without touching the
+application's code; `uninstrument` takes that back.  Importing this package imports no framework.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from ragmeter.metrics import ConfigurationError
+
+from ._default_meter import default_meter, set_default_meter
+
+if TYPE_CHECKING:
+    from ragmeter import RagMeter
+
+__all__ = ["instrument", "uninstrument"]
+
+FRAMEWORKS: Mapping[str, tuple[str, str]] = {
+    "langchain": ("langchain_core", "ragmeter.adapters.langchain._everywhere"),
+    "llama_index": ("llama_index.core", "ragmeter.adapters.llama_index._everywhere"),
+}
+"""Framework → the module that shows it is installed, and ours that attaches to it by
+``attach_globally(handler)``, with a handler of its class ``HANDLER``, and ``detach_globally()``."""
+
+SHARED_OPTIONS = frozenset({"name"})
+"""Options of the handlers that mean the same in every framework."""
+
+_lock = threading.Lock()
+_attached: set[str] = set()
+_made_here: list[RagMeter] = []
+
+
+def instrument(
+    meter: RagMeter | None = None,
+    *,
+    frameworks: Iterable[str] | None = None,
+    **options: Any,
+) -> RagMeter:
+    """Score every RAG request of this process, in every installed framework.
+
+    Calling it again replaces the meter. A request to which a handler of the same meter is
+    attached by hand still counts once.
+
+    Args:
+        meter: Takes the requests. None: the one in use, else `RagMeter.from_env()`.
+        frameworks: Names among ``langchain`` and ``llama_index``. None: those that are installed.
+        options: ``name="support-bot"`` for all of them; what else a framework's handler takes under
+            the framework's name, e.g. ``llama_index={"text_mode": "none"}``. Where only one framework
+            is attached, its options can be given directly, e.g. ``text_mode="none"``.
+
+    Returns:
+        The meter.
+
+    Raises:
+        ConfigurationError: A framework's name is unknown, or it is not installed; an option is not
+            the handler's, or has a wrong value. Nothing is attached or changed then.
+    """
+    modules = {name: import_module(FRAMEWORKS[name][1]) for name in _wanted(frameworks)}
+    told = options_by_framework({name: module.HANDLER for name, module in modules.items()}, options)
+    with _lock:
+        made: RagMeter | None = None
+        meter = default_meter() if meter is None else meter
+        if meter is None:
+            from ragmeter import RagMeter  # noqa: PLC0415 -- importing adapters stays cheap
+
+            meter = made = RagMeter.from_env()
+        try:
+            # All of them first: a wrong value must not leave half of the frameworks attached.
+            handlers = {
+                name: module.HANDLER(meter, **told[name]) for name, module in modules.items()
+            }
+        except BaseException:
+            if made is not None:
+                made.shutdown(timeout_s=0)
+            raise
+        if made is not None:
+            _made_here.append(made)
+        set_default_meter(meter)
+        for name, module in modules.items():
+            module.attach_globally(handlers[name])
+            _attached.add(name)
+        return meter
+
+
+def uninstrument(*, frameworks: Iterable[str] | None = None, timeout_s: float = 5.0) -> None:
+    """Detach what `instrument` attached. A meter that `instrument` itself made is shut down.
+
+    Args:
+        frameworks: Names; None: all that are attached.
+        timeout_s: Seconds that the shutdown of such a meter may take.
+    """
+    finished: list[RagMeter] = []
+    with _lock:
+        for framework in list(_attached) if frameworks is None else list(frameworks):
+            if framework in _attached:
+                import_module(FRAMEWORKS[framework][1]).detach_globally()
+                _attached.discard(framework)
+        if not _attached:
+            set_default_meter(None)
+            finished = list(_made_here)
+            _made_here.clear()
+    for meter in finished:
+        meter.shutdown(timeout_s=timeout_s)
+
+
+def _wanted(frameworks: Iterable[str] | None) -> list[str]:
+    if frameworks is None:
+        return [name for name, (probe, _) in FRAMEWORKS.items() if installed(probe)]
+    names = [frameworks] if isinstance(frameworks, str) else list(frameworks)
+    for name in names:
+        if name not in FRAMEWORKS:
+            raise ConfigurationError(
+                f"unknown framework {name!r}; known: {', '.join(sorted(FRAMEWORKS))}"
+            )
+        if not installed(FRAMEWORKS[name][0]):
+            extra = name.replace("_", "-")
+            raise ConfigurationError(
+                f"framework {name!r} is not installed: pip install 'ragmeter[{extra}]'"
+            )
+    return names
+
+
+def options_by_framework(
+    handlers: Mapping[str, Callable[..., object]], options: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Sort the options of `instrument` by framework.
+
+    Raises:
+        ConfigurationError: An option belongs to no handler, or to some handlers only and does not
+            say to which.
+    """
+    known = {name: _keywords(handler) for name, handler in handlers.items()}
+    told: dict[str, dict[str, Any]] = {name: {} for name in handlers}
+    for option, value in options.items():
+        if option in FRAMEWORKS:
+            if option not in handlers:
+                raise ConfigurationError(
+                    f"{option}=...: options for a framework that is not attached; "
+                    f"attached: {', '.join(handlers) or 'none'}"
+                )
+            if not isinstance(value, Mapping):
+                raise ConfigurationError(
+                    f"{option}={value!r}: pass a dictionary of its handler's options"
+                )
+            continue
+        if option not in SHARED_OPTIONS and len(handlers) > 1:
+            takers = [name for name in handlers if option in known[name]]
+            if takers:
+                ways = " or ".join(f"{name}={{{option!r}: ...}}" for name in takers)
+                raise ConfigurationError(
+                    f"{option} does not mean the same in every framework: pass {ways}"
+                )
+        for name in handlers:
+            told[name][option] = value
+    for name in handlers:
+        told[name].update(options.get(name, {}))
+        for option in told[name]:
+            if option not in known[name]:
+                raise ConfigurationError(
+                    f"unknown option {option!r} for {name}; known: {', '.join(sorted(known[name]))}"
+                )
+    return told
+
+
+def _keywords(handler: Callable[..., object]) -> frozenset[str]:
+    parameters = signature(handler).parameters.values()
+    return frozenset(item.name for item in parameters if item.kind is item.KEYWORD_ONLY)
+
+
+def installed(module: str) -> bool:
+    """Tell whether a module can be imported, without importing it (only its parent packages)."""
+    top = module.partition(".")[0]
+    return find_spec(top) is not None and find_spec(module) is not None

@@ -1,0 +1,136 @@
+"""The bounded table of requests in flight that every adapter keeps.
+
+Some requests never end: a stream nobody reads, a callback the framework
+loses.  `OpenRequests` forgets the oldest beyond a number, a size or an age, and says
+so.  It sweeps when a request is opened: no timer, no thread.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+__all__ = ["OpenRequests"]
+
+K = TypeVar("K", bound=Hashable)
+R = TypeVar("R")
+
+MAX_REQUESTS = 10_000
+MAX_BYTES = 256 * 1024 * 1024
+MAX_AGE_S = 15 * 60.0
+
+_all_tables: weakref.WeakSet[OpenRequests[Any, Any]] = weakref.WeakSet()
+
+
+class OpenRequests(Generic[K, R]):
+    """Requests in flight by key, oldest first. Thread-safe; the lock is held for map updates only.
+
+    Args:
+        on_evict: Told of each request that was forgotten before it ended, outside the lock.
+        max_requests: At most so many are kept.
+        max_bytes: At most so many bytes of text, as told by `grow`.
+        max_age_s: A request older than this is forgotten.
+        clock: Seconds on a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        on_evict: Callable[[K, R], None],
+        *,
+        max_requests: int = MAX_REQUESTS,
+        max_bytes: int = MAX_BYTES,
+        max_age_s: float = MAX_AGE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._on_evict = on_evict
+        self._max_requests = max_requests
+        self._max_bytes = max_bytes
+        self._max_age_s = max_age_s
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._entries: OrderedDict[K, tuple[float, R]] = OrderedDict()
+        self._sizes: dict[K, int] = {}
+        self._bytes = 0
+        _all_tables.add(self)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: K) -> R | None:
+        """Return the open request, or None. Lock-free: a dictionary look-up."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry[1]
+
+    def open(self, key: K, request: R) -> None:
+        """Add a request and forget those that are too old or too many."""
+        now = self._clock()
+        evicted: list[tuple[K, R]] = []
+        with self._lock:
+            self._entries[key] = (now, request)
+            while self._entries:
+                oldest, (opened, old) = next(iter(self._entries.items()))
+                if oldest == key or not (
+                    len(self._entries) > self._max_requests
+                    or self._bytes > self._max_bytes
+                    or now - opened > self._max_age_s
+                ):
+                    break
+                self._remove(oldest)
+                evicted.append((oldest, old))
+        for old_key, old in evicted:
+            self._on_evict(old_key, old)
+
+    def grow(self, key: K, size_bytes: int) -> None:
+        """Note that an open request now holds so many bytes more."""
+        with self._lock:
+            if key in self._entries:
+                self._sizes[key] = self._sizes.get(key, 0) + size_bytes
+                self._bytes += size_bytes
+
+    def close(self, key: K) -> R | None:
+        """Take a request out and return it, or None when it is not there (any more)."""
+        with self._lock:
+            return self._remove(key)
+
+    def values(self) -> list[R]:
+        """Return the open requests, oldest first."""
+        with self._lock:
+            return [request for _, request in self._entries.values()]
+
+    def clear(self) -> None:
+        """Forget everything, without calling `on_evict`."""
+        with self._lock:
+            self._entries.clear()
+            self._sizes.clear()
+            self._bytes = 0
+
+    def size_bytes(self, key: K) -> int:
+        """Return the bytes an open request holds, as told by `grow`."""
+        return self._sizes.get(key, 0)
+
+    def reset_after_fork(self) -> None:
+        """Forget the parent's requests and replace the lock it may have held."""
+        self._lock = threading.RLock()
+        self.clear()
+
+    def _remove(self, key: K) -> R | None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return None
+        self._bytes -= self._sizes.pop(key, 0)
+        return entry[1]
+
+
+def _reset_all_after_fork() -> None:
+    """Empty every table in a forked child: the parent's requests end in the parent."""
+    for table in tuple(_all_tables):
+        table.reset_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_all_after_fork)

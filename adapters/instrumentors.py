@@ -1,0 +1,80 @@
+"""Entry points of OpenTelemetry's auto-instrumentation: ``opentelemetry-instrument python app.py``.
+
+``opentelemetry-instrument`` loads these classes by the entry-point group
+``opentelemetry_instrumentor`` and calls `instrument`.  They need nothing of the package
+opentelemetry-instrumentation, which therefore is no dependency: they offer the same three
+methods.  The meter comes from the environment (`RagMeter.from_env`); ``RAGMETER_ENABLED=false``
+keeps them from doing anything, and so does ``OTEL_SDK_DISABLED=true`` unless scores go to a file.
+A wrong setting is logged and attaches nothing, as an exception here would take OpenTelemetry's
+other instrumentations down with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection
+from typing import Any
+
+from ragmeter.metrics import RagmeterError
+from ragmeter.settings import read_settings
+
+from . import FRAMEWORKS, installed, instrument, uninstrument
+
+__all__ = ["RagMeterLangChainInstrumentor", "RagMeterLlamaIndexInstrumentor"]
+
+logger = logging.getLogger("ragmeter")
+
+
+def _wanted() -> bool:
+    """Tell whether the environment asks for scores, and has a place for them."""
+    settings = read_settings()
+    sdk_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    # With the SDK off only the file is left; scores for nobody would still pay a judge.
+    return settings.enabled and (settings.jsonl is not None or not sdk_off)
+
+
+class _Instrumentor:
+    """Attaches one framework for the process, as OpenTelemetry's auto-instrumentation asks it to."""
+
+    _framework: str
+    _distributions: tuple[str, ...]
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """Return the distributions, with versions, without which there is nothing to attach to."""
+        return self._distributions
+
+    def instrument(self, **kwargs: Any) -> None:
+        """Attach; keyword arguments of others (providers, ``skip_dep_check``) are not ours.
+
+        Raises:
+            ModuleNotFoundError: The framework is not installed: auto-instrumentation passes over it.
+        """
+        probe = FRAMEWORKS[self._framework][0]
+        if not installed(probe):
+            raise ModuleNotFoundError(f"no module named {probe!r}", name=probe)
+        try:
+            if kwargs.get("meter") is not None or _wanted():
+                instrument(kwargs.get("meter"), frameworks=(self._framework,))
+        except RagmeterError as error:
+            # A traceback would say nothing about a wrong setting.
+            logger.error("not attached to %s: %s", self._framework, error)  # noqa: TRY400
+
+    def uninstrument(self, **kwargs: Any) -> None:
+        """Detach."""
+        del kwargs
+        uninstrument(frameworks=(self._framework,))
+
+
+class RagMeterLangChainInstrumentor(_Instrumentor):
+    """Scores every LangChain and LangGraph request of the process."""
+
+    _framework = "langchain"
+    _distributions = ("langchain-core >= 0.3, < 2",)
+
+
+class RagMeterLlamaIndexInstrumentor(_Instrumentor):
+    """Scores every LlamaIndex request of the process."""
+
+    _framework = "llama_index"
+    _distributions = ("llama-index-core >= 0.12, < 0.15",)

@@ -1,0 +1,330 @@
+"""What happens at each LangChain event: the request's own path, so it is short.
+
+Called by `RagMeterCallbackHandler`, always under a guard.  Each function notes ids, times and
+shallow copies; texts are neither measured nor joined here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from ragmeter.adapters._endings import error_type
+from ragmeter.adapters._target_span import (
+    ambient_context,
+    ambient_span,
+    is_retrieval,
+    openinference_span,
+    span_context,
+)
+from ragmeter.scope import is_suppressed
+
+from ._attachment import Attachment
+from ._extraction import (
+    document_lists,
+    is_control_flow,
+    is_interrupt,
+    llm_text,
+    snapshot_documents,
+    tool_documents,
+)
+from ._passages import add_passage, enclosing_retriever, note_passage
+from ._requests import (
+    IGNORE_TAG,
+    begin_request,
+    end_request,
+    holds_state,
+    look_for_workflow,
+    take_late_inputs,
+)
+from ._runs import (
+    Ending,
+    LlmNote,
+    OpenRequest,
+    Options,
+    RetrievalNote,
+    Run,
+    RunKind,
+    active_retriever,
+    copied_lists,
+    current_family,
+)
+
+try:
+    from langchain_core.runnables.config import var_child_runnable_config
+except ImportError:  # not promised by LangChain: without it, fallbacks are requests of their own
+    var_child_runnable_config = None  # type: ignore[assignment]
+
+__all__ = [
+    "begin",
+    "chain_ended",
+    "llm_ended",
+    "llm_started",
+    "retriever_ended",
+    "retriever_failed",
+    "retriever_started",
+    "run_failed",
+    "stand_in",
+    "tool_ended",
+]
+
+
+def begin(
+    attached: Attachment,
+    options: Options,
+    kind: RunKind,
+    run_id: UUID,
+    parent_run_id: UUID | None,
+    name: object,
+    tags: Sequence[str] | None,
+    metadata: Mapping[str, Any] | None,
+    inputs: object,
+) -> Run | None:
+    """Note that a run starts; return it if it is new and its request is watched."""
+    tracker = attached.tracker
+    if tracker.get(run_id) is not None:
+        return None
+    now = time.time_ns()
+    label = name if isinstance(name, str) else None
+    parent = None if parent_run_id is None else tracker.get(parent_run_id)
+    if parent is None:
+        parent = tracker.get(_ambient_run_id())
+    if parent is None:
+        if _comes_too_late(run_id, parent_run_id):
+            return None
+        begin_request(attached, options, kind, run_id, label, now, tags, metadata, inputs)
+        return tracker.get(run_id) if kind != "chain" else None
+    if is_suppressed() and not parent.request.ignored:
+        tracker.hide(run_id, parent)
+        return None
+    run = tracker.add(run_id, kind, parent, label, now)
+    request = run.request
+    if request.ignored:
+        return None
+    if kind == "chain" and type(inputs) is not str:
+        lists = document_lists(inputs)
+        if lists:
+            run.documents = copied_lists(lists)
+    if request.target is None and ambient_context() is not request.context:
+        look_for_workflow(request)
+    return run
+
+
+def stand_in(attached: Attachment, run_id: UUID, parent_run_id: UUID | None) -> None:
+    """Note a prompt or parser: it shows nothing, but runs below it belong to its request."""
+    parent = attached.tracker.get(parent_run_id)
+    if parent is not None and attached.tracker.get(run_id) is None:
+        attached.tracker.alias(run_id, parent)
+
+
+def retriever_started(
+    attached: Attachment,
+    run: Run,
+    query: object,
+    tags: Sequence[str] | None,
+    metadata: Mapping[str, Any] | None,
+) -> None:
+    """Note a retrieval if it counts: wanted, and not within another retriever."""
+    request = run.request
+    if request.ignored:
+        return
+    options = request.options
+    names = {run.name, *(tags or ())}
+    if IGNORE_TAG in names or not options.exclude.isdisjoint(names):
+        return
+    if options.include is not None and options.include.isdisjoint(names):
+        run.transparent = True
+        return
+    if enclosing_retriever(run) is not None:
+        return
+    outer = attached.tracker.get(active_retriever.get())
+    note = RetrievalNote(run, query, metadata)
+    if outer is not None and outer.open and outer.request is request and outer is not run:
+        note.outer = outer
+    run.note = note
+    request.retrievals.append(note)
+    _find_retrieval_span(attached, request, note)
+    active_retriever.set(run.run_id)
+
+
+def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any) -> None:
+    """Copy what an outermost retriever returned, at once: the application gets the very list."""
+    now = time.time_ns()
+    request = run.request
+    run.open = False
+    if request.ignored:
+        _drop(attached, run, run_id)
+        return
+    note = run.note
+    if note is not None:
+        _leave_retriever(run_id)
+        note.ended_ns = now
+        note.ended_order = next(request.clock)
+        note.contexts = snapshot_documents(documents)
+        note.documents = tuple(documents) if isinstance(documents, (list, tuple)) else ()
+        attached.tracker.requests.grow(
+            request.root.run_id.int, sum(len(item.text) for item in note.contexts)
+        )
+        if note.target is None or request.target is None:
+            _find_retrieval_span(attached, request, note)
+        parent = run.parent
+        while parent is not None:
+            if parent.children_retrievals is None:
+                parent.children_retrievals = []
+            parent.children_retrievals.append(note)
+            parent = parent.parent
+    if run is request.root:
+        end_request(attached, request, Ending(now, None, None, streamed=False))
+
+
+def retriever_failed(attached: Attachment, run: Run, run_id: UUID, error: BaseException) -> None:
+    """Note a retrieval that raised."""
+    now = time.time_ns()
+    note = run.note
+    if note is not None:
+        _leave_retriever(run_id)
+        note.ended_ns = now
+        note.ended_order = next(run.request.clock)
+        note.error_type = error_type(error)
+    run_failed(attached, run, run_id, error, {}, now)
+
+
+def chain_ended(
+    attached: Attachment, run: Run, run_id: UUID, outputs: object, kwargs: Mapping[str, Any]
+) -> None:
+    """Note documents that a chain gave out; end the request if it was the topmost run."""
+    now = time.time_ns()
+    request = run.request
+    if request.ignored or run_id != run.run_id:
+        _drop(attached, run, run_id)
+        return
+    run.open = False
+    if run is not request.root or not holds_state(request):
+        note_passage(attached, run, outputs, kwargs.get("inputs"), now)
+    if run is request.root:
+        streamed = "inputs" in kwargs
+        if streamed:
+            take_late_inputs(attached, request, kwargs["inputs"])
+        end_request(attached, request, Ending(now, outputs, None, streamed=streamed))
+
+
+def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> None:
+    """Note documents that a tool gave out beside its text."""
+    now = time.time_ns()
+    request = run.request
+    if request.ignored:
+        _drop(attached, run, run_id)
+        return
+    run.open = False
+    documents = tool_documents(output)
+    if documents and not run.children_retrievals and enclosing_retriever(run) is None:
+        add_passage(attached, run, now, None, snapshot_documents(documents), 1)
+    if run is request.root:
+        end_request(attached, request, Ending(now, None, None, streamed=False))
+
+
+def llm_started(run: Run) -> None:
+    """Note a model call in progress."""
+    if not run.request.ignored:
+        run.request.open_llms.add(run.run_id.int)
+
+
+def llm_ended(attached: Attachment, run: Run, run_id: UUID, response: object) -> None:
+    """Note what a model said, unless it helped a retriever."""
+    request = run.request
+    run.open = False
+    if request.ignored:
+        _drop(attached, run, run_id)
+        return
+    request.open_llms.discard(run_id.int)
+    if run is request.root:
+        attached.tracker.close_request(request)
+        return
+    if run.retriever is None:
+        request.llms.append(LlmNote(run, llm_text(response)))
+
+
+def run_failed(
+    attached: Attachment,
+    run: Run,
+    run_id: UUID,
+    error: BaseException,
+    kwargs: Mapping[str, Any],
+    now: int,
+) -> None:
+    """Note a failure; end the request if the topmost run failed."""
+    request = run.request
+    if request.ignored or run_id != run.run_id:
+        _drop(attached, run, run_id)
+        return
+    run.open = False
+    request.open_llms.discard(run_id.int)
+    if is_control_flow(error):
+        request.interrupted = request.interrupted or is_interrupt(error)
+    else:
+        run.failed = True
+    if run is request.root:
+        streamed = "inputs" in kwargs
+        if streamed:
+            take_late_inputs(attached, request, kwargs["inputs"])
+        end_request(attached, request, Ending(now, None, error, streamed=streamed))
+
+
+def _ambient_run_id() -> UUID | None:
+    """Return the run that encloses the current code by LangChain's own context variable.
+
+    It is right where the parent id is missing: for the attempts of ``with_fallbacks``
+    (langchain#36072) and for chains that user code calls with explicit callbacks.
+    """
+    if var_child_runnable_config is None:
+        return None
+    config = var_child_runnable_config.get()
+    if not config:
+        return None
+    parent = getattr(config.get("callbacks"), "parent_run_id", None)
+    return parent if isinstance(parent, UUID) else None
+
+
+def _comes_too_late(run_id: UUID, parent_run_id: UUID | None) -> bool:
+    """Tell whether a run starts below a request that is over; then so do all runs below it."""
+    family = current_family.get()
+    if family is None or not family.closed or parent_run_id is None:
+        return False
+    if parent_run_id.int not in family.ids:
+        return False
+    family.ids.add(run_id.int)
+    return True
+
+
+def _leave_retriever(run_id: UUID) -> None:
+    if active_retriever.get() == run_id:
+        active_retriever.set(None)
+
+
+def _drop(attached: Attachment, run: Run, run_id: UUID) -> None:
+    """Forget a run that another one stands for; with an ignored root, its request."""
+    if run_id == run.run_id:
+        attached.tracker.close_request(run.request)
+    else:
+        attached.tracker.drop(run_id, run.request)
+
+
+def _find_retrieval_span(attached: Attachment, request: OpenRequest, note: RetrievalNote) -> None:
+    """Note the span another instrumentation made for a retrieval, if it can be seen now.
+
+    Asked at the retrieval's start and end: which of them shows it depends on whose handler
+    comes first.
+    """
+    if ambient_context() is not request.context:
+        span = ambient_span()
+        if span is not None and span is not request.span and is_retrieval(span):
+            note.target = span_context(span)
+    if note.target is not None and request.target is not None:
+        return
+    with attached.on_span_lookup:
+        if note.target is None:
+            note.target = openinference_span(note.run.run_id)
+        if request.target is None:
+            request.target = openinference_span(request.root.run_id)

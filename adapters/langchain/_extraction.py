@@ -1,0 +1,391 @@
+"""What counts as question, answer and documents in LangChain's payloads, as tables of rules.
+
+The callback handler asks these functions; they look at shapes only (strings, mappings,
+messages by their ``type`` and ``content``, documents by their ``page_content``) and import
+no framework, so that the rules can be read, and tested, on their own.  They never raise on
+odd payloads and never change them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ragmeter.adapters._snapshot import ContextSnapshot
+
+__all__ = [
+    "DOCUMENT_KEYS",
+    "Question",
+    "document_lists",
+    "field_of",
+    "find_answer",
+    "find_question",
+    "is_control_flow",
+    "is_document",
+    "is_interrupt",
+    "llm_text",
+    "snapshot_documents",
+    "tool_documents",
+]
+
+QUESTION_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")
+"""Keys whose value is the user's question, best first; then ``message`` and ``messages``."""
+
+MESSAGE_KEYS = ("message", "messages", "chat_history", "history")
+"""Keys whose value is a conversation. Only the first two may hold the question or the answer."""
+
+ANSWER_KEYS = (
+    "answer",
+    "result",
+    "output",
+    "response",
+    "generation",
+    "output_text",
+    "final_answer",
+    "text",
+    "completion",
+    "content",
+)
+"""Keys whose value is the answer, best first; a value copied from the input is not one."""
+
+DOCUMENT_KEYS = ("context", "source_documents", "documents", "docs", "contexts", "retrieved_docs")
+"""Keys under which a chain's last word on its documents stands."""
+
+SCORE_KEYS = ("relevance_score", "score", "similarity_score", "_score", "rerank_score")
+"""Metadata keys under which retrievers and rerankers leave a document's score, best first."""
+
+_SCORE_KEYS = frozenset(SCORE_KEYS)
+
+INTERRUPTING_ERRORS = frozenset({"GraphInterrupt", "NodeInterrupt"})
+"""LangGraph raises these to pause for a person."""
+
+CONTROL_FLOW_ERRORS = frozenset({"GraphBubbleUp"})
+"""Base of LangGraph's control flow (e.g. a command for the parent graph): nothing failed."""
+
+_USER_ROLES = frozenset({"user", "human"})
+_AI_ROLES = frozenset({"ai", "assistant", "AIMessageChunk"})
+
+
+class Question(NamedTuple):
+    """What an input says about the question."""
+
+    text: str | None
+    """The question, or None when no rule is sure."""
+    others: tuple[str, ...] = ()
+    """Strings of a mapping without a known key; the one that equals a query is the question."""
+
+
+def find_question(inputs: object) -> Question:
+    """Return the user's question in a root run's input.
+
+    Rules, first match: a string · the last human message of a conversation · the first of
+    `QUESTION_KEYS`, ``message``, ``messages`` in a mapping or in an object's fields · the only
+    string of a mapping.  A LangGraph ``Command`` resumes an earlier request: no question.
+    """
+    text = _plain_text(inputs)
+    if text is not None:
+        return Question(text or None)
+    if type(inputs).__name__ == "Command":
+        return Question(None)
+    text = _message_text(inputs, _USER_ROLES, anyone=True)
+    if text is not None:
+        return Question(text)
+    fields = _fields(inputs)
+    if fields is None or _message(inputs)[0] is not None:
+        return Question(None)
+    for key in QUESTION_KEYS:
+        value = fields.get(key)
+        if value is None:
+            continue
+        text = _plain_text(value)
+        if text is None:
+            text = _message_text(value, _USER_ROLES, anyone=True)
+        if text:
+            return Question(text)
+    for key in MESSAGE_KEYS[:2]:
+        value = fields.get(key)
+        text = _plain_text(value)
+        if text is None:
+            text = _message_text(value, _USER_ROLES, anyone=True)
+        if text:
+            return Question(text)
+    strings = tuple(value for value in fields.values() if isinstance(value, str) and value)
+    return Question(strings[0], strings) if len(strings) == 1 else Question(None, strings)
+
+
+def find_answer(outputs: object, inputs: object = None) -> str | None:
+    """Return the answer in a root run's output, or None.
+
+    Rules, first match: a string · an AI message's text · the first of `ANSWER_KEYS` in a mapping
+    or in an object's fields that was not copied from the input · the last of its ``messages``,
+    if that is an AI message without tool calls.
+    """
+    text = _plain_text(outputs)
+    if text is not None:
+        return text or None
+    text = _message_text(outputs, _AI_ROLES, anyone=False)
+    if text is not None:
+        return text or None
+    fields = _fields(outputs)
+    if fields is None or _message(outputs)[0] is not None:
+        return None
+    given = _fields(inputs) or {}
+    for key in ANSWER_KEYS:
+        value = fields.get(key)
+        if value is None or (key in given and _same(given[key], value)):
+            continue
+        text = _plain_text(value)
+        if text is None:
+            text = _message_text(value, _AI_ROLES, anyone=False)
+        if text:
+            return text
+    for key in MESSAGE_KEYS[:2]:
+        text = _message_text(fields.get(key), _AI_ROLES, anyone=False)
+        if text:
+            return text
+    return None
+
+
+def field_of(payload: object, key: str) -> Any:
+    """Return what stands under `key` in a mapping or in an object's fields, or None."""
+    fields = _fields(payload)
+    return None if fields is None else fields.get(key)
+
+
+def document_lists(payload: object) -> dict[str, Sequence[Any]]:
+    """Return every list of documents in a payload, by key; ``""`` when the payload is the list.
+
+    A list of lists, such as ``retriever.map()`` gives out, is one list, in its order. Empty lists
+    under a key of `DOCUMENT_KEYS` count: a filter may have rejected everything.
+    """
+    if payload is None or isinstance(payload, (str, bytes)):
+        return {}
+    if isinstance(payload, (list, tuple)):
+        documents = _documents_in(payload)
+        return {"": documents} if documents else {}
+    fields = payload if type(payload) is dict else _fields(payload)
+    if not fields:
+        return {}
+    found: dict[str, Sequence[Any]] = {}
+    for key, value in fields.items():
+        if isinstance(value, (list, tuple)):
+            documents = _documents_in(value)
+            if documents or (not value and key in DOCUMENT_KEYS):
+                found[str(key)] = documents
+    return found
+
+
+def _documents_in(payload: Sequence[Any]) -> Sequence[Any]:
+    """Return a list of documents as it is, a list of such lists as one list, else nothing."""
+    if not payload:
+        return payload
+    first = payload[0]
+    if is_document(first):
+        return payload
+    if not isinstance(first, list) or not all(isinstance(item, list) for item in payload):
+        return ()
+    if not all(is_document(item[0]) for item in payload if item):
+        return ()
+    return [document for item in payload for document in item]
+
+
+def is_document(value: Any) -> bool:
+    """Tell whether `value` is a document, or a (document, score) pair."""
+    first = value[0] if isinstance(value, tuple) and len(value) > 0 else value
+    return isinstance(getattr(first, "page_content", None), str)
+
+
+def snapshot_documents(documents: object) -> tuple[ContextSnapshot, ...]:
+    """Copy documents, (document, score) pairs and plain strings as they are now."""
+    if documents is None:
+        return ()
+    if isinstance(documents, (str, bytes)) or not isinstance(documents, Iterable):
+        documents = (documents,)
+    return tuple(map(_snapshot, tuple(documents)))
+
+
+_MISSING = object()
+
+
+def _snapshot(document: object) -> ContextSnapshot:
+    score: object = None
+    if isinstance(document, tuple) and len(document) > 0:
+        document, *rest = document
+        score = rest[0] if rest else None
+    if type(document) is dict or isinstance(document, Mapping):
+        text = document.get("page_content", document.get("text", document.get("content")))
+        id_, metadata = document.get("id"), document.get("metadata")
+    elif isinstance(document, str):
+        return ContextSnapshot.take(document, None, score, None)
+    else:
+        # One at a time: a pydantic object answers for an attribute it lacks by slow Python code.
+        text = getattr(document, "page_content", _MISSING)
+        if text is _MISSING:
+            text = getattr(document, "text", document)
+        id_, metadata = getattr(document, "id", None), getattr(document, "metadata", None)
+    if type(metadata) is dict or isinstance(metadata, Mapping):
+        if score is None and not _SCORE_KEYS.isdisjoint(metadata):
+            score = next(metadata[key] for key in SCORE_KEYS if key in metadata)
+        if id_ is None:
+            id_ = metadata.get("id", metadata.get("_id"))
+    return ContextSnapshot.take(text, id_, score, metadata)
+
+
+def tool_documents(output: object) -> Sequence[Any]:
+    """Return the documents in a tool's artifact, or in its raw output.
+
+    A tool may also return a LangGraph ``Command``: then the tool messages, and whatever else it
+    writes to the state, stand in the command's update.
+    """
+    if type(output).__name__ == "Command":
+        output = getattr(output, "update", None)
+    messages = output.get("messages") if isinstance(output, Mapping) else None
+    candidates = [getattr(output, "artifact", None)]
+    if isinstance(messages, (list, tuple)):
+        candidates = [getattr(message, "artifact", None) for message in messages]
+    found = [
+        document
+        for candidate in candidates
+        for documents in document_lists(candidate).values()
+        for document in documents
+    ]
+    return found or [
+        document for documents in document_lists(output).values() for document in documents
+    ]
+
+
+def llm_text(response: object) -> str | None:
+    """Return the text of a model's (first) generation; None when it only called tools."""
+    generations = getattr(response, "generations", None)
+    if not generations or not generations[0]:
+        return None
+    first = generations[0][0]
+    text = getattr(first, "text", None)
+    if isinstance(text, str) and text:
+        return text
+    return _message_text(getattr(first, "message", None), _AI_ROLES, anyone=False) or None
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Tell whether a graph pauses for a person; by name, so that nothing is imported."""
+    return any(kind.__name__ in INTERRUPTING_ERRORS for kind in type(error).__mro__)
+
+
+def is_control_flow(error: BaseException) -> bool:
+    """Tell whether a graph only moves control by this exception, interrupts included."""
+    return any(kind.__name__ in CONTROL_FLOW_ERRORS for kind in type(error).__mro__)
+
+
+def _plain_text(value: object) -> str | None:
+    """Return the text of a string or of a prompt value; None for everything else."""
+    if isinstance(value, str):
+        return value
+    if type(value).__name__ == "StringPromptValue":
+        text = getattr(value, "text", None)
+        return text if isinstance(text, str) else None
+    return None
+
+
+def _message_text(value: object, roles: frozenset[str], *, anyone: bool) -> str | None:
+    """Return the text of a message, or of the last message of a conversation, of given roles.
+
+    For the user (`anyone`), the last message with the role counts, and messages without a role
+    are the user's; for the model, only the very last message, and only if it calls no tools.
+    """
+    if value is None or isinstance(value, str):
+        return None
+    as_conversation = getattr(value, "to_messages", None)
+    if callable(as_conversation):
+        value = as_conversation()
+    if isinstance(value, (list, tuple)) and not _is_pair(value):
+        if anyone and value and all(_is_block(item) for item in value):
+            return _content_text(value)
+        if not anyone:
+            if value and all(_is_block(item) for item in value):
+                return _content_text(value)
+            return _message_text(value[-1], roles, anyone=False) if value else None
+        for message in reversed(value):
+            text = _message_text(message, roles, anyone=True)
+            if text is not None:
+                return text
+        return None
+    role, content, tool_calls = _message(value)
+    if role is None or role not in roles or (not anyone and tool_calls):
+        return None
+    return _content_text(content)
+
+
+def _message(value: object) -> tuple[str | None, object, bool]:
+    """Return role, content and whether tools are called, for every spelling of a message."""
+    if isinstance(value, Mapping):
+        role = value.get("role", value.get("type"))
+        if "content" not in value or not isinstance(role, str):
+            return None, None, False
+        return role, value["content"], bool(value.get("tool_calls"))
+    if _is_pair(value):
+        return value[0], value[1], False  # type: ignore[index]
+    role = getattr(value, "type", None)
+    if not isinstance(role, str) or not hasattr(value, "content"):
+        return None, None, False
+    if role == "chat":
+        role = getattr(value, "role", role)
+    return role, getattr(value, "content", None), bool(getattr(value, "tool_calls", None))
+
+
+def _is_pair(value: object) -> bool:
+    """Tell whether `value` is the tuple spelling of a message: (role, content)."""
+    return (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and isinstance(value[0], str)
+        and isinstance(value[1], (str, list))
+        and value[0] in _USER_ROLES | _AI_ROLES | {"system", "tool", "function", "placeholder"}
+    )
+
+
+def _is_block(value: object) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and "type" in value
+        and "role" not in value
+        and ("text" in value or "content" not in value)
+    )
+
+
+def _content_text(content: object) -> str | None:
+    """Return the text of a message's content: a string, or a list of content blocks."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, (list, tuple)):
+        return None
+    parts: list[str] = []
+    for block in content:
+        if isinstance(block, str):
+            parts.append(block)
+        elif isinstance(block, Mapping) and isinstance(block.get("text"), str):
+            parts.append(block["text"])
+    return "".join(parts)
+
+
+def _fields(value: object) -> Mapping[str, Any] | None:
+    """Return a mapping's items, or the fields of a pydantic model, dataclass or named tuple."""
+    if type(value) is dict or isinstance(value, Mapping):
+        return value
+    if isinstance(value, (str, bytes, int, float, list)) or value is None:
+        return None
+    if isinstance(value, type) or callable(value):
+        return None
+    as_dict: Callable[[], Mapping[str, Any]] | None = getattr(value, "_asdict", None)
+    if isinstance(value, tuple):
+        return as_dict() if callable(as_dict) else None
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+    if hasattr(type(value), "model_fields") or hasattr(type(value), "__fields__"):
+        return dict(vars(value))
+    return None
+
+
+def _same(one: object, other: object) -> bool:
+    """Tell whether an output was copied from the input; identity, or equality of strings."""
+    return one is other or (isinstance(one, str) and isinstance(other, str) and one == other)

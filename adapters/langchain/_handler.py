@@ -1,0 +1,387 @@
+"""LangChain and LangGraph: a callback handler that hands each request that retrieved to a meter.
+
+``chain.invoke(question, config={"callbacks": [RagMeterCallbackHandler(meter)]})`` is all there is
+to do.  LangChain calls the handler in the request's own thread or task; it notes ids, times and
+references, and offers the request to the meter when its root run ends.  What the notes mean is
+decided in `_capture` on the meter's worker, what payloads look like in
+`_extraction`.  The handler never attaches an OpenTelemetry context, never
+changes what passes by, and contains its own errors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from ragmeter import RagMeter
+from ragmeter.adapters._default_meter import check_meter
+from ragmeter.metrics import ConfigurationError, MissingDependencyError
+
+from ._attachment import Attachment, attachment_of, default_attachment, restore_handler
+from ._events import (
+    begin,
+    chain_ended,
+    llm_ended,
+    llm_started,
+    retriever_ended,
+    retriever_failed,
+    retriever_started,
+    run_failed,
+    stand_in,
+    tool_ended,
+)
+from ._runs import Options
+
+try:
+    from langchain_core.callbacks import BaseCallbackHandler
+except ImportError as error:
+    raise MissingDependencyError("langchain-core", "langchain", "the LangChain adapter") from error
+
+__all__ = ["RagMeterCallbackHandler"]
+
+Reader = str | Callable[[Any], Any]
+"""A key of the root's input or output, or a function of it."""
+
+
+class RagMeterCallbackHandler(BaseCallbackHandler):
+    """Offers every LangChain or LangGraph request that retrieves to a meter, as one sample.
+
+    Attach it once, anywhere: in the call's ``config``, by ``with_config``, in a constructor. One
+    handler serves all threads and event loops; all handlers of one meter share what they know, so that
+    attaching twice counts once (the first one attached decides how the request is read).
+    It copies, deep-copies (to itself) and pickles: in its own process it comes back with its
+    meter, in another one it works with the meter that was given to `ragmeter.adapters.instrument`
+    there, and does nothing until there is one.
+
+    Args:
+        meter: Takes the requests. None: the one given to `ragmeter.adapters.instrument`, if any.
+        question: Where the question stands, if not where it is usually found: a key of the root
+            run's input, or a function of that input. Called on the request's own path.
+        contexts: Where the contexts that reached the model stand: a key of the root run's output,
+            or a function of that output that returns documents or texts. Likewise.
+        answer: Where the answer stands: a key of the root run's output, or a function of it.
+        include: Only retrievers with one of these names or tags count.
+        exclude: Retrievers with one of these names or tags do not count, nor do those within them;
+            ``ragmeter:ignore`` is always among them.
+        strict: Only what retrievers return counts, as they return it: no tool artifacts, no
+            documents from functions, no reranking by functions.
+        name: Name of the requests; default: the root run's name.
+
+    Raises:
+        ConfigurationError: An argument has the wrong type.
+    """
+
+    run_inline = True
+    raise_error = False
+
+    def __init__(
+        self,
+        meter: RagMeter | None = None,
+        *,
+        question: Reader | None = None,
+        contexts: Reader | None = None,
+        answer: Reader | None = None,
+        include: Iterable[str] | None = None,
+        exclude: Iterable[str] | None = None,
+        strict: bool = False,
+        name: str | None = None,
+    ) -> None:
+        for label, reader in (("question", question), ("contexts", contexts), ("answer", answer)):
+            if reader is not None and not isinstance(reader, str) and not callable(reader):
+                raise ConfigurationError(
+                    f"{label}={reader!r}: pass a key such as {label!r}, or a function"
+                )
+        self._options = Options(
+            question=question,
+            contexts=contexts,
+            answer=answer,
+            include=None if include is None else _names("include", include),
+            exclude=_names("exclude", exclude or ()),
+            strict=strict,
+            name=name,
+        )
+        if meter is not None:
+            check_meter(meter)
+        self._meter = meter  # held here: the shared state must not keep a meter alive
+        self._own = None if meter is None else attachment_of(meter)
+
+    @property
+    def meter(self) -> RagMeter | None:
+        """The meter that takes the requests now; None while there is none."""
+        attached = self._attached
+        return None if attached is None else attached.meter
+
+    @property
+    def open_requests(self) -> int:
+        """Requests in flight that this handler's meter knows of."""
+        attached = self._attached
+        return 0 if attached is None else len(attached.tracker.requests)
+
+    def annotate(self, run_id: UUID | str, **note: Any) -> None:
+        """Tell something about one request, told by the ``run_id`` of its config.
+
+        For references that must not stand in metadata other tracers copy. Call it before the
+        request ends. Keys as in ``metadata["ragmeter"]``: ``reference``, ``name``, ``question``,
+        ``session_id``, ``user_id``, ``tags``; others become metadata.
+
+        Raises:
+            ConfigurationError: The note or the run id is malformed.
+        """
+        attached = self._attached
+        if attached is not None:
+            attached.annotate(_as_run_id(run_id), note)
+
+    @property
+    def _attached(self) -> Attachment | None:
+        return self._own or default_attachment()
+
+    def __copy__(self) -> RagMeterCallbackHandler:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RagMeterCallbackHandler:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        token = None if self._own is None else self._own.token
+        return restore_handler, (type(self), token, self._options.portable())
+
+    def on_chain_start(
+        self,
+        serialized: dict[str, Any],
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Note a chain, graph, node or function; the topmost one begins a request."""
+        attached = self._own or default_attachment()
+        if attached is None:
+            return
+        with attached.on_chain_start:
+            if kwargs.get("run_type") in ("prompt", "parser"):
+                stand_in(attached, run_id, parent_run_id)
+                return
+            begin(
+                attached,
+                self._options,
+                "chain",
+                run_id,
+                parent_run_id,
+                kwargs.get("name"),
+                tags,
+                metadata,
+                inputs,
+            )
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Note documents a chain gave out; the end of the topmost one ends the request."""
+        attached = self._own or default_attachment()
+        if attached is None:
+            return
+        run = attached.tracker.get(run_id)
+        if run is None:
+            return
+        with attached.on_chain_end:
+            chain_ended(attached, run, run_id, outputs, kwargs)
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Note a failure, a cancellation or a graph's pause."""
+        self._failed(error, run_id, kwargs)
+
+    def on_retriever_start(
+        self,
+        serialized: dict[str, Any],
+        query: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Note a retriever's start, and whether it is nested in another."""
+        attached = self._own or default_attachment()
+        if attached is None:
+            return
+        with attached.on_retriever_start:
+            run = begin(
+                attached,
+                self._options,
+                "retriever",
+                run_id,
+                parent_run_id,
+                kwargs.get("name"),
+                tags,
+                metadata,
+                query,
+            )
+            if run is not None:
+                retriever_started(attached, run, query, tags, metadata)
+
+    def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Copy what an outermost retriever found."""
+        attached = self._own or default_attachment()
+        if attached is None:
+            return
+        run = attached.tracker.get(run_id)
+        if run is None:
+            return
+        with attached.on_retriever_end:
+            retriever_ended(attached, run, run_id, documents)
+
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Note a failed retrieval."""
+        attached = self._own or default_attachment()
+        if attached is None:
+            return
+        run = attached.tracker.get(run_id)
+        if run is None:
+            return
+        with attached.on_retriever_error:
+            retriever_failed(attached, run, run_id, error)
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any],
+        messages: list[list[Any]],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Note a model call."""
+        self._llm_start(run_id, parent_run_id, tags, metadata)
+
+    def on_llm_start(
+        self,
+        serialized: dict[str, Any],
+        prompts: list[str],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Note a call to a model that completes text."""
+        self._llm_start(run_id, parent_run_id, tags, metadata)
+
+    def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Note what a model said."""
+        attached = self._own or default_attachment()
+        if attached is None:
+            return
+        run = attached.tracker.get(run_id)
+        if run is None:
+            return
+        with attached.on_llm_end:
+            llm_ended(attached, run, run_id, response)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Note a failed model call."""
+        self._failed(error, run_id, kwargs)
+
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any],
+        input_str: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        inputs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Note a tool."""
+        attached = self._own or default_attachment()
+        if attached is None:
+            return
+        with attached.on_tool_start:
+            name = kwargs.get("name")
+            if name is None and isinstance(serialized, Mapping):
+                name = serialized.get("name")
+            given = inputs if inputs is not None else input_str
+            begin(
+                attached, self._options, "tool", run_id, parent_run_id, name, tags, metadata, given
+            )
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Note the documents in a tool's artifact."""
+        attached = self._own or default_attachment()
+        if attached is None:
+            return
+        run = attached.tracker.get(run_id)
+        if run is None:
+            return
+        with attached.on_tool_end:
+            tool_ended(attached, run, run_id, output)
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Note a failed tool."""
+        self._failed(error, run_id, kwargs)
+
+    def on_interrupt(self, *args: Any, **kwargs: Any) -> None:
+        """Ignore it: the pausing node's error tells the same on every version of LangGraph."""
+
+    def on_resume(self, *args: Any, **kwargs: Any) -> None:
+        """Ignore it, as `on_interrupt`."""
+
+    def _llm_start(
+        self,
+        run_id: UUID,
+        parent_run_id: UUID | None,
+        tags: list[str] | None,
+        metadata: dict[str, Any] | None,
+    ) -> None:
+        attached = self._own or default_attachment()
+        if attached is None:
+            return
+        with attached.on_llm_start:
+            run = begin(
+                attached,
+                self._options,
+                "llm",
+                run_id,
+                parent_run_id,
+                None,
+                tags,
+                metadata,
+                None,
+            )
+            if run is not None:
+                llm_started(run)
+
+    def _failed(self, error: BaseException, run_id: UUID, kwargs: dict[str, Any]) -> None:
+        attached = self._own or default_attachment()
+        if attached is None:
+            return
+        run = attached.tracker.get(run_id)
+        if run is None:
+            return
+        with attached.on_error:
+            run_failed(attached, run, run_id, error, kwargs, time.time_ns())
+
+
+def _as_run_id(value: UUID | str) -> UUID:
+    try:
+        return value if isinstance(value, UUID) else UUID(str(value))
+    except ValueError as error:
+        raise ConfigurationError(
+            f"run_id={value!r}: pass the UUID that the request's config has as run_id"
+        ) from error
+
+
+def _names(label: str, names: Iterable[str]) -> frozenset[str]:
+    if isinstance(names, str):
+        raise ConfigurationError(
+            f"{label}={names!r}: pass a list of names or tags, e.g. [{names!r}]"
+        )
+    return frozenset(names)

@@ -1,0 +1,393 @@
+"""Keeps track of LangChain's runs: which run belongs to which request, and what it showed.
+
+The callback handler tells `RunTracker` of every start and end; `_capture` reads what
+was noted once the request is over.  One tracker serves all handlers of one meter, so that a
+handler attached twice, or two handlers of one meter, still yield one request.  Runs are
+told apart by id only, never by thread, task or instance.  No LangChain import here, and no
+work on texts: notes hold references and shallow copies.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+from opentelemetry.trace import Span, SpanContext
+
+from ragmeter.adapters._open_requests import OpenRequests
+from ragmeter.adapters._snapshot import ContextSnapshot
+from ragmeter.scope import RequestScope
+
+from ._extraction import Question
+
+__all__ = [
+    "Ending",
+    "Family",
+    "OpenRequest",
+    "Options",
+    "Passage",
+    "RetrievalNote",
+    "Run",
+    "RunKind",
+    "RunTracker",
+    "active_retriever",
+    "copied_lists",
+    "current_family",
+    "text_of",
+]
+
+RunKind = Literal["chain", "llm", "retriever", "tool"]
+
+MAX_LIVE_RUNS = 4096
+"""Beyond so many runs in one request, those that have ended are forgotten."""
+
+active_retriever: ContextVar[UUID | None] = ContextVar("ragmeter_active_retriever", default=None)
+"""The retriever run around the current code: tells that a retriever is nested in another even
+where the outer one does not forward its callbacks. Holds an id, so it keeps nothing alive."""
+
+
+_NOBODY = UUID(int=0)
+
+
+class Family:
+    """The ids of one request's runs, and whether the request is over.
+
+    A run that starts below a request that is over (a task that nobody waited for) is not a request
+    of its own. It finds this in its own context, so that nothing need be remembered here.
+    """
+
+    __slots__ = ("closed", "ids")
+
+    def __init__(self) -> None:
+        self.ids: set[int] = set()
+        self.closed = False
+
+
+current_family: ContextVar[Family | None] = ContextVar("ragmeter_langchain_family", default=None)
+"""The family of the request that began last in this context."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How one handler wants its requests read."""
+
+    question: str | Callable[[Any], Any] | None = None
+    contexts: str | Callable[[Any], Any] | None = None
+    answer: str | Callable[[Any], Any] | None = None
+    include: frozenset[str] | None = None
+    exclude: frozenset[str] = frozenset()
+    strict: bool = False
+    name: str | None = None
+
+    def portable(self) -> Options:
+        """Return what of it can be pickled: functions only if another process can import them."""
+        return replace(
+            self,
+            question=_importable(self.question),
+            contexts=_importable(self.contexts),
+            answer=_importable(self.answer),
+        )
+
+
+Reader = str | Callable[[Any], Any] | None
+
+
+def _importable(reader: Reader) -> Reader:
+    if reader is None or isinstance(reader, str):
+        return reader
+    module, name = getattr(reader, "__module__", None), getattr(reader, "__qualname__", "<unknown>")
+    found: Any = sys.modules.get(module or "")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return reader if found is reader else None
+
+
+class Run:
+    """One run of LangChain's within a request."""
+
+    __slots__ = (
+        "children_retrievals",
+        "documents",
+        "failed",
+        "kind",
+        "name",
+        "note",
+        "open",
+        "order",
+        "parent",
+        "request",
+        "retriever",
+        "run_id",
+        "started_ns",
+        "transparent",
+    )
+
+    def __init__(
+        self,
+        run_id: UUID,
+        kind: RunKind,
+        parent: Run | None,
+        request: OpenRequest,
+        name: str | None,
+        started_ns: int,
+    ) -> None:
+        self.run_id = run_id
+        self.kind: RunKind = kind
+        self.parent = parent
+        self.request = request
+        self.name = name
+        self.started_ns = started_ns
+        self.order = next(request.clock)
+        self.open = True
+        self.failed = False
+        self.transparent = False
+        """A retriever that is not among those included: what is within it may be."""
+        self.retriever: Run | None = (
+            None if parent is None else parent if parent.kind == "retriever" else parent.retriever
+        )
+        self.documents: Mapping[str, tuple[tuple[Any, str], ...]] | None = None
+        """Document lists of the input as they were at the start: each document and its text."""
+        self.note: RetrievalNote | None = None
+        self.children_retrievals: list[RetrievalNote] | None = None
+        """Finished retrievals below this run, in the order they finished."""
+
+
+class RetrievalNote:
+    """One retrieval: its run, and what came back."""
+
+    __slots__ = (
+        "contexts",
+        "documents",
+        "ended_ns",
+        "ended_order",
+        "error_type",
+        "metadata",
+        "outer",
+        "query",
+        "run",
+        "target",
+    )
+
+    def __init__(self, run: Run, query: object, metadata: Mapping[str, Any] | None) -> None:
+        self.run = run
+        self.query = query
+        self.metadata = metadata or {}
+        self.outer: Run | None = None
+        """The retriever that it is probably nested in, told by context and not by parent ids."""
+        self.contexts: tuple[ContextSnapshot, ...] | None = None
+        self.documents: tuple[Any, ...] = ()
+        self.ended_ns: int | None = None
+        self.ended_order: int | None = None
+        self.error_type: str | None = None
+        self.target: SpanContext | None = None
+
+
+class Passage(NamedTuple):
+    """A run that gave out documents without being a retriever."""
+
+    run: Run
+    ended_order: int
+    ended_ns: int
+    taken: tuple[str, ...] | None
+    """Texts of the documents it was given; None if it was given none."""
+    given: tuple[ContextSnapshot, ...]
+    """The documents it gave out."""
+    lists: int
+    """How many lists these stood in."""
+
+
+class LlmNote(NamedTuple):
+    """A finished model call."""
+
+    run: Run
+    text: str | None
+
+
+class Ending(NamedTuple):
+    """How a root run ended."""
+
+    ended_ns: int
+    outputs: object
+    """The root's output at first; only its class once the request is offered."""
+    error: BaseException | None
+    streamed: bool
+
+
+class OpenRequest:
+    """One request in flight: its root run and what its runs showed. Dropped when the root ends."""
+
+    __slots__ = (
+        "clock",
+        "context",
+        "family",
+        "hidden",
+        "ignored",
+        "inputs",
+        "interrupted",
+        "llms",
+        "metadata",
+        "most_members",
+        "open_llms",
+        "options",
+        "parent_span",
+        "passages",
+        "question",
+        "resumes",
+        "retrievals",
+        "root",
+        "scope",
+        "span",
+        "tags",
+        "target",
+    )
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.clock = count()
+        self.family = Family()
+        self.most_members = MAX_LIVE_RUNS
+        self.ignored = False
+        self.hidden: OpenRequest | None = None
+        """Stands for all its parts that run under `ragmeter.suppress`."""
+        self.root: Run
+        self.inputs: object = None
+        self.question = Question(None)
+        self.tags: tuple[str, ...] = ()
+        self.metadata: Mapping[str, Any] = {}
+        self.scope: RequestScope | None = None
+        self.span: Span | None = None
+        """The span current at the start; compared by identity, never changed."""
+        self.context: object = None
+        """OpenTelemetry's context at the start; likewise. While it is in force no new span is."""
+        self.parent_span: SpanContext | None = None
+        self.target: SpanContext | None = None
+        self.retrievals: list[RetrievalNote] = []
+        self.passages: list[Passage] = []
+        self.llms: list[LlmNote] = []
+        self.open_llms: set[int] = set()
+        self.interrupted = False
+        self.resumes = False
+        """A ``Command`` resumed an earlier request: its question was asked there."""
+
+
+class RunTracker:
+    """Runs by id, requests by root id. Thread-safe; bounded by `OpenRequests`.
+
+    Ids are kept as integers (`UUID.int`): a `UUID` is hashed by Python code, five times a run.
+    """
+
+    def __init__(self, on_evict: Callable[[], None]) -> None:
+        self._runs: dict[int, Run] = {}
+        self._told_of_eviction = on_evict
+        self.requests: OpenRequests[int, OpenRequest] = OpenRequests(self._evicted)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def get(self, run_id: UUID | None) -> Run | None:
+        """Return a run of a request in flight, or None."""
+        return None if run_id is None else self._runs.get(run_id.int)
+
+    def open_request(
+        self, run_id: UUID, kind: RunKind, name: str | None, started_ns: int, options: Options
+    ) -> OpenRequest:
+        """Begin a request with its root run."""
+        request = OpenRequest(options)
+        request.root = Run(run_id, kind, None, request, name, started_ns)
+        self._runs[run_id.int] = request.root
+        request.family.ids.add(run_id.int)
+        current_family.set(request.family)
+        self.requests.open(run_id.int, request)
+        return request
+
+    def add(
+        self, run_id: UUID, kind: RunKind, parent: Run, name: str | None, started_ns: int
+    ) -> Run:
+        """Note a run below `parent`."""
+        request = parent.request
+        run = (
+            Run(run_id, kind, parent, request, name, started_ns)
+            if not request.ignored
+            else request.root
+        )
+        self._runs[run_id.int] = run
+        request.family.ids.add(run_id.int)
+        if len(request.family.ids) > request.most_members:
+            self._forget_ended(request)
+        return run
+
+    def alias(self, run_id: UUID, parent: Run) -> None:
+        """Let a run that shows nothing itself stand for its parent."""
+        self._runs[run_id.int] = parent
+        parent.request.family.ids.add(run_id.int)
+
+    def hide(self, run_id: UUID, parent: Run) -> None:
+        """Note a run below `parent` that is nobody's business, nor is what runs below it."""
+        request = parent.request
+        hidden = request.hidden
+        if hidden is None:
+            hidden = request.hidden = OpenRequest(request.options)
+            hidden.ignored = True
+            hidden.family = request.family  # its runs are forgotten with the request's
+            hidden.root = Run(_NOBODY, "chain", None, hidden, None, 0)
+        self.alias(run_id, hidden.root)
+
+    def close_request(self, request: OpenRequest) -> bool:
+        """Forget a request and all its runs; tell whether it was still there."""
+        there = self.requests.close(request.root.run_id.int) is not None
+        self._forget(request)
+        return there
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.requests.clear()
+        self._runs.clear()
+
+    def _evicted(self, root_key: int, request: OpenRequest) -> None:
+        del root_key
+        self._forget(request)
+        if not request.ignored:
+            self._told_of_eviction()
+
+    def drop(self, run_id: UUID, request: OpenRequest) -> None:
+        """Forget one run that cannot have children any more."""
+        self._drop(run_id.int, request)
+
+    def _drop(self, key: int, request: OpenRequest) -> None:
+        self._runs.pop(key, None)
+        request.family.ids.discard(key)
+
+    def _forget(self, request: OpenRequest) -> None:
+        request.family.closed = True
+        for key in tuple(request.family.ids):
+            self._runs.pop(key, None)
+
+    def _forget_ended(self, request: OpenRequest) -> None:
+        for key in tuple(request.family.ids):
+            run = self._runs.get(key)
+            if run is None or not run.open:
+                self._drop(key, request)
+        request.most_members = max(MAX_LIVE_RUNS, 2 * len(request.family.ids))
+
+
+def copied_lists(
+    lists: Mapping[str, Sequence[Any]],
+) -> dict[str, tuple[tuple[Any, str], ...]]:
+    """Copy document lists: each document (not copied) with the text it has now."""
+    return {
+        key: tuple((document, text_of(document)) for document in documents)
+        for key, documents in lists.items()
+    }
+
+
+def text_of(document: object) -> str:
+    """Return a document's text as it is now; the document may stand in a (document, score) pair."""
+    if isinstance(document, tuple) and document:
+        document = document[0]
+    text = getattr(document, "page_content", None)
+    return text if isinstance(text, str) else ""

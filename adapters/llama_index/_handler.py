@@ -1,0 +1,277 @@
+"""`RagMeterHandler`: captures the requests of a LlamaIndex application as they run.
+
+Attached to LlamaIndex's root dispatcher it sees every query engine, retriever, chat engine,
+agent and workflow of the process, those built before it included, and offers one run per
+user request that retrieved to a `RagMeter`.  It is a span handler: LlamaIndex's events lack
+the nodes that reach the model, and its legacy callbacks miss existing engines.  It must
+never change what the application sees: not its objects, exceptions, streams, or current span.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from inspect import BoundArguments
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from ragmeter.adapters._default_meter import check_meter
+from ragmeter.metrics import ConfigurationError, MissingDependencyError
+
+from ._extraction import Kind
+from ._nodes import TextMode
+from ._spans import SpanFollower
+
+try:
+    from llama_index.core import instrumentation
+    from llama_index.core.instrumentation import dispatcher as dispatching
+except ImportError as error:
+    raise MissingDependencyError(
+        "llama-index-core", "llama-index", "ragmeter.adapters.llama_index"
+    ) from error
+
+if TYPE_CHECKING:
+    from ragmeter import RagMeter
+
+__all__ = [
+    "LlamaIndexRequest",
+    "RagMeterHandler",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaIndexRequest:
+    """A request that begins, as the ``filter`` and ``question`` hooks see it. Not kept afterwards."""
+
+    kind: Literal["query", "chat", "run", "retrieve", "synthesize"]
+    """What was called: a query engine, chat engine, workflow or agent, retriever, synthesizer."""
+    instance: Any
+    """The object that was called."""
+    question: str | None
+    """The question by the built-in rule; None: not found."""
+    arguments: Mapping[str, Any]
+    """The call's arguments by name; a workflow's start event is ``start_event`` or in ``kwargs``."""
+    tags: Mapping[str, Any]
+    """The instrument tags in force."""
+
+
+class RagMeterHandler:
+    """Captures LlamaIndex requests for a meter. Thread-safe; one instance serves the process.
+
+    ``RagMeterHandler(meter).attach()`` is all that is needed; it can also be used as a context
+    manager, or handed to ``get_dispatcher().add_span_handler(...)``. Streams that are open
+    when it is detached are still captured to their end; calls still running then are given up
+    and counted (``detached``). Several handlers of one meter report a request once.
+
+    Args:
+        meter: Where requests go.
+        engine: Capture only requests in which this object (or one of these) takes part: a query
+            engine, chat engine, retriever or workflow. Held weakly. Default: all requests.
+        text_mode: ``"llm"``: a context's text is what the model sees, its metadata above it as the
+            node's templates say; ``"none"``: the bare text.
+        filter: Called with each request that begins; False: it is not captured.
+        question: Called with each request that begins; returns the user's question, or None for
+            the built-in rule.
+        name: Name of the requests; low cardinality. Default: the class of what was called.
+
+    Raises:
+        ConfigurationError: `text_mode` is neither ``"llm"`` nor ``"none"``.
+    """
+
+    def __init__(
+        self,
+        meter: RagMeter,
+        *,
+        engine: object | Iterable[object] | None = None,
+        text_mode: TextMode = "llm",
+        filter: Callable[[LlamaIndexRequest], bool] | None = None,  # noqa: A002 -- the users' word
+        question: Callable[[LlamaIndexRequest], str | None] | None = None,
+        name: str | None = None,
+    ) -> None:
+        if text_mode not in ("llm", "none"):
+            raise ConfigurationError(f"text_mode is {text_mode!r}; use 'llm' or 'none'")
+        check_meter(meter)
+        self._meter = meter
+        self._filter = filter
+        self._question = question
+        self._enter_guard = meter.guard("llama_index.span_enter")
+        self._exit_guard = meter.guard("llama_index.span_exit")
+        self._drop_guard = meter.guard("llama_index.span_drop")
+        self._hook_guard = meter.guard("llama_index.hook")
+        self._spans = SpanFollower(
+            meter,
+            text_mode=text_mode,
+            is_engine=None if engine is None else _Engines(engine),
+            active_tags=_active_tags,
+            begin=self._begin,
+            name=name,
+        )
+        self.open_spans: dict[str, Any] = {}
+        """Always empty: read by ``Dispatcher.shutdown()``."""
+        _handlers.add(self)
+
+    def attach(self) -> RagMeterHandler:
+        """Attach to LlamaIndex's root dispatcher, for the whole process. Does nothing if attached."""
+        root = _root_dispatcher()
+        with _attaching:
+            if not self.is_attached:
+                root.span_handlers = [*root.span_handlers, self]
+                self._meter.attached("llama_index")
+        return self
+
+    def detach(self) -> None:
+        """Detach from LlamaIndex's root dispatcher. Does nothing if not attached."""
+        root = _root_dispatcher()
+        with _attaching:
+            # A new list: a thread that is walking the old one must not skip its next handler.
+            root.span_handlers = [item for item in root.span_handlers if item is not self]
+        self.close()
+
+    def __enter__(self) -> RagMeterHandler:
+        return self.attach()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.detach()
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether it is attached to the root dispatcher."""
+        return any(item is self for item in _root_dispatcher().span_handlers)
+
+    @property
+    def open_entries(self) -> int:
+        """Spans and requests that are being followed; 0 when nothing is under way."""
+        return len(self._spans)
+
+    def span_enter(
+        self,
+        id_: str,
+        bound_args: BoundArguments,
+        instance: Any | None = None,
+        parent_id: str | None = None,
+        tags: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Called by the dispatcher when a span begins."""
+        with self._enter_guard:
+            self._spans.enter(id_, bound_args.arguments, instance, parent_id, tags)
+
+    def span_exit(
+        self,
+        id_: str,
+        bound_args: BoundArguments,
+        instance: Any | None = None,  # noqa: ARG002 -- the dispatcher's signature
+        result: Any | None = None,
+        **_: Any,
+    ) -> None:
+        """Called by the dispatcher when a span ends well."""
+        with self._exit_guard:
+            self._spans.exit(id_, bound_args.arguments, result)
+
+    def span_drop(
+        self,
+        id_: str,
+        bound_args: BoundArguments,  # noqa: ARG002 -- the dispatcher's signature
+        instance: Any | None = None,  # noqa: ARG002
+        err: BaseException | None = None,
+        **_: Any,
+    ) -> None:
+        """Called by the dispatcher when a span ends with an exception."""
+        with self._drop_guard:
+            self._spans.drop(id_, err)
+
+    def close(self) -> None:
+        """Give up the calls that are still running; also called by ``Dispatcher.shutdown()``."""
+        given_up = self._spans.forget()
+        if given_up:
+            self._meter.lost("detached", given_up)
+
+    def capture_propagation_context(self) -> dict[str, Any]:
+        """Nothing of ours travels with a serialised workflow."""
+        return {}
+
+    def restore_propagation_context(self, context: dict[str, Any]) -> None:
+        """Nothing of ours travels with a serialised workflow."""
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the handler's name, for LlamaIndex's and other tools' tables."""
+        return "RagMeterHandler"
+
+    def _begin(
+        self,
+        kind: Kind,
+        instance: Any,
+        question: str | None,
+        arguments: Mapping[str, Any],
+        tags: Mapping[str, Any],
+    ) -> tuple[bool, str | None]:
+        if self._filter is None and self._question is None:
+            return True, question
+        request = LlamaIndexRequest(kind, instance, question, arguments, tags)  # type: ignore[arg-type]
+        if self._filter is not None:
+            wanted = True
+            with self._hook_guard:
+                wanted = bool(self._filter(request))
+            if not wanted:
+                return False, None
+        if self._question is not None:
+            told: str | None = None
+            with self._hook_guard:
+                told = self._question(request)
+            question = question if told is None else told
+        return True, question
+
+    def _reset_after_fork(self) -> None:
+        self._spans.reset_after_fork()
+
+
+def _root_dispatcher() -> Any:
+    """Return LlamaIndex's root dispatcher; its handler lists take any object of the right shape."""
+    return instrumentation.root_dispatcher  # type: ignore[attr-defined]
+
+
+def _active_tags() -> Mapping[str, Any]:
+    tags: Mapping[str, Any] = dispatching.active_instrument_tags.get()  # type: ignore[attr-defined]
+    return tags
+
+
+class _Engines:
+    """The instances a handler is limited to, held weakly where they allow it."""
+
+    def __init__(self, engine: object | Iterable[object]) -> None:
+        engines = engine if isinstance(engine, (list, tuple, set, frozenset)) else (engine,)
+        self._by_id: dict[int, Callable[[], object]] = {id(item): _hold(item) for item in engines}
+
+    def __call__(self, instance: Any) -> bool:
+        held = self._by_id.get(id(instance))
+        return held is not None and held() is instance
+
+
+def _hold(item: object) -> Callable[[], object]:
+    try:
+        return weakref.ref(item)
+    except TypeError:
+        return lambda: item
+
+
+_attaching = threading.Lock()
+_handlers: weakref.WeakSet[RagMeterHandler] = weakref.WeakSet()
+
+
+def _reset_handlers_after_fork() -> None:
+    global _attaching  # noqa: PLW0603 -- a thread of the parent may have held the old lock
+    _attaching = threading.Lock()
+    for handler in tuple(_handlers):
+        handler._reset_after_fork()  # noqa: SLF001 -- same module
+
+
+os.register_at_fork(after_in_child=_reset_handlers_after_fork)

@@ -1,0 +1,179 @@
+"""Watching a streamed answer go by, without ever reading it ourselves.
+
+`watch` puts a transparent proxy around a generator that belongs to the caller.  It
+looks like the generator to ``inspect``, ``isinstance``, ``hash`` and ``==`` (other
+instrumentations key their tables by it), hands every item and every exception on
+unchanged, and notes the text.  The end is told once: read to the end, broken
+off, dropped unread (by garbage collection), cancelled, or failed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import wrapt
+
+from ragmeter.adapters._endings import error_type, status_of_error
+from ragmeter.metrics.sample import SampleStatus
+
+__all__ = ["StreamedText", "watch"]
+
+if TYPE_CHECKING:
+    _Proxy = wrapt.ObjectProxy[Any]
+else:
+    _Proxy = wrapt.ObjectProxy  # not generic at run time in wrapt 1
+
+MAX_CHARACTERS = 1_000_000
+"""An answer longer than this is kept up to here and reported as ``partial``: memory stays bounded."""
+
+
+class StreamedText:
+    """The text of one streamed answer as far as it went by, and how it ended.
+
+    Args:
+        on_end: Called once, with this object, on the thread on which the stream ended; that
+            may be the garbage collector's.
+    """
+
+    __slots__ = ("_on_end", "_parts", "_size", "error_type", "status")
+
+    def __init__(self, on_end: Callable[[StreamedText], None]) -> None:
+        self._on_end: Callable[[StreamedText], None] | None = on_end
+        self._parts: list[str] = []
+        self._size = 0
+        self.status: SampleStatus | None = None
+        """How it ended; None while it is open."""
+        self.error_type: str | None = None
+        """The class of what it raised."""
+
+    def take(self) -> str:
+        """Return what went by, and keep it no longer: the caller may keep the stream for ever."""
+        parts, self._parts = self._parts, []
+        return "".join(parts)
+
+    def add(self, item: object) -> None:
+        """Note one streamed item: a piece of text, or a chat response that carries it as ``delta``."""
+        if self.status is not None:
+            return
+        piece = item if isinstance(item, str) else getattr(item, "delta", None)
+        if isinstance(piece, str) and self._size <= MAX_CHARACTERS:
+            self._size += len(piece)
+            self._parts.append(piece)
+
+    def end(self, status: SampleStatus, error: BaseException | None = None) -> None:
+        """Note the end; only the first one counts."""
+        # Taking the callback out is atomic: reader and garbage collector may both come here.
+        on_end, self._on_end = self._on_end, None
+        if on_end is None:
+            return
+        if status == "ok" and self._size > MAX_CHARACTERS:
+            status = "partial"
+        self.status = status
+        self.error_type = error_type(error)
+        on_end(self)
+
+    def dropped(self) -> None:
+        """Note that nobody can read on: broken off, or never begun."""
+        self.end("partial")
+
+    def failed(self, error: BaseException) -> None:
+        """Note what the stream raised at its reader; ``GeneratorExit`` means that it was broken off."""
+        if isinstance(error, GeneratorExit):
+            self.end("partial")
+        else:
+            status = status_of_error(error)
+            self.end(status, error if status == "error" else None)
+
+
+def watch(stream: Any, text: StreamedText) -> Any:
+    """Return a proxy of `stream`, a generator or iterator, sync or async, that fills `text`."""
+    # Other instrumentations' proxies have the methods of both kinds: the innermost decides.
+    inner = inspect.unwrap(stream)
+    proxy: Any = (
+        _AsyncStream(stream, text) if hasattr(inner, "__anext__") else _Stream(stream, text)
+    )
+    weakref.finalize(proxy, text.dropped).atexit = False
+    return proxy
+
+
+class _Stream(_Proxy):
+    """The caller's generator, watched."""
+
+    def __init__(self, wrapped: Any, text: StreamedText) -> None:
+        super().__init__(wrapped)
+        self._self_text = text
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self._pass(self.__wrapped__.__next__)
+
+    def send(self, value: Any) -> Any:
+        return self._pass(self.__wrapped__.send, value)
+
+    def throw(self, *args: Any) -> Any:
+        return self._pass(self.__wrapped__.throw, *args)
+
+    def close(self) -> None:
+        try:
+            self.__wrapped__.close()
+        except BaseException as error:
+            self._self_text.failed(error)
+            raise
+        self._self_text.dropped()
+
+    def _pass(self, step: Callable[..., Any], *args: Any) -> Any:
+        try:
+            item = step(*args)
+        except StopIteration:
+            self._self_text.end("ok")
+            raise
+        except BaseException as error:
+            self._self_text.failed(error)
+            raise
+        self._self_text.add(item)
+        return item
+
+
+class _AsyncStream(_Proxy):
+    """The caller's async generator, watched."""
+
+    def __init__(self, wrapped: Any, text: StreamedText) -> None:
+        super().__init__(wrapped)
+        self._self_text = text
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    def __anext__(self) -> Awaitable[Any]:
+        return self._pass(self.__wrapped__.__anext__())
+
+    def asend(self, value: Any) -> Awaitable[Any]:
+        return self._pass(self.__wrapped__.asend(value))
+
+    def athrow(self, *args: Any) -> Awaitable[Any]:
+        return self._pass(self.__wrapped__.athrow(*args))
+
+    async def aclose(self) -> None:
+        try:
+            await self.__wrapped__.aclose()
+        except BaseException as error:
+            self._self_text.failed(error)
+            raise
+        self._self_text.dropped()
+
+    async def _pass(self, step: Awaitable[Any]) -> Any:
+        try:
+            item = await step
+        except StopAsyncIteration:
+            self._self_text.end("ok")
+            raise
+        except BaseException as error:
+            self._self_text.failed(error)
+            raise
+        self._self_text.add(item)
+        return item

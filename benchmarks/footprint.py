@@ -1,0 +1,207 @@
+"""What ragmeter costs before it does anything: seconds to import, bytes to install.
+
+``python benchmarks/footprint.py``. Each import happens in a fresh interpreter and is timed in CPU, the
+bare interpreter subtracted; sizes are those of a package and everything it requires, as installed.
+Beside it: ragmeter's base dependencies by themselves, and the peers in their own environments.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from measure import ROOT, Row, Settings, child_environment, median, run, spread
+
+BASE = "pydantic, opentelemetry.trace"
+"""What a request needs of the base dependencies; the others load with the metrics that use them."""
+
+IMPORTS = {
+    "import ragmeter": "import ragmeter",
+    "its base dependencies alone": f"import {BASE}",
+    "from ragmeter import RagMeter": "from ragmeter import RagMeter",
+    "a meter with every free metric": (
+        "from ragmeter import RagMeter\n"
+        "from ragmeter.exporters.memory import InMemoryExporter\n"
+        "RagMeter(exporters=[InMemoryExporter()])"
+    ),
+}
+
+PEERS = {
+    "openinference-langchain": ("langchain", "from openinference.instrumentation.langchain import LangChainInstrumentor"),
+    "traceloop-langchain": ("langchain", "from opentelemetry.instrumentation.langchain import LangchainInstrumentor"),
+    "langfuse": ("langchain", "from langfuse.langchain import CallbackHandler"),
+    "continuous-eval": ("continuous-eval", "from continuous_eval.metrics.retrieval import PrecisionRecallF1"),
+    "ragas": ("ragas", "import ragas.metrics"),
+    "deepeval": ("deepeval", "import deepeval.metrics"),
+    "trulens": ("trulens", "import trulens.feedback"),
+}  # fmt: skip
+
+DISTRIBUTIONS = {
+    "openinference-langchain": "openinference-instrumentation-langchain",
+    "traceloop-langchain": "opentelemetry-instrumentation-langchain",
+    "trulens": "trulens-feedback",
+}
+
+
+def import_cpu_ms(python: Path | str, statement: str) -> float:
+    """Return milliseconds of CPU that a fresh interpreter has spent after `statement`."""
+    # -I would hide the checkout; the folder of the caller is not on the path either way.
+    code = f"{statement}\nimport time; print('cpu', time.process_time())"
+    done = subprocess.run(
+        [str(python), "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=child_environment(),
+    )
+    return float(done.stdout.rsplit("cpu", 1)[1]) * 1000
+
+
+def installed(names: list[str]) -> dict[str, int]:
+    """Return bytes by distribution for `names` and all that they require, as far as installed."""
+    try:
+        from packaging.requirements import Requirement
+    except ImportError:
+        from pip._vendor.packaging.requirements import Requirement  # type: ignore[assignment]
+
+    sizes: dict[str, int] = {}
+    seen: set[tuple[str, str]] = set()
+    waiting = [Requirement(name) for name in names]
+    while waiting:
+        wanted = waiting.pop()
+        name = re.sub(r"[-_.]+", "-", wanted.name).lower()
+        extras = {"", *wanted.extras}
+        if all((name, extra) in seen for extra in extras):
+            continue
+        seen.update((name, extra) for extra in extras)
+        try:
+            found = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        if name not in sizes:
+            paths = (
+                Path(str(file.locate())) for file in found.files or () if file.suffix != ".pyc"
+            )
+            sizes[name] = sum(path.stat().st_size for path in paths if path.is_file())
+        for line in found.requires or ():
+            needed = Requirement(line)
+            if needed.marker is None or any(needed.marker.evaluate({"extra": e}) for e in extras):
+                waiting.append(needed)
+    return sizes
+
+
+def prepare(variant: str, options: dict[str, Any]) -> Any:
+    del variant, options
+    return {"installed": lambda names: sum(installed(names).values())}
+
+
+def installed_mb(python: Path | str, names: list[str]) -> float:
+    """Return megabytes of `names` and their requirements in the environment of `python`."""
+    done = subprocess.run(
+        [str(python), __file__, "--worker", "size", "{}"],
+        input=json.dumps(["installed", {"names": names}]) + "\n",
+        check=True,
+        capture_output=True,
+        text=True,
+        env=child_environment(),
+    )
+    return json.loads(done.stdout.splitlines()[-1])["ok"] / 1e6
+
+
+def own_size_mb() -> float:
+    """Return megabytes of ragmeter's own files."""
+    rooms = ("core", "metrics", "exporters", "adapters")
+    files = [
+        f
+        for room in rooms
+        for f in (ROOT / room).rglob("*")
+        if f.suffix in (".py", ".md", ".typed")
+    ]
+    return sum(file.stat().st_size for file in files) / 1e6
+
+
+def import_rows(settings: Settings) -> list[Row]:
+    plan: dict[str, tuple[Path | str, str]] = {"bare": (sys.executable, "pass")}
+    plan |= {name: (sys.executable, code) for name, code in IMPORTS.items()}
+    for peer, (env, code) in PEERS.items():
+        python = settings.python_of(env, peer)
+        if python is not None:
+            plan[f"peer {peer}"] = (python, code)
+            plan[f"bare {env}"] = (python, "pass")
+    taken: dict[str, list[float]] = {name: [] for name in plan}
+    for _ in range(2 if settings.quick else 5):
+        for name, (python, code) in plan.items():
+            taken[name].append(import_cpu_ms(python, code))
+    own = {name: [x - median(taken["bare"]) for x in taken[name]] for name in IMPORTS}
+    rows = []
+    for name in IMPORTS:
+        if name == "its base dependencies alone":
+            continue
+        base = median(own["its base dependencies alone"])
+        value = median(own[name])
+        # The promise is about `import ragmeter`; the harder thing is shown with it.
+        aimed = name != "a meter with every free metric"
+        rows.append(
+            Row("footprint", f"CPU of `{name}` over a bare interpreter" if aimed else f"CPU of making {name}",
+                "ms", value, base, BASE, value / base if base else None,
+                "≤ 150 ms" if aimed else None, value <= 150 if aimed else None, spread(own[name]))
+        )  # fmt: skip
+    value = median(own["from ragmeter import RagMeter"])
+    for peer, (env, code) in PEERS.items():
+        if f"peer {peer}" in taken:
+            theirs = median(taken[f"peer {peer}"]) - median(taken[f"bare {env}"])
+            rows.append(
+                Row(
+                    "footprint",
+                    f"CPU of `{code.split(chr(10))[0]}`",
+                    "ms",
+                    value,
+                    theirs,
+                    peer,
+                    value / theirs,
+                )
+            )
+    return rows
+
+
+def size_rows(settings: Settings) -> list[Row]:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    own, base = own_size_mb(), list(project["dependencies"])
+    rows = [Row("footprint", "installed size, ragmeter's own files", "MB", own)]
+    whole = own + installed_mb(sys.executable, base)
+    rows.append(Row("footprint", "installed size with base dependencies", "MB", whole))
+    extras = project["optional-dependencies"]
+    for extra in ("langchain", "llama-index", "judge", "otlp", "prometheus", "cli"):
+        size = own + installed_mb(sys.executable, [*base, *extras[extra]])
+        rows.append(Row("footprint", f"installed size of ragmeter[{extra}]", "MB", size))
+    for peer, (env, _) in PEERS.items():
+        python = settings.python_of(env, peer)
+        if python is not None:
+            theirs = installed_mb(python, [DISTRIBUTIONS.get(peer, peer)])
+            rows.append(
+                Row(
+                    "footprint",
+                    f"installed size beside {peer}",
+                    "MB",
+                    whole,
+                    theirs,
+                    peer,
+                    whole / theirs,
+                )
+            )
+    return rows
+
+
+def benchmark(settings: Settings) -> list[Row]:
+    return import_rows(settings) + size_rows(settings)
+
+
+if __name__ == "__main__":
+    run(benchmark, prepare)

@@ -1,0 +1,382 @@
+"""What every benchmark shares: where the peers live, how numbers are taken, how a row is written.
+
+Each benchmark is a script beside this file. It starts one worker process per variant (ours, each
+peer, nothing at all), asks them for numbers in turn, round after round, so that a busy machine is
+busy for all alike, and prints rows: what, ours, peer, ratio, target, met or not. Nothing here knows
+a particular benchmark, and nothing here is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+QUIET = {
+    **os.environ,
+    # Nobody phones home: not by choice of ours, and there may be no network to phone over.
+    "ANONYMIZED_TELEMETRY": "false",
+    "CONTINUOUS_EVAL_DO_NOT_TRACK": "true",
+    "DEEPEVAL_TELEMETRY_OPT_OUT": "YES",
+    "DEEPEVAL_UPDATE_WARNING_OPT_IN": "NO",
+    "DEEPEVAL_DISABLE_DOTENV": "1",
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "LANGCHAIN_TRACING_V2": "false",
+    "LANGFUSE_HOST": "http://127.0.0.1:9",
+    "LANGSMITH_TRACING": "false",
+    "POSTHOG_DISABLED": "1",
+    "RAGAS_DO_NOT_TRACK": "true",
+    "TRACELOOP_TELEMETRY": "false",
+    "TRULENS_TELEMETRY": "false",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONWARNINGS": "ignore",
+}
+"""The environment of every peer's process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table. All numbers of a row come from the same run."""
+
+    benchmark: str
+    what: str
+    """What was measured, with size."""
+    unit: str
+    ours: float | None
+    peer: float | None = None
+    """The same of the peer, or of the run without ragmeter; None: there is none to compare with."""
+    peer_name: str | None = None
+    ratio: float | None = None
+    """The number that the target is about, see `target`."""
+    target: str | None = None
+    met: bool | None = None
+    """None: there is no target, or the peer was not there."""
+    spread: str | None = None
+    """How far repeats lay apart."""
+    note: str | None = None
+
+
+def env_dir(name: str, into: Path = ROOT) -> Path:
+    """Return where the virtual environment `name` of `peers.toml` is or would be."""
+    return into / f".venv-bench-{name}"
+
+
+def env_python(name: str, into: Path = ROOT) -> Path:
+    """Return its interpreter."""
+    return env_dir(name, into) / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def peer_states(name: str, into: Path = ROOT) -> dict[str, str]:
+    """Return ``ok`` or the reason why not for each peer of an environment."""
+    report = env_dir(name, into) / "bench-peers.json"
+    return json.loads(report.read_text())["peers"] if report.exists() else {}
+
+
+def peer_versions(name: str, into: Path = ROOT) -> dict[str, str]:
+    """Return the versions installed in an environment."""
+    report = env_dir(name, into) / "bench-peers.json"
+    return json.loads(report.read_text())["versions"] if report.exists() else {}
+
+
+def source_path() -> str:
+    """Return a folder from which this checkout imports as `ragmeter`, in any interpreter."""
+    farm = Path(tempfile.mkdtemp(prefix="ragmeter-bench-"))
+    atexit.register(shutil.rmtree, farm, ignore_errors=True)
+    package = farm / "ragmeter"
+    package.mkdir()
+    for entry in (ROOT / "core").iterdir():
+        if entry.name != "__pycache__":
+            (package / entry.name).symlink_to(entry)
+    for room in ("metrics", "exporters", "adapters"):
+        (package / room).symlink_to(ROOT / room)
+    version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    facts = farm / f"ragmeter-{version[1]}.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: ragmeter\nVersion: {version[1]}\n"
+    )
+    return str(farm)
+
+
+_source: list[str] = []
+
+
+def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment for a worker: quiet, and with this checkout of ragmeter importable."""
+    if not _source:
+        _source.append(source_path())
+    here = str(Path(__file__).resolve().parent)
+    path = {"PYTHONPATH": os.pathsep.join([_source[0], here])}
+    # llama-index-core ships the sentence model and the token table that others would download.
+    static = next(
+        ROOT.glob(".venv-bench-llama-index/lib/*/site-packages/llama_index/core/_static"), None
+    )
+    if static is not None:
+        path |= {
+            "NLTK_DATA": str(static / "nltk_cache"),
+            "TIKTOKEN_CACHE_DIR": str(static / "tiktoken_cache"),
+        }
+    return {**QUIET, **path, **(extra or {})}
+
+
+class WorkerError(RuntimeError):
+    """A worker process ended or answered with an error."""
+
+
+class Worker:
+    """A process that measures one variant, asked by one line of JSON at a time.
+
+    Args:
+        script: The benchmark, which calls `serve` when its first argument is ``--worker``.
+        variant: What this process is to measure.
+        python: The interpreter; default: this one.
+        options: Passed to the worker's ``prepare``.
+    """
+
+    def __init__(
+        self,
+        script: str,
+        variant: str,
+        python: Path | str | None = None,
+        options: Mapping[str, Any] | None = None,
+        extra_env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.variant = variant
+        self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 -- closed with the worker
+        self._process = subprocess.Popen(
+            [
+                str(python or sys.executable),
+                script,
+                "--worker",
+                variant,
+                json.dumps(dict(options or {})),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env=child_environment(extra_env),
+            cwd=tempfile.gettempdir(),
+        )
+        self._read()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, command: str, **arguments: Any) -> Any:
+        """Have the worker run `command` and return its answer."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps([command, arguments]) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass
+        return self._read()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._errors.close()
+
+    def _read(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait(20)
+            self._errors.seek(0)
+            raise WorkerError(f"{self.variant}: {self._errors.read()[-1500:].strip() or 'ended'}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise WorkerError(f"{self.variant}: {answer['error']}")
+        return answer["ok"]
+
+
+def serve(prepare: Callable[[str, dict[str, Any]], Mapping[str, Callable[..., Any]]]) -> None:
+    """Be a worker: prepare the variant, then answer commands until the pipe closes.
+
+    What libraries print goes to standard error; answers have the real standard output.
+    """
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def say(answer: Mapping[str, Any]) -> None:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    try:
+        commands = prepare(sys.argv[2], json.loads(sys.argv[3]))
+    except Exception as error:
+        say({"error": f"{type(error).__name__}: {error}"})
+        raise
+    say({"ok": None})
+    for line in sys.stdin:
+        command, arguments = json.loads(line)
+        try:
+            say({"ok": commands[command](**arguments)})
+        except Exception as error:
+            import traceback
+
+            traceback.print_exc()
+            say({"error": f"{type(error).__name__}: {error}"})
+    if "close" in commands:
+        commands["close"]()
+    os._exit(0)  # exporters with nobody to export to may hang at exit
+
+
+def interleave(
+    workers: Mapping[str, Worker], rounds: int, command: str, **arguments: Any
+) -> dict[str, list[Any]]:
+    """Ask every worker in turn, `rounds` times; return each worker's answers.
+
+    Every second round goes through them backwards, so that none always runs after the same other.
+    """
+    answers: dict[str, list[Any]] = {name: [] for name in workers}
+    names = list(workers)
+    for number in range(rounds):
+        for name in names if number % 2 == 0 else reversed(names):
+            answers[name].append(workers[name].ask(command, **arguments))
+    return answers
+
+
+class RequestClock:
+    """CPU time of the request path: the whole process without its background threads.
+
+    A framework may spread one request over threads of its own, so the thread's clock is too
+    little; scorers and span exporters work in the background, so the process's clock is too much.
+    Threads that were alive when `settle` was called, and are neither the caller's nor a pool's,
+    are background.
+    """
+
+    _POOLS = ("MainThread", "asyncio_", "ThreadPoolExecutor")
+
+    def __init__(self) -> None:
+        self._clocks: list[int] = []
+
+    def settle(self) -> list[str]:
+        """Take the threads alive now, after the first requests, for the background; name them."""
+        found = [
+            thread
+            for thread in threading.enumerate()
+            if thread is not threading.current_thread()
+            and not thread.name.startswith(self._POOLS)
+            and thread.ident is not None
+        ]
+        self._clocks = [time.pthread_getcpuclockid(thread.ident) for thread in found]
+        return [thread.name for thread in found]
+
+    def now(self) -> int:
+        """Return nanoseconds of CPU spent on requests so far."""
+        spent = time.process_time_ns()
+        for clock in self._clocks:
+            spent -= time.clock_gettime_ns(clock)
+        return spent
+
+
+def median(values: Iterable[float]) -> float:
+    return statistics.median(values)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return the value below which `share` of `values` lie (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def spread(values: Sequence[float]) -> str:
+    """Say between which values the middle half of `values` lies."""
+    return f"{quantile(values, 0.25):.3g} to {quantile(values, 0.75):.3g}"
+
+
+def growth(sizes: Sequence[float], costs: Sequence[float]) -> float:
+    """Return the exponent k of cost = c * size^k, by least squares on the logarithms."""
+    import math
+
+    xs = [math.log(size) for size in sizes]
+    ys = [math.log(max(cost, 1e-12)) for cost in costs]
+    mean_x, mean_y = statistics.fmean(xs), statistics.fmean(ys)
+    return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / sum(
+        (x - mean_x) ** 2 for x in xs
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line asked for."""
+
+    quick: bool
+    """A smoke run: few repeats, numbers not worth keeping."""
+    peers: bool
+    """Measure the peers whose environments are there."""
+    into: Path
+    """Where the environments are."""
+
+    def python_of(self, env: str, peer: str | None = None) -> Path | None:
+        """Return the interpreter of `env`, or None when it, or `peer` in it, is not usable."""
+        if not self.peers or not env_python(env, self.into).exists():
+            return None
+        if peer is not None and peer_states(env, self.into).get(peer) != "ok":
+            return None
+        return env_python(env, self.into)
+
+
+def run(
+    benchmark: Callable[[Settings], list[Row]],
+    prepare: Callable[[str, dict[str, Any]], Mapping[str, Callable[..., Any]]] | None = None,
+) -> None:
+    """Be the script: a worker when asked to, else run `benchmark` and print its rows."""
+    if len(sys.argv) > 1 and sys.argv[1] == "--worker" and prepare is not None:
+        serve(prepare)
+        return
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    parser.add_argument("--quick", action="store_true", help="smoke run, numbers not worth keeping")
+    parser.add_argument("--no-peers", action="store_true", help="measure ragmeter alone")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per row")
+    parser.add_argument("--peers-dir", type=Path, default=ROOT, help="where .venv-bench-* are")
+    chosen = parser.parse_args()
+    rows = benchmark(Settings(chosen.quick, not chosen.no_peers, chosen.peers_dir))
+    for row in rows:
+        print(json.dumps(asdict(row), ensure_ascii=False) if chosen.json else line(row))
+
+
+def number(value: float | None) -> str:
+    """Write a number with three digits, or a dash."""
+    if value is None:
+        return "–"
+    if value == int(value) and abs(value) < 1e6:
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def line(row: Row) -> str:
+    """Write a row for the terminal."""
+    met = {True: "met", False: "NOT MET", None: ""}[row.met]
+    ours = f"{number(row.ours)} {row.unit}"
+    peer = "" if row.peer is None else f"{number(row.peer)} ({row.peer_name})"
+    ratio = "" if row.ratio is None else f"ratio {number(row.ratio)}"
+    return f"{row.what:70} {ours:>16} {peer:>34} {ratio:>12}  {row.target or '':18} {met}  {row.note or ''}"

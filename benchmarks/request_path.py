@@ -1,0 +1,197 @@
+"""The worker's half of the overhead benchmarks: one variant, CPU and memory and spans per request.
+
+The LangChain and the LlamaIndex benchmark hand in their requests and how to attach each variant;
+this measures. Spans go to a real tracer provider with a batch processor whose exporter throws
+them away, so that what is measured is the cost of making them, not of a network.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import tracemalloc
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from measure import RequestClock, Row, interleave, median, number, quantile, spread
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+Request = Callable[[str], Any]
+
+
+class SpanCount(SpanProcessor):
+    """A span processor that counts spans by the thread that started them."""
+
+    def __init__(self) -> None:
+        self.by_thread: dict[int, int] = {}
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        ident = threading.get_ident()
+        self.by_thread[ident] = self.by_thread.get(ident, 0) + 1
+
+
+class DiscardingExporter(SpanExporter):
+    """Throws every span away."""
+
+    def export(self, spans: Any) -> SpanExportResult:
+        return SpanExportResult.SUCCESS
+
+
+def tracer_provider(spans: SpanCount) -> TracerProvider:
+    """Return a real provider that counts and discards."""
+    provider = TracerProvider()
+    provider.add_span_processor(spans)
+    provider.add_span_processor(BatchSpanProcessor(DiscardingExporter(), max_queue_size=100_000))
+    return provider
+
+
+def attach_meter(provider: Any) -> Any:
+    """Return a meter with every free metric that exports spans to `provider`."""
+    from ragmeter import RagMeter
+    from ragmeter.exporters.otel import OpenTelemetryExporter
+
+    return RagMeter(exporters=[OpenTelemetryExporter(tracer_provider=provider)])
+
+
+class Path:
+    """Commands of a worker: ``batch`` for CPU, ``memory``, ``spans``."""
+
+    def __init__(
+        self, requests: Mapping[str, Request], spans: SpanCount, drain: Callable[[], Any]
+    ) -> None:
+        self._requests = requests
+        self._spans = spans
+        self._drain = drain
+        self._clock = RequestClock()
+        for request in requests.values():
+            for _ in range(20):
+                request("warm up?")
+        drain()
+        gc.collect()
+        gc.freeze()  # what the libraries made at import is not this benchmark's garbage
+        self.background = self._clock.settle()
+
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        return {"batch": self.batch, "memory": self.memory, "spans": self.spans}
+
+    def batch(self, way: str, count: int) -> list[int]:
+        """Send `count` requests; return the nanoseconds of CPU on the request's path of each.
+
+        After each one the background is let finish, as it does at any load that leaves a core
+        some rest. What happens when it cannot is the question of ``live_latency.py``.
+        """
+        request, now = self._requests[way], self._clock.now
+        spent = []
+        for n in range(count):
+            question = f"What was built in the {n}th year?"
+            before = now()
+            request(question)
+            spent.append(now() - before)
+            self._drain()
+        return spent
+
+    def memory(self, way: str, count: int) -> list[int]:
+        """Return, for each of `count` requests, the bytes by which memory peaked meanwhile."""
+        request = self._requests[way]
+        peaks = []
+        tracemalloc.start()
+        for n in range(count):
+            self._drain()
+            gc.collect()
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            request(f"What was built in the {n}th year?")
+            peaks.append(tracemalloc.get_traced_memory()[1] - before)
+        tracemalloc.stop()
+        self._drain()
+        return peaks
+
+    def spans(self, way: str, count: int) -> float:
+        """Return how many spans the request's own threads began, per request."""
+        background = {t.ident for t in threading.enumerate() if t.name in self.background}
+        self._drain()
+        self._spans.by_thread.clear()
+        for n in range(count):
+            self._requests[way](f"What was built in the {n}th year?")
+        self._drain()
+        on_path = sum(n for ident, n in self._spans.by_thread.items() if ident not in background)
+        return on_path / count
+
+
+def compare(
+    benchmark: str,
+    framework: str,
+    workers: Mapping[str, Any],
+    ways: list[str],
+    *,
+    rounds: int,
+    count: int,
+    targets: set[str],
+) -> list[Row]:
+    """Measure all `workers` and return the rows; `targets`: peers one tenth is asked beside."""
+    rows: list[Row] = []
+    peers = [name for name in workers if name not in ("none", "no-op", "ours")]
+    for way in ways:
+        batches = interleave(workers, rounds, "batch", way=way, count=count)
+        memory = interleave(workers, 1, "memory", way=way, count=10)
+        spans = interleave(workers, 1, "spans", way=way, count=20)
+        cost = Cost(batches)
+        ours = median(cost.added("ours"))
+        note = (
+            f"bare request {number(cost.bare)} µs; "
+            f"a handler that does nothing adds {number(median(cost.added('no-op')))} µs"
+        )
+        for peer in peers or [None]:
+            theirs = None if peer is None else median(cost.added(peer))
+            aimed = peer in targets
+            # Less than nothing is added only where the machine's noise exceeds the difference.
+            ratio = ours / theirs if theirs is not None and min(ours, theirs) > 0 else None
+            apart = spread(cost.added("ours"))
+            apart += "" if peer is None else f"; peer {spread(cost.added(peer))}"
+            rows.append(
+                Row(benchmark, f"{framework} {way}: CPU added, p50", "µs", ours, theirs, peer, ratio,
+                    "≤ 0.1" if aimed else None, ratio <= 0.1 if aimed and ratio else None, apart, note)
+            )  # fmt: skip
+            if peer is not None:
+                slow, slower = cost.tail("ours"), cost.tail(peer)
+                rows.append(
+                    Row(benchmark, f"{framework} {way}: CPU added, p99", "µs", slow, slower, peer,
+                        slow / slower if min(slow, slower) > 0 else None)
+                )  # fmt: skip
+        peak = {
+            name: (median(memory[name][0]) - median(memory["none"][0])) / 1024 for name in workers
+        }
+        for peer in peers or [None]:
+            there = None if peer is None else peak[peer]
+            rows.append(
+                Row(benchmark, f"{framework} {way}: memory added at the request's peak", "KiB", peak["ours"],
+                    there, peer, peak["ours"] / there if there else None)
+            )  # fmt: skip
+        most = max(peers, key=lambda peer: spans[peer][0], default=None)
+        rows.append(
+            Row(benchmark, f"{framework} {way}: spans begun on the request's path", "spans",
+                spans["ours"][0], None if most is None else spans[most][0], most, target="0",
+                met=spans["ours"][0] == 0)
+        )  # fmt: skip
+    return rows
+
+
+class Cost:
+    """What each variant adds to a request, from batches taken in turn."""
+
+    def __init__(self, batches: Mapping[str, list[list[int]]]) -> None:
+        self._batches = batches
+        self.bare = median(median(batch) for batch in batches["none"]) / 1000
+        """Microseconds of CPU of a request with nothing attached."""
+
+    def added(self, variant: str) -> list[float]:
+        """Microseconds added to the median, one number per round: neighbours in time compared."""
+        pairs = zip(self._batches[variant], self._batches["none"], strict=True)
+        return [(median(batch) - median(none)) / 1000 for batch, none in pairs]
+
+    def tail(self, variant: str) -> float:
+        """Microseconds added to the 99th percentile of all requests."""
+        with_it = [spent for batch in self._batches[variant] for spent in batch]
+        without = [spent for batch in self._batches["none"] for spent in batch]
+        return (quantile(with_it, 0.99) - quantile(without, 0.99)) / 1000

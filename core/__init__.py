@@ -1,0 +1,59 @@
+"""ragmeter: live retrieval-quality scores for RAG chains, as OpenTelemetry.
+
+The front door. Names are handed out lazily, so that ``import ragmeter.metrics``
+loads neither the meter nor the exporters, and ``import ragmeter`` loads no framework.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ragmeter.exporters.protocol import MeterStats
+    from ragmeter.exporters.run import RagRun, Retrieval, ScoredRun
+
+    from .handmade import Request, request
+    from .meter import RagMeter
+    from .scope import reference, suppress
+
+__all__ = [
+    "MeterStats",
+    "RagMeter",
+    "RagRun",
+    "Request",
+    "Retrieval",
+    "ScoredRun",
+    "reference",
+    "request",
+    "suppress",
+]
+
+_HOMES = {
+    "MeterStats": "ragmeter.exporters.protocol",
+    "RagMeter": "ragmeter.meter",
+    "RagRun": "ragmeter.exporters.run",
+    "Request": "ragmeter.handmade",
+    "Retrieval": "ragmeter.exporters.run",
+    "ScoredRun": "ragmeter.exporters.run",
+    "reference": "ragmeter.scope",
+    "request": "ragmeter.handmade",
+    "suppress": "ragmeter.scope",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use (PEP 562)."""
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 -- costs a file search
+
+        return version("ragmeter")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'ragmeter' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted([*__all__, "__version__"])

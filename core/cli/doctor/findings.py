@@ -1,0 +1,59 @@
+"""`Finding`: one line of the doctor's report. Every check yields some; nothing else is passed around."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Area", "Finding", "State", "failed", "ok", "skipped", "warning", "worst"]
+
+Area = Literal["installed", "configured", "reachable", "test request"]
+State = Literal["ok", "skipped", "warning", "failed"]
+_ORDER: tuple[State, ...] = ("ok", "skipped", "warning", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    area: Area
+    """Which part of the examination."""
+    what: str
+    """What was looked at."""
+    state: State
+    """``ok``; ``skipped``: not wanted or not possible here; ``warning``: works, but perhaps not as meant;
+    ``failed``: must be mended."""
+    detail: str
+    """What was found. Never a key, never a text of the user's."""
+    mend: str = ""
+    """What to do about it; empty when nothing is to be done."""
+
+
+def ok(area: Area, what: str, detail: str) -> Finding:
+    """Return a finding that all is well."""
+    return Finding(area, what, "ok", detail)
+
+
+def skipped(area: Area, what: str, detail: str, mend: str = "") -> Finding:
+    """Return a finding about something that is absent and need not be there."""
+    return Finding(area, what, "skipped", detail, mend)
+
+
+def warning(area: Area, what: str, detail: str, mend: str) -> Finding:
+    """Return a finding that something may not be as meant."""
+    return Finding(area, what, "warning", detail, mend)
+
+
+def failed(area: Area, what: str, detail: str, mend: str) -> Finding:
+    """Return a finding that something does not work."""
+    return Finding(area, what, "failed", detail, mend)
+
+
+def worst(findings: Iterable[Finding]) -> State:
+    """Return the worst state among `findings`; ``ok`` when there are none."""
+    states = {one.state for one in findings}
+    for state in reversed(_ORDER):
+        if state in states:
+            return state
+    return "ok"

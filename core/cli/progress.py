@@ -1,0 +1,103 @@
+"""Shows how far a command has come: a bar on a terminal, plain lines anywhere else.
+
+Everything goes to the error stream, so that results on the output stream stay clean.
+Used by `demo` and `evaluate`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+__all__ = ["Advance", "progress", "waiting"]
+
+Advance = Callable[[str], None]
+"""Call it once per finished step with a short note, which is shown beside the bar."""
+
+LINE_EVERY_S = 5.0
+"""Without a terminal: a line at most this often, in seconds, besides first, every tenth and last."""
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:.1f}/s", style="progress.data.speed")
+
+
+@contextmanager
+def progress(label: str, total: int, console: Console | None = None) -> Iterator[Advance]:
+    """Show progress over `total` steps; give the function that marks one step as done.
+
+    Args:
+        label: What is being done, e.g. ``asking``.
+        total: Number of steps.
+        console: Where to show it; default: the error stream.
+    """
+    screen = console or Console(stderr=True)
+    if screen.is_terminal:
+        with Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}", style="dim", markup=False),
+            console=screen,
+            transient=True,
+        ) as bar:
+            task = bar.add_task(label, total=total, note="")
+            yield lambda note: bar.update(task, advance=1, note=note)
+        return
+    yield _Lines(label, total, screen)
+
+
+@contextmanager
+def waiting(label: str) -> Iterator[Callable[[str], None]]:
+    """Show that something without known steps goes on; give the function that says how far it is."""
+    screen = Console(stderr=True)
+    if screen.is_terminal:
+        with screen.status(label) as status:
+            yield lambda note: status.update(f"{label}: {note}")
+        return
+    yield lambda note: screen.print(f"{label}: {note}", highlight=False, markup=False)
+
+
+class _Lines:
+    """Prints ``label 12/40, 3.1/s, 9 s left: note`` now and then."""
+
+    def __init__(self, label: str, total: int, screen: Console) -> None:
+        self._label = label
+        self._total = total
+        self._screen = screen
+        self._done = 0
+        self._began = self._last = time.monotonic()
+
+    def __call__(self, note: str) -> None:
+        self._done += 1
+        now = time.monotonic()
+        tenth = max(1, self._total // 10)
+        due = now - self._last >= LINE_EVERY_S
+        if not (due or self._done in (1, self._total) or self._done % tenth == 0):
+            return
+        self._last = now
+        rate = self._done / max(now - self._began, 1e-6)
+        left_s = (self._total - self._done) / rate
+        line = f"{self._label} {self._done}/{self._total}, {rate:.1f}/s, {left_s:.0f} s left"
+        self._screen.print(
+            f"{line}: {note}" if note else line, highlight=False, markup=False, soft_wrap=True
+        )

@@ -1,0 +1,176 @@
+"""What many scores of one name amount to: mean, percentiles, confidence, and how many had no value.
+
+Used by `demo` and `evaluate` alike, for tables, JSON and HTML.  Pure arithmetic: it prints
+nothing and reads nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ragmeter.metrics import Score
+
+__all__ = [
+    "Grade",
+    "ScoreSummary",
+    "bootstrap_interval",
+    "grade",
+    "is_quality",
+    "percentile",
+    "summarize",
+]
+
+Grade = Literal["good", "fair", "poor"]
+"""How a quality score is coloured: from 0.8, from 0.5, below."""
+
+RESAMPLES = 1000
+"""Bootstrap resamples; the interval's ends are then good to about two digits."""
+CONFIDENCE = 0.95
+_SEED = 20_240_517
+_MAX_CELLS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSummary:
+    """All scores of one name."""
+
+    name: str
+    """The score's name."""
+    count: int
+    """How many had a value."""
+    without_value: Mapping[str, int]
+    """How many had none, by status."""
+    mean: float | None
+    """Arithmetic mean of the values; None when there is none."""
+    p10: float | None
+    """10th percentile, linearly interpolated; likewise p50 (the median) and p90."""
+    p50: float | None
+    p90: float | None
+    mean_low: float | None
+    """Lower end of the mean's 95 % bootstrap interval; None with fewer than two values."""
+    mean_high: float | None
+    """Upper end."""
+    range: tuple[float, float | None]
+    """Smallest and largest possible value."""
+    values: tuple[float, ...] = field(default=(), repr=False)
+    """The values themselves, in the order of the requests."""
+
+    def histogram(self, bins: int) -> tuple[list[int], float, float]:
+        """Count the values in `bins` equal bins; return the counts and the ends of the axis.
+
+        The axis is the score's range; where that has no upper bound, it ends at the largest value.
+        """
+        low, upper = self.range
+        high = upper if upper is not None else max(self.values, default=low + 1.0)
+        width = (high - low) or 1.0
+        counts = [0] * bins
+        for value in self.values:
+            counts[min(bins - 1, max(0, int((value - low) / width * bins)))] += 1
+        return counts, low, low + width
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the summary as JSON-ready fields."""
+        return {
+            "count": self.count,
+            "without_value": dict(self.without_value),
+            "mean": self.mean,
+            "p10": self.p10,
+            "p50": self.p50,
+            "p90": self.p90,
+            "mean_ci95": None if self.mean_low is None else [self.mean_low, self.mean_high],
+        }
+
+
+_MEASUREMENTS = frozenset({"empty_retrieval", "duplicate_ratio"})
+
+
+def is_quality(name: str, value_range: tuple[float, float | None]) -> bool:
+    """Tell whether a score is a quality from 0.0 to 1.0, higher being better; the rest are measurements."""
+    return value_range == (0.0, 1.0) and name not in _MEASUREMENTS
+
+
+def grade(name: str, value: float, value_range: tuple[float, float | None]) -> Grade | None:
+    """Grade a quality score as it is shown, with two decimals; measurements have no grade."""
+    if not is_quality(name, value_range):
+        return None
+    shown = round(value, 2)
+    return "good" if shown >= 0.8 else "fair" if shown >= 0.5 else "poor"
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """Return the value below which `share` (0.0 to 1.0) of `values` lies, linearly interpolated."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    low, high = ordered[below], ordered[above]
+    return low + (high - low) * (place - below)
+
+
+def bootstrap_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95 % percentile-bootstrap interval of the mean, or None for fewer than two values.
+
+    Efron and Tibshirani 1993, chapter 13, with a fixed seed: the same values give the same interval.
+    """
+    if len(values) < 2:
+        return None
+    import numpy as np  # noqa: PLC0415 -- slow to import, and only summaries need it
+
+    generator = np.random.default_rng(_SEED)
+    data = np.asarray(values, dtype=float)
+    step = max(1, _MAX_CELLS // len(data))
+    means: list[float] = []
+    for start in range(0, RESAMPLES, step):
+        rows = min(step, RESAMPLES - start)
+        picks = generator.integers(0, len(data), size=(rows, len(data)))
+        means.extend(data[picks].mean(axis=1).tolist())
+    tail = (1.0 - CONFIDENCE) / 2.0
+    low, high = percentile(means, tail), percentile(means, 1.0 - tail)
+    return None if low is None or high is None else (low, high)
+
+
+def summarize(
+    results: Iterable[Mapping[str, Score]], *, interval: bool = True
+) -> list[ScoreSummary]:
+    """Summarize the scores of many requests by name, in order of first appearance.
+
+    Args:
+        results: One mapping of score name to `Score` per request.
+        interval: Whether to compute the bootstrap interval as well.
+    """
+    values: dict[str, list[float]] = {}
+    missing: dict[str, Counter[str]] = {}
+    ranges: dict[str, tuple[float, float | None]] = {}
+    for scores in results:
+        for name, score in scores.items():
+            ranges.setdefault(name, score.range)
+            found = values.setdefault(name, [])
+            if score.value is None:
+                missing.setdefault(name, Counter())[score.status] += 1
+            else:
+                found.append(score.value)
+    summaries: list[ScoreSummary] = []
+    for name, found in values.items():
+        low_high = bootstrap_interval(found) if interval else None
+        summaries.append(
+            ScoreSummary(
+                name=name,
+                count=len(found),
+                without_value=dict(missing.get(name, {})),
+                mean=math.fsum(found) / len(found) if found else None,
+                p10=percentile(found, 0.1),
+                p50=percentile(found, 0.5),
+                p90=percentile(found, 0.9),
+                mean_low=low_high[0] if low_high else None,
+                mean_high=low_high[1] if low_high else None,
+                range=ranges[name],
+                values=tuple(found),
+            )
+        )
+    return summaries

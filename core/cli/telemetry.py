@@ -1,0 +1,261 @@
+"""The demo's own OpenTelemetry SDK: collects everything in memory and can send it to a backend.
+
+The command line is the one part of ragmeter that brings an SDK along, because here it is the
+application.  Nothing is registered globally.  Called by `demo` only.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs import export as log_export
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricsData
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from ragmeter.metrics import ConfigurationError, MissingDependencyError
+
+__all__ = ["SIGNALS", "Collected", "Delivery", "DemoTelemetry", "Protocol", "send"]
+
+Protocol = Literal["http/protobuf", "grpc"]
+SIGNALS = ("traces", "logs", "metrics")
+GRPC_PORT = 4317
+CONNECT_TIMEOUT_S = 5.0
+SEND_TIMEOUT_S = 8.0
+"""Seconds a backend may take to accept one signal, retries included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What one demo run emitted."""
+
+    spans: Sequence[ReadableSpan]
+    """Finished spans, the demo application's own and ragmeter's."""
+    events: Sequence[Any]
+    """Log records, one per score."""
+    metrics: MetricsData | None
+    """The last state of all instruments."""
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Names of the instruments that have data, sorted."""
+        return tuple(sorted(self.points_by_metric))
+
+    @property
+    def points_by_metric(self) -> Mapping[str, int]:
+        """Number of data points (one per set of attributes) of each instrument."""
+        points: dict[str, int] = {}
+        for resource in self.metrics.resource_metrics if self.metrics else ():
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    points[metric.name] = points.get(metric.name, 0) + len(metric.data.data_points)
+        return points
+
+
+class DemoTelemetry:
+    """Three SDK providers that keep what they are given.
+
+    Args:
+        service_name: The ``service.name`` of all they emit.
+    """
+
+    def __init__(self, service_name: str = "ragmeter-demo") -> None:
+        resource = Resource.create({"service.name": service_name})
+        self._spans = InMemorySpanExporter()
+        self.tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self.tracer_provider.add_span_processor(SimpleSpanProcessor(self._spans))
+        self._reader = InMemoryMetricReader()
+        self.meter_provider = MeterProvider(
+            [self._reader], resource=resource, shutdown_on_exit=False
+        )
+        # Renamed in SDK 1.39; the old name goes away later.
+        in_memory: Any = getattr(log_export, "InMemoryLogRecordExporter", None) or getattr(
+            log_export, "InMemoryLogExporter", None
+        )
+        self._events = in_memory()
+        self.logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
+        self.logger_provider.add_log_record_processor(
+            log_export.SimpleLogRecordProcessor(self._events)
+        )
+
+    def collect(self) -> Collected:
+        """Return everything emitted so far."""
+        return Collected(
+            spans=self._spans.get_finished_spans(),
+            events=self._events.get_finished_logs(),
+            metrics=self._reader.get_metrics_data(),
+        )
+
+    def shutdown(self) -> None:
+        """Release the providers."""
+        self.tracer_provider.shutdown()
+        self.meter_provider.shutdown()
+        self.logger_provider.shutdown()
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What became of one signal."""
+
+    signal: str
+    """``traces``, ``logs`` or ``metrics``."""
+    endpoint: str
+    """Where it was sent."""
+    items: int
+    """Spans, log records or metric data points sent."""
+    accepted: bool
+    """Whether the endpoint said yes."""
+    detail: str = ""
+    """What it, or the network, said otherwise."""
+
+
+def choose_protocol(url: str, protocol: str | None) -> Protocol:
+    """Take `protocol`, or gRPC for port 4317 and HTTP for everything else.
+
+    Raises:
+        ConfigurationError: The URL or the protocol makes no sense.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ConfigurationError(f"--otlp {url!r} is not a URL: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(
+            f"--otlp {url!r} is not a URL; write for example http://localhost:4318"
+        )
+    if protocol in ("http", "http/protobuf"):
+        return "http/protobuf"
+    if protocol == "grpc" or (protocol is None and port == GRPC_PORT):
+        return "grpc"
+    if protocol is None:
+        return "http/protobuf"
+    raise ConfigurationError(f"--protocol {protocol!r}: allowed are http/protobuf and grpc")
+
+
+def send(
+    collected: Collected,
+    url: str,
+    protocol: Protocol,
+    signals: Sequence[str] = SIGNALS,
+    *,
+    full_address: bool = False,
+) -> list[Delivery]:
+    """Send `collected` to an OTLP endpoint, all signals at once, and tell what it said to each.
+
+    Args:
+        collected: What to send.
+        url: Base URL; over HTTP ``/v1/traces`` and so on is appended. The standard
+            ``OTEL_EXPORTER_OTLP_HEADERS`` apply.
+        protocol: How to speak to it.
+        signals: Which of `SIGNALS` to send.
+        full_address: `url` is the address of the only signal; nothing is appended.
+
+    Raises:
+        MissingDependencyError: The OTLP exporter packages are not installed.
+    """
+    points = sum(collected.points_by_metric.values())
+    payloads: dict[str, tuple[int, Any]] = {
+        "traces": (len(collected.spans), collected.spans),
+        "logs": (len(collected.events), collected.events),
+        "metrics": (points, collected.metrics),
+    }
+    jobs = [signal for signal in SIGNALS if signal in signals and payloads[signal][0]]
+    endpoints = {
+        signal: url if protocol == "grpc" or full_address else f"{url.rstrip('/')}/v1/{signal}"
+        for signal in jobs
+    }
+    exporters = {signal: _exporter(signal, protocol, endpoints[signal]) for signal in jobs}
+    unreachable = _unreachable(url)
+    if unreachable is not None:
+        return [
+            Delivery(signal, endpoints[signal], payloads[signal][0], False, unreachable)
+            for signal in jobs
+        ]
+    with _messages() as said, ThreadPoolExecutor(max_workers=len(SIGNALS)) as pool:
+
+        def deliver(signal: str) -> Delivery:
+            items, payload = payloads[signal]
+            result = exporters[signal].export(payload)
+            accepted = result.name == "SUCCESS"
+            exporters[signal].shutdown()
+            detail = "" if accepted else said(threading.get_ident())
+            return Delivery(signal, endpoints[signal], items, accepted, detail)
+
+        return list(pool.map(deliver, jobs))
+
+
+def _unreachable(url: str) -> str | None:
+    """Tell why nobody listens at `url`; the exporters would retry for seconds and not say it.
+
+    Not asked where a proxy stands in between: it knows the way, we do not.
+    """
+    if getproxies():
+        return None
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((parts.hostname or "", port), timeout=CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        return f"cannot connect to {parts.hostname}:{port}: {error.strerror or error}"
+    return None
+
+
+def _exporter(signal: str, protocol: Protocol, endpoint: str) -> Any:
+    package = "grpc" if protocol == "grpc" else "http"
+    module, name = {
+        "traces": ("trace_exporter", "OTLPSpanExporter"),
+        "logs": ("_log_exporter", "OTLPLogExporter"),
+        "metrics": ("metric_exporter", "OTLPMetricExporter"),
+    }[signal]
+    try:
+        from importlib import import_module  # noqa: PLC0415 -- beside its only use
+
+        kind: Any = getattr(
+            import_module(f"opentelemetry.exporter.otlp.proto.{package}.{module}"), name
+        )
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"opentelemetry-exporter-otlp-proto-{package}", "otlp", "--otlp"
+        ) from error
+    options: dict[str, Any] = {"endpoint": endpoint, "timeout": SEND_TIMEOUT_S}
+    if protocol == "grpc":
+        options["insecure"] = endpoint.startswith("http://")
+    return kind(**options)
+
+
+class _Remember(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: dict[int | None, str] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said[record.thread] = record.getMessage()
+
+
+@contextmanager
+def _messages() -> Iterator[Callable[[int], str]]:
+    """Keep what the OTLP exporters log, by thread, instead of printing it."""
+    remember = _Remember()
+    logger = logging.getLogger("opentelemetry.exporter.otlp")
+    propagate = logger.propagate
+    logger.propagate = False
+    logger.addHandler(remember)
+    try:
+        yield lambda thread: remember.said.get(thread, "the endpoint did not accept it")
+    finally:
+        logger.removeHandler(remember)
+        logger.propagate = propagate

@@ -1,0 +1,355 @@
+"""One request told by hand, or put together from several framework runs.
+
+``with meter.request(question) as request:`` is the way in for RAG code without a
+framework.  ``with ragmeter.request(...):`` groups what frameworks report within the block
+(a retriever called here, a synthesizer there) into one request.  Both are a
+`Request`: it collects parts, and when the block ends it offers one run to the meter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol
+
+from opentelemetry import trace
+from opentelemetry.trace import SpanContext
+
+from ragmeter.exporters.run import RagRun, Retrieval
+from ragmeter.metrics import RagSample, Reference, RetrievedContext
+from ragmeter.metrics.sample import SampleStatus
+
+from .references import as_reference
+from .scope import RequestScope, current_scope, is_suppressed, scoped
+
+__all__ = ["Request", "RunBuilder", "TakesRuns", "current_span_context", "request"]
+
+RunBuilder = Callable[[], "RagRun | None"]
+"""Builds a run on the meter's worker; None: there is nothing to report after all."""
+
+_CANCELLATIONS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)
+
+
+class TakesRuns(Protocol):
+    """What a request needs of the meter."""
+
+    def offer(
+        self,
+        build: RunBuilder,
+        *,
+        run_id: str,
+        trace_id: int | None = None,
+        size_bytes: int = 0,
+        scope: RequestScope | None = None,
+    ) -> None:
+        """Take a finished request; see `ragmeter.RagMeter.offer`."""
+        ...
+
+
+def current_span_context() -> SpanContext | None:
+    """Return the context of the span that is current here, or None."""
+    context = trace.get_current_span().get_span_context()
+    return context if context.is_valid else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What was told by hand about one retrieval."""
+
+    started_ns: int
+    ended_ns: int
+    contexts: tuple[Any, ...]
+    query: str | None
+    name: str | None
+    data_source_id: str | None
+    top_k: int | None
+
+
+class Request:
+    """A request being told. A context manager, sync and async; thread-safe."""
+
+    def __init__(self, meter: TakesRuns | None, scope: RequestScope) -> None:
+        self._meter = meter
+        self._own = scope
+        self._scope: AbstractContextManager[RequestScope] | None = None
+        self._lock = threading.RLock()
+        self._open = False
+        self._parts: list[tuple[RunBuilder, int]] = []
+        self._retrievals: list[_Told] = []
+        self._answer: Any = None
+        self._last_ns = 0
+        self.run_id = uuid.uuid4().hex
+        """The request's id, e.g. for `RagMeter.attach_reference`."""
+
+    def retrieved(
+        self,
+        contexts: Iterable[object],
+        *,
+        query: str | None = None,
+        name: str | None = None,
+        data_source_id: str | None = None,
+        top_k: int | None = None,
+        started_ns: int | None = None,
+    ) -> None:
+        """Note what was retrieved, best first. Call it once per retrieval; order is kept.
+
+        Args:
+            contexts: Texts, `RetrievedContext`s or their fields; a framework's documents will do,
+                too. An empty one is a retrieval that found nothing.
+            query: The query the store was asked, if it is not the question.
+            name: The retriever's name.
+            data_source_id: The store's name (``gen_ai.data_source.id``).
+            top_k: How many were asked for.
+            started_ns: When it began, nanoseconds since the epoch; default: when the request began
+                or the retrieval before ended.
+        """
+        now = time.time_ns()
+        with self._lock:
+            self._retrievals.append(
+                _Told(
+                    started_ns=started_ns or self._last_ns or now,
+                    ended_ns=now,
+                    contexts=(contexts,) if isinstance(contexts, str) else tuple(contexts),
+                    query=query,
+                    name=name,
+                    data_source_id=data_source_id,
+                    top_k=top_k,
+                )
+            )
+            self._last_ns = now
+
+    def answered(self, text: str) -> None:
+        """Note the answer the user got. A second call replaces the first."""
+        with self._lock:
+            self._answer = text
+
+    def collect(self, meter: TakesRuns, build: RunBuilder, *, size_bytes: int) -> bool:
+        """Take a framework's run into this request; tell whether it was still open for it."""
+        with self._lock:
+            if not self._open:
+                return False
+            if self._meter is None:
+                self._meter = meter
+            self._parts.append((build, size_bytes))
+            return True
+
+    def __enter__(self) -> Request:
+        self._parent = current_span_context()
+        self._suppressed = is_suppressed()
+        self._started_ns = self._last_ns = time.time_ns()
+        # What the code around says, `ragmeter.reference` for one, holds for what is told here, too.
+        self._outer = current_scope()
+        self._own = self._own.merged_over(self._outer)
+        self._scope = scoped(RequestScope(group=self).merged_over(self._own))
+        self._scope.__enter__()
+        self._open = True
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            self._open = False
+        if self._scope is not None:
+            self._scope.__exit__(kind, error, traceback)
+            self._scope = None
+        self._finish(error)
+
+    async def __aenter__(self) -> Request:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, traceback)
+
+    def _finish(self, error: BaseException | None) -> None:
+        if self._meter is None or self._suppressed or not (self._parts or self._retrievals):
+            return
+        parts = tuple(build for build, _ in self._parts)
+        size = sum(size for _, size in self._parts) + sum(
+            _size_of(context) for told in self._retrievals for context in told.contexts
+        )
+        ended_ns = time.time_ns()
+        parent = self._parent
+        status: SampleStatus | None = None
+        if error is not None:
+            status = "cancelled" if isinstance(error, _CANCELLATIONS) else "error"
+        error_type = None if error is None else type(error).__name__
+
+        def build() -> RagRun | None:
+            return self._build(parts, ended_ns, status, error_type)
+
+        self._meter.offer(
+            build,
+            run_id=self.run_id,
+            trace_id=None if parent is None else parent.trace_id,
+            size_bytes=size,
+            scope=self._outer,
+        )
+
+    def _build(
+        self,
+        parts: Sequence[RunBuilder],
+        ended_ns: int,
+        status: SampleStatus | None,
+        error_type: str | None,
+    ) -> RagRun | None:
+        runs = [run for run in (part() for part in parts) if run is not None]
+        told = tuple(_as_retrieval(item) for item in self._retrievals)
+        if not runs and not told:
+            return None
+        samples = [run.sample for run in runs]
+        contexts = (
+            tuple(context for item in told for context in item.contexts)
+            if told
+            else _contexts_of(samples)
+        )
+        answer = self._answer
+        if answer is None:
+            answer = next((s.answer for s in reversed(samples) if s.answer is not None), None)
+        elif not isinstance(answer, str):
+            # A message object, say: its text, as with contexts; told wrongly is better than lost.
+            answer = str(getattr(answer, "content", None) or answer)
+        own = self._own
+        question = own.question
+        if question is None:
+            question = next((s.question for s in samples if s.question is not None), None)
+        retrievals = sorted(
+            (*told, *(item for run in runs for item in run.retrievals)),
+            key=lambda item: item.started_ns,
+        )
+        return RagRun(
+            sample=RagSample(
+                question=question,
+                contexts=contexts,
+                answer=answer,
+                reference=own.reference
+                or next((s.reference for s in samples if s.reference is not None), None),
+                status=status or _status_of(samples, answer),
+                name=own.name or next((s.name for s in samples if s.name), None),
+            ),
+            run_id=self.run_id,
+            framework=runs[0].framework if runs and not told else "manual",
+            started_ns=self._started_ns,
+            ended_ns=ended_ns,
+            retrievals=tuple(retrievals),
+            parent=self._parent,
+            conversation_id=own.conversation_id,
+            user_id=own.user_id,
+            tags=own.tags,
+            metadata=own.metadata,
+            error_type=error_type or next((r.error_type for r in runs if r.error_type), None),
+        )
+
+
+def _contexts_of(samples: Sequence[RagSample]) -> tuple[RetrievedContext, ...] | None:
+    """Return what reached the model: an answering part's contexts win over a bare retriever's."""
+    known = [s for s in samples if s.contexts is not None]
+    if not known:
+        return None
+    answering = [s for s in known if s.answer is not None]
+    return tuple(context for s in answering or known for context in s.contexts or ())
+
+
+def _status_of(samples: Sequence[RagSample], answer: str | None) -> SampleStatus:
+    """Return the status of the last part that answered, or of the last that ended badly."""
+    for sample in reversed(samples):
+        if answer is not None and sample.answer is not None:
+            return sample.status
+        if answer is None and sample.status not in ("ok", "retrieval_only"):
+            return sample.status
+    return "ok" if answer is not None else "retrieval_only"
+
+
+def _as_retrieval(told: _Told) -> Retrieval:
+    return Retrieval(
+        started_ns=told.started_ns,
+        ended_ns=told.ended_ns,
+        contexts=tuple(_as_context(context) for context in told.contexts),
+        query=told.query,
+        name=told.name,
+        data_source_id=told.data_source_id,
+        top_k=told.top_k,
+    )
+
+
+def _as_context(value: object) -> RetrievedContext:
+    if isinstance(value, RetrievedContext):
+        return value
+    if isinstance(value, str):
+        return RetrievedContext(text=value)
+    known_as = _first(value, "id", "node_id")
+    score, metadata = _first(value, "score"), _first(value, "metadata")
+    text = _first(value, "page_content", "text")
+    return RetrievedContext(
+        text=str(value if text is None else text),
+        id=None if known_as is None else str(known_as),
+        score=float(score) if isinstance(score, (int, float)) else None,
+        metadata=metadata if isinstance(metadata, Mapping) else {},
+    )
+
+
+def _first(value: object, *names: str) -> Any:
+    """Return the first of these fields that a mapping or a document has."""
+    found = (
+        value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        for name in names
+    )
+    return next((item for item in found if item is not None), None)
+
+
+def _size_of(context: object) -> int:
+    """Estimate a context's size without running code of its class: this is the request's path."""
+    if isinstance(context, str):
+        return len(context)
+    fields = context if isinstance(context, Mapping) else getattr(context, "__dict__", {})
+    text = fields.get("page_content") or fields.get("text")
+    return len(text) if isinstance(text, str) else 0
+
+
+def request(
+    question: str | None = None,
+    *,
+    reference: Reference | Mapping[str, Any] | str | None = None,
+    name: str | None = None,
+    session_id: str | None = None,
+    user_id: str | None = None,
+    tags: Sequence[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+    meter: TakesRuns | None = None,
+) -> Request:
+    """Group everything that frameworks report within the block into one request.
+
+    Args:
+        question: What the user asked; default: the first part's question.
+        reference: What should be said and found: a `Reference`, its fields, or just the answer.
+        name: Name of the workflow; low cardinality.
+        session_id: Session, thread or conversation id.
+        user_id: The user's id.
+        tags: Tags of the request.
+        metadata: Anything else; scalars go on spans.
+        meter: Where the request goes; default: the meter of its first part.
+    """
+    scope = RequestScope(
+        question=question,
+        reference=None if reference is None else as_reference(reference, "reference"),
+        name=name,
+        conversation_id=session_id,
+        user_id=user_id,
+        tags=tuple(tags),
+        metadata=dict(metadata or {}),
+    )
+    return Request(meter, scope)

@@ -1,0 +1,251 @@
+"""The background event loop on which judged metrics run, many requests at a time.
+
+A slow or dead judge holds up nothing but its own scores: the backlog is
+bounded (drop-oldest), each request has a deadline, and the loop runs in a thread of its own
+with nobody else's context.  Judge calls are neither traced nor captured as if they were
+the user's: instrumentation is suppressed, and the loop's context holds an unsampled
+span for those instrumentations that do not ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+
+from ragmeter.metrics import Metric, RagSample, Score
+from ragmeter.metrics.judge.contract import Judge
+from ragmeter.metrics.metric import run_metric, scores_without_value
+
+from .guard import Guard
+from .lasting_loop import LastingLoop
+from .scope import suppress_thread
+
+__all__ = ["JudgeJob", "JudgeLoop", "leave_host"]
+
+# The key every OpenTelemetry instrumentation asks; its constant moved between versions, its text
+# did not.
+_SUPPRESS_KEY = "suppress_instrumentation"
+
+
+def leave_host() -> None:
+    """Make this thread, one of ours, nobody's business: neither traced nor captured."""
+    nobody = NonRecordingSpan(
+        SpanContext(trace_id=1, span_id=1, is_remote=True, trace_flags=TraceFlags(0))
+    )
+    quiet = otel_context.set_value(_SUPPRESS_KEY, True, Context())
+    otel_context.attach(trace.set_span_in_context(nobody, quiet))
+    suppress_thread()
+
+
+class JudgeJob(Protocol):
+    """One request to judge."""
+
+    @property
+    def sample(self) -> RagSample:
+        """What is judged."""
+        ...
+
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        """What is measured."""
+        ...
+
+    def judged(self, scores: Sequence[Score]) -> None:
+        """Take the scores of one metric. Called on the judge's thread."""
+        ...
+
+    def done(self, skipped: str | None) -> None:
+        """All metrics have answered, or `skipped` says why nobody asked them. Called once."""
+        ...
+
+
+class JudgeLoop:
+    """Runs the metrics of each job concurrently, on one asyncio loop in a daemon thread.
+
+    Args:
+        judge: What they ask; may be None when they bring their own.
+        guard: Contains errors of ours.
+        concurrency: Requests judged at the same time.
+        max_backlog: Requests that may wait; the oldest is dropped beyond.
+        deadline_s: A request not judged within so many seconds gets ``timeout`` scores.
+    """
+
+    def __init__(
+        self,
+        judge: Judge | None,
+        *,
+        guard: Guard,
+        concurrency: int,
+        max_backlog: int,
+        deadline_s: float,
+    ) -> None:
+        self._judge = judge
+        self._guard = guard
+        self._concurrency = concurrency
+        self._max_backlog = max_backlog
+        self._deadline_s = deadline_s
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._changed = threading.Condition()
+        self._inbox: deque[tuple[JudgeJob, float]] = deque()
+        self._active = 0
+        self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._ready = threading.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._inbox) + self._active
+
+    def start(self) -> None:
+        """Start the loop's thread before there is anything to judge; does not wait for it."""
+        with self._changed:
+            if not self._closed:
+                self._ensure_running()
+
+    def submit(self, job: JudgeJob) -> None:
+        """Take a request to judge; drop the oldest waiting one if there are too many."""
+        dropped: list[tuple[JudgeJob, str]] = []
+        with self._changed:
+            if self._closed:
+                dropped.append((job, "shutdown"))
+            else:
+                self._inbox.append((job, time.monotonic() + self._deadline_s))
+                while len(self._inbox) > self._max_backlog:
+                    dropped.append((self._inbox.popleft()[0], "queue_full"))
+                self._ensure_running()
+                self._ready.wait(5.0)
+        for oldest, reason in dropped:
+            self._end(oldest, reason)
+        self._poke()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until every submitted request is done; tell whether that came true."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not len(self), max(0.0, timeout_s))
+
+    def close(self, timeout_s: float) -> bool:
+        """Finish what is there within `timeout_s`; what is left then ends as ``skipped``."""
+        finished = self.flush(timeout_s)
+        with self._changed:
+            self._closed = True
+            left = [job for job, _ in self._inbox]
+            self._inbox.clear()
+        for job in left:
+            self._end(job, "shutdown")
+        loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None and thread.is_alive():
+            with self._guard:
+                loop.call_soon_threadsafe(self._stop)
+            thread.join(max(0.5, min(timeout_s, 2.0)))
+        return finished
+
+    def reset_after_fork(self) -> None:
+        """Start again in a child process: no thread, no jobs; they are the parent's."""
+        closed = self._closed
+        self._fresh()
+        self._closed = closed
+
+    def _ensure_running(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            ready = self._ready = threading.Event()
+            self._thread = threading.Thread(
+                target=self._run, args=(ready,), name="ragmeter-judge", daemon=True
+            )
+            try:
+                self._thread.start()
+            except RuntimeError:
+                self._thread = None  # the interpreter is going down
+                ready.set()
+
+    def _run(self, ready: threading.Event) -> None:
+        with self._guard:
+            leave_host()
+            loop = LastingLoop()
+            try:
+                loop.run_until_complete(self._main(ready))
+            finally:
+                loop.run_until_complete(loop.shutdown_asyncgens())
+                loop.close()
+        with self._changed:
+            self._loop = None
+            self._changed.notify_all()
+
+    async def _main(self, ready: threading.Event) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
+        ready.set()
+        self._pump()
+        await self._stopped.wait()
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.0)
+        if self._judge is not None:
+            with self._guard:
+                await asyncio.wait_for(self._judge.aclose(), 1.0)
+
+    def _stop(self) -> None:
+        self._stopped.set()
+
+    def _poke(self) -> None:
+        loop = self._loop
+        if loop is not None:
+            try:
+                loop.call_soon_threadsafe(self._pump)
+            except RuntimeError:
+                return  # closed a moment ago: its thread ends, the next submit starts a new one
+
+    def _pump(self) -> None:
+        while True:
+            with self._changed:
+                if not self._inbox or self._active >= self._concurrency:
+                    return
+                job, deadline = self._inbox.popleft()
+                self._active += 1
+            task = asyncio.get_running_loop().create_task(self._judge_one(job, deadline))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _judge_one(self, job: JudgeJob, deadline: float) -> None:
+        skipped: str | None = None
+        try:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                skipped = "deadline"
+            else:
+                await asyncio.gather(*(self._measure(job, m, left_s) for m in job.metrics))
+        except asyncio.CancelledError:
+            skipped = "shutdown"
+            raise
+        finally:
+            self._end(job, skipped)
+            with self._changed:
+                self._active -= 1
+                self._changed.notify_all()
+            self._pump()
+
+    async def _measure(self, job: JudgeJob, metric: Metric, left_s: float) -> None:
+        try:
+            scores = await asyncio.wait_for(run_metric(metric, job.sample, self._judge), left_s)
+        except (TimeoutError, asyncio.TimeoutError):
+            scores = scores_without_value(
+                metric, "timeout", f"not judged within {self._deadline_s:g} s", "timeout"
+            )
+        with self._guard:
+            job.judged(scores)
+
+    def _end(self, job: JudgeJob, skipped: str | None) -> None:
+        with self._guard:
+            job.done(skipped)

@@ -1,0 +1,399 @@
+"""`RagMeter`: takes finished requests from adapters, has them scored off their path.
+
+The front of the meter.  On the request's own path there is one call,
+`RagMeter.offer`: a sampling decision and one non-blocking put.  All that follows is the
+`Pipeline`'s, on threads of ours.  Nothing here may raise into, block or slow the host:
+only a wrong argument raises, at construction.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesMeter
+from ragmeter.exporters.run import RagRun
+from ragmeter.metrics import ConfigurationError, Metric, RagSample, Reference, Score
+from ragmeter.metrics.judge.contract import Judge
+from ragmeter.metrics.registry import default_metrics, resolve_metrics
+
+from .counters import Counters
+from .farewell import keep_watch
+from .forking import PATIENCE_S, follow_forks
+from .guard import ErrorLog, Guard
+from .handmade import Request, RunBuilder, current_span_context, request
+from .pipeline import Limits, Offered, Pipeline
+from .recent import Amendment, request_key
+from .references import as_reference, load_references
+from .sampling import check_rate, position, within
+from .scope import RequestScope, current_scope
+from .scoring import MetricSet
+from .silence import Silence
+from .worst import WorstKeeper
+
+__all__ = ["RagMeter"]
+
+
+class RagMeter:
+    """Scores live RAG requests in the background and hands the scores to exporters.
+
+    Args:
+        metrics: Names of registered metrics or `Metric` objects, in order. Default: the free ones,
+            and the judged ones too once a `judge` is given.
+        judge: Who gives verdicts, e.g. ``ragmeter.metrics.judge.OpenAIJudge(model=...)``.
+        references: Path of a ``.jsonl`` or ``.csv`` file, a mapping from question to reference, or a
+            callable. A reference that a request brings along wins.
+        exporters: Where results go. Default: `ragmeter.exporters.otel.OpenTelemetryExporter`, which
+            writes spans, events and metrics through the global providers.
+        sample_rate: Probability, by trace id, that a request is scored.
+        judge_sample_rate: Probability that a scored request is judged, too.
+        keep: ``"worst"`` scores and judges failed requests, empty retrievals and the lowest
+            lexical scores even when they are not sampled.
+        fused: Judge precision, recall and relevancy in one call; for the default metrics only.
+        hold_s: Seconds that a request's spans wait for judged scores; later ones follow on a linked
+            span.
+        queue_size: Requests that may wait to be scored; beyond, the oldest is dropped and counted.
+        queue_bytes: Bytes of their texts that may wait.
+        judge_concurrency: Requests judged at the same time.
+        judge_deadline_s: Seconds after which unjudged metrics score ``timeout``.
+        shutdown_timeout_s: Seconds that the exit of the process may be held up.
+        redact: Sees every text first, before metrics, judge, cache and exporters, and returns what
+            they may see. When it raises, the request is dropped and counted.
+        late_window: Requests remembered for `attach_reference` and `feedback`; 0: none.
+        late_window_s: Seconds for which they are remembered.
+
+    Raises:
+        ConfigurationError: An argument is wrong; the message says what is allowed.
+    """
+
+    def __init__(
+        self,
+        metrics: Sequence[str | Metric] | None = None,
+        judge: Judge | None = None,
+        references: str | os.PathLike[str] | Mapping[str, Any] | Callable[[str], Any] | None = None,
+        exporters: Sequence[Exporter] | None = None,
+        sample_rate: float = 1.0,
+        judge_sample_rate: float = 1.0,
+        *,
+        keep: Literal["none", "worst"] = "none",
+        fused: bool = False,
+        hold_s: float = 5.0,
+        queue_size: int = 2048,
+        queue_bytes: int = 64 * 1024 * 1024,
+        judge_concurrency: int = 16,
+        judge_deadline_s: float = 60.0,
+        shutdown_timeout_s: float = 10.0,
+        redact: Callable[[str], str] | None = None,
+        late_window: int = 512,
+        late_window_s: float = 900.0,
+    ) -> None:
+        if keep not in ("none", "worst"):
+            raise ConfigurationError(f"keep is {keep!r}; it is 'none' or 'worst'")
+        self._limits = Limits(
+            sample_rate=check_rate("sample_rate", sample_rate),
+            judge_sample_rate=check_rate("judge_sample_rate", judge_sample_rate),
+            hold_s=_at_least(0, "hold_s", hold_s),
+            queue_size=int(_more_than_0("queue_size", queue_size)),
+            queue_bytes=int(_more_than_0("queue_bytes", queue_bytes)),
+            judge_concurrency=int(_more_than_0("judge_concurrency", judge_concurrency)),
+            judge_deadline_s=_more_than_0("judge_deadline_s", judge_deadline_s),
+            late_window=int(_at_least(0, "late_window", late_window)),
+            late_window_s=_more_than_0("late_window_s", late_window_s),
+        )
+        self._shutdown_timeout_s = _at_least(0, "shutdown_timeout_s", shutdown_timeout_s)
+        self._metrics = MetricSet(
+            default_metrics(judged=judge is not None, fused=fused)
+            if metrics is None
+            else resolve_metrics(metrics)
+        )
+        needing = [metric.name for metric in self._metrics.awaited if metric.judged]
+        if needing and judge is None:
+            raise ConfigurationError(
+                f"metrics {', '.join(needing)} ask a judge; pass "
+                "judge=OpenAIJudge(model=...) from ragmeter.metrics.judge"
+            )
+        self._log = ErrorLog()
+        self._counters = Counters()
+        self._silence = Silence()
+        self._offer_guard = self.guard("meter.offer")
+        self._amend_guard = self.guard("meter.amend")
+        self._farewell_guard = self.guard("meter.farewell")
+        self._keeps_worst = keep == "worst"
+        self._watched = False
+        self._shut_down = False
+        self._shutdown_lock = threading.Lock()
+        chosen = _default_exporters() if exporters is None else tuple(exporters)
+        _check_methods("judge", () if judge is None else (judge,), "subscribe")
+        _check_methods("exporters", chosen, "export", "flush", "shutdown")
+        self._pipeline = Pipeline(
+            self._metrics,
+            judge,
+            load_references(references),
+            chosen,
+            self._limits,
+            WorstKeeper() if self._keeps_worst else None,
+            redact,
+            self._counters,
+            self.guard,
+        )
+        for exporter in chosen:
+            if isinstance(exporter, ObservesMeter):
+                exporter.observe_meter(self.stats)
+        follow_forks(
+            before=self._before_fork,
+            after_in_parent=self._pipeline.after_fork_in_parent,
+            after_in_child=self._after_fork,
+        )
+
+    @classmethod
+    def from_env(cls) -> RagMeter:
+        """Build a meter from ``RAGMETER_*`` variables; see `ragmeter.settings.Settings`.
+
+        Raises:
+            ConfigurationError: A value is not allowed; names variable, value and what is allowed.
+            MissingDependencyError: A judge is configured but ``openai`` is not installed.
+        """
+        from .from_env import meter_arguments  # noqa: PLC0415 -- settings load only when asked
+
+        return cls(**meter_arguments())
+
+    def guard(self, seam: str) -> Guard:
+        """Return a reusable guard that contains errors and counts them under `seam`."""
+        return Guard(seam, self._log)
+
+    def offer(
+        self,
+        build: RunBuilder,
+        *,
+        run_id: str,
+        trace_id: int | None = None,
+        size_bytes: int = 0,
+        scope: RequestScope | None = None,
+    ) -> None:
+        """Take a finished request from an adapter. Never blocks, never raises.
+
+        Args:
+            build: Makes the run, later, on the worker; returns None when there is nothing to report.
+            run_id: The request's id; decides about sampling when there is no trace.
+            trace_id: The trace the request belongs to.
+            size_bytes: Estimated size of the texts it holds.
+            scope: What the surrounding code said about the request when it started.
+        """
+        with self._offer_guard:
+            if (
+                scope is not None
+                and scope.group is not None
+                and scope.group.collect(self, build, size_bytes=size_bytes)
+            ):
+                return
+            self._counters.captured()
+            if self._shut_down:
+                self._counters.dropped("shutdown")
+                return
+            place = position(trace_id, run_id)
+            if not self._keeps_worst and not within(place, self._limits.sample_rate):
+                self._counters.dropped("sampled_out")
+                return
+            if not self._watched:
+                self._watched = True
+                keep_watch(self)
+                self._pipeline.start()
+            self._pipeline.put(Offered(build, place), size_bytes)
+
+    def lost(self, reason: str, count: int = 1) -> None:
+        """Count requests that an adapter saw begin and had to give up, e.g. ``evicted``."""
+        self._counters.lost(reason, count)
+
+    def attached(self, adapter: str) -> None:
+        """Note that an adapter waits for requests; if none comes for long, a warning says so."""
+        self._silence.attached(adapter)
+
+    def submit(self, sample: RagSample) -> None:
+        """Score a finished sample. It belongs to the span that is current here, if any.
+
+        A sample without a reference gets that of the `ragmeter.reference` block it is in.
+        """
+        scope = current_scope()
+        if sample.reference is None and scope is not None and scope.reference is not None:
+            sample = sample.model_copy(update={"reference": scope.reference})
+        now = time.time_ns()
+        run = RagRun(
+            sample=sample,
+            run_id=uuid.uuid4().hex,
+            framework="manual",
+            started_ns=now,
+            ended_ns=now,
+            parent=current_span_context(),
+        )
+        size = sum(len(context.text) for context in sample.contexts or ())
+        self.offer(lambda: run, run_id=run.run_id, trace_id=run.trace_id, size_bytes=size)
+
+    def request(
+        self,
+        question: str | None = None,
+        *,
+        reference: Reference | Mapping[str, Any] | str | None = None,
+        name: str | None = None,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Request:
+        """Tell one request by hand: ``with meter.request(question) as request: ...``.
+
+        Args:
+            question: What the user asked.
+            reference: What should be said and found: a `Reference`, its fields, or the answer.
+            name: Name of the workflow; low cardinality.
+            session_id: Session, thread or conversation id.
+            user_id: The user's id.
+            tags: Tags of the request.
+            metadata: Anything else; scalars go on spans.
+        """
+        return request(
+            question,
+            reference=reference,
+            name=name,
+            session_id=session_id,
+            user_id=user_id,
+            tags=tags,
+            metadata=metadata,
+            meter=self,
+        )
+
+    def attach_reference(
+        self, run_or_trace_id: str | int, reference: Reference | Mapping[str, Any] | str
+    ) -> None:
+        """Say, after the fact, what should have been said and found for a request.
+
+        The metrics that need a reference are measured again and their scores exported as late
+        ones. Never blocks, never raises; a request that is not remembered any more is counted in
+        ``stats().amendments``.
+
+        Args:
+            run_or_trace_id: The run id, or the trace id as a number or 32 hexadecimal digits.
+            reference: The reference, its fields, or just the answer.
+        """
+        with self._amend_guard:
+            value = as_reference(reference, "attach_reference")
+            self._pipeline.put(Amendment(request_key(run_or_trace_id), reference=value))
+
+    def feedback(
+        self,
+        run_or_trace_id: str | int,
+        name: str,
+        value: float,
+        *,
+        label: str | None = None,
+        explanation: str | None = None,
+    ) -> None:
+        """Note, after the fact, what somebody thought of a request. Never blocks, never raises.
+
+        Args:
+            run_or_trace_id: The run id, or the trace id as a number or 32 hexadecimal digits.
+            name: Name of the score, snake case, e.g. ``thumbs_up``.
+            value: The score; between 0.0 and 1.0 if it is to appear in the score histogram.
+            label: A low-cardinality word for it.
+            explanation: A comment. Content: leaves only when content capture is on.
+        """
+        with self._amend_guard:
+            if not name.isidentifier() or name != name.lower():
+                raise ConfigurationError(f"feedback name {name!r} is not snake case")
+            bounded = 0.0 <= value <= 1.0
+            score = Score(
+                name=name,
+                value=float(value),
+                status="ok",
+                method="human",
+                definition="feedback-1",
+                target="answer",
+                label=label,
+                explanation=explanation,
+                range=(0.0, 1.0) if bounded else (min(0.0, value), None),
+            )
+            self._pipeline.put(Amendment(request_key(run_or_trace_id), score=score))
+
+    def stats(self) -> MeterStats:
+        """Return the meter's own counters as of now."""
+        self._silence.check(self._counters.seen)
+        return self._counters.snapshot(
+            queue_size=self._pipeline.queue_size,
+            queue_bytes=self._pipeline.queue_bytes,
+            internal_errors=self._log.counts,
+        )
+
+    def flush(self, timeout_s: float = 10.0) -> bool:
+        """Wait until everything offered so far is scored, judged and exported.
+
+        Returns:
+            Whether that came true within `timeout_s` seconds.
+        """
+        return self._pipeline.flush(time.monotonic() + timeout_s)
+
+    def shutdown(self, timeout_s: float = 10.0) -> None:
+        """Flush, then stop all threads and exporters, within `timeout_s` seconds. Idempotent.
+
+        Requests offered afterwards are dropped and counted; requests not scored by then likewise;
+        requests scored but not judged by then are exported without judged scores.
+        """
+        with self._shutdown_lock:
+            if self._shut_down:
+                return
+            self._shut_down = True
+        self._pipeline.close(time.monotonic() + timeout_s)
+
+    def __enter__(self) -> RagMeter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown(self._shutdown_timeout_s)
+
+    def __repr__(self) -> str:
+        names = ", ".join(metric.name for metric in self._metrics.all)
+        return f"<RagMeter metrics=[{names}] sample_rate={self._limits.sample_rate:g}>"
+
+    def farewell(self) -> None:
+        """Flush because the interpreter is about to exit; called by ragmeter itself."""
+        with self._farewell_guard:
+            if not self._shut_down:
+                self.flush(self._shutdown_timeout_s)
+
+    def _before_fork(self) -> None:
+        self._pipeline.before_fork(time.monotonic() + PATIENCE_S)
+
+    def _after_fork(self) -> None:
+        self._log.reset_after_fork()
+        self._shutdown_lock = threading.Lock()
+        self._watched = False
+        self._counters.reset_after_fork()
+        self._pipeline.reset_after_fork()
+
+
+def _at_least(least: float, name: str, value: float) -> float:
+    if not value >= least:
+        raise ConfigurationError(f"{name} is {value!r}; it must be at least {least:g}")
+    return value
+
+
+def _more_than_0(name: str, value: float) -> float:
+    if not value > 0:
+        raise ConfigurationError(f"{name} is {value!r}; it must be greater than 0")
+    return value
+
+
+def _check_methods(argument: str, given: Sequence[object], *methods: str) -> None:
+    for item in given:
+        lacks = [name for name in methods if not callable(getattr(item, name, None))]
+        if lacks or isinstance(item, type):
+            wrong = f"has no method {', '.join(lacks)}" if lacks else "is a class; pass an object"
+            raise ConfigurationError(f"{argument}: {item!r} {wrong}")
+
+
+def _default_exporters() -> tuple[Exporter, ...]:
+    from ragmeter.exporters.otel import OpenTelemetryExporter  # noqa: PLC0415 -- only when wanted
+
+    return (OpenTelemetryExporter(),)

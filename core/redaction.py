@@ -1,0 +1,101 @@
+"""Passes every text of a run through the user's redaction hook, before anything else sees it.
+
+The pipeline calls this on the worker, before metrics, judge, cache and exporters.
+A hook that raises or returns something else than text loses the request (counted), never
+its secrecy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ragmeter.exporters.run import RagRun
+from ragmeter.metrics import RagSample, Reference, RetrievedContext
+
+__all__ = ["redacted_reference", "redacted_run"]
+
+Redact = Callable[[str], str]
+
+
+def redacted_run(run: RagRun, redact: Redact) -> RagRun:
+    """Return `run` with every text replaced by what `redact` makes of it.
+
+    Raises:
+        TypeError: `redact` returned something else than a string.
+    """
+    sample = run.sample
+    return replace(
+        run,
+        sample=RagSample(
+            question=_optional(sample.question, redact),
+            contexts=None if sample.contexts is None else _contexts(sample.contexts, redact),
+            answer=_optional(sample.answer, redact),
+            reference=redacted_reference(sample.reference, redact),
+            status=sample.status,
+            name=sample.name,
+        ),
+        retrievals=tuple(
+            replace(
+                item,
+                contexts=_contexts(item.contexts, redact),
+                query=_optional(item.query, redact),
+            )
+            for item in run.retrievals
+        ),
+        metadata=_values(run.metadata, redact),
+    )
+
+
+def redacted_reference(reference: Reference | None, redact: Redact) -> Reference | None:
+    """Return `reference` with its texts redacted; ids stay, fields not given stay not given."""
+    if reference is None:
+        return None
+    fields: dict[str, Any] = {}
+    for name in reference.model_fields_set:
+        value = getattr(reference, name)
+        if name == "context_ids" or value is None:
+            fields[name] = value
+        elif isinstance(value, str):
+            fields[name] = _text(value, redact)
+        else:
+            fields[name] = tuple(_text(item, redact) for item in value)
+    return Reference(**fields)
+
+
+def _text(text: str, redact: Redact) -> str:
+    result: object = redact(text)
+    if not isinstance(result, str):
+        raise TypeError(f"redact returned a {type(result).__name__}; it must return a str")
+    return result
+
+
+def _optional(text: str | None, redact: Redact) -> str | None:
+    return None if text is None else _text(text, redact)
+
+
+def _contexts(contexts: Iterable[RetrievedContext], redact: Redact) -> tuple[RetrievedContext, ...]:
+    return tuple(
+        RetrievedContext(
+            text=_text(context.text, redact),
+            id=context.id,
+            score=context.score,
+            metadata=_values(context.metadata, redact),
+        )
+        for context in contexts
+    )
+
+
+def _values(metadata: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
+    return {key: _value(value, redact) for key, value in metadata.items()}
+
+
+def _value(value: Any, redact: Redact) -> Any:
+    if isinstance(value, str):
+        return _text(value, redact)
+    if isinstance(value, Mapping):
+        return _values(value, redact)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_value(item, redact) for item in value]
+    return value

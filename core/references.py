@@ -1,0 +1,251 @@
+"""Where reference answers come from when a request does not bring its own.
+
+A golden set keyed by the normalised question: a JSONL or CSV file, a mapping, or
+any callable.  Look-ups run on the meter's worker, never on the request's path.
+A file is data: it is parsed, never evaluated, and read again when it was replaced.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import time
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from ragmeter.metrics import ConfigurationError, Reference, ReferenceFileError
+
+__all__ = ["ReferenceSource", "load_references", "normalise_question", "read_reference_rows"]
+
+RECHECK_AFTER_S = 5.0
+"""A reference file is looked at again for changes at most this often, in seconds."""
+
+_FIELDS = ("answer", "contexts", "context_ids", "alternative_answers")
+_LIST_FIELDS = ("contexts", "context_ids", "alternative_answers")
+_FINAL_PUNCTUATION = ".?!…。？！؟;；"
+
+
+class ReferenceSource(Protocol):
+    """Finds the reference for a question."""
+
+    def __call__(self, question: str) -> Reference | None:
+        """Return the reference, or None when there is none."""
+        ...
+
+
+def normalise_question(question: str) -> str:
+    """Return the form in which questions are compared.
+
+    NFKC, casefold, white space collapsed, final punctuation dropped.
+    """
+    text = unicodedata.normalize("NFKC", question).casefold()
+    return " ".join(text.split()).rstrip(_FINAL_PUNCTUATION + " ")
+
+
+def load_references(
+    references: str | os.PathLike[str] | Mapping[str, Any] | Callable[[str], Any] | None,
+) -> ReferenceSource | None:
+    """Turn what the user passed as ``references=`` into a look-up.
+
+    Args:
+        references: Path of a ``.jsonl`` or ``.csv`` file, a mapping from question to `Reference`
+            (or its fields, or just the answer), or a callable of the question.
+
+    Raises:
+        ReferenceFileError: A row of the file cannot be read; names file, line and reason.
+        ConfigurationError: The file does not exist, has another ending, or the argument is
+            nothing of the above.
+    """
+    if references is None:
+        return None
+    if isinstance(references, (str, os.PathLike)):
+        return _FileReferences(Path(references))
+    if isinstance(references, Mapping):
+        return _MappedReferences(
+            {
+                normalise_question(question): as_reference(value, f"reference for {question!r}")
+                for question, value in references.items()
+            }
+        )
+    if callable(references):
+        return _CalledReferences(references)
+    raise ConfigurationError(
+        f"references is a {type(references).__name__}; pass the path of a .jsonl or .csv file, "
+        "a mapping from question to reference, or a callable(question) -> Reference | None"
+    )
+
+
+def as_reference(value: Any, where: str) -> Reference:
+    """Turn a `Reference`, its fields, or a plain answer into a `Reference`.
+
+    Raises:
+        ConfigurationError: It is nothing of these; names `where`.
+    """
+    if isinstance(value, Reference):
+        return value
+    if isinstance(value, str):
+        return Reference(answer=value)
+    try:
+        return Reference.model_validate(value)
+    except ValidationError as error:
+        raise ConfigurationError(f"{where}: {_first_problem(error)}") from error
+
+
+class _MappedReferences:
+    def __init__(self, by_question: Mapping[str, Reference]) -> None:
+        self._by_question = by_question
+
+    def __call__(self, question: str) -> Reference | None:
+        return self._by_question.get(normalise_question(question))
+
+
+class _CalledReferences:
+    def __init__(self, function: Callable[[str], Any]) -> None:
+        self._function = function
+
+    def __call__(self, question: str) -> Reference | None:
+        value = self._function(question)
+        return None if value is None else as_reference(value, f"references({question!r})")
+
+
+class _FileReferences:
+    """A file's references; read at construction, and again when the file was replaced."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._stamp = _stamp(path)
+        self._by_question = _read(path)
+        self._next_check = clock() + RECHECK_AFTER_S
+
+    def __call__(self, question: str) -> Reference | None:
+        self._refresh()
+        return self._by_question.get(normalise_question(question))
+
+    def _refresh(self) -> None:
+        now = self._clock()
+        if now < self._next_check:
+            return
+        self._next_check = now + RECHECK_AFTER_S
+        try:
+            stamp = _stamp(self._path)
+        except ConfigurationError:
+            return  # being replaced right now, or gone: what was read stays in force
+        if stamp != self._stamp:
+            # The stamp is kept first: a broken new file is complained about once, by the guard
+            # around the look-up, and the old references stay in force.
+            self._stamp = stamp
+            self._by_question = _read(self._path)
+
+
+def _ending(path: Path) -> str:
+    ending = path.suffix.lower()
+    if ending not in (".jsonl", ".csv"):
+        raise ConfigurationError(f"references: {str(path)!r} ends neither in .jsonl nor in .csv")
+    return ending
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    _ending(path)
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise ConfigurationError(f"references: cannot read {str(path)!r}: {error}") from error
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _read(path: Path) -> dict[str, Reference]:
+    by_question: dict[str, Reference] = {}
+    for line, row in read_reference_rows(path):
+        question = row.pop("question", None)
+        if not isinstance(question, str) or not question.strip():
+            raise ReferenceFileError(str(path), line, "no 'question'")
+        nested = row.pop("reference", None)
+        fields = nested if isinstance(nested, Mapping) else row
+        if isinstance(nested, str):
+            fields = {**row, "answer": nested}
+        known = {key: fields[key] for key in _FIELDS if fields.get(key) is not None}
+        if not known:
+            raise ReferenceFileError(
+                str(path), line, f"nothing to compare with; give one of {', '.join(_FIELDS)}"
+            )
+        try:
+            by_question[normalise_question(question)] = Reference.model_validate(known)
+        except ValidationError as error:
+            raise ReferenceFileError(str(path), line, _first_problem(error)) from error
+    return by_question
+
+
+def read_reference_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each row of a JSONL or CSV file with its line number, counted from 1.
+
+    In CSV the fields ``contexts``, ``context_ids`` and ``alternative_answers`` hold a JSON list, or
+    one plain text.
+
+    Raises:
+        ReferenceFileError: A line is not UTF-8, not JSON, not an object, or lacks CSV columns.
+        ConfigurationError: The file has another ending or cannot be read.
+    """
+    ending = _ending(path)
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"references: cannot read {str(path)!r}: {error}") from error
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise ReferenceFileError(str(path), line, f"not UTF-8: {error.reason}") from error
+    yield from _jsonl_rows(path, text) if ending == ".jsonl" else _csv_rows(path, text)
+
+
+def _jsonl_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    # Only \n ends a line: U+2028 and its like may stand inside a JSON string.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            # Its own text counts lines within this one, which is always the first.
+            reason = f"not JSON: {error.msg} at column {error.colno}"
+            raise ReferenceFileError(str(path), number, reason) from error
+        except (ValueError, RecursionError) as error:
+            raise ReferenceFileError(str(path), number, f"not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise ReferenceFileError(str(path), number, "not a JSON object")
+        yield number, row
+
+
+def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    try:
+        for row in reader:
+            if None in row:
+                raise ReferenceFileError(str(path), reader.line_num, "more fields than columns")
+            yield reader.line_num, {key: _csv_value(key, value) for key, value in row.items()}
+    except csv.Error as error:
+        raise ReferenceFileError(str(path), reader.line_num, f"not CSV: {error}") from error
+
+
+def _csv_value(key: str, value: str | None) -> Any:
+    if not value:
+        return None
+    if key in _LIST_FIELDS and value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value  # a text that happens to begin with a bracket
+    return value
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])

@@ -1,0 +1,172 @@
+"""From a run to its scores: what is computed at once, what is judged, what is held back.
+
+`MetricSet` knows the meter's metrics in order and runs the free ones.  `Pending` is a run
+whose judged scores are still to come: it is exported once, whole, when they arrive
+in time, or twice, when they do not.  Who calls what is the meter's business.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ragmeter.exporters.run import RagRun, ScoredRun
+from ragmeter.metrics import ComputedMetric, ConfigurationError, Metric, RagSample, Score
+from ragmeter.metrics.metric import compute_metric, scores_without_value
+
+__all__ = ["MetricSet", "Pending"]
+
+WORK_S = 0.0002
+"""Seconds of scoring after which others may have the interpreter lock."""
+
+
+class MetricSet:
+    """The meter's metrics, in order, split into those computed at once and those that wait.
+
+    Raises:
+        ConfigurationError: Two metrics would write the same score name.
+    """
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self.all = tuple(metrics)
+        self.computed = tuple(m for m in self.all if isinstance(m, ComputedMetric))
+        self.awaited = tuple(m for m in self.all if not isinstance(m, ComputedMetric))
+        owners: dict[str, str] = {}
+        for metric in self.all:
+            for name in metric.score_names:
+                if name in owners:
+                    raise ConfigurationError(
+                        f"metrics {owners[name]!r} and {metric.name!r} both write the score "
+                        f"{name!r}; rename one with .prefixed('my_')"
+                    )
+                owners[name] = metric.name
+        self._rank = {name: rank for rank, name in enumerate(owners)}
+
+    def compute(
+        self, sample: RagSample, rest: Callable[[], None] | None = None
+    ) -> dict[str, Score]:
+        """Run every computed metric; never raises, always one score per name.
+
+        Args:
+            sample: What to score.
+            rest: Called between two metrics after every `WORK_S` seconds of work.
+        """
+        return _compute(self.computed, sample, rest)
+
+    def compute_again(self, sample: RagSample) -> dict[str, Score]:
+        """Run those computed metrics that a reference makes possible."""
+        return _compute((m for m in self.computed if _reads_reference(m)), sample)
+
+    @property
+    def awaiting_reference(self) -> tuple[Metric, ...]:
+        """The awaited metrics that a reference makes possible."""
+        return tuple(metric for metric in self.awaited if _reads_reference(metric))
+
+    @staticmethod
+    def unjudged(metrics: Iterable[Metric], reason: str) -> tuple[Score, ...]:
+        """Return a ``skipped`` score for every name that nobody is going to measure."""
+        return tuple(
+            score
+            for metric in metrics
+            for score in scores_without_value(metric, "skipped", f"not judged: {reason}")
+        )
+
+    def in_order(self, scores: Mapping[str, Score]) -> dict[str, Score]:
+        """Return `scores` in the order of the metrics."""
+        last = len(self._rank)
+        return dict(sorted(scores.items(), key=lambda item: self._rank.get(item[0], last)))
+
+
+def _compute(
+    metrics: Iterable[ComputedMetric], sample: RagSample, rest: Callable[[], None] | None = None
+) -> dict[str, Score]:
+    scores: dict[str, Score] = {}
+    began = time.perf_counter()
+    for metric in metrics:
+        if rest is not None and time.perf_counter() - began > WORK_S:
+            rest()
+            began = time.perf_counter()
+        for score in compute_metric(metric, sample):
+            scores[score.name] = score
+    return scores
+
+
+def _reads_reference(metric: Metric) -> bool:
+    return any("reference." in need for need in metric.needs)
+
+
+class Pending:
+    """A run that waits for judged scores. Thread-safe: exported at most once whole and once late.
+
+    Args:
+        run: The run.
+        scores: What is known already.
+        emit: Takes what is to be exported.
+        rates: The probabilities of having been scored and judged.
+        exported: True when the run itself went out before: everything is late then.
+    """
+
+    __slots__ = ("_done", "_emit", "_lock", "_rates", "_scores", "_shown", "run")
+
+    def __init__(
+        self,
+        run: RagRun,
+        scores: Mapping[str, Score],
+        emit: Callable[[ScoredRun], None],
+        rates: tuple[float, float],
+        *,
+        exported: bool = False,
+    ) -> None:
+        self.run = run
+        self._scores = dict(scores)
+        self._emit = emit
+        self._rates = rates
+        self._shown: frozenset[str] | None = frozenset() if exported else None
+        self._done = False
+        self._lock = threading.Lock()
+
+    @property
+    def finished(self) -> bool:
+        """Whether everything has come in and gone out."""
+        return self._done
+
+    def add(self, scores: Sequence[Score]) -> None:
+        """Add scores that came in; nothing is exported yet."""
+        with self._lock:
+            self._scores.update((score.name, score) for score in scores)
+
+    def add_missing(self, scores: Sequence[Score]) -> None:
+        """Add those scores that have not come in by themselves."""
+        with self._lock:
+            for score in scores:
+                self._scores.setdefault(score.name, score)
+
+    def release(self) -> None:
+        """Export the run with what is there: it has been held long enough."""
+        with self._lock:
+            if self._shown is not None:
+                return
+            self._shown = frozenset(self._scores)
+            ready = dict(self._scores)
+        self._emit(self._result(ready, late=False))
+
+    def finish(self) -> None:
+        """Export what has not been exported yet: everything has come in."""
+        with self._lock:
+            shown = self._shown
+            rest = {n: s for n, s in self._scores.items() if shown is None or n not in shown}
+            self._shown = frozenset(self._scores)
+            self._done = True
+        if shown is None or rest:
+            self._emit(self._result(rest, late=shown is not None))
+
+    def _result(self, scores: Mapping[str, Score], *, late: bool) -> ScoredRun:
+        sample_rate, judge_sample_rate = self._rates
+        return ScoredRun(
+            run=self.run,
+            scores=scores,
+            late=late,
+            sample_rate=sample_rate,
+            judge_sample_rate=judge_sample_rate,
+        )

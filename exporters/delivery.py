@@ -1,0 +1,164 @@
+"""`Delivery`: posts JSON to a backend's API with patience, for the sinks.
+
+Called on the thread that the meter gives each exporter, never on a request's.  It
+retries what may pass (no connection, 408, 429, 5xx) with growing pauses or the pause the
+server asks for, within a deadline, and raises `DeliveryError` for everything else, which
+the meter counts and reports once a minute.  It must never put a key or a text into a
+message.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ragmeter.metrics import ConfigurationError, MissingDependencyError
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Delivery", "DeliveryError"]
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 30.0
+REFUSED_FOR_S = 60.0
+"""Seconds for which nothing is sent after the backend refused the key or the address."""
+
+_HINTS = {
+    401: "check the key",
+    403: "the key may not write scores here",
+    404: "the address is wrong or the server too old for this call",
+}
+
+
+class DeliveryError(Exception):
+    """A backend did not take the scores; the message says which one, why, and what to check."""
+
+
+class Delivery:
+    """Posts to one backend. One thread at a time; survives fork.
+
+    Args:
+        sink: The backend's name in messages.
+        base_url: Its address, with http or https.
+        headers: Sent with every request; may hold keys, so they are never shown.
+        timeout_s: Seconds for one attempt.
+        deadline_s: Seconds for all attempts of one post, pauses included.
+
+    Raises:
+        ConfigurationError: `base_url` is not an address.
+        MissingDependencyError: httpx is not installed.
+    """
+
+    def __init__(
+        self,
+        sink: str,
+        base_url: str,
+        headers: Mapping[str, str],
+        *,
+        timeout_s: float = 10.0,
+        deadline_s: float = 60.0,
+    ) -> None:
+        address = urlsplit(base_url)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ConfigurationError(
+                f"{sink}: the address is not a URL such as http://127.0.0.1:6006"
+            )
+        try:
+            import httpx  # noqa: PLC0415 -- an optional dependency
+        except ImportError as error:
+            raise MissingDependencyError("httpx", "sinks", sink) from error
+        self._httpx = httpx
+        self._sink = sink
+        self._base_url = base_url.rstrip("/")
+        port = f":{address.port}" if address.port else ""
+        # A user name or password in the address must not show up in a log.
+        self.shown_address = f"{address.scheme}://{address.hostname}{port}{address.path}".rstrip(
+            "/"
+        )
+        self._headers = {**headers, "Content-Type": "application/json"}
+        self._timeout_s = timeout_s
+        self._deadline_s = deadline_s
+        self._refused: tuple[float, str] | None = None
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._process = os.getpid()
+        self._closing = threading.Event()
+        self._client: httpx.Client | None = None
+
+    def post(self, path: str, body: Any) -> None:
+        """Send `body` to `path`, again if need be.
+
+        Raises:
+            DeliveryError: It was refused, not understood, or not taken within the deadline.
+        """
+        if self._process != os.getpid():
+            self._fresh()  # sockets and locks are the parent's
+        if self._refused is not None:
+            until, message = self._refused
+            if time.monotonic() < until:
+                raise DeliveryError(message)
+            self._refused = None
+        # Escapes instead of UTF-8: a lone surrogate in an explanation has no other spelling.
+        content = json.dumps(body, allow_nan=False).encode("ascii")
+        give_up = time.monotonic() + self._deadline_s
+        pause_s = FIRST_PAUSE_S
+        while True:
+            problem, asked_pause_s = self._attempt(path, content)
+            if problem is None:
+                return
+            wait_s = pause_s * random.uniform(0.5, 1.0) if asked_pause_s is None else asked_pause_s
+            if time.monotonic() + wait_s > give_up:
+                raise DeliveryError(f"{self._sink} at {self.shown_address}: {problem}; gave up")
+            if self._closing.wait(wait_s):
+                raise DeliveryError(f"{self._sink}: {problem}; shut down before it was taken")
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def close(self) -> None:
+        """Give up pauses that are under way and release the connections."""
+        self._closing.set()
+        client, self._client = self._client, None
+        if client is not None and self._process == os.getpid():
+            client.close()
+
+    def _attempt(self, path: str, content: bytes) -> tuple[str | None, float | None]:
+        """Try once. Returns what went wrong, if it may pass, and the pause that was asked for."""
+        if self._client is None:
+            self._client = self._httpx.Client(timeout=self._timeout_s, headers=self._headers)
+        try:
+            response = self._client.post(self._base_url + path, content=content)
+        except self._httpx.TransportError as error:
+            return f"no answer ({type(error).__name__})", None
+        status = response.status_code
+        if 200 <= status < 300:
+            return None, None
+        if status in (408, 429) or status >= 500:
+            return f"status {status}", _retry_after_s(response.headers.get("Retry-After"))
+        message = f"{self._sink} at {self.shown_address}{path} refused the scores: status {status}"
+        if status in _HINTS:
+            message += (
+                f", {_HINTS[status]}. Scores are not sent there for {REFUSED_FOR_S:.0f} s at a time"
+            )
+            self._refused = (time.monotonic() + REFUSED_FOR_S, message)
+        raise DeliveryError(message)
+
+
+def _retry_after_s(value: str | None) -> float | None:
+    """Return the pause a server asks for in seconds, at most `LONGEST_PAUSE_S`; None: none."""
+    if not value:
+        return None
+    if value.strip().isdecimal():
+        return min(float(value), LONGEST_PAUSE_S)
+    try:
+        moment = parsedate_to_datetime(value).timestamp()
+    except (TypeError, ValueError):
+        return None
+    return min(max(0.0, moment - time.time()), LONGEST_PAUSE_S)

@@ -1,0 +1,194 @@
+"""`JsonlExporter`: one JSON object per scored run, appended to a file.
+
+For pipelines, notebooks and machines without a collector.  Texts are left out unless
+asked for.  A line is written whole or not at all; what goes wrong is raised, for the
+meter to count.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ragmeter.metrics import ConfigurationError, Score
+
+from .json_values import plain
+from .judged_spans import recorded_spans
+from .protocol import Written
+from .run import Retrieval, ScoredRun
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where several processes must not share the file
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["JsonlExporter"]
+
+
+class JsonlExporter:
+    """Appends every `ScoredRun` to a file, one JSON object per line.
+
+    A file it creates is readable by its owner only (0600).  Several processes may append to the
+    same file.  Late scores come as a second line with the same ``run_id`` and ``"late": true``.
+
+    Args:
+        path: The file; its folder must exist.
+        include_content: Whether to write question, queries, contexts, answer, reference,
+            explanations and evidence texts.
+
+    Raises:
+        ConfigurationError: The file cannot be opened for appending.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], include_content: bool = False) -> None:
+        self._path = Path(path)
+        self._include_content = include_content
+        self._closed = False
+        try:
+            os.close(self._open())
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot append to {str(self._path)!r}: {error.strerror}; "
+                "pass a file in a folder that exists and is writable"
+            ) from error
+
+    def export(self, batch: Sequence[ScoredRun]) -> None:
+        """Append one line per run. Raises `OSError` (disk full) after taking a torn line back."""
+        lines = [self._line(scored) for scored in batch]
+        with Written(batch) as written, self._alone() as file:
+            for line in lines:
+                _append_whole(file, line)
+                written.add()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Ask the system to put what was written on the disk."""
+        del timeout_s
+        if not self._closed:
+            file = self._open()
+            try:
+                os.fsync(file)
+            finally:
+                os.close(file)
+        return True
+
+    def shutdown(self, timeout_s: float) -> None:
+        """Write nothing any more; nothing is held open between exports."""
+        del timeout_s
+        self._closed = True
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+        return os.open(self._path, flags, 0o600)
+
+    @contextmanager
+    def _alone(self) -> Iterator[int]:
+        if self._closed:
+            raise ValueError(f"{str(self._path)!r} is closed: the exporter was shut down")
+        # Opened anew each time: the file's lock then excludes other threads, processes and forked
+        # children alike, and a file that was rotated away is found again under its name.
+        file = self._open()
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+        finally:
+            os.close(file)
+
+    def _line(self, scored: ScoredRun) -> bytes:
+        text = json.dumps(
+            plain(_record(scored, content=self._include_content)),
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+        )
+        # A lone surrogate becomes its own JSON escape, the only spelling that UTF-8 has for it.
+        return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _append_whole(file: int, line: bytes) -> None:
+    size = os.fstat(file).st_size
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        line = b"\n" + line  # a crash of somebody else's left half a line
+    written = 0
+    try:
+        while written < len(line):
+            written += os.write(file, line[written:])
+    finally:
+        if 0 < written < len(line):
+            os.ftruncate(file, size)
+
+
+def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
+    run, sample = scored.run, scored.sample
+    spans = recorded_spans(run)
+    around = spans.request or run.parent
+    record: dict[str, Any] = {
+        "run_id": run.run_id,
+        "late": scored.late,
+        "name": run.name,
+        "framework": run.framework,
+        "status": sample.status,
+        "error_type": run.error_type,
+        "started_ns": run.started_ns,
+        "ended_ns": run.ended_ns,
+        "trace_id": f"{around.trace_id:032x}" if around else None,
+        "span_id": f"{around.span_id:016x}" if around else None,
+        "conversation_id": run.conversation_id,
+        "user_id": run.user_id,
+        "tags": run.tags,
+        "metadata": _metadata(run.metadata),
+        "sample_rate": scored.sample_rate,
+        "judge_sample_rate": scored.judge_sample_rate,
+        "context_count": None if sample.contexts is None else len(sample.contexts),
+        "retrievals": [_retrieval(each, content=content) for each in run.retrievals],
+        "scores": {name: _score(each, content=content) for name, each in scored.scores.items()},
+    }
+    if content:
+        record["question"] = sample.question
+        record["contexts"] = (
+            None
+            if sample.contexts is None
+            else [context.model_dump() for context in sample.contexts]
+        )
+        record["answer"] = sample.answer
+        record["reference"] = (
+            None if sample.reference is None else sample.reference.model_dump(exclude_unset=True)
+        )
+    return record
+
+
+def _retrieval(retrieval: Retrieval, *, content: bool) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "name": retrieval.name,
+        "data_source_id": retrieval.data_source_id,
+        "top_k": retrieval.top_k,
+        "embedding_model": retrieval.embedding_model,
+        "provider": retrieval.provider,
+        "error_type": retrieval.error_type,
+        "started_ns": retrieval.started_ns,
+        "ended_ns": retrieval.ended_ns,
+        "documents": [{"id": context.id, "score": context.score} for context in retrieval.contexts],
+    }
+    if content:
+        record["query"] = retrieval.query
+    return record
+
+
+def _score(score: Score, *, content: bool) -> dict[str, Any]:
+    if content:
+        return score.model_dump(exclude={"name"})
+    record = score.model_dump(exclude={"name", "explanation", "items"})
+    record["items"] = [item.model_dump(include={"id", "verdict", "value"}) for item in score.items]
+    return record
+
+
+def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        str(key): value
+        for key, value in metadata.items()
+        if isinstance(value, (str, bool, int, float))
+    }

@@ -1,0 +1,67 @@
+"""`InMemoryExporter`: keeps results in a list. The supported fake, ours and our users'."""
+
+import os
+import weakref
+from collections.abc import Sequence
+from threading import Condition
+
+from .run import ScoredRun
+
+__all__ = ["InMemoryExporter"]
+
+
+class InMemoryExporter:
+    """Keeps every `ScoredRun` in memory, for tests and notebooks. Thread-safe, unbounded."""
+
+    def __init__(self) -> None:
+        self._results: list[ScoredRun] = []
+        self._changed = Condition()
+        _exporters.add(self)
+
+    @property
+    def results(self) -> list[ScoredRun]:
+        """What was exported so far, oldest first; each has ``.sample`` and ``.scores``."""
+        with self._changed:
+            return list(self._results)
+
+    def wait_for(self, count: int, timeout_s: float = 10.0) -> list[ScoredRun]:
+        """Wait until at least `count` results are there, at most `timeout_s`; return what is there."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._results) >= count, timeout_s)
+            return list(self._results)
+
+    def clear(self) -> None:
+        """Forget all results."""
+        with self._changed:
+            self._results.clear()
+
+    def export(self, batch: Sequence[ScoredRun]) -> None:
+        """Append `batch`."""
+        with self._changed:
+            self._results.extend(batch)
+            self._changed.notify_all()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Nothing is buffered."""
+        del timeout_s
+        return True
+
+    def shutdown(self, timeout_s: float) -> None:
+        """Nothing to release; `results` stay readable."""
+        del timeout_s
+
+    def reset_after_fork(self) -> None:
+        """Replace the lock, which a thread of the parent may have held. Runs by itself."""
+        self._changed = Condition()
+
+
+_exporters: weakref.WeakSet[InMemoryExporter] = weakref.WeakSet()
+
+
+def _reset_all_after_fork() -> None:
+    for exporter in tuple(_exporters):
+        exporter.reset_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_all_after_fork)

@@ -1,0 +1,234 @@
+"""What stands on a span, as groups in order of importance. Pure functions of a `ScoredRun`.
+
+The span writer adds the groups one by one while the SDK's attribute limit leaves room,
+each group whole or not at all: half a document or half an evaluation misleads.
+Scores and evaluations come before metadata, metadata before content.  Nothing here reads the clock,
+the environment or a provider.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from opentelemetry.util.types import AttributeValue
+
+from ragmeter.exporters import semconv
+from ragmeter.exporters.json_values import plain
+from ragmeter.exporters.outgoing_text import clean
+from ragmeter.exporters.run import RagRun, Retrieval, ScoredRun
+from ragmeter.exporters.score_facts import annotator_kind, identifier, score_metadata
+from ragmeter.metrics import RetrievedContext, Score
+
+from ._content import ContentPolicy
+
+__all__ = [
+    "Group",
+    "document_groups",
+    "evaluation_groups",
+    "request_essentials",
+    "request_groups",
+    "retrieval_essentials",
+    "retrieval_groups",
+    "score_groups",
+    "workflow_essentials",
+]
+
+Group = dict[str, AttributeValue]
+
+MAX_METADATA = 32
+"""At most so many ``ragmeter.metadata.*`` attributes."""
+MAX_DOCUMENTS = 100
+"""At most so many documents of one retrieval."""
+MAX_TAGS = 64
+"""At most so many tags."""
+_INT64 = 2**63
+_NEVER_TRIED = ("missing_input", "skipped")
+
+
+def workflow_essentials(run: RagRun) -> Group:
+    """Return what a workflow span starts with, so that samplers see it."""
+    group: Group = {
+        semconv.GEN_AI_OPERATION_NAME: str(semconv.OPERATION_INVOKE_WORKFLOW),
+        semconv.OPENINFERENCE_SPAN_KIND: str(semconv.KIND_CHAIN),
+    }
+    if run.name:
+        group[semconv.GEN_AI_WORKFLOW_NAME] = clean(run.name)
+    if run.error_type:
+        group[semconv.ERROR_TYPE] = clean(run.error_type)
+    return group
+
+
+def retrieval_essentials(retrieval: Retrieval) -> Group:
+    """Return what a retrieval span starts with."""
+    group: Group = {
+        semconv.GEN_AI_OPERATION_NAME: str(semconv.OPERATION_RETRIEVAL),
+        semconv.OPENINFERENCE_SPAN_KIND: str(semconv.KIND_RETRIEVER),
+    }
+    for key, value in (
+        (semconv.GEN_AI_DATA_SOURCE_ID, retrieval.data_source_id),
+        (semconv.GEN_AI_PROVIDER_NAME, retrieval.provider),
+        (semconv.GEN_AI_REQUEST_MODEL, retrieval.embedding_model),
+        (semconv.ERROR_TYPE, retrieval.error_type),
+    ):
+        if value:
+            group[key] = clean(value)
+    if retrieval.top_k is not None and abs(retrieval.top_k) < _INT64:
+        group[semconv.GEN_AI_RETRIEVAL_TOP_K] = retrieval.top_k
+    return group
+
+
+def score_groups(scores: Iterable[Score]) -> Iterator[Group]:
+    """Yield one group per score: value, label, and the status when it is not ``ok``.
+
+    Scores that were never tried (``missing_input``, ``skipped``) come last: their
+    status explains an absence, the others are what people came for.
+    """
+    ordered = sorted(scores, key=lambda score: score.status in _NEVER_TRIED)
+    for score in ordered:
+        name = clean(score.name)
+        group: Group = {}
+        if score.value is not None:
+            group[semconv.SPAN_SCORE_PREFIX + name] = float(score.value)
+        if score.label is not None:
+            group[semconv.SPAN_LABEL_PREFIX + name] = clean(score.label)
+        if score.status != "ok":
+            group[semconv.SPAN_STATUS_PREFIX + name] = score.status
+        if group:
+            yield group
+
+
+def request_essentials(scored: ScoredRun) -> Group:
+    """Return which request it is and how it ended."""
+    run = scored.run
+    group: Group = {
+        semconv.REQUEST_STATUS: run.sample.status,
+        semconv.FRAMEWORK: clean(run.framework),
+        semconv.RUN_ID: clean(run.run_id),
+    }
+    if scored.sample_rate < 1.0:
+        group[semconv.SAMPLE_RATE] = scored.sample_rate
+    if scored.judge_sample_rate < 1.0:
+        group[semconv.JUDGE_SAMPLE_RATE] = scored.judge_sample_rate
+    return group
+
+
+def request_groups(scored: ScoredRun, content: ContentPolicy, *, texts: bool) -> Iterator[Group]:
+    """Yield what describes the whole request, with its texts only after an opt-in."""
+    run = scored.run
+    if run.conversation_id:
+        conversation = clean(run.conversation_id)
+        yield {semconv.GEN_AI_CONVERSATION_ID: conversation, semconv.SESSION_ID: conversation}
+    if run.user_id:
+        yield {semconv.USER_ID: clean(run.user_id)}
+    if texts and content.on_spans:
+        yield from _texts(run.sample.question, run.sample.answer, content)
+    if run.tags:
+        yield {semconv.TAGS: [clean(str(tag)) for tag in run.tags[:MAX_TAGS]]}
+    yield from _metadata(run)
+
+
+def retrieval_groups(retrieval: Retrieval, content: ContentPolicy) -> Iterator[Group]:
+    """Yield, with an opt-in, the query, and the documents by id and score as one list."""
+    contexts = retrieval.contexts[:MAX_DOCUMENTS]
+    if content.on_spans and retrieval.query is not None:
+        query = content.text(retrieval.query)
+        yield {
+            semconv.GEN_AI_RETRIEVAL_QUERY_TEXT: query,
+            semconv.INPUT_VALUE: query,
+            semconv.INPUT_MIME_TYPE: str(semconv.MIME_TEXT),
+        }
+    if content.on_spans and contexts:
+        yield {semconv.GEN_AI_RETRIEVAL_DOCUMENTS: json.dumps(_documents(contexts))}
+
+
+def document_groups(retrieval: Retrieval, content: ContentPolicy) -> Iterator[Group]:
+    """Yield OpenInference's ``retrieval.documents.<i>.*``, one group per document."""
+    for index, context in enumerate(retrieval.contexts[:MAX_DOCUMENTS]):
+        yield _document(f"{semconv.RETRIEVAL_DOCUMENTS}.{index}.", context, content)
+
+
+def evaluation_groups(
+    scores: Sequence[Score], content: ContentPolicy, *, room: int
+) -> Iterator[Group]:
+    """Yield OpenInference's ``evaluations.<i>.*``, one group per score that says anything.
+
+    Args:
+        scores: The scores.
+        content: Whether explanations may be among them.
+        room: Attributes there is room for. When all groups together are more, each goes without
+            identifier and metadata: all scores said briefly are worth more than half of them.
+    """
+    said = [score for score in scores if score.value is not None or score.label is not None]
+    groups = [_evaluation(index, score, content) for index, score in enumerate(said)]
+    if sum(map(len, groups)) > room:
+        spare = (str(semconv.EVALUATION_IDENTIFIER), str(semconv.EVALUATION_METADATA))
+        groups = [
+            {key: value for key, value in group.items() if not key.endswith(spare)}
+            for group in groups
+        ]
+    yield from groups
+
+
+def _evaluation(index: int, score: Score, content: ContentPolicy) -> Group:
+    prefix = f"{semconv.EVALUATIONS}.{index}."
+    group: Group = {
+        prefix + semconv.EVALUATION_NAME: clean(score.name),
+        prefix + semconv.EVALUATION_ANNOTATOR_KIND: annotator_kind(score),
+        prefix + semconv.EVALUATION_IDENTIFIER: clean(identifier(score)),
+        prefix + semconv.EVALUATION_METADATA: json.dumps(score_metadata(score)),
+    }
+    if score.value is not None:
+        group[prefix + semconv.EVALUATION_SCORE] = float(score.value)
+    if score.label is not None:
+        group[prefix + semconv.EVALUATION_LABEL] = clean(score.label)
+    if content.on_spans and score.explanation:
+        group[prefix + semconv.EVALUATION_EXPLANATION] = content.text(score.explanation)
+    return group
+
+
+def _texts(question: str | None, answer: str | None, content: ContentPolicy) -> Iterator[Group]:
+    for text, value, mime in (
+        (question, semconv.INPUT_VALUE, semconv.INPUT_MIME_TYPE),
+        (answer, semconv.OUTPUT_VALUE, semconv.OUTPUT_MIME_TYPE),
+    ):
+        if text is not None:
+            yield {value: content.text(text), mime: str(semconv.MIME_TEXT)}
+
+
+def _metadata(run: RagRun) -> Iterator[Group]:
+    for key, value in list(run.metadata.items())[:MAX_METADATA]:
+        name = semconv.SPAN_METADATA_PREFIX + clean(str(key), 128)
+        if isinstance(value, str):
+            yield {name: clean(value)}
+        elif (isinstance(value, int) and abs(value) < _INT64) or (
+            isinstance(value, float) and math.isfinite(value)
+        ):
+            yield {name: value}
+
+
+def _documents(contexts: Sequence[RetrievedContext]) -> list[dict[str, str | float]]:
+    # Phoenix keeps the list only when every document has both an id and a score. A missing id
+    # can be made up honestly, a missing score cannot.
+    documents: list[dict[str, str | float]] = []
+    for number, context in enumerate(contexts, start=1):
+        document: dict[str, str | float] = {"id": clean(context.id or f"chunk-{number}")}
+        if context.score is not None and math.isfinite(context.score):
+            document["score"] = float(context.score)
+        documents.append(document)
+    return documents
+
+
+def _document(prefix: str, context: RetrievedContext, content: ContentPolicy) -> Group:
+    group: Group = {}
+    if context.id is not None:
+        group[prefix + semconv.DOCUMENT_ID] = clean(context.id)
+    if context.score is not None and math.isfinite(context.score):
+        group[prefix + semconv.DOCUMENT_SCORE] = float(context.score)
+    if content.on_spans:
+        group[prefix + semconv.DOCUMENT_CONTENT] = content.text(context.text)
+        if context.metadata:
+            text = json.dumps(plain(context.metadata), ensure_ascii=False)
+            group[prefix + semconv.DOCUMENT_METADATA] = content.text(text)
+    return group

@@ -1,0 +1,123 @@
+"""Writes one ``gen_ai.evaluation.result`` event per score that was tried.
+
+A log record in the judged span's context, or the same attributes as a span event on
+spans of ours for backends that take traces only.  Scores that were never tried
+(``missing_input``, ``skipped``) are no result and make no event: they are counted in
+``ragmeter.results`` and stand on the span as ``ragmeter.status.*``.  The event's
+explanation, which quotes contexts, needs the content opt-in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from opentelemetry._logs import Logger, LogRecord, SeverityNumber
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanContext
+from opentelemetry.util.types import AttributeValue
+
+from ragmeter.exporters import semconv
+from ragmeter.exporters.judged_spans import JudgedSpans
+from ragmeter.exporters.outgoing_text import clean
+from ragmeter.exporters.run import ScoredRun
+from ragmeter.metrics import Score
+
+from ._content import ContentPolicy
+
+__all__ = ["ATTEMPTED", "FAILURES", "EventWriter", "event_attributes"]
+
+ATTEMPTED = frozenset({"ok", "partial", "undefined", "judge_error", "timeout", "metric_error"})
+"""Statuses of scores that somebody tried to compute."""
+FAILURES = frozenset({"judge_error", "timeout", "metric_error"})
+"""Statuses of those where that failed: severity WARN, with ``error.type``."""
+
+
+def event_attributes(
+    scored: ScoredRun, score: Score, content: ContentPolicy
+) -> dict[str, AttributeValue]:
+    """Return the event's attributes; an undefined or failed score has no value among them."""
+    attributes: dict[str, AttributeValue] = {
+        semconv.GEN_AI_EVALUATION_NAME: clean(score.name),
+        semconv.EVALUATOR_TYPE: "llm_judge" if score.method == "llm" else "deterministic",
+        semconv.EVALUATOR_VERSION: clean(score.definition),
+        semconv.SCORE_METHOD: score.method,
+        semconv.SCORE_TARGET: score.target,
+        semconv.SCORE_MIN: float(score.range[0]),
+    }
+    if score.range[1] is not None:
+        attributes[semconv.SCORE_MAX] = float(score.range[1])
+    if score.value is not None:
+        attributes[semconv.GEN_AI_EVALUATION_SCORE_VALUE] = float(score.value)
+    if score.label is not None:
+        attributes[semconv.GEN_AI_EVALUATION_SCORE_LABEL] = clean(score.label)
+    elif score.status == "undefined":
+        attributes[semconv.GEN_AI_EVALUATION_SCORE_LABEL] = str(semconv.LABEL_NOT_APPLICABLE)
+    if score.lower is not None:
+        attributes[semconv.SCORE_LOWER] = score.lower
+    if score.upper is not None:
+        attributes[semconv.SCORE_UPPER] = score.upper
+    if score.status != "ok":
+        attributes[semconv.SCORE_STATUS] = score.status
+    if score.status in FAILURES:
+        attributes[semconv.ERROR_TYPE] = clean(score.error_type or score.status)
+    if content.on_events and score.explanation:
+        attributes[semconv.GEN_AI_EVALUATION_EXPLANATION] = content.text(score.explanation)
+    run = scored.run
+    if run.name:
+        attributes[semconv.GEN_AI_WORKFLOW_NAME] = clean(run.name)
+    if run.conversation_id:
+        attributes[semconv.GEN_AI_CONVERSATION_ID] = clean(run.conversation_id)
+    if scored.sample_rate < 1.0:
+        attributes[semconv.SAMPLE_RATE] = scored.sample_rate
+    if scored.judge_sample_rate < 1.0:
+        attributes[semconv.JUDGE_SAMPLE_RATE] = scored.judge_sample_rate
+    return attributes
+
+
+class EventWriter:
+    """Turns scores into log records.
+
+    Args:
+        content: Whether text may be on them.
+        logger: Returns the logger in force.
+        context_of: Makes a context of a judged span.
+    """
+
+    def __init__(
+        self,
+        content: ContentPolicy,
+        *,
+        logger: Callable[[], Logger],
+        context_of: Callable[[SpanContext | None], Context],
+    ) -> None:
+        self._content = content
+        self._logger = logger
+        self._context_of = context_of
+
+    def write(self, scored: ScoredRun, judged: JudgedSpans) -> None:
+        """Emit a record per attempted score, in the context of the span it judges."""
+        logger = self._logger()
+        enabled = getattr(logger, "enabled", None)  # not in the oldest supported API
+        if enabled is not None and not enabled():
+            return
+        # Not the request's end: backends that take records in order, or within a window,
+        # would refuse a score that a slow judge gave minutes later.
+        now = time.time_ns()
+        for score in scored.scores.values():
+            if score.status in ATTEMPTED:
+                logger.emit(self._record(scored, score, judged, now))
+
+    def _record(self, scored: ScoredRun, score: Score, judged: JudgedSpans, now: int) -> LogRecord:
+        failed = score.status in FAILURES
+        said = score.status if score.value is None else f"{score.value:.4g}"
+        return LogRecord(
+            timestamp=now,
+            observed_timestamp=now,
+            context=self._context_of(judged.carrier(score.target)),
+            severity_number=SeverityNumber.WARN if failed else SeverityNumber.INFO,
+            severity_text="WARN" if failed else "INFO",
+            body=f"{clean(score.name)}={said}",
+            attributes=event_attributes(scored, score, self._content),
+            event_name=str(semconv.EVENT_EVALUATION_RESULT),
+        )

@@ -1,0 +1,200 @@
+"""`OpenTelemetryExporter`: scores as spans, events and metrics, through the application's own SDK.
+
+Needs the OpenTelemetry API only.  The meter calls `export` on a thread of its own;
+judges report through `judge_called` from theirs.  It never configures, replaces or shuts
+down a provider, and without an SDK all of it is a cheap no-op.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Literal, get_args
+from weakref import WeakMethod
+
+from opentelemetry._logs import LoggerProvider
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import TracerProvider
+
+from ragmeter.exporters.judged_spans import JudgedSpans, SpanDirectory
+from ragmeter.exporters.protocol import MeterStats, Written
+from ragmeter.exporters.run import RagRun, ScoredRun
+from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics.judge.contract import JudgeCall
+
+from ._content import ContentPolicy
+from ._events import EventWriter
+from ._meter_stats import StatsBoard
+from ._metrics import MetricWriter
+from ._plan import SPAN_MODES, SpanMode
+from ._providers import Providers
+from ._spans import SpanWriter, context_of
+
+__all__ = ["EventMode", "OpenTelemetryExporter"]
+
+EventMode = Literal["log", "span_event", "both", "off"]
+
+
+class OpenTelemetryExporter:
+    """Writes scored runs as OpenTelemetry spans, events and metrics.
+
+    What it writes, under which name and unit, stands in ``exporters/semconv.py``; which spans
+    it writes in which `span_mode`, in ``exporters/README.md``.
+
+    Spans follow the sampling decision of their parent; events and metrics go out either way.
+    No question, query, context, answer or explanation leaves unless content capture is on.
+
+    Args:
+        tracer_provider: Where spans go. None: the global provider, looked up at each export, so
+            that the application may set it later.
+        meter_provider: Where metrics go, likewise.
+        logger_provider: Where events go, likewise.
+        span_mode: ``auto``: own spans where nobody else recorded the request, otherwise
+            ``evaluation`` spans; ``own``: always own spans; ``evaluation``: never; ``off``: none.
+        events: Each result as a ``log`` record, as a ``span_event`` on the spans written here (for
+            backends without logs), ``both`` or ``off``.
+        metrics: Whether to record metrics.
+        capture_content: ``SPAN_ONLY``, ``EVENT_ONLY``, ``SPAN_AND_EVENT``, ``NO_CONTENT`` or a
+            boolean. None: what ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says.
+        redact: Sees every text before it leaves; what it returns is sent.
+        judge_prices: US dollars per million input and output tokens by model, e.g.
+            ``{"gpt-4o-mini": (0.15, 0.60)}``, for ``ragmeter.judge.cost``. Models without a price
+            have no cost rather than a wrong one.
+
+    Raises:
+        ConfigurationError: An argument is not one of the values above.
+    """
+
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        logger_provider: LoggerProvider | None = None,
+        span_mode: SpanMode = "auto",
+        events: EventMode = "log",
+        metrics: bool = True,
+        capture_content: bool | str | None = None,
+        redact: Callable[[str], str] | None = None,
+        judge_prices: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
+        if span_mode not in SPAN_MODES:
+            raise ConfigurationError(
+                f"span_mode={span_mode!r} is unknown; allowed: {', '.join(SPAN_MODES)}"
+            )
+        if events not in get_args(EventMode):
+            raise ConfigurationError(
+                f"events={events!r} is unknown; allowed: {', '.join(get_args(EventMode))}"
+            )
+        if redact is not None and not callable(redact):
+            raise ConfigurationError("redact is called with each text; pass a function str -> str")
+        content = ContentPolicy.resolve(capture_content, redact)
+        self._providers = Providers(tracer_provider, meter_provider, logger_provider)
+        self._spans = SpanWriter(
+            span_mode,
+            span_events=events in ("span_event", "both"),
+            content=content,
+            tracer=self._providers.tracer,
+        )
+        self._events = (
+            EventWriter(content, logger=self._providers.logger, context_of=context_of)
+            if events in ("log", "both")
+            else None
+        )
+        self._metrics = (
+            MetricWriter(
+                self._providers.meter,
+                context_of=context_of,
+                judge_prices=_checked_prices(judge_prices or {}),
+            )
+            if metrics
+            else None
+        )
+        self._directory = SpanDirectory()
+        self._board: tuple[StatsBoard, Callable[[], MeterStats]] | None = None
+        if hasattr(os, "register_at_fork"):
+            reset = WeakMethod(self.reset_after_fork)
+            os.register_at_fork(after_in_child=lambda: _call(reset))
+
+    def export(self, batch: Sequence[ScoredRun]) -> None:
+        """Write every run of `batch`; when one fails the others are written all the same."""
+        # An exit stack runs all its callbacks and raises what failed only afterwards.
+        with Written(batch) as written, ExitStack() as stack:
+            for scored in reversed(batch):
+                stack.callback(self._export_one, scored, written)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Ask the application's providers to send what they hold."""
+        return self._providers.force_flush(timeout_s)
+
+    def shutdown(self, timeout_s: float) -> None:
+        """Stop publishing the meter's counters; the providers are the application's own."""
+        del timeout_s
+        if self._board is not None:
+            board, stats = self._board
+            self._board = None
+            board.leave(stats)
+
+    def observe_meter(self, stats: Callable[[], MeterStats]) -> None:
+        """Publish the meter's own counters, read whenever metrics are collected."""
+        if self._metrics is not None and self._board is None:
+            board = StatsBoard.of(self._providers.meter_provider(), self._providers.meter)
+            board.join(stats)
+            self._board = (board, stats)
+
+    def judge_called(self, call: JudgeCall) -> None:
+        """Record one call to the judge. Does not block."""
+        if self._metrics is not None:
+            self._metrics.judge_called(call)
+
+    def judged_spans(self, run: RagRun, timeout_s: float = 0.0) -> JudgedSpans | None:
+        """Return the spans that the scores of `run` went to, for sinks that need their ids.
+
+        Args:
+            run: The request; one of the last 10,000.
+            timeout_s: Wait at most so many seconds until it has been exported here.
+
+        Returns:
+            None when it was not exported here, or is forgotten.
+        """
+        return self._directory.find(run.run_id, timeout_s)
+
+    def reset_after_fork(self) -> None:
+        """Replace the locks that threads of the parent process may have held. Runs by itself."""
+        self._directory.reset_after_fork()
+        if self._board is not None:
+            self._board[0].reset_after_fork()
+        if self._metrics is not None:
+            self._metrics.reset_after_fork()
+
+    def _export_one(self, scored: ScoredRun, written: Written) -> None:
+        run = scored.run
+        known = self._directory.find(run.run_id) if scored.late else None
+        judged = self._spans.write(scored, known)
+        if not scored.late:
+            self._directory.remember(run.run_id, judged)
+        if self._events is not None:
+            self._events.write(scored, judged)
+        if self._metrics is not None:
+            self._metrics.write(scored, judged)
+        written.add()
+
+
+def _checked_prices(
+    prices: Mapping[str, tuple[float, float]],
+) -> Mapping[str, tuple[float, float]]:
+    pairs: Mapping[str, Sequence[float]] = prices
+    for model, pair in pairs.items():
+        if len(pair) != 2 or not all(0 <= price < math.inf for price in pair):
+            raise ConfigurationError(
+                f"judge_prices[{model!r}] is {pair!r}; give (input, output) in US dollars per "
+                "million tokens"
+            )
+    return prices
+
+
+def _call(method: WeakMethod[Callable[[], None]]) -> None:
+    alive = method()
+    if alive is not None:
+        alive()

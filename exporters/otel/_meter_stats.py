@@ -1,0 +1,140 @@
+"""Publishes the meters' own counters as observable instruments.
+
+OpenTelemetry keeps one callback per instrument and meter provider and silently
+ignores a second registration, so two meters of one process would hide each other.
+`StatsBoard` therefore stands between them: one board per provider, which adds up the
+snapshots of every meter that reports to it.  Counters never fall: what a meter had
+counted stays when it shuts down.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from opentelemetry import metrics
+from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
+
+from ragmeter.exporters import semconv
+from ragmeter.exporters.protocol import MeterStats
+
+__all__ = ["StatsBoard"]
+
+Stats = Callable[[], MeterStats]
+
+_lock = threading.Lock()
+_boards: WeakKeyDictionary[MeterProvider, StatsBoard] = WeakKeyDictionary()
+
+
+def _renew_lock() -> None:
+    global _lock  # noqa: PLW0603 -- a thread of the parent may have held the old one
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+def _tables(stats: MeterStats) -> dict[str, Mapping[str, int]]:
+    """Return what is counted, by instrument and attribute value; "" for instruments without one."""
+    return {
+        semconv.CAPTURED.name: {"": stats.captured},
+        semconv.DROPPED.name: stats.dropped,
+        semconv.JUDGE_SKIPPED.name: stats.judge_skipped,
+        semconv.INTERNAL_ERRORS.name: stats.internal_errors,
+        semconv.EXPORT_ERRORS.name: stats.export_errors,
+        semconv.AMENDMENTS.name: stats.amendments,
+        semconv.IN_FLIGHT.name: {"": stats.in_flight},
+        semconv.QUEUE_SIZE.name: {"": stats.queue_size},
+        semconv.QUEUE_BYTES.name: {"": stats.queue_bytes},
+    }
+
+
+class StatsBoard:
+    """Sums the snapshots of all meters that publish to one meter provider. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sources: dict[int, Stats] = {}
+        self._gone: dict[str, Counter[str]] = {}
+
+    @staticmethod
+    def of(provider: MeterProvider, meter: Callable[[], Meter]) -> StatsBoard:
+        """Return the provider's board; the first call registers its instruments.
+
+        The global provider has one board, whether the application has set it already or the
+        API's proxy still stands in for it.
+
+        Args:
+            provider: The meter provider, perhaps the API's proxy.
+            meter: Makes the meter that the instruments are registered with.
+        """
+        with _lock:
+            board = _boards.get(provider)
+            if board is None and provider is metrics.get_meter_provider():
+                board = next((b for p, b in _boards.items() if _stands_in_for(p, provider)), None)
+            if board is None:
+                board = StatsBoard()
+                board._register(meter())
+            _boards[provider] = board
+            return board
+
+    def join(self, stats: Stats) -> None:
+        """Add a meter's counters from now on."""
+        with self._lock:
+            self._sources[id(stats)] = stats
+
+    def leave(self, stats: Stats) -> None:
+        """Freeze a meter's counters at what they are; its queue is gone."""
+        last = _tables(stats())
+        with self._lock:
+            if self._sources.pop(id(stats), None) is None:
+                return
+            for instrument in semconv.INSTRUMENTS:
+                if instrument.kind == "observable_counter":
+                    self._gone.setdefault(instrument.name, Counter()).update(last[instrument.name])
+
+    def reset_after_fork(self) -> None:
+        """Replace the lock, which a thread of the parent may have held."""
+        self._lock = threading.Lock()
+
+    def _observe(self, name: str) -> dict[str, int]:
+        with self._lock:
+            sources = list(self._sources.values())
+            total: Counter[str] = Counter(self._gone.get(name, {}))
+        for stats in sources:
+            total.update(_tables(stats())[name])
+        return total
+
+    def _register(self, meter: Meter) -> None:
+        for instrument in semconv.INSTRUMENTS:
+            create: Any = {
+                "observable_counter": meter.create_observable_counter,
+                "observable_updowncounter": meter.create_observable_up_down_counter,
+            }.get(instrument.kind)
+            if create is not None:
+                create(
+                    str(instrument.name),
+                    [self._callback(instrument)],
+                    instrument.unit,
+                    instrument.description,
+                )
+
+    def _callback(
+        self, instrument: semconv.Instrument
+    ) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def observe(_options: CallbackOptions) -> Iterable[Observation]:
+            for value, count in self._observe(instrument.name).items():
+                attributes = {str(key): value for key in instrument.attributes if value}
+                yield Observation(count, attributes)
+
+        return observe
+
+
+def _stands_in_for(old: MeterProvider, new: MeterProvider) -> bool:
+    # The API gives its proxy no public name; it is the one provider that belongs to the API itself.
+    return old is not new and type(old).__module__.startswith("opentelemetry.metrics._internal")

@@ -1,0 +1,90 @@
+"""Finds the tracer, the logger and the meter: injected or global, and as late as possible.
+
+An application may build its meter before it sets up its SDK, so nothing is decided
+at construction: the tracer and the logger are asked for again whenever the provider has
+changed; instruments are made once, as the API's proxies hand them over to the SDK.
+Nothing is cached per module, so two exporters can serve two providers.
+"""
+
+from __future__ import annotations
+
+import time
+from importlib.metadata import version
+from typing import Any
+
+from opentelemetry import _logs, metrics, trace
+
+from ragmeter.exporters import semconv
+
+from ._span_ids import PinnedIds
+
+__all__ = ["Providers"]
+
+
+class Providers:
+    """The three providers of one exporter.
+
+    Args:
+        tracer_provider: Where spans go; None: the global provider.
+        meter_provider: Where metrics go, likewise.
+        logger_provider: Where events go, likewise.
+    """
+
+    def __init__(
+        self,
+        tracer_provider: trace.TracerProvider | None,
+        meter_provider: metrics.MeterProvider | None,
+        logger_provider: _logs.LoggerProvider | None,
+    ) -> None:
+        self._tracer_provider = tracer_provider
+        self._meter_provider = meter_provider
+        self._logger_provider = logger_provider
+        self._version = version("ragmeter")
+        self._tracer: tuple[trace.TracerProvider, trace.Tracer] | None = None
+        self._logger: tuple[_logs.LoggerProvider, _logs.Logger] | None = None
+
+    def tracer(self) -> trace.Tracer:
+        """Return the tracer of the provider that is in force now."""
+        provider = self._tracer_provider or trace.get_tracer_provider()
+        if self._tracer is None or self._tracer[0] is not provider:
+            tracer = provider.get_tracer(
+                semconv.SCOPE, self._version, schema_url=semconv.SCHEMA_URL
+            )
+            PinnedIds.install(tracer)
+            self._tracer = (provider, tracer)
+        return self._tracer[1]
+
+    def logger(self) -> _logs.Logger:
+        """Return the logger of the provider that is in force now."""
+        provider = self._logger_provider or _logs.get_logger_provider()
+        if self._logger is None or self._logger[0] is not provider:
+            logger = provider.get_logger(
+                semconv.SCOPE, self._version, schema_url=semconv.SCHEMA_URL
+            )
+            self._logger = (provider, logger)
+        return self._logger[1]
+
+    def meter(self) -> metrics.Meter:
+        """Return a meter; instruments made from it follow the global provider once it is set."""
+        return self.meter_provider().get_meter(
+            semconv.SCOPE, self._version, schema_url=semconv.SCHEMA_URL
+        )
+
+    def meter_provider(self) -> metrics.MeterProvider:
+        """Return the meter provider that is in force now, perhaps the API's proxy."""
+        return self._meter_provider or metrics.get_meter_provider()
+
+    def force_flush(self, timeout_s: float) -> bool:
+        """Ask every SDK provider to send what it holds; those without the method hold nothing."""
+        done = True
+        deadline = time.monotonic() + timeout_s
+        for provider in (
+            self._tracer_provider or trace.get_tracer_provider(),
+            self._logger_provider or _logs.get_logger_provider(),
+            self.meter_provider(),
+        ):
+            flush: Any = getattr(provider, "force_flush", None)
+            if flush is not None:
+                left_ms = max(1, int((deadline - time.monotonic()) * 1000))
+                done = flush(timeout_millis=left_ms) is not False and done
+        return done

@@ -1,0 +1,297 @@
+"""Writes the spans of one scored request: its own ones, or ``evaluation`` spans beside others'.
+
+Called by the exporter on its thread, after the request ended, so every span is
+started and ended at once, with the request's true times.  Contexts are built from
+nothing but the request's own ids: neither the thread's current span nor a
+suppression key in its context can leak in.  Nobody else's span is ever written to.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from itertools import chain
+
+from opentelemetry.context import Context
+from opentelemetry.trace import (
+    INVALID_SPAN,
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    set_span_in_context,
+)
+
+from ragmeter.exporters import semconv
+from ragmeter.exporters.judged_spans import JudgedSpans, recorded_spans
+from ragmeter.exporters.outgoing_text import clean
+from ragmeter.exporters.run import Retrieval, ScoredRun
+from ragmeter.metrics import Score
+
+from ._attributes import (
+    Group,
+    document_groups,
+    evaluation_groups,
+    request_essentials,
+    request_groups,
+    retrieval_essentials,
+    retrieval_groups,
+    score_groups,
+    workflow_essentials,
+)
+from ._content import ContentPolicy
+from ._events import ATTEMPTED, event_attributes
+from ._plan import SpanMode, is_bare_retrieval, plan_spans
+from ._span_ids import PinnedIds, evaluation_span_id
+
+__all__ = ["SpanWriter", "context_of"]
+
+HEADROOM = 8
+"""Attributes left free under the SDK's limit, for what the application's processors add."""
+DEFAULT_LIMIT = 128
+"""The SDK's own default, where it does not tell."""
+UNLIMITED = 1_000
+"""Our own bound where the SDK has none."""
+_LIMIT_VARIABLES = ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT")
+
+
+def context_of(span: SpanContext | None) -> Context:
+    """Return a context that holds `span` and nothing else; never an empty one.
+
+    The SDK takes an empty context for "use the current one", hence the invalid span.
+    """
+    holder = INVALID_SPAN if span is None else NonRecordingSpan(span)
+    return set_span_in_context(holder, Context())
+
+
+class SpanWriter:
+    """Turns a `ScoredRun` into spans.
+
+    Args:
+        mode: When to record the request itself and when only its scores.
+        span_events: Whether each score is a span event as well.
+        content: Whether text may be on them.
+        tracer: Returns the tracer in force.
+    """
+
+    def __init__(
+        self,
+        mode: SpanMode,
+        *,
+        span_events: bool,
+        content: ContentPolicy,
+        tracer: Callable[[], Tracer],
+    ) -> None:
+        self._mode: SpanMode = mode
+        self._span_events = span_events
+        self._content = content
+        self._tracer = tracer
+
+    def write(self, scored: ScoredRun, known: JudgedSpans | None) -> JudgedSpans:
+        """Write the spans and return those that the scores are about.
+
+        Args:
+            scored: The request and its scores.
+            known: The spans of the request's first export; None: never exported, or forgotten.
+        """
+        run = scored.run
+        plan = plan_spans(scored, self._mode)
+        recorded = recorded_spans(run)
+        request, retrieval = recorded.request, recorded.retrieval
+        if known is not None:
+            request, retrieval = known.request, known.retrieval
+        inner = run.parent
+        if plan.request:
+            span = self._write_workflow(scored, plan.on_request)
+            request = inner = _context_or(span, run.parent)
+        for each in plan.retrievals:
+            bare = scored if is_bare_retrieval(run) else None
+            scores = plan.on_retrieval if len(run.retrievals) == 1 else ()
+            span = self._write_retrieval(each, inner, scores, scored, bare)
+            if len(run.retrievals) == 1:
+                retrieval = _context_or(span, inner)
+        if request is None and not (is_bare_retrieval(run) and retrieval is not None):
+            request = run.parent
+        judged = JudgedSpans(request, retrieval)
+        for carrier, beside in _by_carrier(plan.beside, judged):
+            if any(score.status in ATTEMPTED for score in beside):
+                span = self._write_evaluation(scored, carrier, beside)
+                if judged.request is None and carrier is None:
+                    judged = JudgedSpans(_context_or(span, None))
+        return judged
+
+    def _write_workflow(self, scored: ScoredRun, scores: Iterable[Score]) -> Span:
+        run = scored.run
+        name = str(semconv.OPERATION_INVOKE_WORKFLOW)
+        span = self._tracer().start_span(
+            f"{name} {clean(run.name)}" if run.name else name,
+            context=context_of(run.parent),
+            kind=SpanKind.INTERNAL,
+            attributes=workflow_essentials(run),
+            start_time=run.started_ns,
+        )
+        if span.is_recording():
+            self._fill(
+                span,
+                chain(
+                    score_groups(scores),
+                    [request_essentials(scored)],
+                    request_groups(scored, self._content, texts=True),
+                ),
+            )
+            self._add_events(span, scored, scores, run.ended_ns)
+            _mark_failure(span, run.error_type, failed=run.sample.status == "error")
+        span.end(end_time=max(run.started_ns, run.ended_ns))
+        return span
+
+    def _write_retrieval(
+        self,
+        retrieval: Retrieval,
+        parent: SpanContext | None,
+        scores: Iterable[Score],
+        scored: ScoredRun,
+        bare: ScoredRun | None,
+    ) -> Span:
+        name = str(semconv.OPERATION_RETRIEVAL)
+        source = retrieval.data_source_id
+        span = self._tracer().start_span(
+            f"{name} {clean(source)}" if source else name,
+            context=context_of(parent),
+            kind=SpanKind.CLIENT,
+            attributes=retrieval_essentials(retrieval),
+            start_time=retrieval.started_ns,
+        )
+        if span.is_recording():
+            about = [request_essentials(bare)] if bare else []
+            whole = request_groups(bare, self._content, texts=False) if bare else ()
+            room = self._fill(
+                span,
+                chain(
+                    score_groups(scores), about, whole, retrieval_groups(retrieval, self._content)
+                ),
+            )
+            _fill_list(span, document_groups(retrieval, self._content), room)
+            self._add_events(span, scored, scores, retrieval.ended_ns)
+            _mark_failure(span, retrieval.error_type, failed=retrieval.error_type is not None)
+        span.end(end_time=max(retrieval.started_ns, retrieval.ended_ns))
+        return span
+
+    def _write_evaluation(
+        self, scored: ScoredRun, carrier: SpanContext | None, scores: list[Score]
+    ) -> Span:
+        tracer = self._tracer()
+        essentials: Group = {
+            semconv.GEN_AI_OPERATION_NAME: str(semconv.OPERATION_EVALUATION),
+            semconv.OPENINFERENCE_SPAN_KIND: str(semconv.KIND_EVALUATOR),
+        }
+        name = scored.run.name
+        if name:
+            essentials[semconv.GEN_AI_WORKFLOW_NAME] = clean(name)
+        if scored.late:
+            essentials[semconv.LATE] = True
+        now = time.time_ns()
+        span_id = evaluation_span_id(
+            carrier.trace_id if carrier else 0,
+            carrier.span_id if carrier else 0,
+            [(score.name, score.definition) for score in scores],
+            run_id=scored.run.run_id,
+            late=scored.late,
+        )
+        with PinnedIds.pinned(tracer, span_id):
+            span = tracer.start_span(
+                f"{semconv.OPERATION_EVALUATION} {clean(name)}"
+                if name
+                else str(semconv.OPERATION_EVALUATION),
+                context=context_of(carrier),
+                kind=SpanKind.INTERNAL,
+                attributes=essentials,
+                links=[Link(carrier)] if carrier else [],
+                start_time=now,
+            )
+        if span.is_recording():
+            room = self._fill(span, chain(score_groups(scores), [request_essentials(scored)]))
+            evaluations = evaluation_groups(scores, self._content, room=room)
+            room = _fill_list(span, evaluations, room)
+            _fill(span, request_groups(scored, self._content, texts=False), room)
+            self._add_events(span, scored, scores, now)
+        span.end(end_time=now)
+        return span
+
+    def _fill(self, span: Span, groups: Iterable[Group]) -> int:
+        """Put what fits on a span just started; return how many attributes still fit."""
+        room = _attribute_limit(self._tracer())
+        if room > 4 * HEADROOM:
+            room -= HEADROOM
+        room -= len(getattr(span, "attributes", None) or ())
+        return _fill(span, groups, room)
+
+    def _add_events(
+        self, span: Span, scored: ScoredRun, scores: Iterable[Score], timestamp_ns: int
+    ) -> None:
+        if not self._span_events:
+            return
+        for score in scores:
+            if score.status in ATTEMPTED:
+                span.add_event(
+                    semconv.EVENT_EVALUATION_RESULT,
+                    event_attributes(scored, score, self._content),
+                    timestamp_ns,
+                )
+
+
+def _fill(span: Span, groups: Iterable[Group], room: int) -> int:
+    for group in groups:
+        if len(group) <= room:
+            span.set_attributes(group)
+            room -= len(group)
+    return room
+
+
+def _fill_list(span: Span, groups: Iterable[Group], room: int) -> int:
+    # Readers take an index that is missing for the end, so nothing may follow it.
+    for group in groups:
+        if len(group) > room:
+            break
+        span.set_attributes(group)
+        room -= len(group)
+    return room
+
+
+def _attribute_limit(tracer: Tracer) -> int:
+    # The SDK keeps the limits to itself; reading them is the only way to spare the oldest
+    # attributes, which it would evict. Without them, its variables and its default hold.
+    limits = getattr(tracer, "_span_limits", None)
+    if limits is not None and hasattr(limits, "max_span_attributes"):
+        limit = limits.max_span_attributes
+        return UNLIMITED if limit is None else int(limit)
+    for variable in _LIMIT_VARIABLES:
+        value = os.environ.get(variable, "").strip()
+        if value.isdecimal():
+            return int(value)
+    return DEFAULT_LIMIT
+
+
+def _context_or(span: Span, parent: SpanContext | None) -> SpanContext | None:
+    context = span.get_span_context()
+    return context if context.is_valid else parent
+
+
+def _mark_failure(span: Span, error_type: str | None, *, failed: bool) -> None:
+    if failed:
+        span.set_status(Status(StatusCode.ERROR, clean(error_type) if error_type else None))
+
+
+def _by_carrier(
+    scores: Iterable[Score], judged: JudgedSpans
+) -> list[tuple[SpanContext | None, list[Score]]]:
+    carriers: dict[int, tuple[SpanContext | None, list[Score]]] = {}
+    for score in scores:
+        carrier = judged.carrier(score.target)
+        key = carrier.span_id if carrier else 0
+        carriers.setdefault(key, (carrier, []))[1].append(score)
+    return list(carriers.values())

@@ -1,0 +1,141 @@
+"""What the meter expects of an exporter, and what it lets an exporter see of itself.
+
+An exporter needs no superclass: any object with these three methods will do.  The
+meter calls each exporter from one thread of its own, never from the request's,
+contains whatever it raises, and bounds how long it waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol, runtime_checkable
+
+from ragmeter.metrics.judge.contract import JudgeCall
+
+from .run import ScoredRun
+
+__all__ = [
+    "Exporter",
+    "MeterStats",
+    "ObservesJudge",
+    "ObservesMeter",
+    "RunsLostError",
+    "Written",
+]
+
+
+class Exporter(Protocol):
+    """Writes scored runs somewhere. One file per destination."""
+
+    def export(self, batch: Sequence[ScoredRun]) -> None:
+        """Write `batch`. May block and may raise: the meter counts it, the host never notices.
+
+        Raises:
+            RunsLostError: Some runs were not written, the others were; any other exception means
+                that none was.
+        """
+        ...
+
+    def flush(self, timeout_s: float) -> bool:
+        """Push out what is buffered within `timeout_s` seconds; tell whether all of it went."""
+        ...
+
+    def shutdown(self, timeout_s: float) -> None:
+        """Release everything within `timeout_s` seconds. Called once."""
+        ...
+
+
+class RunsLostError(Exception):
+    """Part of a batch could not be written.
+
+    Attributes:
+        lost: How many runs.
+    """
+
+    def __init__(self, message: str, lost: int) -> None:
+        super().__init__(message)
+        self.lost = lost
+
+
+class Written:
+    """Counts the runs of a batch as they are written, so that a failure tells how many were lost.
+
+    A context manager around the writing; it lets every exception through, and turns one that comes
+    after some runs were written into a `RunsLostError`.
+    """
+
+    def __init__(self, batch: Sequence[ScoredRun]) -> None:
+        self._all = self._left = len(batch)
+
+    def add(self) -> None:
+        """Note that one run was written."""
+        self._left -= 1
+
+    def __enter__(self) -> Written:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception) and self._left < self._all:
+            message = f"{self._left} of {self._all} runs: {type(error).__name__}: {error}"
+            raise RunsLostError(message, self._left) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeterStats:
+    """A snapshot of the meter's own counters. ``captured`` = ``exported`` + every drop + ``in_flight``."""
+
+    captured: int = 0
+    """Requests handed to the meter since its start."""
+    exported: int = 0
+    """Requests given to the exporters (once each, late scores not counted again)."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Requests lost, by reason: ``queue_full``, ``sampled_out``, ``shutdown``, ``fork``, ``error``,
+    ``evicted``, ``detached``."""
+    judge_skipped: Mapping[str, int] = field(default_factory=dict)
+    """Requests exported without judged scores, by reason: ``sampled_out``, ``budget``, ``queue_full``,
+    ``deadline``, ``shutdown``."""
+    in_flight: int = 0
+    """Requests accepted and not yet exported or dropped."""
+    queue_size: int = 0
+    """Requests waiting to be scored."""
+    queue_bytes: int = 0
+    """Estimated size of their texts in bytes."""
+    internal_errors: Mapping[str, int] = field(default_factory=dict)
+    """Exceptions contained by the guard, by seam."""
+    export_errors: Mapping[str, int] = field(default_factory=dict)
+    """Exporter failures and drops, by exporter class."""
+    amendments: Mapping[str, int] = field(default_factory=dict)
+    """References and feedback that came after the fact: ``applied``, or ``unknown`` request."""
+    judge_calls: int = 0
+    """Calls made to the judge."""
+    judge_cache_hits: int = 0
+    """Questions answered from the judge's cache."""
+    input_tokens: int = 0
+    """Tokens sent to the judge."""
+    output_tokens: int = 0
+    """Tokens the judge wrote."""
+
+
+@runtime_checkable
+class ObservesMeter(Protocol):
+    """An exporter that also publishes the meter's own counters."""
+
+    def observe_meter(self, stats: Callable[[], MeterStats]) -> None:
+        """Remember `stats`; call it whenever a snapshot is wanted."""
+        ...
+
+
+@runtime_checkable
+class ObservesJudge(Protocol):
+    """An exporter that also publishes every call to the judge."""
+
+    def judge_called(self, call: JudgeCall) -> None:
+        """Record `call`. Must not block."""
+        ...

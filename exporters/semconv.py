@@ -1,0 +1,346 @@
+"""Every name that ragmeter emits, in one place: attributes, events, instruments, units, buckets.
+
+The exporters, the dashboards and their tests read this file; nobody else spells a
+telemetry name.  A `Term` is a plain string that also knows where it comes from and
+how stable it is, so that documentation can be generated.  This module must not import
+anything but the standard library: there is no constants package for the GenAI
+conventions since they moved out of the core ones (v1.42.0), hence the literals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["INSTRUMENTS", "SCHEMA_URL", "SCOPE", "Instrument", "Term", "terms"]
+
+Status = Literal["stable", "development", "own"]
+"""``stable``, ``development``: as the convention says; ``own``: ours, changed with notice."""
+
+GENAI: Final = "OpenTelemetry GenAI semantic conventions 1.42.0-dev"
+OTEL: Final = "OpenTelemetry semantic conventions 1.42.0"
+OPENINFERENCE: Final = "OpenInference semantic conventions 0.1.42"
+OWN: Final = "ragmeter"
+
+SCOPE: Final = "ragmeter"
+"""Instrumentation scope of every span, record and instrument."""
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
+"""Schema of the GenAI names; all of them are in development."""
+
+
+class Term(str):
+    """A name as emitted, with its source and status.
+
+    Attributes:
+        source: The convention that defines it, or ``ragmeter``.
+        status: How stable the source calls it.
+    """
+
+    __slots__ = ("source", "status")
+    source: str
+    status: Status
+
+    def __new__(cls, name: str, source: str, status: Status) -> Term:
+        """Make the string and note where it comes from."""
+        term = super().__new__(cls, name)
+        term.source = source
+        term.status = status
+        return term
+
+
+def _genai(name: str) -> Term:
+    return Term(name, GENAI, "development")
+
+
+def _openinference(name: str) -> Term:
+    return Term(name, OPENINFERENCE, "stable")
+
+
+def _own(name: str) -> Term:
+    return Term(name, OWN, "own")
+
+
+# What the request and its retrievals are.
+GEN_AI_OPERATION_NAME: Final = _genai("gen_ai.operation.name")
+GEN_AI_WORKFLOW_NAME: Final = _genai("gen_ai.workflow.name")
+GEN_AI_CONVERSATION_ID: Final = _genai("gen_ai.conversation.id")
+GEN_AI_DATA_SOURCE_ID: Final = _genai("gen_ai.data_source.id")
+GEN_AI_PROVIDER_NAME: Final = _genai("gen_ai.provider.name")
+GEN_AI_REQUEST_MODEL: Final = _genai("gen_ai.request.model")
+GEN_AI_RETRIEVAL_TOP_K: Final = _genai("gen_ai.retrieval.top_k")
+GEN_AI_RETRIEVAL_QUERY_TEXT: Final = _genai("gen_ai.retrieval.query.text")
+GEN_AI_RETRIEVAL_DOCUMENTS: Final = _genai("gen_ai.retrieval.documents")
+GEN_AI_TOKEN_TYPE: Final = _genai("gen_ai.token.type")
+ERROR_TYPE: Final = Term("error.type", OTEL, "stable")
+SESSION_ID: Final = Term("session.id", OTEL, "development")
+USER_ID: Final = Term("user.id", OTEL, "development")
+
+# Values of gen_ai.operation.name. The conventions know no operation for evaluating (their
+# issue 33 is open), so the third is a bet; change it here when they decide.
+OPERATION_RETRIEVAL: Final = _genai("retrieval")
+OPERATION_INVOKE_WORKFLOW: Final = _genai("invoke_workflow")
+OPERATION_EVALUATION: Final = _own("evaluation")
+
+# The event and its attributes.
+EVENT_EVALUATION_RESULT: Final = _genai("gen_ai.evaluation.result")
+GEN_AI_EVALUATION_NAME: Final = _genai("gen_ai.evaluation.name")
+GEN_AI_EVALUATION_SCORE_VALUE: Final = _genai("gen_ai.evaluation.score.value")
+GEN_AI_EVALUATION_SCORE_LABEL: Final = _genai("gen_ai.evaluation.score.label")
+GEN_AI_EVALUATION_EXPLANATION: Final = _genai("gen_ai.evaluation.explanation")
+LABEL_NOT_APPLICABLE: Final = _own("not_applicable")
+"""The label of an ``undefined`` score, which has no value; other labels are the metric's own."""
+EVALUATOR_TYPE: Final = _own("ragmeter.evaluator.type")
+"""``deterministic`` or ``llm_judge``."""
+EVALUATOR_VERSION: Final = _own("ragmeter.evaluator.version")
+"""Version of the formula and prompt (`Score.definition`)."""
+SCORE_METHOD: Final = _own("ragmeter.evaluation.method")
+"""``exact``, ``rouge``, ``lexical`` or ``llm``."""
+SCORE_TARGET: Final = _own("ragmeter.evaluation.target")
+"""``retrieval`` or ``answer``."""
+SCORE_MIN: Final = _own("ragmeter.evaluation.score.min")
+SCORE_MAX: Final = _own("ragmeter.evaluation.score.max")
+SCORE_LOWER: Final = _own("ragmeter.evaluation.score.lower")
+"""Lower bound of a ``partial`` score, over every way of filling its unknown verdicts."""
+SCORE_UPPER: Final = _own("ragmeter.evaluation.score.upper")
+SCORE_STATUS: Final = _own("ragmeter.status")
+"""Status of a score, as `Score.status`; on events only when it is not ``ok``."""
+
+# Scores on spans; the score's name follows the prefix.
+SPAN_SCORE_PREFIX: Final = _own("ragmeter.score.")
+SPAN_LABEL_PREFIX: Final = _own("ragmeter.label.")
+SPAN_STATUS_PREFIX: Final = _own("ragmeter.status.")
+SPAN_METADATA_PREFIX: Final = _own("ragmeter.metadata.")
+
+# What ragmeter knows of the request.
+RUN_ID: Final = _own("ragmeter.run_id")
+FRAMEWORK: Final = _own("ragmeter.framework")
+REQUEST_STATUS: Final = _own("ragmeter.request.status")
+SAMPLE_RATE: Final = _own("ragmeter.sample_rate")
+JUDGE_SAMPLE_RATE: Final = _own("ragmeter.judge_sample_rate")
+LATE: Final = _own("ragmeter.late")
+"""True on an ``evaluation`` span whose scores came after the request's own spans had left."""
+REASON: Final = _own("ragmeter.reason")
+SEAM: Final = _own("ragmeter.seam")
+EXPORTER: Final = _own("ragmeter.exporter")
+OUTCOME: Final = _own("ragmeter.outcome")
+
+# OpenInference, for Phoenix, Arize and Langfuse.
+OPENINFERENCE_SPAN_KIND: Final = _openinference("openinference.span.kind")
+KIND_CHAIN: Final = _openinference("CHAIN")
+KIND_RETRIEVER: Final = _openinference("RETRIEVER")
+KIND_EVALUATOR: Final = _openinference("EVALUATOR")
+INPUT_VALUE: Final = _openinference("input.value")
+INPUT_MIME_TYPE: Final = _openinference("input.mime_type")
+OUTPUT_VALUE: Final = _openinference("output.value")
+OUTPUT_MIME_TYPE: Final = _openinference("output.mime_type")
+MIME_TEXT: Final = _openinference("text/plain")
+TAGS: Final = _openinference("tag.tags")
+RETRIEVAL_DOCUMENTS: Final = _openinference("retrieval.documents")
+DOCUMENT_ID: Final = _openinference("document.id")
+DOCUMENT_SCORE: Final = _openinference("document.score")
+DOCUMENT_CONTENT: Final = _openinference("document.content")
+DOCUMENT_METADATA: Final = _openinference("document.metadata")
+EVALUATIONS: Final = _openinference("evaluations")
+EVALUATION_NAME: Final = _openinference("evaluation.name")
+EVALUATION_SCORE: Final = _openinference("evaluation.score")
+EVALUATION_LABEL: Final = _openinference("evaluation.label")
+EVALUATION_EXPLANATION: Final = _openinference("evaluation.explanation")
+EVALUATION_ANNOTATOR_KIND: Final = _openinference("evaluation.annotator_kind")
+EVALUATION_IDENTIFIER: Final = _openinference("evaluation.identifier")
+EVALUATION_METADATA: Final = _openinference("evaluation.metadata")
+ANNOTATOR_LLM: Final = _openinference("LLM")
+ANNOTATOR_CODE: Final = _openinference("CODE")
+
+# Standard environment variables that are honoured.
+CAPTURE_CONTENT_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+SCORE_BUCKETS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+"""Upper bounds, inclusive: the first bucket holds exact zeros, the last the (nearly) perfect."""
+COUNT_BUCKETS: Final = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0)
+"""Upper bounds for numbers of contexts; the first bucket holds the empty retrievals."""
+DURATION_BUCKETS: Final = (
+    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
+)  # fmt: skip
+"""Seconds, the bounds that the GenAI conventions advise for client operations."""
+
+InstrumentKind = Literal["histogram", "counter", "observable_counter", "observable_updowncounter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instrument:
+    """One metric instrument: its name, unit, attributes and bucket advice."""
+
+    name: Term
+    """The name, with its source and status."""
+    kind: InstrumentKind
+    """What it is in the OpenTelemetry API."""
+    unit: str
+    """UCUM unit; annotations in braces."""
+    description: str
+    """One sentence for people."""
+    attributes: tuple[Term, ...] = ()
+    """The attributes it may carry; all of low cardinality."""
+    buckets: tuple[float, ...] = ()
+    """Advised upper bounds of a histogram's buckets."""
+
+
+EVALUATION_SCORE_HISTOGRAM: Final = Instrument(
+    # No convention defines an evaluation metric; this is the name others already emit.
+    name=Term("gen_ai.evaluation.score", "de facto (Splunk's GenAI utilities)", "own"),
+    kind="histogram",
+    unit="1",
+    description="Scores of RAG requests whose range is 0 to 1.",
+    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_OPERATION_NAME, GEN_AI_WORKFLOW_NAME),
+    buckets=SCORE_BUCKETS,
+)
+CONTEXT_COUNT: Final = Instrument(
+    name=_own("ragmeter.retrieval.context_count"),
+    kind="histogram",
+    unit="{context}",
+    description="Retrieved contexts per RAG request that reached the model.",
+    attributes=(GEN_AI_WORKFLOW_NAME,),
+    buckets=COUNT_BUCKETS,
+)
+RESULTS: Final = Instrument(
+    name=_own("ragmeter.results"),
+    kind="counter",
+    unit="{evaluation}",
+    description="Scores by name, status and label, those without a value included.",
+    attributes=(
+        GEN_AI_EVALUATION_NAME,
+        SCORE_STATUS,
+        GEN_AI_EVALUATION_SCORE_LABEL,
+        ERROR_TYPE,
+        GEN_AI_WORKFLOW_NAME,
+    ),
+)
+REQUESTS: Final = Instrument(
+    name=_own("ragmeter.requests"),
+    kind="counter",
+    unit="{request}",
+    description="RAG requests that were scored, by how they ended.",
+    attributes=(REQUEST_STATUS, GEN_AI_WORKFLOW_NAME, FRAMEWORK, ERROR_TYPE),
+)
+JUDGE_DURATION: Final = Instrument(
+    name=_own("ragmeter.judge.duration"),
+    kind="histogram",
+    unit="s",
+    description="Wall time of one call to the judge, retries included.",
+    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, ERROR_TYPE),
+    buckets=DURATION_BUCKETS,
+)
+JUDGE_TOKENS: Final = Instrument(
+    name=_own("ragmeter.judge.tokens"),
+    kind="counter",
+    unit="{token}",
+    description="Tokens sent to and written by the judge.",
+    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, GEN_AI_TOKEN_TYPE),
+)
+JUDGE_COST: Final = Instrument(
+    name=_own("ragmeter.judge.cost"),
+    kind="counter",
+    unit="{USD}",
+    description="Cost of the judge's tokens, for models whose price was told.",
+    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL),
+)
+JUDGE_CALLS: Final = Instrument(
+    name=_own("ragmeter.judge.calls"),
+    kind="counter",
+    unit="{call}",
+    description="Calls made to the judge.",
+    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, ERROR_TYPE),
+)
+JUDGE_CACHE_HITS: Final = Instrument(
+    name=_own("ragmeter.judge.cache_hits"),
+    kind="counter",
+    unit="{hit}",
+    description="Questions to the judge that were answered from its cache.",
+    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL),
+)
+CAPTURED: Final = Instrument(
+    name=_own("ragmeter.captured"),
+    kind="observable_counter",
+    unit="{request}",
+    description="RAG requests handed to the meter.",
+)
+DROPPED: Final = Instrument(
+    name=_own("ragmeter.dropped"),
+    kind="observable_counter",
+    unit="{request}",
+    description="RAG requests that were captured and not exported, by reason.",
+    attributes=(REASON,),
+)
+JUDGE_SKIPPED: Final = Instrument(
+    name=_own("ragmeter.judge.skipped"),
+    kind="observable_counter",
+    unit="{request}",
+    description="RAG requests exported without judged scores, by reason.",
+    attributes=(REASON,),
+)
+INTERNAL_ERRORS: Final = Instrument(
+    name=_own("ragmeter.internal.errors"),
+    kind="observable_counter",
+    unit="{error}",
+    description="Exceptions that ragmeter contained, by seam.",
+    attributes=(SEAM,),
+)
+EXPORT_ERRORS: Final = Instrument(
+    name=_own("ragmeter.export.errors"),
+    kind="observable_counter",
+    unit="{error}",
+    description="Failures and drops of exporters, by exporter class.",
+    attributes=(EXPORTER,),
+)
+AMENDMENTS: Final = Instrument(
+    name=_own("ragmeter.amendments"),
+    kind="observable_counter",
+    unit="{amendment}",
+    description="References and feedback that came after the fact, by what became of them.",
+    attributes=(OUTCOME,),
+)
+IN_FLIGHT: Final = Instrument(
+    name=_own("ragmeter.in_flight"),
+    kind="observable_updowncounter",
+    unit="{request}",
+    description="RAG requests captured and not yet exported or dropped.",
+)
+QUEUE_SIZE: Final = Instrument(
+    name=_own("ragmeter.queue.size"),
+    kind="observable_updowncounter",
+    unit="{request}",
+    description="RAG requests waiting to be scored.",
+)
+QUEUE_BYTES: Final = Instrument(
+    name=_own("ragmeter.queue.bytes"),
+    kind="observable_updowncounter",
+    unit="By",
+    description="Estimated size of the texts waiting to be scored.",
+)
+
+INSTRUMENTS: Final[tuple[Instrument, ...]] = (
+    EVALUATION_SCORE_HISTOGRAM,
+    CONTEXT_COUNT,
+    RESULTS,
+    REQUESTS,
+    JUDGE_DURATION,
+    JUDGE_TOKENS,
+    JUDGE_COST,
+    JUDGE_CALLS,
+    JUDGE_CACHE_HITS,
+    CAPTURED,
+    DROPPED,
+    JUDGE_SKIPPED,
+    INTERNAL_ERRORS,
+    EXPORT_ERRORS,
+    AMENDMENTS,
+    IN_FLIGHT,
+    QUEUE_SIZE,
+    QUEUE_BYTES,
+)
+"""Every instrument, in the order of the documentation."""
+
+
+def terms() -> Mapping[str, Term]:
+    """Return every `Term` of this module by its constant's name, for tables and tests."""
+    return {name: value for name, value in globals().items() if isinstance(value, Term)}

@@ -1,0 +1,81 @@
+"""Every error ragmeter raises, in one tree.
+
+Raised only while something is being built or configured, never on the path of
+a live request.  They live on the ground floor because every floor above raises
+from this tree::
+
+    RagmeterError
+    ├── ConfigurationError        an argument, setting or environment variable is wrong
+    │   └── UnknownMetricError    a metric name nobody registered
+    ├── MissingDependencyError    an optional package is not installed
+    └── ReferenceFileError        a reference file has a row that cannot be read
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "ConfigurationError",
+    "MissingDependencyError",
+    "RagmeterError",
+    "ReferenceFileError",
+    "UnknownMetricError",
+]
+
+
+class RagmeterError(Exception):
+    """Base of every error that ragmeter raises."""
+
+
+class ConfigurationError(RagmeterError, ValueError):
+    """An argument or setting is wrong; the message names it and what is allowed."""
+
+
+class UnknownMetricError(ConfigurationError):
+    """A metric was asked for by a name that nobody registered.
+
+    Attributes:
+        name: The name asked for.
+        known: All names that would have worked, sorted.
+    """
+
+    def __init__(self, name: str, known: Iterable[str], score_of: str | None = None) -> None:
+        self.name = name
+        self.known = sorted(known)
+        close = get_close_matches(name, self.known, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        if score_of is not None:
+            hint = f" It is a score of {score_of!r}: ask for that."
+        super().__init__(f"unknown metric {name!r}.{hint} Known metrics: {', '.join(self.known)}")
+
+
+class MissingDependencyError(RagmeterError, ImportError):
+    """An optional package is needed for what was asked.
+
+    Attributes:
+        package: The package that could not be imported.
+        extra: The extra of ragmeter that installs it.
+    """
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        self.package = package
+        self.extra = extra
+        super().__init__(
+            f"{purpose} needs the package {package!r}: pip install 'ragmeter[{extra}]'"
+        )
+
+
+class ReferenceFileError(RagmeterError, ValueError):
+    """A row of a reference file cannot be read.
+
+    Attributes:
+        path: The file.
+        line: The line, counted from 1.
+        reason: What is wrong with it.
+    """
+
+    def __init__(self, path: str, line: int, reason: str) -> None:
+        self.path = path
+        self.line = line
+        self.reason = reason
+        super().__init__(f"{path}:{line}: {reason}")

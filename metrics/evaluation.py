@@ -1,0 +1,146 @@
+"""Score samples outside any live run: a notebook, a test, a nightly job.
+
+`evaluate` and its asynchronous twin call the same `run_metric` as the meter, so the numbers are
+those of live requests.  Nothing is exported here.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+
+from .errors import ConfigurationError
+from .judge.contract import Judge
+from .metric import ComputedMetric, Metric, compute_metric, run_metric
+from .registry import default_metrics, resolve_metrics
+from .sample import RagSample
+from .score import Score
+
+__all__ = ["aevaluate", "evaluate"]
+
+
+def evaluate(
+    samples: Iterable[RagSample],
+    metrics: Iterable[str | Metric] | None = None,
+    judge: Judge | None = None,
+    *,
+    concurrency: int = 16,
+) -> list[Mapping[str, Score]]:
+    """Score every sample with every metric; works inside a running event loop (notebooks) too.
+
+    Args:
+        samples: What to score.
+        metrics: Names or `Metric` objects; None: all free ones, and with a judge the judged ones.
+        judge: Whom judged metrics ask; without one their scores are ``skipped``.
+        concurrency: Judged measurements under way at once, at least 1.
+
+    Returns:
+        One mapping per sample, in order: score name → `Score`, in the order of the metrics.  A
+        metric that fails gives a score with a status, never an exception.
+
+    Raises:
+        ConfigurationError: A metric is unknown, two scores share a name, or `concurrency` is < 1.
+    """
+    chosen, listed = _check(samples, metrics, judge, concurrency)
+    if all(isinstance(metric, ComputedMetric) for metric in chosen):
+        return [_compute(sample, chosen) for sample in listed]
+    results: list[Mapping[str, Score]] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.extend(asyncio.run(_measure_and_close(listed, chosen, judge, concurrency)))
+        except BaseException as error:
+            if not off_loop:
+                raise
+            failures.append(error)
+
+    off_loop = _in_a_loop()
+    if off_loop:
+        # asyncio refuses a second loop in this thread, and patching the first is not our business.
+        thread = threading.Thread(target=run, name="ragmeter-evaluate", daemon=True)
+        thread.start()
+        thread.join()
+    else:
+        run()
+    if failures:
+        raise failures[0]
+    return results
+
+
+async def aevaluate(
+    samples: Iterable[RagSample],
+    metrics: Iterable[str | Metric] | None = None,
+    judge: Judge | None = None,
+    *,
+    concurrency: int = 16,
+) -> list[Mapping[str, Score]]:
+    """Do the same as `evaluate`, on the running event loop."""
+    chosen, listed = _check(samples, metrics, judge, concurrency)
+    return await _measure(listed, chosen, judge, concurrency)
+
+
+def _check(
+    samples: Iterable[RagSample],
+    metrics: Iterable[str | Metric] | None,
+    judge: Judge | None,
+    concurrency: int,
+) -> tuple[list[Metric], list[RagSample]]:
+    if concurrency < 1:
+        raise ConfigurationError(f"concurrency is {concurrency!r}; it is at least 1")
+    if isinstance(samples, RagSample):
+        raise ConfigurationError("samples is a list of RagSample, not one: evaluate([sample])")
+    if metrics is None:
+        return default_metrics(judged=judge is not None), list(samples)
+    return resolve_metrics(metrics), list(samples)
+
+
+def _in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _compute(sample: RagSample, metrics: Sequence[Metric]) -> Mapping[str, Score]:
+    return {
+        score.name: score
+        for metric in metrics
+        if isinstance(metric, ComputedMetric)
+        for score in compute_metric(metric, sample)
+    }
+
+
+async def _measure_and_close(
+    samples: Sequence[RagSample],
+    metrics: Sequence[Metric],
+    judge: Judge | None,
+    concurrency: int,
+) -> list[Mapping[str, Score]]:
+    """Measure, and close the judge's connections before their event loop ends."""
+    try:
+        return await _measure(samples, metrics, judge, concurrency)
+    finally:
+        if judge is not None:
+            await judge.aclose()
+
+
+async def _measure(
+    samples: Sequence[RagSample],
+    metrics: Sequence[Metric],
+    judge: Judge | None,
+    concurrency: int,
+) -> list[Mapping[str, Score]]:
+    places = asyncio.Semaphore(concurrency)
+
+    async def measure(metric: Metric, sample: RagSample) -> tuple[Score, ...]:
+        if isinstance(metric, ComputedMetric):
+            return compute_metric(metric, sample)
+        async with places:
+            return await run_metric(metric, sample, judge)
+
+    async def score(sample: RagSample) -> Mapping[str, Score]:
+        measured = await asyncio.gather(*[measure(metric, sample) for metric in metrics])
+        return {score.name: score for scores in measured for score in scores}
+
+    return list(await asyncio.gather(*[score(sample) for sample in samples]))

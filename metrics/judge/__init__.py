@@ -1,0 +1,58 @@
+"""The judge: a language model that gives verdicts, and all that makes asking it affordable.
+
+Public names are handed out lazily: a program that never asks a judge loads none of it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .budget import JudgeBudget
+    from .cache import JudgeCache
+    from .contract import (
+        Answer,
+        Ask,
+        Group,
+        Item,
+        Judge,
+        JudgeCall,
+        JudgeError,
+        Passage,
+        Reply,
+        Usage,
+    )
+    from .openai_judge import JudgeStats, OpenAIJudge
+
+__all__ = [
+    "Answer",
+    "Ask",
+    "Group",
+    "Item",
+    "Judge",
+    "JudgeBudget",
+    "JudgeCache",
+    "JudgeCall",
+    "JudgeError",
+    "JudgeStats",
+    "OpenAIJudge",
+    "Passage",
+    "Reply",
+    "Usage",
+]
+
+_HOMES = {
+    "JudgeBudget": "budget",
+    "JudgeCache": "cache",
+    "JudgeStats": "openai_judge",
+    "OpenAIJudge": "openai_judge",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES.get(name, 'contract')}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,115 @@
+"""A circuit breaker: stop asking a judge that keeps failing, and probe it now and then.
+
+The endpoint asks it before each call and tells it the outcome.  It knows failure classes,
+not HTTP; it sleeps never and holds its lock only for arithmetic.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from .contract import JudgeError
+
+__all__ = ["CircuitBreaker"]
+
+logger = logging.getLogger("ragmeter.judge")
+
+_LONGEST_PAUSE_S = 600.0
+
+
+class CircuitBreaker:
+    """Closed: calls go through. Open: refused at once. Half-open: one probe at a time decides.
+
+    Args:
+        name: The judge's model and host, for the log.
+        threshold: Failures in a row that open it.
+        pause_s: Seconds until the first probe; doubled after each probe that fails, up to
+            ten minutes.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        threshold: int = 5,
+        pause_s: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._name = name
+        self._threshold = threshold
+        self._first_pause_s = pause_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._pause_s = pause_s
+        self._open_until: float | None = None
+        self._probing = False
+        self._cause = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the judge is given up for now."""
+        return self._open_until is not None
+
+    def admit(self) -> None:
+        """Let a call through, or refuse it.
+
+        Raises:
+            JudgeError: The circuit is open; ``error_type`` is that of the failure that opened it.
+        """
+        with self._lock:
+            if self._open_until is None:
+                return
+            if self._clock() >= self._open_until and not self._probing:
+                self._probing = True
+                return
+            cause = self._cause
+        raise JudgeError(f"the judge is not asked for now, after: {cause}", cause)
+
+    def succeeded(self) -> None:
+        """Record a call that was answered; closes the circuit."""
+        with self._lock:
+            recovered = self._open_until is not None
+            self._failures = 0
+            self._pause_s = self._first_pause_s
+            self._open_until = None
+            self._probing = False
+        if recovered:
+            logger.warning("the judge %s answers again", self._name)
+
+    def failed(self, error_type: str, message: str, *, fatal: bool = False) -> None:
+        """Record a call that failed for good; `fatal` opens the circuit at once."""
+        with self._lock:
+            self._failures += 1
+            was_open = self._open_until is not None
+            if was_open and not self._probing:
+                return  # a call that set out before the circuit opened
+            if not (fatal or was_open or self._failures >= self._threshold):
+                return
+            if was_open:
+                self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+            pause_s = self._pause_s
+            self._open_until = self._clock() + pause_s
+            self._probing = False
+            announce = not was_open or self._cause != error_type
+            self._cause = error_type
+        if announce:
+            logger.error(
+                "the judge %s is not asked any more: %s. Judged metrics report judge_error; it is "
+                "tried again in %g s.",
+                self._name,
+                message,
+                pause_s,
+            )
+
+    def abandoned(self) -> None:
+        """Record that an admitted call was given up before it had an outcome."""
+        with self._lock:
+            self._probing = False
+
+    def renew_lock(self) -> None:
+        """Replace the lock after a fork: a thread of the parent may have held it."""
+        self._lock = threading.Lock()

@@ -1,0 +1,199 @@
+"""Read the judge's reply: strictly aligned with what was asked, or not at all.
+
+The asking engine calls it.  A verdict is taken only from its place in a JSON
+object, under the id it was asked for: prose is never searched for digits or words like
+yes, nothing is evaluated, and an integer other than 0 and 1 is not a verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+from .contract import Answer, AnswerValue, Group
+
+__all__ = ["UnusableReplyError", "read_reply", "read_verdict"]
+
+_TRUE = frozenset({"true", "yes", "1", "да", "是"})
+_FALSE = frozenset({"false", "no", "0", "нет", "否"})
+
+_LONGEST_REASON = 500
+"""Characters kept of a reason; twelve words were asked for."""
+
+_THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_OPENING_FENCE = re.compile(r"```[a-zA-Z]*\s*")
+
+
+class UnusableReplyError(ValueError):
+    """The reply holds no JSON object of the form asked for."""
+
+
+def read_reply(text: str, groups: Iterable[Group], shown: str = "") -> dict[str, Answer]:
+    """Return the answers that `text` gives, by item id; items without a usable answer are left out.
+
+    A group that answers an id nobody asked for is not aligned with the question and counts as
+    not answered at all; so does one item answered twice in different ways. An object that stands
+    in one of the texts that the judge was `shown` is a quotation, not an answer: whoever wrote that
+    text would be judging himself.
+
+    Raises:
+        UnusableReplyError: There is no single JSON object (or it has none of the groups).
+    """
+    groups = tuple(groups)
+    reply = _only_object(text, groups, shown)
+    answers: dict[str, Answer] = {}
+    for group in groups:
+        if group.name in reply:
+            answers.update(_read_group(reply[group.name], group))
+    return answers
+
+
+def _only_object(text: str, groups: tuple[Group, ...], shown: str) -> dict[str, Any]:
+    text = _THINKING.sub("", text.removeprefix("\ufeff"), count=1).strip()
+    candidates = [text] if text[:1] in ("{", "[") else _fenced(text)
+    if len(candidates) != 1:
+        raise UnusableReplyError("the reply is not one JSON object")
+    if "".join(candidates[0].split()) in "".join(shown.split()):
+        raise UnusableReplyError("the reply quotes a text it was shown")
+    try:
+        reply = json.loads(candidates[0], object_pairs_hook=_no_repeats)
+    except (ValueError, RecursionError) as error:
+        raise UnusableReplyError("the reply is not valid JSON") from error
+    if isinstance(reply, list) and len(groups) == 1:
+        reply = {groups[0].name: reply}
+    if not isinstance(reply, dict) or not any(group.name in reply for group in groups):
+        raise UnusableReplyError("the reply has not the form asked for")
+    return reply
+
+
+def _fenced(text: str) -> list[str]:
+    """Return what stands between fences, block by block; in one pass, as the text may be long."""
+    blocks: list[str] = []
+    block: list[str] | None = None
+    for line in text.split("\n"):
+        if block is None:
+            if _OPENING_FENCE.fullmatch(line):
+                block = []
+        elif line.rstrip() == "```":
+            blocks.append("\n".join(block))
+            block = None
+        else:
+            block.append(line)
+    return blocks
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise UnusableReplyError("the reply repeats a key")
+    return result
+
+
+def _read_group(body: Any, group: Group) -> dict[str, Answer]:
+    asked = {item.id for item in group.items}
+    answers: dict[str, Answer] = {}
+    contradicted: set[str] = set()
+    for item_id, answer in _entries(body, group):
+        if item_id not in asked:
+            return {}
+        before = answers.setdefault(item_id, answer)
+        if before.known != answer.known or before.value != answer.value:
+            contradicted.add(item_id)
+    return {
+        item_id: answer
+        for item_id, answer in answers.items()
+        if answer.known and item_id not in contradicted
+    }
+
+
+def _entries(body: Any, group: Group) -> Iterable[tuple[str, Answer]]:
+    if group.compact and isinstance(body, dict):
+        for word, value in (("true", True), ("false", False)):
+            ids = body.get(word)
+            for item_id in ids if isinstance(ids, list) else ():
+                yield _id(item_id), Answer(known=True, value=value)
+        return
+    for entry in body if isinstance(body, list) else ():
+        if isinstance(entry, dict) and "id" in entry:
+            yield _id(entry["id"]), _read_entry(entry, group)
+
+
+def _id(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else str(value)
+
+
+def _read_entry(entry: dict[str, Any], group: Group) -> Answer:
+    reason = entry.get("reason")
+    known, value = _read_value(entry, group)
+    said = reason.strip()[:_LONGEST_REASON] if isinstance(reason, str) else ""
+    return Answer(known=known, value=value, reason=said or None)
+
+
+def _read_value(entry: dict[str, Any], group: Group) -> tuple[bool, AnswerValue]:
+    if group.kind == "verdict":
+        verdict = read_verdict(entry.get("verdict"))
+        return verdict is not None, verdict
+    if group.kind == "choice":
+        word = _read_choice(entry.get("verdict"), group.choices)
+        return word is not None, word
+    if group.kind == "text":
+        answer = entry.get("answer", 0)
+        if isinstance(answer, str):
+            return True, answer.strip() or None
+        return answer is None, None
+    if group.kind == "texts":
+        texts = entry.get("texts")
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            return False, None
+        return True, tuple(stripped for text in texts if (stripped := text.strip()))
+    return _read_pairs(entry.get("pairs"))
+
+
+def _read_pairs(pairs: Any) -> tuple[bool, AnswerValue]:
+    if not isinstance(pairs, list):
+        return False, None
+    read: list[tuple[str, str | None]] = []
+    for pair in pairs:
+        question = pair.get("question") if isinstance(pair, dict) else None
+        answer = pair.get("answer", 0) if isinstance(pair, dict) else 0
+        if not isinstance(question, str) or not (answer is None or isinstance(answer, str)):
+            return False, None
+        if question.strip():
+            read.append((question.strip(), (answer or "").strip() or None))
+    return True, tuple(read)
+
+
+def _plain(word: str) -> str:
+    folded = unicodedata.normalize("NFKC", word).casefold().replace("_", " ")
+    return "".join(letter for letter in folded if letter.isalnum() or letter in "-+ ").strip()
+
+
+def read_verdict(value: Any) -> bool | None:
+    """Return the verdict that `value` states, or None.
+
+    True and False are verdicts; so are 0, 1 and the words true, yes, да, 是 and false, no, нет,
+    否, whatever their case and punctuation, for endpoints that cannot be held to booleans.
+    Nothing else is: not 2, not -1, not 1.0, not "maybe".
+    """
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return {0: False, 1: True}.get(value)
+    if isinstance(value, str):
+        word = _plain(value)
+        return True if word in _TRUE else False if word in _FALSE else None
+    return None
+
+
+def _read_choice(value: Any, choices: tuple[str, ...]) -> str | None:
+    """Return the choice that `value` names; plain true and false mean the first two."""
+    if isinstance(value, str):
+        word = _plain(value)
+        for choice in choices:
+            if word == _plain(choice):
+                return choice
+    verdict = read_verdict(value)
+    return None if verdict is None else choices[0 if verdict else 1]

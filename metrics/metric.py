@@ -1,0 +1,307 @@
+"""What a metric is, and the one function that runs one without ever raising.
+
+Every metric is a frozen `Metric`.  A metric that needs no judge is a
+`ComputedMetric`: a plain function of the sample.  `run_metric` (and
+`compute_metric`, its spelling for computed metrics) checks the inputs, contains
+whatever the metric raises and turns it into a `Score` with a status; the meter and
+`evaluate` call nothing else.  This module must not know any particular metric.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, overload
+
+from .errors import ConfigurationError
+from .judge.contract import Judge
+from .sample import RagSample
+from .score import Score, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget
+
+__all__ = [
+    "ComputedMetric",
+    "FunctionMetric",
+    "Metric",
+    "compute_metric",
+    "metric",
+    "missing_field",
+    "run_metric",
+    "scores_without_value",
+]
+
+_ANSWERED = frozenset({"ok"})
+
+
+class Metric(ABC):
+    """Measures one thing about a `RagSample`. Implementations are frozen and reentrant."""
+
+    name: str
+    """Snake case, unique; what users write in ``RagMeter(metrics=[...])``."""
+    score_names: tuple[str, ...]
+    """Names of the scores that `measure` returns, in order."""
+    needs: tuple[str, ...]
+    """Fields the metric reads: ``question``, ``contexts``, ``answer``, ``reference.answer``,
+    ``reference.contexts``, ``reference.context_ids``; ``"a|b"`` means either."""
+    judged: ClassVar[bool] = True
+    """Whether it asks the judge (and so costs money)."""
+    method: ScoreMethod
+    """How its scores come about."""
+    target: ScoreTarget
+    """What its scores judge. Answer metrics skip requests that did not end ``ok``."""
+    definition: str
+    """Version of the formula and prompt; changes whenever scores can move."""
+    range: tuple[float, float | None] = (0.0, 1.0)
+    """Smallest and largest possible value of its scores."""
+
+    @abstractmethod
+    async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
+        """Return one `Score` per name in `score_names`, in that order."""
+
+    def make_score(
+        self,
+        name: str,
+        value: float | None,
+        *,
+        explanation: str | None = None,
+        items: Sequence[ScoreItem] = (),
+        range: tuple[float, float | None] | None = None,  # noqa: A002 -- the public word for it
+    ) -> Score:
+        """Build the `Score` called `name` of this metric: ``ok``, or ``undefined`` without a value.
+
+        Args:
+            name: One of `score_names`.
+            value: The value, or None when the formula has no denominator.
+            explanation: One sentence for a person; say why when there is no value.
+            items: The evidence.
+            range: Smallest and largest possible value, where it differs from the metric's.
+        """
+        return Score(
+            name=name,
+            value=value,
+            status="undefined" if value is None else "ok",
+            method=self.method,
+            definition=self.definition,
+            target=self.target,
+            explanation=explanation,
+            items=tuple(items),
+            range=self.range if range is None else range,
+        )
+
+    def prefixed(self, prefix: str) -> Metric:
+        """Return this metric with `prefix` before its name and its scores' names.
+
+        So two of a kind can live side by side: ``PrecisionRecallF1(...).prefixed("sentence_")``.
+        """
+        from .adjusted import prefixed  # noqa: PLC0415 -- built upon this module
+
+        return prefixed(self, prefix)
+
+    def passing(self, *, at_least: float) -> Metric:
+        """Return this metric with its scores labelled ``pass`` from `at_least` on, else ``fail``."""
+        from .adjusted import passing  # noqa: PLC0415 -- built upon this module
+
+        return passing(self, at_least)
+
+
+class ComputedMetric(Metric):
+    """A metric that needs no judge: a pure function of the sample, cheap enough for live use."""
+
+    judged: ClassVar[bool] = False
+
+    @abstractmethod
+    def compute(self, sample: RagSample) -> Sequence[Score]:
+        """Return one `Score` per name in `score_names`, in that order."""
+
+    async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
+        """Do the same as `compute`; `judge` is not asked."""
+        del judge
+        return self.compute(sample)
+
+
+def missing_field(sample: RagSample, needs: Sequence[str]) -> str | None:
+    """Return the first of `needs` that was never given, or None.
+
+    Empty is not missing: ``contexts=()`` is a retrieval that found nothing.
+    """
+    for need in needs:
+        if not any(_is_given(sample, option) for option in need.split("|")):
+            return need
+    return None
+
+
+def _is_given(sample: RagSample, name: str) -> bool:
+    if name.startswith("reference."):
+        reference = sample.reference
+        return reference is not None and reference.supplies(name.removeprefix("reference."))
+    return getattr(sample, name) is not None
+
+
+def scores_without_value(
+    metric: Metric, status: ScoreStatus, explanation: str, error_type: str | None = None
+) -> tuple[Score, ...]:
+    """Build the scores of a metric that has no value to give, all for the same reason."""
+    return tuple(
+        Score(
+            name=name,
+            value=None,
+            status=status,
+            method=metric.method,
+            definition=metric.definition,
+            target=metric.target,
+            explanation=explanation,
+            range=metric.range,
+            error_type=error_type,
+        )
+        for name in metric.score_names
+    )
+
+
+def _not_measurable(metric: Metric, sample: RagSample) -> tuple[Score, ...] | None:
+    if metric.target == "answer" and sample.status not in _ANSWERED:
+        return scores_without_value(metric, "skipped", f"the request ended {sample.status!r}")
+    missing = missing_field(sample, metric.needs)
+    if missing is not None:
+        return scores_without_value(metric, "missing_input", f"not given: {missing}")
+    return None
+
+
+def _failed(metric: Metric, error: Exception) -> tuple[Score, ...]:
+    status: ScoreStatus = "metric_error"
+    if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
+        status = "timeout"
+    elif metric.judged:
+        status = "judge_error"
+    return scores_without_value(
+        metric, status, f"{type(error).__name__}: {error}", type(error).__name__
+    )
+
+
+def compute_metric(metric: ComputedMetric, sample: RagSample) -> tuple[Score, ...]:
+    """Run a computed metric; never raises `Exception`, always one score per name."""
+    try:
+        return _not_measurable(metric, sample) or tuple(metric.compute(sample))
+    except Exception as error:  # noqa: BLE001 -- what a metric raises is data: a score with a status
+        return _failed(metric, error)
+
+
+async def run_metric(metric: Metric, sample: RagSample, judge: Judge | None) -> tuple[Score, ...]:
+    """Run any metric; never raises `Exception`, always one score per name."""
+    if isinstance(metric, ComputedMetric):
+        return compute_metric(metric, sample)
+    try:
+        unmeasurable = _not_measurable(metric, sample)
+        if unmeasurable is not None:
+            return unmeasurable
+        if metric.judged and judge is None:
+            return scores_without_value(metric, "skipped", "no judge is configured")
+        return tuple(await metric.measure(sample, judge))
+    except Exception as error:  # noqa: BLE001 -- what a metric raises is data: a score with a status
+        return _failed(metric, error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionMetric(ComputedMetric):
+    """A plain function ``(RagSample) -> float | None`` as a metric; made by `metric`."""
+
+    function: Callable[[RagSample], float | None]
+    name: str
+    needs: tuple[str, ...] = ()
+    target: ScoreTarget = "retrieval"
+    method: ScoreMethod = "exact"
+    range: tuple[float, float | None] = (0.0, 1.0)
+    definition: str = "1"
+    score_names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "score_names", (self.name,))
+
+    def __call__(self, sample: RagSample) -> float | None:
+        """Call the function itself."""
+        return self.function(sample)
+
+    def compute(self, sample: RagSample) -> Sequence[Score]:
+        """Wrap the function's number; None is ``undefined``, NaN and infinities are errors."""
+        value = self.function(sample)
+        if value is None:
+            return scores_without_value(self, "undefined", "the function returned None")
+        value = float(value)
+        lowest, highest = self.range
+        if not math.isfinite(value) or value < lowest or (highest is not None and value > highest):
+            raise ValueError(f"{self.name!r} returned {value!r}, outside {self.range!r}")
+        return (
+            Score(
+                name=self.name,
+                value=value,
+                status="ok",
+                method=self.method,
+                definition=self.definition,
+                target=self.target,
+                range=self.range,
+            ),
+        )
+
+
+@overload
+def metric(function: Callable[[RagSample], float | None], /) -> FunctionMetric: ...
+
+
+@overload
+def metric(
+    *,
+    name: str | None = None,
+    needs: Sequence[str] = (),
+    target: ScoreTarget = "retrieval",
+    method: ScoreMethod = "exact",
+    range: tuple[float, float | None] = (0.0, 1.0),
+    definition: str = "1",
+) -> Callable[[Callable[[RagSample], float | None]], FunctionMetric]: ...
+
+
+def metric(
+    function: Callable[[RagSample], float | None] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    needs: Sequence[str] = (),
+    target: ScoreTarget = "retrieval",
+    method: ScoreMethod = "exact",
+    range: tuple[float, float | None] = (0.0, 1.0),  # noqa: A002 -- the public word for it
+    definition: str = "1",
+) -> FunctionMetric | Callable[[Callable[[RagSample], float | None]], FunctionMetric]:
+    """Make a metric of a plain function ``(RagSample) -> float | None``.
+
+    Use it bare (``@metric``) or with arguments (``@metric(needs=("answer",))``).
+
+    Args:
+        function: The function; returns a finite number within `range`, or None for "undefined".
+        name: The score's name; default: the function's.
+        needs: Fields it reads, as `Metric.needs`; when one is missing the function is not called.
+        target: What the score judges.
+        method: How it is computed.
+        range: Smallest and largest possible value; a result outside is a ``metric_error``.
+        definition: Version of the formula; change it whenever scores can move.
+
+    Raises:
+        ConfigurationError: The name is not snake case.
+    """
+
+    def decorate(wrapped: Callable[[RagSample], float | None]) -> FunctionMetric:
+        metric_name = str(name or getattr(wrapped, "__name__", ""))
+        if not metric_name.isidentifier() or metric_name != metric_name.lower():
+            raise ConfigurationError(
+                f"metric name {metric_name!r} is not snake case; pass name='my_metric'"
+            )
+        return FunctionMetric(
+            function=wrapped,
+            name=metric_name,
+            needs=tuple(needs),
+            target=target,
+            method=method,
+            range=range,
+            definition=definition,
+        )
+
+    return decorate if function is None else decorate(function)

@@ -1,0 +1,186 @@
+"""How high do the known relevant items stand?
+
+One metric, four scores, over texts (matched as in `matching`) or over ids.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .errors import ConfigurationError
+from .matching import Matcher, MatchingBackend, MatchingStrategy
+from .metric import ComputedMetric, scores_without_value
+from .precision_recall_f1 import MOST_ITEMS
+from .ranking import average_precision, ndcg, reciprocal_rank
+from .sample import RagSample, Reference, RetrievedContext
+from .score import Score, ScoreItem, ScoreMethod
+
+__all__ = ["RankedRetrieval"]
+
+
+@dataclass(frozen=True)
+class RankedRetrieval(ComputedMetric):
+    """How high do the known relevant items stand?
+
+    R distinct golden items; the chunk at rank k has v_k = 1 when it matches a golden item that no
+    chunk above it was credited with (the first such; only that one is credited)::
+
+        average_precision = sum of v_k * hits_k / k, divided by R
+        reciprocal_rank   = 1 / rank of the first v_k = 1, else 0.0
+        ndcg              = sum of v_k / log2(k + 1), divided by its greatest possible value
+        hit_rate          = 1.0 if any v_k = 1, else 0.0
+
+    A repeated chunk has v_k = 0, so nothing exceeds 1.  One large chunk that holds several golden
+    texts is credited with one of them: for coverage see `recall` of `precision_recall_f1`.
+
+    Range: 0.0 to 1.0 each, dimensionless.
+    Needs: ``contexts``, and ``reference.contexts`` or ``reference.context_ids``.
+    Cost: no judge.
+    Source: textbook definitions; binary gains; NDCG after Järvelin and Kekäläinen 2002.
+    Differs from the source: nothing; with ``denominator="retrieved"`` the numbers of
+        continuous-eval 0.3.14, ``RankedRetrievalMetrics``: average precision over the chunks that
+        match anything, divided by their number, and NDCG's ideal over the whole golden list.
+
+    Args:
+        strategy: How texts match; one of the two chunk strategies.
+        threshold: Least ROUGE-L recall, over 0.0 to 1.0; None: 0.7.
+        backend: ``unicode`` or ``rouge_compat``, as in `PrecisionRecallF1`.
+        denominator: ``all``: R golden items; ``retrieved``: see above.
+        by: Compare ``contexts`` (texts) or ``ids``; ``auto``: texts where golden texts are known.
+
+    Without a value:
+        ``missing_input``: neither golden texts nor ids, or ids are compared and no chunk has one.
+        ``undefined``: the golden items were given empty.
+    """
+
+    strategy: MatchingStrategy = MatchingStrategy.ROUGE_CHUNK_MATCH
+    threshold: float | None = None
+    backend: MatchingBackend = "unicode"
+    denominator: Literal["all", "retrieved"] = "all"
+    by: Literal["auto", "contexts", "ids"] = "auto"
+    method: ScoreMethod = field(init=False)
+    definition: str = field(init=False)
+    needs: tuple[str, ...] = field(init=False)
+    _matcher: Matcher = field(init=False, repr=False, compare=False)
+
+    name = "ranked_retrieval"
+    score_names = ("average_precision", "reciprocal_rank", "ndcg", "hit_rate")
+    target = "retrieval"
+
+    def __post_init__(self) -> None:
+        matcher = Matcher(self.strategy, self.threshold, self.backend, None)
+        if matcher.strategy.by_sentence:
+            raise ConfigurationError(
+                f"{matcher.strategy.name} compares sentences, which have no rank; "
+                "use EXACT_CHUNK_MATCH or ROUGE_CHUNK_MATCH"
+            )
+        if self.denominator not in ("all", "retrieved"):
+            raise ConfigurationError(
+                f"denominator is {self.denominator!r}; it is 'all' or 'retrieved'"
+            )
+        golden = {
+            "auto": "reference.contexts|reference.context_ids",
+            "contexts": "reference.contexts",
+            "ids": "reference.context_ids",
+        }
+        if self.by not in golden:
+            raise ConfigurationError(f"by is {self.by!r}; it is 'auto', 'contexts' or 'ids'")
+        object.__setattr__(self, "strategy", matcher.strategy)
+        object.__setattr__(self, "_matcher", matcher)
+        object.__setattr__(self, "method", "rouge" if matcher.strategy.uses_rouge else "exact")
+        object.__setattr__(self, "definition", f"{matcher.definition}/{self.denominator}")
+        object.__setattr__(self, "needs", ("contexts", golden[self.by]))
+
+    def compute(self, sample: RagSample) -> Sequence[Score]:
+        """Match, credit each golden item once, and do the rank arithmetic."""
+        contexts = sample.contexts or ()
+        reference = sample.reference or Reference()
+        by_id = self.by == "ids" or (
+            self.by == "auto" and bool(reference.context_ids) and not reference.contexts
+        )
+        golden = reference.context_ids if by_id else reference.contexts
+        truth = list(dict.fromkeys(golden))
+        if by_id and contexts and all(context.id is None for context in contexts):
+            return scores_without_value(self, "missing_input", "no retrieved context has an id")
+        matching = _by_id(contexts, truth) if by_id else self._by_text(contexts, truth)
+        credited = _credit(matching)
+        scores = self._scores(matching, credited, len(truth), len(golden))
+        items = [
+            ScoreItem(
+                id=f"chunk-{rank}",
+                verdict=position is not None,
+                text=context.id if by_id else context.text,
+                evidence=None if position is None else truth[position],
+            )
+            for rank, (context, position) in enumerate(
+                zip(contexts[:MOST_ITEMS], credited, strict=False), start=1
+            )
+        ]
+        made = [
+            self.make_score(
+                name, value, items=items, explanation="no golden item" if value is None else None
+            )
+            for name, value in zip(self.score_names, scores, strict=True)
+        ]
+        if by_id and self.method != "exact":
+            return [score.model_copy(update={"method": "exact"}) for score in made]
+        return made
+
+    def _by_text(
+        self, contexts: Sequence[RetrievedContext], truth: Sequence[str]
+    ) -> list[list[int]]:
+        matching: list[list[int]] = [[] for _ in contexts]
+        cut = self._matcher.components
+        for position, match in enumerate(
+            self._matcher.match(cut([context.text for context in contexts]), cut(truth))
+        ):
+            for index in match.matched:
+                matching[index].append(position)
+        return matching
+
+    def _scores(
+        self,
+        matching: Sequence[Sequence[int]],
+        credited: Sequence[int | None],
+        golden: int,
+        golden_with_repeats: int,
+    ) -> tuple[float | None, float | None, float | None, float | None]:
+        if golden == 0:
+            return None, None, None, None
+        relevances = [position is not None for position in credited]
+        hit_rate = float(any(relevances))
+        if self.denominator == "all":
+            return (
+                average_precision(relevances, golden),
+                reciprocal_rank(relevances),
+                ndcg(relevances, golden),
+                hit_rate,
+            )
+        # The peer's ideal ranking is as long as the golden list, however little was retrieved.
+        padded = [*relevances, *[False] * golden_with_repeats]
+        return (
+            average_precision([bool(positions) for positions in matching]) or 0.0,
+            reciprocal_rank(relevances),
+            ndcg(padded, golden_with_repeats),
+            hit_rate,
+        )
+
+
+def _by_id(contexts: Sequence[RetrievedContext], truth: Sequence[str]) -> list[list[int]]:
+    positions = {identifier: position for position, identifier in enumerate(truth)}
+    return [
+        [positions[context.id]] if context.id is not None and context.id in positions else []
+        for context in contexts
+    ]
+
+
+def _credit(matching: Sequence[Sequence[int]]) -> list[int | None]:
+    """Give each chunk the first golden item that it matches and no chunk above it was given."""
+    taken: set[int] = set()
+    credited: list[int | None] = []
+    for positions in matching:
+        free = next((position for position in positions if position not in taken), None)
+        if free is not None:
+            taken.add(free)
+        credited.append(free)
+    return credited

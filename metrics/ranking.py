@@ -1,0 +1,145 @@
+"""Rank arithmetic on relevance verdicts: average precision, reciprocal rank, NDCG.
+
+Pure functions for anyone's use; `ranked_retrieval`, `lexical_context_precision` and the judged
+context precision call them.  A list of relevances is in rank order, best rank first.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+__all__ = ["average_precision", "average_precision_bounds", "ndcg", "reciprocal_rank"]
+
+
+def average_precision(
+    relevances: Sequence[bool | int], total_relevant: int | None = None
+) -> float | None:
+    """Return the mean of precision@k over the ranks k of relevant items.
+
+        sum over k of v_k * (hits_k / k), divided by the number of relevant items
+
+    Args:
+        relevances: v_k, 0 or 1 per rank.
+        total_relevant: Relevant items that exist. None: those among the ranked ones (context
+            precision@K, as ragas 0.4.3 without its epsilon); a number: textbook average precision.
+
+    Returns:
+        0.0 to 1.0. None when nothing is ranked and `total_relevant` is None, or when it is 0.
+
+    Raises:
+        ValueError: A relevance is not 0 or 1, or more items are relevant than exist.
+    """
+    hits = 0
+    total = 0.0
+    for rank, relevant in enumerate(relevances, start=1):
+        if relevant not in (0, 1):
+            raise ValueError(f"relevance at rank {rank} is {relevant!r}; it is 0 or 1")
+        if relevant:
+            hits += 1
+            total += hits / rank
+    if total_relevant is None:
+        if not relevances:
+            return None
+        return total / hits if hits else 0.0
+    _check_total(hits, total_relevant)
+    return total / total_relevant if total_relevant else None
+
+
+def average_precision_bounds(
+    relevances: Sequence[bool | int | None], total_relevant: int | None = None
+) -> tuple[float, float] | None:
+    """Return the least and the greatest average precision over every way to fill the unknowns.
+
+    Average precision is not monotone in its verdicts, so filling all unknowns alike is wrong.
+    This keeps, for each number of hits, the least and the greatest sum reached so far:
+    quadratic in the number of ranks, and exact.
+
+    Args:
+        relevances: 0, 1, or None for unknown, per rank.
+        total_relevant: As in `average_precision`; fillings with more hits do not count.
+
+    Returns:
+        Both bounds, equal when nothing is unknown, or None where `average_precision` is None.
+    """
+    if not relevances and total_relevant is None:
+        return None
+    if total_relevant is not None:
+        _check_total(sum(1 for relevant in relevances if relevant), total_relevant)
+        if total_relevant == 0:
+            return None
+    least: dict[int, float] = {0: 0.0}
+    greatest: dict[int, float] = {0: 0.0}
+    for rank, relevant in enumerate(relevances, start=1):
+        if relevant not in (0, 1, None):
+            raise ValueError(f"relevance at rank {rank} is {relevant!r}; it is 0, 1 or None")
+        if relevant == 0 and relevant is not None:
+            continue
+        least = _step(least, rank, relevant is None, min)
+        greatest = _step(greatest, rank, relevant is None, max)
+    if total_relevant is None:
+        return (
+            min(total / hits if hits else 0.0 for hits, total in least.items()),
+            max(total / hits if hits else 0.0 for hits, total in greatest.items()),
+        )
+    return (
+        min(total / total_relevant for hits, total in least.items() if hits <= total_relevant),
+        max(total / total_relevant for hits, total in greatest.items() if hits <= total_relevant),
+    )
+
+
+def _step(
+    sums: dict[int, float], rank: int, unknown: bool, choose: Callable[[float, float], float]
+) -> dict[int, float]:
+    moved = {hits + 1: total + (hits + 1) / rank for hits, total in sums.items()}
+    if unknown:
+        for hits, total in sums.items():
+            moved[hits] = choose(moved[hits], total) if hits in moved else total
+    return moved
+
+
+def reciprocal_rank(relevances: Sequence[bool | int]) -> float:
+    """Return 1 / the rank of the first relevant item, 0.0 when there is none."""
+    for rank, relevant in enumerate(relevances, start=1):
+        if relevant:
+            return 1 / rank
+    return 0.0
+
+
+def ndcg(relevances: Sequence[float], total_relevant: int | None = None) -> float | None:
+    """Return the discounted gain of the ranking as a share of the best possible one.
+
+        sum over k of v_k / log2(k + 1), divided by the same sum for the ideal order
+
+    Args:
+        relevances: Gains per rank, at least 0; with `total_relevant`, 0 or 1.
+        total_relevant: Relevant items that exist; the ideal has them on the first
+            ``min(K, total_relevant)`` ranks. None: the ideal is the given gains, sorted.
+
+    Returns:
+        0.0 to 1.0, or None when the ideal gain is 0 (nothing relevant exists). A ranking of
+        nothing, while something relevant exists, is 0.0.
+
+    Raises:
+        ValueError: A gain is negative, or more items are relevant than exist.
+    """
+    if any(not gain >= 0 for gain in relevances):
+        raise ValueError("gains are at least 0")
+    gained = _discounted(relevances)
+    if total_relevant is None:
+        ideal = _discounted(sorted(relevances, reverse=True))
+        return gained / ideal if ideal else None
+    if any(gain not in (0, 1) for gain in relevances):
+        raise ValueError("with total_relevant, every relevance is 0 or 1")
+    _check_total(sum(1 for gain in relevances if gain), total_relevant)
+    if total_relevant == 0:
+        return None
+    ideal = _discounted([1.0] * min(len(relevances), total_relevant))
+    return gained / ideal if ideal else 0.0
+
+
+def _discounted(gains: Sequence[float]) -> float:
+    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1) if gain)
+
+
+def _check_total(hits: int, total_relevant: int) -> None:
+    if hits > total_relevant:
+        raise ValueError(f"{hits} items are relevant, but only {total_relevant} exist")

@@ -1,0 +1,123 @@
+"""The input of every metric: one RAG request, what it found and what it said.
+
+Adapters and users build a `RagSample`; metrics read it and never change it.
+This module must stay free of telemetry, frameworks and judging.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+__all__ = ["RagSample", "Reference", "RetrievedContext", "SampleStatus"]
+
+SampleStatus = Literal[
+    "ok", "no_answer", "retrieval_only", "partial", "cancelled", "interrupted", "error"
+]
+"""How a request ended.
+
+``ok``: answered. ``no_answer``: ended cleanly without an answer. ``retrieval_only``: nobody asked
+for an answer. ``partial``: the answer was streamed and not read to its end. ``cancelled``: the
+caller gave up. ``interrupted``: paused for a person and not resumed. ``error``: it raised.
+"""
+
+
+def _text_keys(value: Any) -> Any:
+    # Stores keep numbers as keys; a context is not refused for it.
+    if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
+        return {str(key): item for key, item in value.items()}
+    return value
+
+
+class RetrievedContext(BaseModel):
+    """One retrieved chunk, as the model saw it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    """The chunk's text."""
+    id: str | None = None
+    """The id of the document or chunk in the store, if the framework tells it."""
+    score: float | None = None
+    """The retriever's own score, on the retriever's own scale; not used for ranking."""
+    metadata: Annotated[Mapping[str, Any], BeforeValidator(_text_keys)] = Field(
+        default_factory=dict
+    )
+    """What the store keeps beside the text; keys that are no strings are written as strings."""
+
+
+def _as_context(value: Any) -> Any:
+    return RetrievedContext(text=value) if isinstance(value, str) else value
+
+
+def _as_contexts(value: Any) -> Any:
+    if isinstance(value, str):
+        raise ValueError("contexts is a sequence of texts or RetrievedContext, not one string")  # noqa: TRY004 -- pydantic reports ValueError
+    return value
+
+
+def _as_texts(value: Any) -> Any:
+    if isinstance(value, str):
+        return (value,)
+    return value
+
+
+def _as_ids(value: Any) -> Any:
+    if isinstance(value, (str, int)):
+        value = (value,)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return tuple(str(item) for item in value)
+    return value
+
+
+class Reference(BaseModel):
+    """What should have been said and found for a question.
+
+    A field that was never given and a field given empty are two things:
+    `supplies` tells them apart, and metrics answer ``missing_input`` to the
+    first and ``undefined`` to the second.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    answer: str | None = None
+    """The answer that should have been given."""
+    contexts: Annotated[tuple[str, ...], BeforeValidator(_as_texts)] = ()
+    """The texts that should have been retrieved."""
+    context_ids: Annotated[tuple[str, ...], BeforeValidator(_as_ids)] = ()
+    """The ids that should have been retrieved, compared as strings."""
+    alternative_answers: Annotated[tuple[str, ...], BeforeValidator(_as_texts)] = ()
+    """Other answers that would have been as good; used by ``answer_overlap`` only."""
+
+    def supplies(self, field: str) -> bool:
+        """Tell whether `field` was given at all, be it empty."""
+        return field in self.model_fields_set and getattr(self, field) is not None
+
+
+class RagSample(BaseModel):
+    """One RAG request: the question, the retrieved contexts, the answer.
+
+    ``contexts`` is None when retrieval was not captured and ``()`` when it
+    found nothing; metrics treat the two differently.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    question: str | None
+    """What the user asked, not a rewritten query. None: not known."""
+    contexts: (
+        Annotated[
+            tuple[Annotated[RetrievedContext, BeforeValidator(_as_context)], ...],
+            BeforeValidator(_as_contexts),
+        ]
+        | None
+    ) = None
+    """What reached the model, in order."""
+    answer: str | None = None
+    """What the user got."""
+    reference: Reference | None = None
+    """What should have been said and found, if known."""
+    status: SampleStatus = "ok"
+    """How the request ended."""
+    name: str | None = None
+    """Name of the chain, engine or workflow; low cardinality."""

@@ -1,0 +1,105 @@
+"""The output of every metric: a value, or the reason why there is none, and the evidence.
+
+Metrics build a `Score`; the meter and the exporters read it.  A score never
+carries NaN, an epsilon, or 0 in the place of "unknown".
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, FiniteFloat, model_validator
+
+__all__ = ["Score", "ScoreItem", "ScoreMethod", "ScoreStatus", "ScoreTarget"]
+
+ScoreStatus = Literal[
+    "ok",
+    "undefined",
+    "missing_input",
+    "partial",
+    "judge_error",
+    "timeout",
+    "skipped",
+    "metric_error",
+]
+"""Whether there is a value, and if not, why.
+
+``ok``: everything was measured. ``undefined``: the inputs are there, the formula has no
+denominator. ``missing_input``: a needed field was never given. ``partial``: some verdicts stayed
+unknown; see `Score.lower` and `Score.upper`. ``judge_error``, ``timeout``: the judge failed.
+``skipped``: not asked for (sampling, budget, or an answer metric on a failed request).
+``metric_error``: the metric itself raised.
+"""
+
+ScoreMethod = Literal["exact", "rouge", "lexical", "llm", "human"]
+"""How the value came about; ``human``: feedback given after the fact."""
+
+ScoreTarget = Literal["retrieval", "answer"]
+"""What is judged: the retrieval (its span carries the score) or the answer (the workflow's)."""
+
+
+class ScoreItem(BaseModel):
+    """One piece of evidence: the verdict on one chunk, sentence, claim, entity or question."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    """Identifies the item within its score, e.g. ``chunk-1``; counted from 1."""
+    verdict: bool | None
+    """True, False, or None for unknown or not applicable."""
+    text: str | None = None
+    """The item itself. Content: leaves the process only when content capture is on."""
+    evidence: str | None = None
+    """What decided it, e.g. the matching chunk or the tier. Content, as `text`."""
+    reason: str | None = None
+    """The judge's reason, or the rule. Content, as `text`."""
+    value: FiniteFloat | None = None
+    """A number behind the verdict, e.g. the coverage that was compared with a threshold."""
+
+
+class Score(BaseModel):
+    """One number about one request, or the reason why there is none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    """Snake case; the public name, equal to ``gen_ai.evaluation.name``."""
+    value: FiniteFloat | None
+    """A number within `range`, or None."""
+    status: ScoreStatus
+    """``ok`` and ``partial`` may carry a value, nothing else does."""
+    method: ScoreMethod
+    """How it was computed."""
+    definition: str
+    """Version of the formula and, for judged metrics, of the prompt."""
+    target: ScoreTarget = "retrieval"
+    """What the score judges."""
+    label: str | None = None
+    """Low-cardinality word for the value, e.g. ``pass``; None unless bands are defined."""
+    explanation: str | None = None
+    """One sentence for a person. Content: leaves the process only when content capture is on."""
+    lower: FiniteFloat | None = None
+    """Lower bound over every way of filling unknown verdicts; set when ``partial``."""
+    upper: FiniteFloat | None = None
+    """Upper bound, as `lower`."""
+    items: tuple[ScoreItem, ...] = ()
+    """The evidence."""
+    range: tuple[float, float | None] = (0.0, 1.0)
+    """Smallest and largest possible value; None: no upper bound."""
+    judge_calls: int = 0
+    """Calls made to the judge for this score."""
+    input_tokens: int = 0
+    """Tokens sent to the judge for this score."""
+    output_tokens: int = 0
+    """Tokens the judge wrote for this score."""
+    cache_hits: int = 0
+    """Questions answered from the judge's cache for this score."""
+    error_type: str | None = None
+    """Low-cardinality class of what went wrong (``error.type``)."""
+
+    @model_validator(mode="after")
+    def _value_agrees_with_status(self) -> "Score":
+        if self.value is None:
+            if self.status == "ok":
+                raise ValueError(f"score {self.name!r}: status 'ok' needs a value")
+        elif self.status not in ("ok", "partial"):
+            raise ValueError(f"score {self.name!r}: status {self.status!r} cannot carry a value")
+        return self

@@ -1,0 +1,115 @@
+"""Remember what was cut out of a text, so that several metrics cut it once.
+
+All free metrics of one request read the same few texts; `analyse` gives each of them the same
+`Analysis`.  The memory is bounded by characters, shared by all threads, and holds a text longer
+than its bound only until the next text comes.
+"""
+
+import os
+import threading
+from collections import OrderedDict
+from itertools import chain
+
+from ragmeter.metrics.once import once
+
+from .sentences import sentences
+from .tokens import content_of, tokens
+
+__all__ = ["Analysis", "analyse", "forget_texts"]
+
+_REMEMBERED_CHARACTERS = 2_000_000
+"""With tokens and sentences this is some 40 MB at most."""
+
+
+class Analysis:
+    """One text, and its tokens and sentences; each is computed when first asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        """The text itself."""
+
+    @once
+    def tokens(self) -> list[str]:
+        """As `text.tokens`; not to be changed."""
+        # No token crosses the end of a sentence, so the sentences' tokens are the text's.
+        if "sentence_tokens" in self.__dict__:
+            return list(chain.from_iterable(self.sentence_tokens))
+        return tokens(self.text)
+
+    @once
+    def content(self) -> list[str]:
+        """As `text.content_tokens`; not to be changed."""
+        if "sentence_content" in self.__dict__:
+            return list(chain.from_iterable(self.sentence_content))
+        return content_of(self.tokens)
+
+    @once
+    def content_set(self) -> frozenset[str]:
+        """The distinct content tokens."""
+        return frozenset(self.content)
+
+    @once
+    def sentences(self) -> list[str]:
+        """As `text.sentences`; not to be changed."""
+        return sentences(self.text)
+
+    @once
+    def sentence_tokens(self) -> list[list[str]]:
+        """The tokens of each sentence."""
+        return list(map(tokens, self.sentences))
+
+    @once
+    def sentence_content(self) -> list[list[str]]:
+        """The content tokens of each sentence."""
+        return list(map(content_of, self.sentence_tokens))
+
+    @once
+    def sentence_sets(self) -> list[frozenset[str]]:
+        """The distinct content tokens of each sentence."""
+        return list(map(frozenset, self.sentence_content))
+
+
+class _Memory:
+    """The most recently used analyses, bounded by the characters of their texts."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._known: OrderedDict[str, Analysis] = OrderedDict()
+        self._characters = 0
+        self._lock = threading.Lock()
+
+    def get(self, text: str) -> Analysis:
+        """Return what is known of `text`, making room for it if it is new."""
+        with self._lock:
+            known = self._known.get(text)
+            if known is not None:
+                self._known.move_to_end(text)
+                return known
+            # Short texts have a price too: the objects around them.
+            self._characters += len(text) + 256
+            known = self._known[text] = Analysis(text)
+            while self._characters > self._limit and len(self._known) > 1:
+                oldest, _ = self._known.popitem(last=False)
+                self._characters -= len(oldest) + 256
+        return known
+
+    def clear(self) -> None:
+        """Forget every text. Also renews the lock, for a forked child."""
+        self._lock = threading.Lock()
+        self._known.clear()
+        self._characters = 0
+
+
+_memory = _Memory(_REMEMBERED_CHARACTERS)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_memory.clear)
+
+
+def analyse(text: str) -> Analysis:
+    """Return the `Analysis` of `text`, the same object for as long as it is remembered."""
+    return _memory.get(text)
+
+
+def forget_texts() -> None:
+    """Drop every remembered text."""
+    _memory.clear()

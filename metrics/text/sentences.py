@@ -1,0 +1,137 @@
+"""Split English, Russian and Chinese text into sentences, by rules and in linear time.
+
+Every metric that counts sentences splits them here, so that a denominator never moves.  One
+regular expression finds the runs of end marks; what stands before and after a run decides
+whether a sentence ends there.  The word lists behind the decisions are in `abbreviations`.
+"""
+
+import re
+
+from .abbreviations import ENDS_IF_CAPITAL, NEVER_ENDS, NUMBER_WORDS, STARTERS
+from .tokens import HAN
+
+__all__ = ["sentences"]
+
+_CLOSERS = "\"'”’»›)\\]}」』）】》〉＂＇"
+# One run: an end mark, and the end marks, closing quotes and brackets that follow it.  A single
+# character class after the first mark, so that a run is never scanned twice.
+_RUN = re.compile(rf"\n|[.!?…。！？；｡‼⁇⁈⁉][.!?…。！？；｡‼⁇⁈⁉{_CLOSERS}]*")
+_WORD_BEFORE = re.compile(r"\S*\Z")
+_NEXT_WORD = re.compile(r"""\s*([\s"'“„«‹(\[{「『（【《〈¿¡–—-]*)(\w*)""")
+_HAN_CHARACTER = re.compile(f"[{HAN}]")
+_LINE_BREAKS = re.compile("\r\n?|[\u0085\u2028\u2029\x0b\x0c]")
+_OPENERS = "\"'“„«‹([{「『（【《〈*–—-"
+_WIDE_MARKS = frozenset("。！？；｡")
+_LONGEST_ABBREVIATION = 24
+_ROMAN = re.compile(r"[IVXLC]+\Z")
+_COMPOUNDS = {"д": "т.д", "п": "т.п", "э": "н.э", "е": "т.е"}
+_SPECIAL = NEVER_ENDS | ENDS_IF_CAPITAL | NUMBER_WORDS
+_LETTERS_WITH_DOTS = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]\Z")
+
+
+def sentences(text: str) -> list[str]:
+    """Split `text` into sentences, stripped, in order; blank text gives none.
+
+    A sentence ends after ``. ! ? …`` before white space, after ``。！？；``, and at every line
+    break; closing quotes and brackets stay with it.  None ends inside a decimal or a URL, after an
+    initial, a list number or an abbreviation (``Dr.``, ``e.g.``, ``г.``, ``т. е.``).
+    """
+    if not text.isascii() or "\r" in text or "\x0b" in text or "\x0c" in text:
+        text = _LINE_BREAKS.sub("\n", text)
+    found: list[str] = []
+    start = 0
+    for run in _RUN.finditer(text):
+        end = run.end()
+        if text[run.start()] == "\n" or _ends_sentence(text, start, run.start(), end):
+            sentence = text[start:end].strip()
+            if sentence:
+                found.append(sentence)
+            start = end
+    rest = text[start:].strip()
+    if rest:
+        found.append(rest)
+    return found
+
+
+def _ends_sentence(text: str, start: int, mark: int, end: int) -> bool:
+    """Tell whether the run ``text[mark:end]`` ends the sentence begun at `start`."""
+    if end == len(text):
+        return True
+    if (
+        end == mark + 1
+        and text[mark] == "."
+        and text[end] == " "
+        and text[end + 1 : end + 2].isupper()
+    ):
+        # The plain case, decided at once: a whole word, a full stop, a space, a capital letter.
+        word = text[text.rfind(" ", start, mark) + 1 : mark]
+        if len(word) > 1 and word.isalpha() and word.casefold() not in _SPECIAL:
+            return True
+    run = text[mark:end]
+    if not _WIDE_MARKS.isdisjoint(run):
+        return True
+    following = text[end]
+    if not following.isspace():
+        # Chinese typed with half-width marks has no space after them.
+        return run[0] in "!?" and _HAN_CHARACTER.match(following) is not None
+    # The next word is looked for within a bounded stretch, which keeps the whole linear.
+    upcoming = _NEXT_WORD.match(text, end, end + 64)
+    next_word = upcoming.group(2) if upcoming else ""
+    if run[0] != ".":
+        if run[0] == "…" or run[-1] not in "!?":
+            return not next_word[:1].islower()
+        return True
+    if len(run) > 1:
+        # "..." and a closing quote or bracket: the sentence goes on in small letters.
+        if next_word[:1].islower():
+            return False
+        if not run[1:].strip(".…!?"):
+            return True
+    return _word_can_end(_word_before(text, start, mark), text, start, mark, next_word)
+
+
+def _word_before(text: str, start: int, mark: int) -> str:
+    stretch = text[max(start, mark - _LONGEST_ABBREVIATION) : mark]
+    found = _WORD_BEFORE.search(stretch)
+    return found.group().lstrip(_OPENERS) if found else ""
+
+
+def _word_can_end(word: str, text: str, start: int, mark: int, next_word: str) -> bool:
+    """Tell whether a full stop after `word` ends the sentence rather than an abbreviation."""
+    if not word:
+        # A full stop on its own belongs to what stands before it.
+        return not next_word[:1].islower()
+    small = _COMPOUNDS.get(word, word).casefold()
+    if small != word and small in _COMPOUNDS.values():
+        before = text[max(start, mark - 6) : mark - len(word)].rstrip()
+        if not before.endswith(small[:2]):
+            small = word
+    capital = next_word[:1].isupper()
+    if word.isdigit() and mark - start < 16 and text[start:mark].strip().lstrip(_OPENERS) == word:
+        return False  # "1. First item"
+    if small in NUMBER_WORDS and _follows_number(word, text, start, mark):
+        return capital and (next_word in STARTERS or not _only_dates(text, start, mark))
+    if small in NEVER_ENDS:
+        return False
+    if small in ENDS_IF_CAPITAL:
+        return capital
+    if len(word) == 1 and word.isalpha():
+        # An initial, unless the next word is one that mostly opens sentences ("Plan B. The …").
+        return word == "я" or next_word in STARTERS
+    if _LETTERS_WITH_DOTS.search(word):  # U.S, А.С, J.R.R, a.m
+        return capital and next_word in STARTERS
+    return True
+
+
+def _follows_number(word: str, text: str, start: int, mark: int) -> bool:
+    # "в 1889 г. Она" and "XIX в. Она" end a sentence, "г. Москва" does not.
+    before = text[max(start, mark - 40) : mark - len(word)].split()
+    return bool(before) and (before[-1][-1].isdigit() or _ROMAN.match(before[-1]) is not None)
+
+
+def _only_dates(text: str, start: int, mark: int) -> bool:
+    # "В XIX в. Россия росла": the sentence has only said when.
+    if mark - start > 40:
+        return False
+    words = text[start:mark].split()
+    return len(words) <= 4 and words[0] in {"В", "К", "С", "До", "После", "На"}

@@ -1,0 +1,92 @@
+"""Stop words and Snowball stems, remembered per word.
+
+`tokens.content_of` and the entity tiers call this.  Snowball's stemmer objects keep the word they
+work on in themselves, so they are only ever used under a lock; a remembered stem needs none.
+"""
+
+import os
+import re
+import threading
+from functools import lru_cache
+from typing import Protocol
+
+__all__ = ["CONTENT", "STOP_WORDS", "stem"]
+
+STOP_WORDS = frozenset(
+    "a an the of to in on at by for and or is are was were be been being it its this that these "
+    "those with as from has have had not but which who whom their they he she his her you your we "
+    "our i do does did can will would may might should could also into than then there here such "
+    "if so about over under between during after before more most some any each other".split()
+)
+"""English function words that say nothing about the topic; checked before stemming."""
+
+_LONGEST_WORD = 64
+"""Characters; a longer "word" is base64 or the like: stemming it is slow and means nothing."""
+
+_REMEMBERED_WORDS = 100_000
+"""Stems kept; about 20 MB at most."""
+
+_CYRILLIC = re.compile("[\u0400-\u04ff]")
+_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    # A fork may happen while another thread is stemming: the child would wait for it forever.
+    global _lock  # noqa: PLW0603 -- the lock belongs to the process
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...  # noqa: N802 -- the library's spelling
+
+
+@lru_cache(maxsize=1)
+def _stemmers() -> tuple[_Stemmer, _Stemmer]:
+    # Importing snowballstemmer reads some forty languages: not before a word needs it.
+    # The classes are named rather than asked for by language, because the package's own factory
+    # hands out PyStemmer's when that is installed, and scores must not depend on it.
+    from snowballstemmer.english_stemmer import EnglishStemmer  # noqa: PLC0415
+    from snowballstemmer.russian_stemmer import RussianStemmer  # noqa: PLC0415
+
+    return EnglishStemmer(), RussianStemmer()
+
+
+def _stem(word: str) -> str:
+    if len(word) > _LONGEST_WORD:
+        return word
+    if word.isascii():
+        if word.isdigit():
+            return word
+        english, _ = _stemmers()
+        return english.stemWord(word)
+    if _CYRILLIC.search(word):
+        _, russian = _stemmers()
+        return russian.stemWord(word.replace("ё", "е"))
+    return word
+
+
+class _ContentWords(dict[str, "str | None"]):
+    """Word → its stem, or None for a stop word; filled on demand, emptied when full."""
+
+    def __missing__(self, word: str) -> str | None:
+        with _lock:
+            stemmed = None if word in STOP_WORDS else _stem(word)
+            if len(self) >= _REMEMBERED_WORDS:
+                self.clear()
+            if len(word) <= _LONGEST_WORD:
+                self[word] = stemmed
+        return stemmed
+
+
+CONTENT: dict[str, str | None] = _ContentWords()
+"""Casefolded word → its stem, or None when it is a stop word.  Look up with ``[]`` only."""
+
+
+def stem(word: str) -> str:
+    """Return the Snowball stem of a casefolded word, stop words included."""
+    stemmed = CONTENT[word]
+    return word if stemmed is None else stemmed

@@ -1,0 +1,255 @@
+"""Real LangChain parts whose behaviour is known exactly: a model that tells what it saw, and stores.
+
+Only the model and the embedding are fakes; chains, graphs, retrievers and callbacks are
+LangChain's own.  Classic chains come from `langchain_classic`, or on langchain 0.3
+from `langchain`.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnablePassthrough
+from langchain_core.vectorstores import InMemoryVectorStore
+from pydantic import Field
+
+from ragmeter import RagMeter
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.run import ScoredRun
+from ragmeter.metrics import RagSample, metric
+
+frameworks_deprecate = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::PendingDeprecationWarning"
+)
+"""For tests of what LangChain has deprecated and people still use."""
+
+
+@metric(name="context_tally", needs=("contexts",), range=(0.0, None))
+def context_tally(sample: RagSample) -> float:
+    """Count the contexts; cheap, so that these tests measure capture only."""
+    return float(len(sample.contexts or ()))
+
+
+class Watch:
+    """A meter that scores next to nothing, the handler under test, and what came out."""
+
+    def __init__(self, **options: Any) -> None:
+        self.memory = InMemoryExporter()
+        self.meter = RagMeter(metrics=[context_tally], exporters=[self.memory])
+        self.handler = RagMeterCallbackHandler(self.meter, **options)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """A config with the handler."""
+        return {"callbacks": [self.handler]}
+
+    @property
+    def results(self) -> list[ScoredRun]:
+        """Everything that was captured so far."""
+        assert self.meter.flush(30)
+        return self.memory.results
+
+    @property
+    def samples(self) -> list[RagSample]:
+        """The samples of `results`."""
+        return [result.sample for result in self.results]
+
+    @property
+    def only(self) -> ScoredRun:
+        """The one result there must be."""
+        results = self.results
+        assert len(results) == 1, [result.sample for result in results]
+        return results[0]
+
+    @property
+    def sample(self) -> RagSample:
+        """The one sample there must be."""
+        return self.only.sample
+
+    @property
+    def state(self) -> int:
+        """Runs and requests that the adapter still remembers."""
+        attached = self.handler._attached
+        assert attached is not None
+        return len(attached.tracker) + len(attached.tracker.requests) + len(attached.annotations)
+
+    def close(self) -> None:
+        """Stop the meter."""
+        self.meter.shutdown(timeout_s=10)
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    """A watch that must end without any run in memory."""
+    made = Watch()
+    yield made
+    made.close()
+    assert made.state == 0
+
+
+@contextmanager
+def watching(**options: Any) -> Iterator[Watch]:
+    """A watch whose handler has options."""
+    made = Watch(**options)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def texts(sample: RagSample) -> list[str] | None:
+    """The texts of a sample's contexts."""
+    return None if sample.contexts is None else [context.text for context in sample.contexts]
+
+
+def docs(*names: str) -> list[Document]:
+    """Documents ``doc-a``, ..., with id and metadata."""
+    return [Document(f"doc-{name}", id=f"id-{name}", metadata={"source": name}) for name in names]
+
+
+class TellingModel(BaseChatModel):
+    """Answers ``saw doc-a,doc-b`` with the documents its prompt held, in the order it held them."""
+
+    fail: int = 0
+    """Raise on so many calls first."""
+    pause_s: float = 0.0
+    """Wait before answering."""
+    calls: list[str] = Field(default_factory=list)
+    """Every prompt so far."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "telling"
+
+    def get_num_tokens(self, text: str) -> int:
+        return len(text.split())
+
+    def _reply(self, messages: Sequence[BaseMessage]) -> str:
+        prompt = "\n".join(str(message.content) for message in messages)
+        self.calls.append(prompt)
+        if self.fail > 0:
+            self.fail -= 1
+            raise ValueError("model failed")
+        if self.pause_s:
+            time.sleep(self.pause_s)
+        if "rewrite" in prompt:
+            return "rewritten query"
+        return "saw " + ",".join(re.findall(r"doc-[\w-]+", prompt))
+
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        message = AIMessage(self._reply(messages))
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _stream(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        for part in re.findall(r"\S+\s*|\s+", self._reply(messages)):
+            chunk = ChatGenerationChunk(message=AIMessageChunk(part))
+            if run_manager is not None:
+                run_manager.on_llm_new_token(part, chunk=chunk)
+            yield chunk
+
+
+class ScriptedModel(BaseChatModel):
+    """Gives the scripted messages one after the other; may bind tools."""
+
+    script: list[Any]
+    """Messages or texts."""
+    at: int = 0
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Runnable[Any, Any]:
+        return self
+
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        step = self.script[min(self.at, len(self.script) - 1)]
+        self.at += 1
+        message = AIMessage(step) if isinstance(step, str) else step
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+class FixedRetriever(BaseRetriever):
+    """Finds the same documents for every query; remembers the queries."""
+
+    found: list[Document]
+    queries: list[str] = Field(default_factory=list)
+    error: bool = False
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        self.queries.append(query)
+        if self.error:
+            raise LookupError("store is down")
+        return list(self.found)
+
+
+class EchoRetriever(BaseRetriever):
+    """Finds ``doc-<query>-1`` .. ``doc-<query>-k``: every query has documents of its own."""
+
+    k: int = 2
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return [Document(f"doc-{query}-{i}", id=f"{query}-{i}") for i in range(1, self.k + 1)]
+
+
+class LetterEmbeddings(Embeddings):
+    """Counts letters: close enough for a store of a few lines."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return [float(text.lower().count(letter)) + 0.01 for letter in "abcdefghijklmnopqrstuvwxyz"]
+
+
+def store_of(*names: str) -> InMemoryVectorStore:
+    """A vector store that holds ``docs(*names)``."""
+    store = InMemoryVectorStore(LetterEmbeddings())
+    store.add_documents(docs(*names))
+    return store
+
+
+def joined(documents: Sequence[Document]) -> str:
+    """The usual formatting function."""
+    return "\n".join(document.page_content for document in documents)
+
+
+PROMPT = ChatPromptTemplate.from_template("Context:\n{context}\n\nQuestion: {question}")
+
+
+def lcel(retriever: Any, model: Any | None = None) -> Runnable[Any, Any]:
+    """The chain of every tutorial."""
+    return (
+        {"context": retriever | joined, "question": RunnablePassthrough()}
+        | PROMPT
+        | (model or TellingModel())
+        | StrOutputParser()
+    )
+
+
+def classic(module: str, name: str) -> Any:
+    """A name of langchain's classic part, wherever it lives."""
+    for package in ("langchain_classic", "langchain"):
+        if find_spec(package) is not None:
+            return getattr(import_module(f"{package}.{module}"), name)
+    pytest.skip(f"no {module}.{name} in the installed langchain")

@@ -1,0 +1,371 @@
+"""How requests end: well, badly, half-way, or never; each leaves the right status and no state."""
+
+import asyncio
+import gc
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_fakes import (
+    PROMPT,
+    FixedRetriever,
+    TellingModel,
+    Watch,
+    docs,
+    joined,
+    lcel,
+    texts,
+    watch,
+)
+
+from ragmeter.adapters.langchain import _runs as runs
+
+__all__ = ["watch"]
+
+
+class HangingRetriever(BaseRetriever):
+    """Never comes back by itself; tells when it was called."""
+
+    entered: Any
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        raise NotImplementedError
+
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        self.entered.set()
+        await asyncio.sleep(3600)
+        return []
+
+
+@pytest.fixture
+def chain() -> Any:
+    """The chain of every tutorial."""
+    return lcel(FixedRetriever(found=docs("a", "b")))
+
+
+def test_model_error(watch: Watch) -> None:
+    """The retrieval happened, the answer did not."""
+    chain = lcel(FixedRetriever(found=docs("a")), TellingModel(fail=9))
+    with pytest.raises(ValueError, match="model failed"):
+        chain.invoke("who?", config=watch.config)
+
+    sample = watch.sample
+    assert (sample.question, sample.answer, sample.status) == ("who?", None, "error")
+    assert texts(sample) == ["doc-a"]
+    assert watch.only.run.error_type == "ValueError"
+
+
+def test_retriever_error(watch: Watch) -> None:
+    """A retrieval that failed is no empty retrieval: contexts are not known."""
+    with pytest.raises(LookupError):
+        lcel(FixedRetriever(found=[], error=True)).invoke("who?", config=watch.config)
+
+    sample = watch.sample
+    assert (sample.contexts, sample.status) == (None, "error")
+    (retrieval,) = watch.only.run.retrievals
+    assert retrieval.error_type == "LookupError"
+
+
+def test_bare_retriever_error(watch: Watch) -> None:
+    """The same without a chain."""
+    with pytest.raises(LookupError):
+        FixedRetriever(found=[], error=True).invoke("who?", config=watch.config)
+
+    assert (watch.sample.question, watch.sample.status) == ("who?", "error")
+
+
+def test_error_of_one_item_of_a_batch(watch: Watch) -> None:
+    """Only the failing item failed."""
+
+    def search(question: str) -> list[Document]:
+        if question == "bad":
+            raise LookupError(question)
+        return FixedRetriever(found=docs("a")).invoke(question)
+
+    lcel(RunnableLambda(search)).batch(
+        ["good", "bad", "fine"], config=watch.config, return_exceptions=True
+    )
+
+    assert {sample.question: sample.status for sample in watch.samples} == {
+        "good": "ok",
+        "fine": "ok",
+    }
+
+
+def test_abandoned_sync_stream(watch: Watch, chain: Any) -> None:
+    """A stream that is broken off is not a complete answer."""
+    stream = chain.stream("who?", config=watch.config)
+    next(stream)
+    stream.close()
+
+    sample = watch.sample
+    assert (sample.question, sample.status) == ("who?", "partial")
+    assert texts(sample) == ["doc-a", "doc-b"]
+
+
+def test_consumer_that_raises(watch: Watch, chain: Any) -> None:
+    """So is one whose reader failed."""
+
+    def read() -> None:
+        for _ in chain.stream("who?", config=watch.config):
+            raise OSError("the client is gone")
+
+    with pytest.raises(OSError, match="gone"):
+        read()
+    gc.collect()
+
+    assert watch.sample.status == "partial"
+
+
+def test_stream_read_to_its_end(watch: Watch, chain: Any) -> None:
+    """A stream read to its end is complete."""
+    assert "".join(chain.stream("who?", config=watch.config)) == "saw doc-a,doc-b"
+
+    assert (watch.sample.answer, watch.sample.status) == ("saw doc-a,doc-b", "ok")
+
+
+def test_abandoned_async_stream(watch: Watch, chain: Any) -> None:
+    """langchain#9424: an asynchronous stream left early is cancelled once the loop tidies up."""
+
+    async def read() -> None:
+        stream: AsyncIterator[str] = chain.astream("who?", config=watch.config)
+        async for _ in stream:
+            break
+        await stream.aclose()  # type: ignore[attr-defined]
+        del stream
+        gc.collect()
+        await asyncio.sleep(0)
+
+    asyncio.run(read())
+
+    assert watch.sample.status == "cancelled"
+    assert watch.sample.question == "who?"
+    assert texts(watch.sample) == ["doc-a", "doc-b"]
+
+
+def test_generators_never_iterated(watch: Watch, chain: Any) -> None:
+    """A stream nobody began is no request."""
+    chain.stream("who?", config=watch.config)
+    chain.astream("who?", config=watch.config)
+    gc.collect()
+
+    assert watch.results == []
+
+
+def test_cancelled_while_retrieving(watch: Watch) -> None:
+    """The retriever run never ends, the request does: cancelled, contexts not known."""
+
+    async def call() -> None:
+        entered = asyncio.Event()
+        chain = lcel(HangingRetriever(entered=entered))
+        task = asyncio.ensure_future(chain.ainvoke("who?", config=watch.config))
+        await entered.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(call())
+
+    assert (watch.sample.question, watch.sample.status) == ("who?", "cancelled")
+    assert watch.sample.contexts is None
+
+
+def test_timed_out_while_retrieving(watch: Watch) -> None:
+    """``wait_for`` cancels, too."""
+
+    async def call() -> None:
+        chain = lcel(HangingRetriever(entered=asyncio.Event()))
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(chain.ainvoke("who?", config=watch.config), 0.05)
+
+    asyncio.run(call())
+
+    assert watch.sample.status == "cancelled"
+
+
+def test_events_stream_broken_off(watch: Watch, chain: Any) -> None:
+    """``astream_events`` left early is cancelled."""
+
+    async def read() -> None:
+        stream = chain.astream_events("who?", config=watch.config, version="v2")
+        async for event in stream:
+            if event["event"] == "on_retriever_end":
+                break
+        await stream.aclose()
+
+    asyncio.run(read())
+
+    assert watch.sample.status == "cancelled"
+
+
+def test_a_branch_that_outlives_its_request_is_no_request(watch: Watch) -> None:
+    """asyncio goes on with the other branches when one has failed; they start runs all the same."""
+    finished = asyncio.Event()
+    retriever = FixedRetriever(found=docs("late"))
+
+    async def slow(question: str) -> Any:
+        await asyncio.sleep(0.05)
+        found = await (RunnableLambda(lambda x: x) | retriever).ainvoke(question)
+        finished.set()
+        return found
+
+    async def quick(question: str) -> Any:
+        await FixedRetriever(found=docs("a")).ainvoke(question)
+        raise ValueError("quick end")
+
+    async def call() -> None:
+        chain = RunnableParallel(slow=RunnableLambda(slow), quick=RunnableLambda(quick))
+        with pytest.raises(ValueError, match="quick end"):
+            await chain.ainvoke("who?", config=watch.config)
+        await asyncio.wait_for(finished.wait(), 10)
+
+    asyncio.run(call())
+
+    assert watch.sample.status == "error"
+    assert texts(watch.sample) == ["doc-a"]
+
+
+def test_system_exit_passes_through(watch: Watch) -> None:
+    """Stopping the process is the host's decision; the request is an error."""
+
+    def leave(_: Any) -> Any:
+        raise SystemExit(3)
+
+    chain = FixedRetriever(found=docs("a")) | RunnableLambda(leave)
+    with pytest.raises(SystemExit):
+        chain.invoke("who?", config=watch.config)
+
+    assert watch.sample.status == "error"
+
+
+def test_retrieval_without_any_answer(watch: Watch) -> None:
+    """A chain that only retrieves and formats asks for no answer."""
+    (FixedRetriever(found=docs("a", "b")) | joined).invoke("who?", config=watch.config)
+
+    sample = watch.sample
+    assert (sample.question, sample.answer, sample.status) == ("who?", None, "retrieval_only")
+
+
+def test_model_that_says_nothing(watch: Watch) -> None:
+    """An empty answer is none."""
+
+    class Silent(TellingModel):
+        def _reply(self, messages: Any) -> str:
+            return ""
+
+    lcel(FixedRetriever(found=docs("a")), Silent()).invoke("who?", config=watch.config)
+
+    assert (watch.sample.answer, watch.sample.status) == (None, "no_answer")
+
+
+def test_model_called_without_langchain(watch: Watch) -> None:
+    """A function that calls another client's model still gives the answer."""
+    chain = (
+        {"context": FixedRetriever(found=docs("a")) | joined, "question": lambda q: q}
+        | PROMPT
+        | (lambda prompt: "an answer of its own")
+    )
+    chain.invoke("who?", config=watch.config)
+
+    assert (watch.sample.answer, watch.sample.status) == ("an answer of its own", "ok")
+
+
+def test_streams_kept_open_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """opik#7516: streams begun and never read again are forgotten beyond a number, and counted."""
+    watch = Watch()
+    attached = watch.handler._attached
+    assert attached is not None
+    monkeypatch.setattr(attached.tracker.requests, "_max_requests", 10)
+    chain = lcel(FixedRetriever(found=docs("a")))
+    streams = [chain.stream("who?", config=watch.config) for _ in range(25)]
+    for stream in streams:
+        next(stream)
+
+    assert watch.handler.open_requests == 10
+    assert watch.meter.stats().dropped == {"evicted": 15}
+    for stream in streams:
+        stream.close()
+    assert watch.state == 0
+    assert len(watch.samples) == 10
+    watch.close()
+
+
+def test_a_request_of_very_many_runs_stays_small(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs that have ended are forgotten while a long request goes on."""
+    monkeypatch.setattr(runs, "MAX_LIVE_RUNS", 50)
+    attached = watch.handler._attached
+    assert attached is not None
+    step = RunnableLambda(lambda x: x)
+    most = 0
+
+    def many(question: str) -> str:
+        nonlocal most
+        retriever = FixedRetriever(found=docs("a"))
+        for _ in range(500):
+            step.invoke(question)
+            most = max(most, len(attached.tracker))
+        return TellingModel().invoke(joined(retriever.invoke(question))).content
+
+    RunnableLambda(many).invoke("who?", config=watch.config)
+
+    assert most <= 52
+    assert watch.sample.answer == "saw doc-a"
+
+
+@pytest.mark.contains_errors
+def test_a_handler_that_fails_inside_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every event raising: the chain's outcome is the same, and each kind is logged once."""
+    from ragmeter.adapters.langchain import _handler as adapter
+
+    def explode(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("a bug of ours")
+
+    watch = Watch()
+    for name in ("begin", "chain_ended", "llm_ended", "retriever_ended", "run_failed"):
+        monkeypatch.setattr(adapter, name, explode)
+    chain = lcel(FixedRetriever(found=docs("a")))
+    outcomes = [chain.invoke("who?", config=watch.config) for _ in range(50)]
+
+    assert outcomes == ["saw doc-a"] * 50
+    ours = [record for record in caplog.records if record.name == "ragmeter"]
+    assert 1 <= len(ours) <= 4
+    assert not [r for r in caplog.records if "Error in RagMeterCallbackHandler" in r.getMessage()]
+    watch.close()
+
+
+def test_a_blocked_worker_does_not_hold_up_requests() -> None:
+    """The metric waits for the test; the chain does not wait for the metric."""
+    from ragmeter import RagMeter
+    from ragmeter.adapters.langchain import RagMeterCallbackHandler
+    from ragmeter.exporters.memory import InMemoryExporter
+    from ragmeter.metrics import RagSample, metric
+
+    release, entered = threading.Event(), threading.Event()
+
+    @metric(name="stuck")
+    def stuck(sample: RagSample) -> float:
+        entered.set()
+        release.wait(60)
+        return 1.0
+
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=[stuck], exporters=[memory])
+    chain = lcel(FixedRetriever(found=docs("a")))
+    handler = RagMeterCallbackHandler(meter)
+    answers = [chain.invoke("who?", config={"callbacks": [handler]}) for _ in range(20)]
+
+    assert entered.wait(10)
+    assert answers == ["saw doc-a"] * 20
+    assert memory.results == []
+    release.set()
+    assert meter.flush(30)
+    assert len(memory.results) == 20
+    meter.shutdown(timeout_s=10)

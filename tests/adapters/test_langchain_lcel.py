@@ -1,0 +1,315 @@
+"""Chains written with the pipe: each way to call them yields exactly the one right sample."""
+
+import asyncio
+from operator import itemgetter
+from typing import Any
+
+import pytest
+from langchain_core.chat_history import InMemoryChatMessageHistory
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.runnables import (
+    RunnableBranch,
+    RunnableLambda,
+    RunnableParallel,
+    RunnablePassthrough,
+)
+from langchain_core.runnables.history import RunnableWithMessageHistory
+from langchain_fakes import (
+    PROMPT,
+    EchoRetriever,
+    FixedRetriever,
+    TellingModel,
+    Watch,
+    docs,
+    frameworks_deprecate,
+    joined,
+    lcel,
+    store_of,
+    texts,
+    watch,
+)
+
+__all__ = ["watch"]
+
+
+def check(watch: Watch, question: str = "who?") -> None:
+    """One sample of ``lcel(FixedRetriever(docs("a", "b")))`` and nothing else."""
+    sample = watch.sample
+    assert sample.question == question
+    assert texts(sample) == ["doc-a", "doc-b"]
+    assert sample.answer == "saw doc-a,doc-b"
+    assert sample.status == "ok"
+
+
+@pytest.fixture
+def chain() -> Any:
+    """The chain of every tutorial."""
+    return lcel(FixedRetriever(found=docs("a", "b")))
+
+
+def test_invoke(watch: Watch, chain: Any) -> None:
+    """Question, contexts in order, answer, ids, metadata and both time spans are right."""
+    chain.invoke("who?", config=watch.config)
+
+    check(watch)
+    run = watch.only.run
+    assert [context.id for context in run.sample.contexts or ()] == ["id-a", "id-b"]
+    assert (run.sample.contexts or ())[0].metadata == {"source": "a"}
+    (retrieval,) = run.retrievals
+    assert run.started_ns <= retrieval.started_ns <= retrieval.ended_ns <= run.ended_ns
+    assert (retrieval.query, retrieval.name) == ("who?", "FixedRetriever")
+    assert run.framework == "langchain"
+
+
+def test_a_vector_store_tells_what_it_is(watch: Watch) -> None:
+    """The retrieval names its store and its embedding."""
+    lcel(store_of("a", "b").as_retriever()).invoke("who?", config=watch.config)
+
+    (retrieval,) = watch.only.run.retrievals
+    assert retrieval.data_source_id == "InMemoryVectorStore"
+    assert retrieval.provider == "LetterEmbeddings"
+
+
+def test_ainvoke(watch: Watch, chain: Any) -> None:
+    """The asynchronous call is the same."""
+    asyncio.run(chain.ainvoke("who?", config=watch.config))
+
+    check(watch)
+
+
+def test_stream_whose_root_starts_with_an_empty_input(watch: Watch, chain: Any) -> None:
+    """langchain#18567: the question of a streamed chain is there all the same."""
+    assert "".join(chain.stream("who?", config=watch.config)) == "saw doc-a,doc-b"
+
+    check(watch)
+
+
+def test_astream(watch: Watch, chain: Any) -> None:
+    """An asynchronous stream read to its end is a complete request."""
+
+    async def read() -> str:
+        return "".join([part async for part in chain.astream("who?", config=watch.config)])
+
+    assert asyncio.run(read()) == "saw doc-a,doc-b"
+
+    check(watch)
+
+
+def test_astream_events(watch: Watch, chain: Any) -> None:
+    """So is a stream of events."""
+
+    async def read() -> None:
+        async for _ in chain.astream_events("who?", config=watch.config, version="v2"):
+            pass
+
+    asyncio.run(read())
+
+    check(watch)
+
+
+def test_streamed_dictionaries_keep_their_question(watch: Watch) -> None:
+    """A streamed chain of dictionaries ends with merged chunks; the question is the input's."""
+    chain = RunnablePassthrough.assign(
+        context=itemgetter("question") | FixedRetriever(found=docs("a", "b"))
+    ).assign(answer=PROMPT | TellingModel() | StrOutputParser())
+
+    list(chain.stream({"question": "who?"}, config=watch.config))
+
+    check(watch)
+
+
+def test_batch_is_one_sample_per_item_with_its_own_reference(watch: Watch) -> None:
+    """All roots are open at once, and each keeps its own documents and metadata."""
+    chain = lcel(EchoRetriever())
+    names = [f"q{i}" for i in range(5)]
+    configs = [
+        {"callbacks": [watch.handler], "metadata": {"ragmeter": {"reference": {"answer": name}}}}
+        for name in names
+    ]
+    chain.batch(names, config=configs)
+    asyncio.run(chain.abatch(names, config=configs))
+
+    assert len(watch.samples) == 10
+    for sample in watch.samples:
+        name = sample.question
+        assert texts(sample) == [f"doc-{name}-1", f"doc-{name}-2"]
+        assert sample.reference is not None
+        assert sample.reference.answer == name
+
+
+def test_with_config(watch: Watch, chain: Any) -> None:
+    """A handler bound to the chain sees every later call."""
+    chain.with_config(**watch.config).invoke("who?")
+
+    check(watch)
+
+
+def test_with_retry_counts_the_attempt_that_worked(watch: Watch) -> None:
+    """The failed attempt's retrieval does not count, the request is one."""
+    model = TellingModel(fail=1)
+    chain = lcel(FixedRetriever(found=docs("a", "b")), model).with_retry(stop_after_attempt=2)
+    chain.invoke("who?", config=watch.config)
+
+    check(watch)
+    assert len(watch.only.run.retrievals) == 1
+
+
+def test_retried_to_the_end_is_one_failed_request(watch: Watch) -> None:
+    """When every attempt fails, the last one's contexts stand."""
+    model = TellingModel(fail=9)
+    chain = lcel(FixedRetriever(found=docs("a", "b")), model).with_retry(
+        stop_after_attempt=2, wait_exponential_jitter=False
+    )
+    with pytest.raises(ValueError, match="model failed"):
+        chain.invoke("who?", config=watch.config)
+
+    assert watch.sample.status == "error"
+    assert texts(watch.sample) == ["doc-a", "doc-b"]
+
+
+@pytest.mark.parametrize("call", ["invoke", "ainvoke", "stream", "astream", "batch", "abatch"])
+def test_with_fallbacks_is_one_request(watch: Watch, call: str) -> None:
+    """langchain#36072: the attempts are roots of their own upstream; here they are one request."""
+    broken = lcel(FixedRetriever(found=docs("x")), TellingModel(fail=9))
+    chain = broken.with_fallbacks([lcel(FixedRetriever(found=docs("a", "b")))])
+
+    async def read() -> None:
+        if call == "ainvoke":
+            await chain.ainvoke("who?", config=watch.config)
+        elif call == "astream":
+            async for _ in chain.astream("who?", config=watch.config):
+                pass
+        else:
+            await chain.abatch(["who?"], config=watch.config)
+
+    if call == "invoke":
+        chain.invoke("who?", config=watch.config)
+    elif call == "stream":
+        list(chain.stream("who?", config=watch.config))
+    elif call == "batch":
+        chain.batch(["who?"], config=watch.config)
+    else:
+        asyncio.run(read())
+
+    check(watch)
+
+
+@frameworks_deprecate
+def test_message_history(watch: Watch) -> None:
+    """The question is the user's message, not the history around it."""
+    history = InMemoryChatMessageHistory(
+        messages=[HumanMessage("an old question"), AIMessage("an old answer")]
+    )
+    prompt = ChatPromptTemplate.from_messages(
+        [MessagesPlaceholder("history"), ("human", "{context} {question}")]
+    )
+    inner = (
+        RunnablePassthrough.assign(
+            context=itemgetter("question") | FixedRetriever(found=docs("a", "b")) | joined
+        )
+        | prompt
+        | TellingModel()
+    )
+    chain = RunnableWithMessageHistory(
+        inner,
+        lambda session_id: history,
+        input_messages_key="question",
+        history_messages_key="history",
+    )
+    config = {**watch.config, "configurable": {"session_id": "s1"}}
+    chain.invoke({"question": "who?"}, config=config)
+
+    check(watch)
+
+
+def test_nested_chain_with_explicit_callbacks_belongs_to_its_request(watch: Watch) -> None:
+    """User code that hands the handler to an inner chain does not make a second request."""
+    inner = lcel(FixedRetriever(found=docs("a", "b")))
+    outer = RunnableLambda(lambda question: inner.invoke("rewritten " + question, watch.config))
+    outer.invoke("who?", config=watch.config)
+
+    check(watch)
+
+
+def test_nested_async_chain_with_explicit_callbacks(watch: Watch) -> None:
+    """The same, asynchronously."""
+    inner = lcel(FixedRetriever(found=docs("a", "b")))
+
+    async def ask(question: str) -> Any:
+        return await inner.ainvoke("rewritten " + question, watch.config)
+
+    asyncio.run(RunnableLambda(ask).ainvoke("who?", config=watch.config))
+
+    check(watch)
+
+
+def test_retriever_behind_a_function(watch: Watch) -> None:
+    """A retriever called in a function is found through LangChain's own context."""
+    retriever = FixedRetriever(found=docs("a", "b"))
+    chain = (
+        RunnableLambda(
+            lambda question: {"context": retriever.invoke(question), "question": question}
+        )
+        | PROMPT
+        | TellingModel()
+    )
+    chain.invoke("who?", config=watch.config)
+
+    check(watch)
+
+
+def test_parallel_retrievers_are_concatenated_in_start_order(watch: Watch) -> None:
+    """Two retrievers of one request are two retrievals of one sample."""
+    chain = (
+        RunnableParallel(
+            one=FixedRetriever(found=docs("a")),
+            two=FixedRetriever(found=docs("b")),
+            question=RunnablePassthrough(),
+        )
+        | (lambda x: {"context": joined(x["one"] + x["two"]), "question": x["question"]})
+        | PROMPT
+        | TellingModel()
+    )
+    chain.invoke("who?", config=watch.config)
+
+    run = watch.only.run
+    assert sorted(texts(run.sample) or []) == ["doc-a", "doc-b"]
+    assert len(run.retrievals) == 2
+    starts = [retrieval.started_ns for retrieval in run.retrievals]
+    assert starts == sorted(starts)
+
+
+def test_branch(watch: Watch) -> None:
+    """The branch that was taken counts."""
+    chain = RunnableBranch(
+        (lambda q: q == "never", lcel(FixedRetriever(found=docs("x")))),
+        lcel(FixedRetriever(found=docs("a", "b"))),
+    )
+    chain.invoke("who?", config=watch.config)
+
+    check(watch)
+
+
+def test_assign(watch: Watch) -> None:
+    """Documents that travel in a dictionary beside the question are counted once."""
+    chain = (
+        RunnablePassthrough.assign(context=itemgetter("q") | FixedRetriever(found=docs("a", "b")))
+        | RunnablePassthrough.assign(extra=lambda x: len(x["context"]))
+        | (lambda x: {"context": joined(x["context"]), "question": x["q"]})
+        | PROMPT
+        | TellingModel()
+    )
+    chain.invoke({"q": "who?"}, config=watch.config)
+
+    check(watch)
+
+
+def test_a_plain_model_chain_is_no_sample(watch: Watch) -> None:
+    """A request that never tried to retrieve is none of ours."""
+    (ChatPromptTemplate.from_template("{question}") | TellingModel()).invoke(
+        {"question": "who?"}, config=watch.config
+    )
+
+    assert watch.results == []

@@ -1,0 +1,224 @@
+"""Retrievers within retrievers: the outermost one's final list counts, once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_fakes import (
+    EchoRetriever,
+    FixedRetriever,
+    LetterEmbeddings,
+    ScriptedModel,
+    TellingModel,
+    Watch,
+    classic,
+    docs,
+    frameworks_deprecate,
+    lcel,
+    texts,
+    watch,
+)
+
+__all__ = ["watch"]
+
+pytestmark = frameworks_deprecate
+
+
+class Wrapper(BaseRetriever):
+    """A user's wrapper that does not forward its callbacks."""
+
+    base: Any
+    first: int = 1
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return self.base.invoke(query)[: self.first]
+
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return (await self.base.ainvoke(query))[: self.first]
+
+
+def check(watch: Watch, *expected: str) -> None:
+    """One retrieval with these documents."""
+    sample = watch.sample
+    assert texts(sample) == [f"doc-{name}" for name in expected]
+    assert len(watch.only.run.retrievals) == 1
+    assert sample.answer == "saw " + ",".join(f"doc-{name}" for name in expected)
+
+
+def test_multi_query(watch: Watch) -> None:
+    """trulens#921: three inner searches and a model call are one retrieval with the union."""
+    retriever = classic("retrievers.multi_query", "MultiQueryRetriever").from_llm(
+        retriever=EchoRetriever(k=1), llm=ScriptedModel(script=["x\ny\nz"])
+    )
+    lcel(retriever).invoke("who?", config=watch.config)
+
+    check(watch, "x-1", "y-1", "z-1")
+
+
+def test_ensemble(watch: Watch) -> None:
+    """The fused order counts."""
+    retriever = classic("retrievers", "EnsembleRetriever")(
+        retrievers=[FixedRetriever(found=docs("a", "b")), FixedRetriever(found=docs("b", "c"))],
+        weights=[0.5, 0.5],
+    )
+    lcel(retriever).invoke("who?", config=watch.config)
+
+    check(watch, "b", "a", "c")
+
+
+def test_contextual_compression(watch: Watch) -> None:
+    """The compressed documents reach the model, with the score the reranker left."""
+    compressor = classic("retrievers.document_compressors", "DocumentCompressorPipeline")
+
+    class Keep(classic("retrievers.document_compressors.base", "BaseDocumentCompressor")):  # type: ignore[misc]
+        def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
+            return [
+                Document(d.page_content, metadata={**d.metadata, "relevance_score": 0.75})
+                for d in documents[-1:]
+            ]
+
+    retriever = classic("retrievers", "ContextualCompressionRetriever")(
+        base_compressor=compressor(transformers=[Keep()]),
+        base_retriever=FixedRetriever(found=docs("a", "b")),
+    )
+    lcel(retriever).invoke("who?", config=watch.config)
+
+    check(watch, "b")
+    assert (watch.sample.contexts or ())[0].score == 0.75
+
+
+def test_merger(watch: Watch) -> None:
+    """Lists merged in turns."""
+    retriever = classic("retrievers.merger_retriever", "MergerRetriever")(
+        retrievers=[FixedRetriever(found=docs("a", "c")), FixedRetriever(found=docs("b"))]
+    )
+    lcel(retriever).invoke("who?", config=watch.config)
+
+    check(watch, "a", "b", "c")
+
+
+def test_parent_document(watch: Watch) -> None:
+    """The parents are what the model sees, not the chunks that were searched."""
+    splitter_class = __import__("langchain_text_splitters").CharacterTextSplitter
+    retriever = classic("retrievers", "ParentDocumentRetriever")(
+        vectorstore=InMemoryVectorStore(LetterEmbeddings()),
+        docstore=classic("storage", "create_kv_docstore")(InMemoryByteStore()),
+        child_splitter=splitter_class(chunk_size=5, chunk_overlap=0, separator=" "),
+    )
+    retriever.add_documents(docs("parent one two three"))
+    lcel(retriever).invoke("one", config=watch.config)
+
+    assert texts(watch.sample) == ["doc-parent one two three"]
+    assert len(watch.only.run.retrievals) == 1
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_wrapper_that_forwards_no_callbacks(watch: Watch, asynchronous: bool) -> None:
+    """openinference#239: parent ids show two siblings here; the outer one is the retrieval."""
+    chain = lcel(Wrapper(base=FixedRetriever(found=docs("a", "b"))))
+    if asynchronous:
+        asyncio.run(chain.ainvoke("who?", config=watch.config))
+    else:
+        chain.invoke("who?", config=watch.config)
+
+    check(watch, "a")
+
+
+def test_wrapper_of_a_wrapper(watch: Watch) -> None:
+    """The same, twice over."""
+    inner = Wrapper(base=FixedRetriever(found=docs("a", "b", "c")), first=2)
+    lcel(Wrapper(base=inner)).invoke("who?", config=watch.config)
+
+    check(watch, "a")
+
+
+def test_a_cancelled_wrapper_leaves_the_next_retriever_its_own(watch: Watch) -> None:
+    """A retriever that timed out and never ended does not hide the one that came to its aid."""
+
+    class Slow(BaseRetriever):
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            raise NotImplementedError
+
+        async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            await asyncio.sleep(3600)
+            return []
+
+    slow, quick = Slow(), FixedRetriever(found=docs("a"))
+
+    async def search(query: str) -> list[Document]:
+        task = asyncio.ensure_future(slow.ainvoke(query))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return await quick.ainvoke(query)
+
+    asyncio.run(lcel(RunnableLambda(search)).ainvoke("who?", config=watch.config))
+
+    assert texts(watch.sample) == ["doc-a"]
+    assert watch.sample.answer == "saw doc-a"
+
+
+@pytest.mark.parametrize("how", ["with_retry", "with_fallbacks"])
+def test_retried_and_replaced_retrievers(watch: Watch, how: str) -> None:
+    """Wrappers around a retriever are chains: the attempt that worked counts."""
+    good, bad = FixedRetriever(found=docs("a")), FixedRetriever(found=[], error=True)
+    retriever: Any = good.with_retry() if how == "with_retry" else bad.with_fallbacks([good])
+    lcel(retriever).invoke("who?", config=watch.config)
+
+    assert texts(watch.sample) == ["doc-a"]
+    assert watch.sample.answer == "saw doc-a"
+    assert watch.sample.status == "ok"
+
+
+def test_configurable_retriever(watch: Watch) -> None:
+    """``configurable_fields`` changes nothing."""
+    retriever = EchoRetriever(k=1).configurable_fields(k=ConfigurableField(id="k"))
+    chain = lcel(retriever)
+    chain.invoke("q", config={**watch.config, "configurable": {"k": 3}})
+
+    check(watch, "q-1", "q-2", "q-3")
+
+
+def test_bare_retriever(watch: Watch) -> None:
+    """A retriever alone is a sample without an answer."""
+    FixedRetriever(found=docs("a", "b")).invoke("who?", config=watch.config)
+
+    sample = watch.sample
+    assert (sample.question, sample.answer, sample.status) == ("who?", None, "retrieval_only")
+    assert texts(sample) == ["doc-a", "doc-b"]
+
+
+def test_handler_on_the_retriever_only(watch: Watch) -> None:
+    """Attached to the retriever of a chain, it sees retrievals and no more."""
+    retriever = FixedRetriever(found=docs("a")).with_config(**watch.config)
+    lcel(retriever).invoke("who?")
+
+    assert watch.sample.status == "retrieval_only"
+    assert texts(watch.sample) == ["doc-a"]
+
+
+def test_empty_retrieval_is_a_sample(watch: Watch) -> None:
+    """Nothing found is found out: contexts are (), not unknown."""
+    lcel(FixedRetriever(found=[])).invoke("who?", config=watch.config)
+
+    assert watch.sample.contexts == ()
+    assert watch.sample.status == "ok"
+
+
+def test_same_documents_found_twice_are_kept_twice(watch: Watch) -> None:
+    """Several retrievals of one request are concatenated as they came."""
+    retriever = FixedRetriever(found=docs("a"))
+
+    def ask(question: str) -> str:
+        found = retriever.invoke(question) + retriever.invoke("again")
+        return TellingModel().invoke("\n".join(d.page_content for d in found)).content
+
+    RunnableLambda(ask).invoke("who?", config=watch.config)
+
+    assert texts(watch.sample) == ["doc-a", "doc-a"]
+    assert watch.sample.question == "who?"

@@ -1,0 +1,346 @@
+"""What travels with a request: references, names, tags, ids; and reading a request differently."""
+
+import asyncio
+import os
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
+from langchain_fakes import (
+    PROMPT,
+    EchoRetriever,
+    FixedRetriever,
+    TellingModel,
+    Watch,
+    docs,
+    frameworks_deprecate,
+    joined,
+    lcel,
+    texts,
+    watch,
+    watching,
+)
+
+import ragmeter
+from ragmeter.metrics import ConfigurationError, Reference
+
+__all__ = ["watch"]
+
+
+@pytest.fixture
+def chain() -> Any:
+    """The chain of every tutorial."""
+    return lcel(FixedRetriever(found=docs("a", "b")))
+
+
+def noted(watch: Watch, **note: Any) -> dict[str, Any]:
+    """A config with the handler and a note."""
+    return {**watch.config, "metadata": {"ragmeter": note}}
+
+
+def test_everything_a_note_may_say(watch: Watch, chain: Any) -> None:
+    """One nested dictionary; what is not ours to read becomes metadata."""
+    config = noted(
+        watch,
+        reference={"answer": "A", "contexts": ["doc-a"], "context_ids": ["id-a"]},
+        name="support-bot",
+        session_id="s1",
+        user_id="u1",
+        tags=["beta"],
+        tenant="acme",
+    )
+    config["tags"] = ["web"]
+    chain.invoke("who?", config=config)
+
+    run = watch.only.run
+    assert run.sample.reference == Reference(answer="A", contexts=("doc-a",), context_ids=("id-a",))
+    assert (run.name, run.conversation_id, run.user_id) == ("support-bot", "s1", "u1")
+    assert run.tags == ("web", "beta")
+    assert run.metadata == {"tenant": "acme"}
+
+
+def test_reference_by_context_variable_leaks_nowhere(watch: Watch, chain: Any) -> None:
+    """``with ragmeter.reference(...)`` is read once, when the request starts."""
+    with ragmeter.reference(answer="A"):
+        chain.invoke("inside", config=watch.config)
+        asyncio.run(chain.ainvoke("async", config=watch.config))
+    chain.invoke("outside", config=watch.config)
+
+    given = {sample.question: sample.reference for sample in watch.samples}
+    assert given == {
+        "inside": Reference(answer="A"),
+        "async": Reference(answer="A"),
+        "outside": None,
+    }
+
+
+def test_annotate_by_run_id(watch: Watch, chain: Any) -> None:
+    """A note for one request, by the run id the application chose."""
+    run_id = uuid4()
+    watch.handler.annotate(run_id, reference={"answer": "A"})
+    watch.handler.annotate(str(run_id), user_id="u1")
+    chain.invoke("who?", config={**watch.config, "run_id": run_id})
+
+    run = watch.only.run
+    assert run.run_id == str(run_id)
+    assert run.sample.reference == Reference(answer="A")
+    assert run.user_id == "u1"
+
+
+def test_a_malformed_annotation_is_refused(watch: Watch) -> None:
+    """The caller is told at once."""
+    with pytest.raises((ConfigurationError, ValueError)):
+        watch.handler.annotate(uuid4(), reference={"anwser": "A"})
+
+
+@pytest.mark.contains_errors
+def test_a_malformed_note_loses_the_note_not_the_request(watch: Watch, chain: Any) -> None:
+    """A wrong reference in metadata is contained; the sample is there without it."""
+    chain.invoke("who?", config=noted(watch, reference={"anwser": "A"}))
+
+    assert texts(watch.sample) == ["doc-a", "doc-b"]
+    assert watch.sample.reference is None
+    assert watch.meter.stats().internal_errors == {"langchain.metadata": 1}
+
+
+@pytest.mark.parametrize("key", ["thread_id", "session_id", "conversation_id"])
+def test_plain_metadata_ids(watch: Watch, chain: Any, key: str) -> None:
+    """Ids that other tracers read as well."""
+    chain.invoke("who?", config={**watch.config, "metadata": {key: "c1", "user_id": 7}})
+
+    run = watch.only.run
+    assert (run.conversation_id, run.user_id) == ("c1", "7")
+
+
+def test_run_name(watch: Watch, chain: Any) -> None:
+    """LangChain's own name for a run."""
+    chain.invoke("who?", config={**watch.config, "run_name": "qa"})
+
+    assert watch.sample.name == "qa"
+
+
+def test_the_note_of_the_call_wins_over_the_context(watch: Watch, chain: Any) -> None:
+    """The nearer, the stronger."""
+    with ragmeter.reference(answer="outer"):
+        chain.invoke("who?", config=noted(watch, reference={"answer": "inner"}))
+
+    assert watch.sample.reference == Reference(answer="inner")
+
+
+def test_a_question_told_by_note(watch: Watch, chain: Any) -> None:
+    """Where the framework's view of the question is not the user's."""
+    chain.invoke("translated", config=noted(watch, question="original"))
+
+    assert watch.sample.question == "original"
+
+
+def test_a_request_by_hand_takes_the_chain_in(watch: Watch, chain: Any) -> None:
+    """Framework requests within ``meter.request`` belong to it."""
+    with watch.meter.request("the whole question"):
+        chain.invoke("part one", config=watch.config)
+        chain.invoke("part two", config=watch.config)
+
+    assert watch.sample.question == "the whole question"
+    assert texts(watch.sample) == ["doc-a", "doc-b"] * 2
+
+
+def test_suppressed_requests_are_nobodys_business(watch: Watch, chain: Any) -> None:
+    """An offline evaluation of the same chain is not traffic."""
+    with ragmeter.suppress():
+        chain.invoke("unheard", config=watch.config)
+        asyncio.run(chain.ainvoke("unheard", config=watch.config))
+        list(chain.stream("unheard", config=watch.config))
+        chain.invoke("unheard", config=watch.config)
+    chain.invoke("who?", config=watch.config)
+
+    assert watch.sample.question == "who?"
+
+
+class NeverFinds(BaseRetriever):
+    """Waits for ever; cancelled, its run never ends."""
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        raise NotImplementedError
+
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        await asyncio.Event().wait()
+        return []
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_suppress_inside_a_request_leaves_that_part_out(watch: Watch, asynchronous: bool) -> None:
+    """A step that grades its own answer by a chain leaves nothing in the sample."""
+    chain = lcel(FixedRetriever(found=docs("a")))
+    grader = lcel(FixedRetriever(found=docs("of-the-grader")))
+    broken = FixedRetriever(found=[], error=True)
+
+    def step(question: str) -> str:
+        answer = chain.invoke(question)
+        with ragmeter.suppress():
+            grader.batch([f"is {answer!r} right?", "really?"])
+            with pytest.raises(LookupError):
+                broken.invoke(question)
+        return answer
+
+    async def async_step(question: str) -> str:
+        answer = await chain.ainvoke(question)
+        with ragmeter.suppress():
+            await grader.ainvoke(f"is {answer!r} right?")
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(NeverFinds().ainvoke(question), 0.01)
+        return answer
+
+    if asynchronous:
+        asyncio.run(RunnableLambda(async_step).ainvoke("who?", config=watch.config))
+    else:
+        RunnableLambda(step).invoke("who?", config=watch.config)
+
+    assert (watch.sample.question, watch.sample.answer) == ("who?", "saw doc-a")
+    assert texts(watch.sample) == ["doc-a"]
+    assert len(watch.only.run.retrievals) == 1
+
+
+def test_tagged_requests_are_ignored(watch: Watch, chain: Any) -> None:
+    """``ragmeter:ignore`` on the call."""
+    chain.invoke("unheard", config={**watch.config, "tags": ["ragmeter:ignore"]})
+
+    assert watch.results == []
+
+
+def test_tagged_retrievers_are_ignored(watch: Watch) -> None:
+    """The same tag on a retriever, and on a part of a chain."""
+    tagged = FixedRetriever(found=docs("x"), tags=["ragmeter:ignore"])
+    chain = (
+        {
+            "context": RunnableLambda(
+                lambda q: tagged.invoke(q) and FixedRetriever(found=docs("a")).invoke(q)
+            )
+            | joined,
+            "question": lambda q: q,
+        }
+        | PROMPT
+        | TellingModel()
+    )
+    chain.invoke("who?", config=watch.config)
+
+    assert texts(watch.sample) == ["doc-a"]
+
+
+@frameworks_deprecate
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"include": ["first"]}, ["doc-a"]),
+        ({"include": ["by-tag"]}, ["doc-b"]),
+        ({"exclude": ["first"]}, ["doc-b"]),
+        ({"exclude": ["by-tag"]}, ["doc-a"]),
+    ],
+)
+def test_include_and_exclude(options: Any, expected: list[str]) -> None:
+    """Retrievers by name or tag."""
+    first = FixedRetriever(found=docs("a")).with_config(run_name="first")
+    second = FixedRetriever(found=docs("b")).with_config(tags=["by-tag"])
+    with watching(strict=True, **options) as watch:
+        RunnableLambda(lambda q: [first.invoke(q), second.invoke(q)]).invoke(
+            "q", config=watch.config
+        )
+
+        assert texts(watch.sample) == expected
+
+
+def test_included_retriever_within_one_that_is_not() -> None:
+    """The wrapper is looked through, the wrapped one counts."""
+
+    class Wrapper(FixedRetriever):
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            inner = FixedRetriever(found=docs("a")).with_config(run_name="inner")
+            return inner.invoke(query, config={"callbacks": run_manager.get_child()}) * 2
+
+    with watching(include=["inner"], strict=True) as watch:
+        lcel(Wrapper(found=[])).invoke("who?", config=watch.config)
+
+        assert texts(watch.sample) == ["doc-a"]
+
+
+class Odd:
+    """A payload no rule knows."""
+
+    def __init__(self, text: str) -> None:
+        self.text_inside = text
+
+
+def odd_chain() -> Any:
+    """Takes and gives what no rule knows."""
+    inner = lcel(EchoRetriever(k=1))
+    return RunnableLambda(lambda x: {"weird": Odd(inner.invoke("rewritten")), "docs_used": ["one"]})
+
+
+def test_overrides_by_function() -> None:
+    """Functions of the root's input and output."""
+    with watching(
+        question=lambda given: given["deep"]["text"],
+        answer=lambda output: output["weird"].text_inside,
+        contexts=lambda output: output["docs_used"],
+    ) as watch:
+        odd_chain().invoke({"deep": {"text": "who?"}}, config=watch.config)
+
+        sample = watch.sample
+        assert (sample.question, sample.answer) == ("who?", "saw doc-rewritten-1")
+        assert texts(sample) == ["one"]
+
+
+def test_overrides_by_key() -> None:
+    """Keys of the root's input and output, streamed or not."""
+    inner = lcel(FixedRetriever(found=docs("a")))
+    chain = RunnableLambda(
+        lambda x: {"question": "no", "reply": inner.invoke(x["ask"]), "c": docs("z")}
+    )
+    with watching(question="ask", answer="reply", contexts="c") as watch:
+        chain.invoke({"ask": "who?", "question": "wrong"}, config=watch.config)
+        list(chain.stream({"ask": "who?", "question": "wrong"}, config=watch.config))
+
+        for sample in watch.samples:
+            assert (sample.question, sample.answer) == ("who?", "saw doc-a")
+            assert texts(sample) == ["doc-z"]
+        assert len(watch.samples) == 2
+
+
+@pytest.mark.contains_errors
+def test_an_override_that_fails_falls_back(chain: Any) -> None:
+    """The application's own function may be wrong; the usual rules still work."""
+    with watching(
+        question=lambda given: given["no"]["such"],
+        answer=lambda output: 1 / 0,
+        contexts=lambda output: output.missing,
+    ) as watch:
+        chain.invoke("who?", config=watch.config)
+
+        sample = watch.sample
+        assert (sample.question, sample.answer) == ("who?", "saw doc-a,doc-b")
+        assert texts(sample) == ["doc-a", "doc-b"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@frameworks_deprecate
+def test_a_forked_child_starts_empty(watch: Watch, chain: Any) -> None:
+    """gunicorn --preload: requests in flight in the parent end in the parent, and the child works."""
+    stream = chain.stream("parent", config=watch.config)
+    next(stream)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            empty = watch.handler.open_requests == 0
+            chain.invoke("child", config=watch.config)
+            questions = [sample.question for sample in watch.samples]
+            code = 0 if empty and questions == ["child"] else 2
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    "".join(stream)
+
+    assert watch.sample.question == "parent"

@@ -1,0 +1,260 @@
+"""Agents: one sample per run, the user's message, the documents of all tools, the last message."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("llama_index.core.agent.workflow", reason="agents came with core 0.12.11")
+from llama_index.core import VectorStoreIndex
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.objects import ObjectIndex
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
+from llama_index_agents import agent_llm
+from llama_index_fakes import (
+    DOCUMENTS,
+    QUESTION,
+    ListRetriever,
+    WordEmbedding,
+    captured,
+    ids,
+    llm,
+    nodes,
+    since,
+)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collect_what_llamaindex_leaks() -> Iterator[None]:
+    yield
+    gc.collect()
+
+
+A, B = nodes()[:2], nodes()[2:]
+
+
+def query_tool(name: str, found: Any, answer: str = "Tool answer.") -> QueryEngineTool:
+    return QueryEngineTool.from_defaults(
+        RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(answer)),
+        name=name,
+        description=name,
+    )
+
+
+def agent(tools: Any, *script: Any, **options: Any) -> FunctionAgent:
+    return FunctionAgent(
+        name="helper", description="helps", tools=tools, llm=agent_llm(*script), **options
+    )
+
+
+def run(runner: Any, *args: Any, **kwargs: Any) -> str:
+    async def main() -> str:
+        kwargs.setdefault("memory", ChatMemoryBuffer.from_defaults(token_limit=3000))
+        return str(await runner.run(*args, **kwargs))
+
+    return asyncio.run(main())
+
+
+def call(name: str, text: str = "capital") -> list[tuple[str, dict[str, str]]]:
+    return [(name, {"input": text})]
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_function_agent_with_a_query_engine_tool(streaming: bool) -> None:
+    """Question: the user's message. Answer: the last message, not the tool's. Contexts: the tool's."""
+    helper = agent([query_tool("docs", A)], call("docs"), "It is Paris.", streaming=streaming)
+    with captured() as capture:
+        assert run(helper, user_msg=QUESTION) == "It is Paris."
+        scored = capture.only
+
+    assert (scored.sample.question, scored.sample.answer) == (QUESTION, "It is Paris.")
+    assert scored.sample.status == "ok"
+    assert ids(scored) == ["paris", "rome"]
+    assert scored.sample.name == "FunctionAgent"
+    assert scored.run.retrievals[0].query == "capital"
+
+
+def test_parallel_and_repeated_tool_calls_belong_to_one_sample() -> None:
+    """Two tools at once, then one again: one sample, documents of all, without repetition."""
+    helper = agent(
+        [query_tool("a", A), query_tool("b", B)],
+        [("a", {"input": "x"}), ("b", {"input": "y"})],
+        call("a", "z"),
+        "Done.",
+    )
+    with captured() as capture:
+        run(helper, user_msg=QUESTION)
+        scored = capture.only
+
+    assert sorted(map(str, ids(scored))) == sorted(DOCUMENTS)
+    assert len(scored.run.retrievals) == 3
+
+
+def test_retriever_tool_whose_nodes_go_straight_to_the_model() -> None:
+    """No synthesizer: what the tool returned is what the model saw."""
+    tool = RetrieverTool.from_defaults(ListRetriever(A), name="find", description="finds")
+    helper = agent([tool], call("find"), "Paris.")
+    with captured() as capture:
+        run(helper, user_msg=QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == ["paris", "rome"]
+    assert scored.sample.answer == "Paris."
+
+
+@since(0, 14, 22)
+def test_sync_function_tool_that_queries_on_an_executor_thread() -> None:
+    """Since core 0.14.22 the context follows into the thread (llama_index PR 21555, 21558)."""
+    engine = RetrieverQueryEngine.from_args(ListRetriever(A), llm=llm())
+
+    def search(text: str) -> str:
+        """Search the documents."""
+        return str(engine.query(text))
+
+    helper = agent([FunctionTool.from_defaults(search)], [("search", {"text": "x"})], "Paris.")
+    with captured() as capture:
+        run(helper, user_msg=QUESTION)
+        scored = capture.only
+
+    assert (scored.sample.question, scored.sample.answer) == (QUESTION, "Paris.")
+    assert ids(scored) == ["paris", "rome"]
+
+
+def tool_finder(*tools: Any) -> Any:
+    return ObjectIndex.from_objects(
+        list(tools), index_cls=VectorStoreIndex, embed_model=WordEmbedding()
+    ).as_retriever(similarity_top_k=1)
+
+
+def test_search_for_a_tool_is_no_retrieval() -> None:
+    """An agent that looks its tools up: only what the tool found is context."""
+    finder = tool_finder(query_tool("docs", A))
+    helper = agent([], call("docs"), "Paris.", tool_retriever=finder)
+    with captured() as capture:
+        run(helper, user_msg=QUESTION)
+        run(agent([], "Hello.", tool_retriever=finder), user_msg="Hi")
+        scored = capture.only
+
+    assert ids(scored) == ["paris", "rome"]
+    assert [item.query for item in scored.run.retrievals] == ["capital"]
+
+
+def test_agent_that_never_retrieved_gives_no_sample() -> None:
+    """No retrieval, no sample."""
+    with captured() as capture:
+        run(agent([query_tool("docs", A)], "Hello."), user_msg="Hi")
+
+        assert capture.runs == []
+        assert capture.handler.open_entries == 0
+
+
+def test_react_agent() -> None:
+    """The reasoning text is not the answer."""
+    model = llm(
+        reply=lambda prompt: (
+            "Thought: I can answer.\nAnswer: It is Paris."
+            if "Observation:" in prompt.rpartition("user")[2]
+            else 'Thought: I need a tool.\nAction: docs\nAction Input: {"input": "capital"}'
+        )
+    )
+    helper = ReActAgent(name="react", description="x", tools=[query_tool("docs", A)], llm=model)
+    with captured() as capture:
+        got = run(helper, user_msg=QUESTION)
+        scored = capture.only
+
+    assert scored.sample.answer == got == "It is Paris."
+    assert (scored.sample.question, ids(scored)) == (QUESTION, ["paris", "rome"])
+
+
+def test_agent_workflow_with_hand_off_is_one_sample() -> None:
+    """A second agent's retrieval and answer belong to the one run."""
+    first = agent([], [("handoff", {"to_agent": "second", "reason": "knows"})])
+    first.name, first.can_handoff_to = "first", ["second"]
+    second = agent([query_tool("docs", A)], call("docs"), "From the second.")
+    second.name = "second"
+    flow = AgentWorkflow(agents=[first, second], root_agent="first")
+    with captured() as capture:
+        assert run(flow, user_msg=QUESTION) == "From the second."
+        scored = capture.only
+
+    assert (scored.sample.question, scored.sample.answer) == (QUESTION, "From the second.")
+    assert ids(scored) == ["paris", "rome"]
+    assert scored.sample.name == "AgentWorkflow"
+
+
+def test_message_object_and_history_as_input() -> None:
+    """A ChatMessage, or only a chat history, whose last user message is the question."""
+    history = [
+        ChatMessage(role="user", content="earlier"),
+        ChatMessage(role="assistant", content="yes?"),
+        ChatMessage(role="user", content=QUESTION),
+    ]
+    with captured() as capture:
+        for given in ({"user_msg": ChatMessage(content=QUESTION)}, {"chat_history": history}):
+            run(agent([query_tool("docs", A)], call("docs"), "Paris."), **given)
+        questions = [item.sample.question for item in capture.runs]
+
+    assert questions == [QUESTION, QUESTION]
+
+
+def test_tool_error_that_the_agent_survives() -> None:
+    """The agent answers anyway: status ok, the failed retrieval says what it raised."""
+    broken = QueryEngineTool.from_defaults(
+        RetrieverQueryEngine.from_args(ListRetriever([], error=OSError("down")), llm=llm()),
+        name="docs",
+        description="d",
+    )
+    with captured() as capture:
+        run(agent([broken], call("docs"), "I could not find out."), user_msg=QUESTION)
+        scored = capture.only
+
+    assert scored.sample.status == "ok"
+    assert scored.run.retrievals[0].error_type == "OSError"
+    assert scored.sample.contexts is None
+
+
+def test_model_error_after_retrieval_reaches_the_caller() -> None:
+    """A failing run is a sample with status error; its exception is unchanged in kind."""
+    helper = agent([query_tool("docs", A)], call("docs"), RuntimeError("model down"))
+    with captured() as capture:
+        with pytest.raises(Exception, match="model down"):
+            run(helper, user_msg=QUESTION)
+        scored = capture.only
+
+    assert scored.sample.status == "error"
+    assert ids(scored) == ["paris", "rome"]
+
+
+def test_concurrent_agent_runs_do_not_mix() -> None:
+    """Runs in one loop, each with its own tool documents."""
+
+    async def main() -> None:
+        runs = []
+        for number in range(6):
+            own = nodes({f"doc-{number}": f"Document {number}."})
+            helper = agent([query_tool("docs", own)], call("docs"), f"answer {number}")
+            memory = ChatMemoryBuffer.from_defaults(token_limit=3000)
+            runs.append(helper.run(user_msg=f"question {number}", memory=memory))
+        await asyncio.gather(*runs)
+
+    with captured() as capture:
+        asyncio.run(main())
+        found = {
+            item.sample.question: (item.sample.answer, tuple(ids(item))) for item in capture.runs
+        }
+
+    assert found == {f"question {n}": (f"answer {n}", (f"doc-{n}",)) for n in range(6)}
+    assert capture.handler.open_entries == 0

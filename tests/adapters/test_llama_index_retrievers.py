@@ -1,0 +1,242 @@
+"""Retrievers and synthesizers on their own, and retrievers made of others: the final list counts once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from llama_index.core import QueryBundle, VectorStoreIndex
+from llama_index.core.base.base_selector import BaseSelector, MultiSelection, SingleSelection
+from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.query_engine import (
+    CustomQueryEngine,
+    RetrieverQueryEngine,
+)
+from llama_index.core.response_synthesizers import TreeSummarize, get_response_synthesizer
+from llama_index.core.retrievers import (
+    AutoMergingRetriever,
+    BaseRetriever,
+    QueryFusionRetriever,
+    RecursiveRetriever,
+    RouterRetriever,
+)
+from llama_index.core.schema import IndexNode, NodeRelationship, NodeWithScore, TextNode
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.storage.storage_context import StorageContext
+from llama_index.core.tools import RetrieverTool
+from llama_index_fakes import (
+    DOCUMENTS,
+    QUESTION,
+    ListRetriever,
+    WordEmbedding,
+    captured,
+    ids,
+    index,
+    llm,
+    nodes,
+    retrieved_ids,
+    texts,
+)
+
+
+def engine(found: list[TextNode], answer: str = "Paris is the answer.", **options: Any) -> Any:
+    return RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(answer), **options)
+
+
+A, B = nodes()[:2], nodes()[2:]
+
+
+class Choose(BaseSelector):
+    """Chooses the given engines."""
+
+    def __init__(self, *places: int) -> None:
+        self.places = places
+
+    def _get_prompts(self) -> Any:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None: ...
+
+    def _select(self, choices: Any, query: Any) -> MultiSelection:
+        return MultiSelection(
+            selections=[SingleSelection(index=place, reason="told") for place in self.places]
+        )
+
+    async def _aselect(self, choices: Any, query: Any) -> MultiSelection:
+        await asyncio.sleep(0)
+        return self._select(choices, query)
+
+
+both_ways = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+
+
+@both_ways
+def test_bare_retriever_is_retrieval_only(is_async: bool) -> None:
+    """A retriever alone gives a sample without an answer."""
+    retriever = index().as_retriever(similarity_top_k=2)
+    with captured() as capture:
+        if is_async:
+            asyncio.run(retriever.aretrieve(QUESTION))
+        else:
+            retriever.retrieve(QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == retrieved_ids(scored) == ["paris", "rome"]
+    assert (scored.sample.status, scored.sample.answer) == ("retrieval_only", None)
+    assert scored.sample.question == QUESTION
+
+
+@both_ways
+def test_fusion_retriever_counts_once_and_children_are_not_counted(is_async: bool) -> None:
+    """The fused list; scores that fusion writes into its children do not matter."""
+    fusion = QueryFusionRetriever(
+        [index().as_retriever(similarity_top_k=3), ListRetriever(nodes())],
+        llm=llm("first query\nsecond query"),
+        num_queries=3,
+        similarity_top_k=2,
+        mode="reciprocal_rerank",
+        use_async=is_async,
+    )
+    with captured() as capture:
+        result = asyncio.run(fusion.aretrieve(QUESTION)) if is_async else fusion.retrieve(QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == [item.node_id for item in result]
+    assert [item.score for item in scored.sample.contexts or ()] == [item.score for item in result]
+    (retrieval,) = scored.run.retrievals
+    assert (retrieval.name, retrieval.top_k) == ("QueryFusionRetriever", 2)
+    assert retrieval.data_source_id == "SimpleVectorStore"
+
+
+def test_auto_merging_retriever_gives_the_parents() -> None:
+    """The outermost retriever's result: merged parents, not the leaves."""
+    parent = TextNode(id_="parent", text="All about Paris.")
+    leaves = nodes({f"leaf-{place}": f"Sentence {place} about Paris." for place in range(4)})
+    parent.relationships[NodeRelationship.CHILD] = [leaf.as_related_node_info() for leaf in leaves]
+    for leaf in leaves:
+        leaf.relationships[NodeRelationship.PARENT] = parent.as_related_node_info()
+    store = SimpleDocumentStore()
+    store.add_documents([parent, *leaves])
+    context = StorageContext.from_defaults(docstore=store)
+    base = VectorStoreIndex(
+        leaves, storage_context=context, embed_model=WordEmbedding()
+    ).as_retriever(similarity_top_k=12)
+    with captured() as capture:
+        result = AutoMergingRetriever(base, context, verbose=False).retrieve("Paris")
+        scored = capture.only
+
+    assert ids(scored) == [item.node_id for item in result] == ["parent"]
+    assert len(scored.run.retrievals) == 1
+
+
+def test_recursive_retrieval_into_an_engine_reports_what_the_outer_model_saw() -> None:
+    """The nested engine's answer is the context; its own retrieval is not the request's."""
+    pointer = IndexNode(id_="pointer", text="table", index_id="table")
+    recursive = RecursiveRetriever(
+        "root",
+        retriever_dict={"root": ListRetriever([pointer])},
+        query_engine_dict={"table": engine(B, "Nested answer.")},
+    )
+    model = llm()
+    with captured() as capture:
+        RetrieverQueryEngine.from_args(recursive, llm=model).query(QUESTION)
+        scored = capture.only
+
+    assert len(texts(scored)) == 1
+    assert "Nested answer." in texts(scored)[0]
+    assert "Nested answer." in model.prompts[-1]
+    assert len(scored.run.retrievals) == 1
+
+
+def test_router_retriever_counts_once() -> None:
+    """A retriever that chooses among retrievers is one retrieval."""
+    retriever = RouterRetriever(
+        Choose(0, 1),
+        [
+            RetrieverTool.from_defaults(ListRetriever(A), name="a", description="a"),
+            RetrieverTool.from_defaults(ListRetriever(B), name="b", description="b"),
+        ],
+        llm=llm(),
+    )
+    with captured() as capture:
+        result = retriever.retrieve(QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == [item.node_id for item in result]
+    assert len(scored.run.retrievals) == 1
+
+
+class Reversed(BaseRetriever):
+    """A user's wrapper: calls two retrievers and orders their results itself."""
+
+    def __init__(self, *inner: BaseRetriever) -> None:
+        self.inner = inner
+        super().__init__()
+
+    def retrieve(self, str_or_query_bundle: Any) -> list[NodeWithScore]:
+        return super().retrieve(str_or_query_bundle)[::-1]
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [item for inner in self.inner for item in inner.retrieve(query_bundle)]
+
+
+def test_user_written_wrapper_counts_once() -> None:
+    """The wrapper's final list, in its order."""
+    with captured() as capture:
+        Reversed(ListRetriever(A), ListRetriever(B)).retrieve(QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == list(DOCUMENTS)[::-1]
+    assert len(scored.run.retrievals) == 1
+
+
+def test_synthesizer_called_alone_is_a_sample() -> None:
+    """It carries question, contexts and answer, and no retrieval."""
+    with captured() as capture:
+        get_response_synthesizer(llm=llm()).synthesize(
+            QUESTION, [NodeWithScore(node=item) for item in A]
+        )
+        scored = capture.only
+
+    assert (scored.sample.question, scored.sample.answer) == (QUESTION, "Paris is the answer.")
+    assert ids(scored) == ["paris", "rome"]
+    assert scored.run.retrievals == ()
+
+
+class Filtering(TreeSummarize):
+    """A user's synthesizer that drops nodes before it hands on to its base."""
+
+    def synthesize(self, query: Any, nodes: Any, **options: Any) -> Any:
+        return super().synthesize(query, nodes[:1], **options)
+
+
+def test_overridden_synthesizer_that_filters_reports_what_its_base_was_given() -> None:
+    """The inner call's nodes are what reached the model."""
+    model = llm()
+    with captured() as capture:
+        RetrieverQueryEngine(ListRetriever(A), Filtering(llm=model)).query(QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == ["paris"]
+    assert "Rome" not in model.prompts[-1]
+
+
+def test_postprocessors_without_synthesizer_decide_the_contexts() -> None:
+    """Summary engine over a retriever and cutoff, answered without LlamaIndex's synthesizer."""
+
+    class ByHand(CustomQueryEngine):
+        retriever: Any
+
+        def custom_query(self, query_str: str) -> str:
+            found = self.retriever.retrieve(query_str)
+            kept = SimilarityPostprocessor(similarity_cutoff=0.95).postprocess_nodes(found)
+            return f"{len(kept)} documents"
+
+    with captured() as capture:
+        ByHand(retriever=ListRetriever(A)).query(QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == ["paris"]
+    assert retrieved_ids(scored) == ["paris", "rome"]
+    assert scored.sample.answer == "1 documents"

@@ -1,0 +1,269 @@
+"""What the application says about a request: references, sessions, tags, suppression, grouping."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from typing import Any
+
+import pytest
+from llama_index.core.evaluation import FaithfulnessEvaluator
+from llama_index.core.instrumentation.dispatcher import instrument_tags
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.schema import QueryBundle
+from llama_index_fakes import QUESTION, ListRetriever, captured, ids, llm, nodes
+
+import ragmeter
+from ragmeter import RagMeter
+from ragmeter.adapters.llama_index import LlamaIndexRequest
+from ragmeter.exporters.memory import InMemoryExporter
+
+A = nodes()[:2]
+NOTE = {
+    "ragmeter": {
+        "reference": {"answer": "Paris", "context_ids": ["paris"]},
+        "session_id": "s-1",
+        "user_id": "u-1",
+        "tags": ["beta"],
+        "release": "7",
+    }
+}
+
+
+def engine(**options: Any) -> Any:
+    return RetrieverQueryEngine.from_args(ListRetriever(A), llm=llm(), **options)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_instrument_tags_carry_reference_session_user_and_tags(is_async: bool) -> None:
+    """Everything told in the nested dictionary arrives at the run."""
+    with captured() as capture:
+        with instrument_tags(NOTE):
+            asyncio.run(engine().aquery(QUESTION)) if is_async else engine().query(QUESTION)
+        engine().query("without")
+        with_note, without = capture.runs
+
+    reference = with_note.sample.reference
+    assert reference is not None
+    assert (reference.answer, reference.context_ids) == ("Paris", ("paris",))
+    run = with_note.run
+    assert (run.conversation_id, run.user_id, run.tags) == ("s-1", "u-1", ("beta",))
+    assert dict(run.metadata) == {"release": "7"}
+    assert without.sample.reference is None
+    assert without.run.conversation_id is None
+
+
+def test_name_and_question_can_be_told() -> None:
+    """The application knows better what the user asked and what the request is called."""
+    with captured() as capture:
+        with instrument_tags({"ragmeter": {"question": "asked", "name": "support"}}):
+            engine().query("prompt with the question inside")
+        scored = capture.only
+
+    assert (scored.sample.question, scored.sample.name) == ("asked", "support")
+
+
+def test_reference_block_adds_to_the_tags_in_force() -> None:
+    """``ragmeter.reference`` and instrument tags are merged, in either nesting."""
+    with captured() as capture:
+        with instrument_tags({"ragmeter": {"session_id": "s"}, "other": 1}):
+            with ragmeter.reference(answer="Paris"):
+                engine().query(QUESTION)
+        with ragmeter.reference(answer="Rome"), instrument_tags({"ragmeter": {"user_id": "u"}}):
+            engine().query(QUESTION)
+        first, second = capture.runs
+
+    assert (first.run.conversation_id, second.run.user_id) == ("s", "u")
+    assert [item.sample.reference and item.sample.reference.answer for item in (first, second)] == [
+        "Paris",
+        "Rome",
+    ]
+
+
+def test_tags_are_those_in_force_when_the_request_started() -> None:
+    """Not those in force when its stream ended."""
+    with captured() as capture:
+        with instrument_tags({"ragmeter": {"session_id": "begin"}}):
+            response = engine(streaming=True).query(QUESTION)
+        with instrument_tags({"ragmeter": {"session_id": "end"}}):
+            list(response.response_gen)
+
+        assert capture.only.run.conversation_id == "begin"
+
+
+def test_references_do_not_mix_between_concurrent_requests() -> None:
+    """Each gathered task, and each to_thread call, keeps its own reference."""
+
+    async def one(number: int) -> None:
+        with ragmeter.reference(answer=f"answer {number}"):
+            if number % 2:
+                await engine().aquery(f"question {number}")
+            else:
+                await asyncio.to_thread(engine().query, f"question {number}")
+
+    async def main() -> None:
+        await asyncio.gather(*(one(number) for number in range(10)))
+
+    with captured() as capture:
+        asyncio.run(main())
+        pairs = {
+            run.sample.question: run.sample.reference and run.sample.reference.answer
+            for run in capture.runs
+        }
+
+    assert pairs == {f"question {n}": f"answer {n}" for n in range(10)}
+
+
+def test_bare_thread_loses_the_reference_and_a_copied_context_keeps_it() -> None:
+    """Context variables do not follow bare threads: documented, and nothing breaks."""
+    with captured() as capture:
+        with ragmeter.reference(answer="Paris"):
+            context = contextvars.copy_context()
+            for target in (
+                lambda: engine().query("bare"),
+                lambda: context.run(engine().query, "copied"),
+            ):
+                thread = threading.Thread(target=target)
+                thread.start()
+                thread.join()
+        samples = {run.sample.question: run.sample.reference for run in capture.runs}
+
+    assert samples["bare"] is None
+    assert samples["copied"] is not None
+
+
+@pytest.mark.contains_errors
+def test_malformed_note_loses_the_note_not_the_request() -> None:
+    """A wrong type under "ragmeter" is counted; the request is captured without it."""
+    with captured() as capture:
+        for note in ("text", {"reference": {"no such field": 1}}):
+            with instrument_tags({"ragmeter": note}):
+                engine().query(QUESTION)
+        assert len(capture.runs) == 2
+        errors = capture.meter.stats().internal_errors
+
+    assert errors == {"llama_index.scope": 2}
+
+
+def test_suppressed_requests_are_not_captured_nor_are_their_children() -> None:
+    """Within ``suppress()`` nothing is a request, not even nested queries."""
+    with captured() as capture:
+        with ragmeter.suppress():
+            engine().query(QUESTION)
+            ListRetriever(A).retrieve(QUESTION)
+            asyncio.run(engine().aquery(QUESTION))
+        assert capture.runs == []
+        engine().query(QUESTION)
+
+        assert len(capture.runs) == 1
+    assert capture.handler.open_entries == 0
+
+
+def test_suppress_inside_a_request_leaves_that_part_out() -> None:
+    """A request that grades itself with another engine."""
+
+    class Grading(RetrieverQueryEngine):
+        def _query(self, query_bundle: QueryBundle) -> Any:
+            response = super()._query(query_bundle)
+            with ragmeter.suppress():
+                RetrieverQueryEngine.from_args(ListRetriever(nodes()[2:]), llm=llm()).query("good?")
+            return response
+
+    with captured() as capture:
+        Grading.from_args(ListRetriever(A), llm=llm()).query(QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == ["paris", "rome"]
+    assert len(scored.run.retrievals) == 1
+
+
+def evaluate(response: Any) -> None:
+    evaluator = FaithfulnessEvaluator(llm=llm("YES"))
+    asyncio.run(evaluator.aevaluate_response(query=QUESTION, response=response))
+
+
+def test_llamaindex_evaluators_can_be_excluded_by_suppress() -> None:
+    """Their engines would otherwise look like user requests."""
+    with captured() as capture:
+        response = engine().query(QUESTION)
+        with ragmeter.suppress():
+            evaluate(response)
+
+        assert capture.only.sample.question == QUESTION
+
+
+def test_llamaindex_evaluators_can_be_excluded_by_a_filter() -> None:
+    """The hook sees kind, instance, question, arguments and tags of each beginning request."""
+    seen: list[LlamaIndexRequest] = []
+
+    def mine(request: LlamaIndexRequest) -> bool:
+        seen.append(request)
+        return request.question == QUESTION
+
+    with captured(filter=mine) as capture:
+        response = engine().query(QUESTION)
+        evaluate(response)
+
+        assert capture.only.sample.question == QUESTION
+    assert len(seen) >= 2
+    assert seen[0].kind == "query"
+    assert isinstance(seen[0].instance, RetrieverQueryEngine)
+
+
+@pytest.mark.contains_errors
+def test_hook_that_raises_does_not_lose_the_request() -> None:
+    """A broken filter or question hook is counted, and the request captured by the rules."""
+
+    def broken(request: LlamaIndexRequest) -> Any:
+        raise RuntimeError("mine")
+
+    with captured(filter=broken, question=broken) as capture:
+        engine().query(QUESTION)
+
+        assert capture.only.sample.question == QUESTION
+        assert capture.meter.stats().internal_errors == {"llama_index.hook": 2}
+
+
+def test_hand_made_pipeline_is_one_request_when_grouped() -> None:
+    """``ragmeter.request()`` unites retrieve and synthesize called by hand."""
+    with captured() as capture:
+        with ragmeter.request(question="What the user typed"):
+            found = ListRetriever(A).retrieve("rewritten")
+            get_response_synthesizer(llm=llm()).synthesize("rewritten", found[:1])
+        scored = capture.only
+
+    assert scored.sample.question == "What the user typed"
+    assert scored.sample.answer == "Paris is the answer."
+    assert (scored.sample.status, ids(scored)) == ("ok", ["paris"])
+    assert [item.query for item in scored.run.retrievals] == ["rewritten"]
+    assert len(scored.run.retrievals[0].contexts) == 2
+
+
+def test_hand_made_pipeline_without_grouping_is_two_requests() -> None:
+    """Nothing links them: a bare retrieval and a synthesis."""
+    query_engine = engine()
+    with captured() as capture:
+        found = query_engine.retrieve(QueryBundle(QUESTION))
+        query_engine.synthesize(QueryBundle(QUESTION), found)
+        statuses = [run.sample.status for run in capture.runs]
+
+    assert statuses == ["retrieval_only", "ok"]
+
+
+def test_sampled_out_requests_are_counted() -> None:
+    """Sampling is the meter's: nothing is exported, everything is accounted for."""
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=["retrieval_health"], exporters=[memory], sample_rate=0.0)
+    from ragmeter.adapters.llama_index import RagMeterHandler
+
+    with RagMeterHandler(meter) as handler:
+        engine().query(QUESTION)
+        assert handler.open_entries == 0
+    meter.flush(10)
+    stats = meter.stats()
+    meter.shutdown(10)
+
+    assert memory.results == []
+    assert (stats.captured, dict(stats.dropped)) == (1, {"sampled_out": 1})

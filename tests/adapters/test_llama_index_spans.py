@@ -1,0 +1,149 @@
+"""Where a request's spans stand: in the application's own trace, with true times; which span is whose."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index_fakes import QUESTION, ListRetriever, llm, nodes
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+
+from ragmeter import RagMeter
+from ragmeter.adapters._current_span import SeenSpan, choose_spans, seen_span
+from ragmeter.adapters.llama_index import RagMeterHandler
+from ragmeter.exporters.otel import OpenTelemetryExporter
+
+
+class App:
+    """An application with an OpenTelemetry SDK of its own, and our handler attached."""
+
+    def __init__(self) -> None:
+        self.spans = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self.spans))
+        self.tracer = self.provider.get_tracer("app")
+        exporter = OpenTelemetryExporter(tracer_provider=self.provider, metrics=False, events="off")
+        self.meter = RagMeter(metrics=["retrieval_health"], exporters=[exporter])
+        self.handler = RagMeterHandler(self.meter).attach()
+
+    def finished(self) -> dict[str, ReadableSpan]:
+        """Finished spans by their first word, once all scores are out."""
+        assert self.meter.flush(30)
+        return {span.name.split()[0]: span for span in self.spans.get_finished_spans()}
+
+
+@pytest.fixture
+def app() -> Iterator[App]:
+    made = App()
+    yield made
+    made.handler.detach()
+    made.meter.shutdown(10)
+    made.provider.shutdown()
+
+
+def engine(**options: Any) -> Any:
+    return RetrieverQueryEngine.from_args(ListRetriever(nodes()[:2]), llm=llm(), **options)
+
+
+def parent_of(span: ReadableSpan) -> int | None:
+    return None if span.parent is None else span.parent.span_id
+
+
+@pytest.mark.parametrize("way", ["query", "aquery", "stream"])
+def test_spans_sit_in_the_applications_trace(app: App, way: str) -> None:
+    """Workflow below the application's span, retrieval below the workflow; nothing made current."""
+    with app.tracer.start_as_current_span("handle") as outer:
+        if way == "query":
+            engine().query(QUESTION)
+        elif way == "aquery":
+            asyncio.run(engine().aquery(QUESTION))
+        else:
+            list(engine(streaming=True).query(QUESTION).response_gen)
+        assert trace.get_current_span() is outer
+    spans = app.finished()
+    workflow, retrieval, handle = spans["invoke_workflow"], spans["retrieval"], spans["handle"]
+
+    assert workflow.name == "invoke_workflow RetrieverQueryEngine"
+    assert parent_of(workflow) == outer.get_span_context().span_id
+    assert parent_of(retrieval) == workflow.get_span_context().span_id
+    times = [handle.start_time, workflow.start_time, retrieval.start_time]
+    times += [retrieval.end_time, workflow.end_time, handle.end_time]
+    assert times == sorted(time or 0 for time in times)
+
+
+def test_stream_read_after_the_enclosing_span_closed(app: App) -> None:
+    """The request belongs to the span in which it began, however late it ends."""
+    with app.tracer.start_as_current_span("handle") as outer:
+        response = engine(streaming=True).query(QUESTION)
+    with app.tracer.start_as_current_span("later"):
+        list(response.response_gen)
+    spans = app.finished()
+    workflow = spans["invoke_workflow"]
+
+    assert parent_of(workflow) == outer.get_span_context().span_id
+    assert (workflow.end_time or 0) > (spans["handle"].end_time or 0)
+
+
+def test_request_without_any_span_around_it(app: App) -> None:
+    """A trace of its own."""
+    engine().query(QUESTION)
+    spans = app.finished()
+
+    assert parent_of(spans["invoke_workflow"]) is None
+
+
+def seen(number: int, parent: int | None = None, library: str = "lib") -> SeenSpan:
+    def context(span_id: int) -> SpanContext:
+        return SpanContext(7, span_id, is_remote=False, trace_flags=TraceFlags(1))
+
+    return SeenSpan(context(number), None if parent is None else context(parent), True, library)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "target", "parent"),
+    [
+        (None, None, None, None),
+        (seen(1), seen(1), None, 1),  # nobody but the application
+        (seen(2, 1), seen(1), 2, 1),  # another instrumentation was attached before us
+        (seen(1), seen(2, 1), 2, 1),  # after us
+        (seen(2), None, 2, None),  # before us, no application span
+        (None, seen(2), 2, None),  # after us, no application span
+        (seen(2, 1), None, None, 2),  # a span that cannot be the call's own
+        (seen(3), seen(4), None, 3),  # unrelated
+        (seen(2, 1, "opentelemetry.instrumentation.llamaindex"), seen(5, 4), None, 1),  # never ends
+    ],
+)
+def test_which_span_is_the_calls_own(
+    begin: SeenSpan | None, end: SeenSpan | None, target: int | None, parent: int | None
+) -> None:
+    """Of what was current at begin and end, the one whose parent is the other."""
+    chosen = choose_spans(begin, end)
+
+    assert (chosen.target.span_id if chosen.target else None) == target
+    assert (chosen.parent.span_id if chosen.parent else None) == parent
+
+
+def test_ended_span_that_was_left_current_is_not_taken() -> None:
+    """What another instrumentation leaves behind must not adopt the next request."""
+    span = TracerProvider().get_tracer("x").start_span("dead")
+    with trace.use_span(span):
+        span.end()
+        assert seen_span() is None
+    assert seen_span() is None
+
+
+def test_remote_parent_is_a_parent_never_a_target() -> None:
+    """A propagated context is no recorded span of this process."""
+    context = SpanContext(7, 8, is_remote=True, trace_flags=TraceFlags(1))
+    with trace.use_span(NonRecordingSpan(context)):
+        chosen = choose_spans(seen_span(), None)
+
+    assert chosen.target is None
+    assert chosen.parent == context

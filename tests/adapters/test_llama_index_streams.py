@@ -1,0 +1,335 @@
+"""Streaming query engines: the whole text is captured, and the caller notices nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import inspect
+import threading
+from collections.abc import AsyncGenerator, Generator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index_fakes import QUESTION, ListRetriever, captured, ids, llm, nodes
+
+ANSWER = "Paris is the answer."
+WORDS = ["Paris", " is", " the", " answer."]
+
+
+def engine(model: Any = None, **options: Any) -> Any:
+    options.setdefault("streaming", True)
+    return RetrieverQueryEngine.from_args(
+        ListRetriever(nodes()[:2]), llm=model or llm(ANSWER), **options
+    )
+
+
+def test_stream_read_to_its_end() -> None:
+    """Finished when the stream ends, by the stream alone (trulens#639, #341; mlflow#23797, #24480)."""
+    with captured() as capture:
+        response = engine().query(QUESTION)
+        assert capture.runs == []
+        assert list(response.response_gen) == WORDS
+        scored = capture.only
+
+    assert scored.sample.answer == ANSWER
+    assert scored.sample.status == "ok"
+    assert ids(scored) == ["paris", "rome"]
+
+
+@pytest.mark.parametrize("way", ["str", "get_response", "print", "delegate"])
+def test_every_way_of_reading_a_stream(way: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever reads the stream, the text is captured once and the caller gets all of it."""
+    with captured() as capture:
+        response = engine().query(QUESTION)
+        if way == "str":
+            got = str(response)
+        elif way == "get_response":
+            got = response.get_response().response
+        elif way == "print":
+            response.print_response_stream()
+            got = capsys.readouterr().out
+        else:
+
+            def delegate() -> Generator[str, None, None]:
+                yield from response.response_gen
+
+            got = "".join(delegate())
+
+        assert got == capture.only.sample.answer == ANSWER
+
+
+def test_async_stream_read_to_its_end() -> None:
+    """Async streams, by ``async_response_gen`` and by the generator itself."""
+
+    async def main() -> tuple[str, str]:
+        first = await engine().aquery(QUESTION)
+        one = "".join([word async for word in first.async_response_gen()])
+        second = await engine().aquery(QUESTION)
+        two = "".join([word async for word in second.response_gen])
+        return one, two
+
+    with captured() as capture:
+        assert asyncio.run(main()) == (ANSWER, ANSWER)
+        samples = [run.sample for run in capture.runs]
+
+    assert [sample.answer for sample in samples] == [ANSWER, ANSWER]
+    assert {sample.status for sample in samples} == {"ok"}
+    assert capture.handler.open_entries == 0
+
+
+def test_caller_sees_the_same_objects_and_types() -> None:
+    """The response, its generator's type, and its identity to other tools' tables are kept."""
+    with captured():
+        response = engine().query(QUESTION)
+        stream = response.response_gen
+        assert type(response) is StreamingResponse
+        assert inspect.isgenerator(stream)
+        assert isinstance(stream, Generator)
+        assert iter(stream) is stream
+        assert stream.gi_frame is not None
+        list(stream)
+
+        async def check() -> None:
+            response = await engine().aquery(QUESTION)
+            stream = response.response_gen
+            assert type(response) is AsyncStreamingResponse
+            assert inspect.isasyncgen(stream)
+            assert isinstance(stream, AsyncGenerator)
+            assert stream.__aiter__() is stream
+            await stream.aclose()
+
+        asyncio.run(check())
+
+
+def test_stream_is_never_read_by_us() -> None:
+    """Nothing is asked of the model before the caller asks (phoenix#1867, mlflow PR 12658)."""
+    model = llm(ANSWER)
+    with captured() as capture:
+        response = engine(model).query(QUESTION)
+        next(response.response_gen)
+        taken = response.response_gen.gi_frame is not None
+        rest = list(response.response_gen)
+
+        assert taken
+        assert rest == WORDS[1:]
+        assert capture.only.sample.answer == ANSWER
+
+
+def test_abandoned_stream_is_partial_with_the_text_so_far() -> None:
+    """Broken off after one word and dropped: never reported as a finished answer."""
+    with captured() as capture:
+        response = engine().query(QUESTION)
+        for _ in response.response_gen:
+            break
+        del response
+        gc.collect()
+        scored = capture.only
+
+    assert (scored.sample.status, scored.sample.answer) == ("partial", "Paris")
+
+
+def test_closed_stream_is_partial() -> None:
+    """``close()`` breaks the stream off, and is passed on."""
+    with captured() as capture:
+        response = engine().query(QUESTION)
+        next(response.response_gen)
+        response.response_gen.close()
+        assert list(response.response_gen) == []
+        scored = capture.only
+
+    assert (scored.sample.status, scored.sample.answer) == ("partial", "Paris")
+
+
+def test_stream_never_started_is_partial() -> None:
+    """A stream nobody reads ends when it is dropped."""
+    with captured() as capture:
+        engine().query(QUESTION)
+        gc.collect()
+        scored = capture.only
+
+    assert (scored.sample.status, scored.sample.answer) == ("partial", None)
+
+
+def test_async_stream_dropped_or_closed_is_partial() -> None:
+    """The same for async streams: dropped unread, broken off, closed."""
+
+    async def main() -> None:
+        await engine().aquery(QUESTION)
+        response = await engine().aquery(QUESTION)
+        async for _ in response.response_gen:
+            break
+        await response.response_gen.aclose()
+        response = await engine().aquery(QUESTION)
+        async for _ in response.async_response_gen():
+            break
+        del response
+        gc.collect()
+        await asyncio.sleep(0.01)
+
+    with captured() as capture:
+        asyncio.run(main())
+        gc.collect()
+        samples = [run.sample for run in capture.runs]
+
+    assert {sample.status for sample in samples} == {"partial"}
+    assert sorted(str(sample.answer) for sample in samples) == ["None", "Paris", "Paris"]
+    assert capture.handler.open_entries == 0
+
+
+def test_error_in_mid_stream_reaches_the_caller_unchanged() -> None:
+    """A model that fails while streaming: same exception, status error, text so far."""
+    error = ConnectionError("gone")
+    with captured() as capture:
+        response = engine(llm(ANSWER, fail_with=error, fail_after=2)).query(QUESTION)
+        with pytest.raises(ConnectionError) as caught:
+            list(response.response_gen)
+        scored = capture.only
+
+    assert caught.value is error
+    assert (scored.sample.status, scored.run.error_type) == ("error", "ConnectionError")
+    assert scored.sample.answer == "Paris is"
+
+
+def test_cancelled_async_stream() -> None:
+    """A reader that is cancelled while waiting for a word."""
+
+    async def main() -> None:
+        response = await engine().aquery(QUESTION)
+        started = asyncio.Event()
+
+        async def read() -> None:
+            async for _ in response.response_gen:
+                started.set()
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(read())
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with captured() as capture:
+        asyncio.run(main())
+        gc.collect()
+        scored = capture.only
+
+    assert scored.sample.status in ("cancelled", "partial")
+
+
+def test_stream_read_in_another_thread_each_word_in_a_fresh_context() -> None:
+    """What a web server does: every ``next`` on some pool thread in a new context.
+
+    Others fail with "Token was created in a different Context" here (openinference#306,
+    llama_index#16914, openllmetry#2394, langfuse#9198): we attach and detach none.
+    """
+    with captured() as capture, ThreadPoolExecutor(3) as pool:
+        stream = engine().query(QUESTION).response_gen
+        got = []
+        while True:
+            word = pool.submit(contextvars.Context().run, next, stream, None).result()
+            if word is None:
+                break
+            got.append(word)
+
+        assert got == WORDS
+        assert capture.only.sample.answer == ANSWER
+
+
+def test_several_open_streams_read_alternately() -> None:
+    """Streams of different requests read in turn on one thread do not mix (langfuse#5166)."""
+    with captured() as capture:
+        answers = [f"answer number {n} ends" for n in range(4)]
+        streams = [engine(llm(text)).query(f"question {n}") for n, text in enumerate(answers)]
+        open_streams = [item.response_gen for item in streams]
+        while open_streams:
+            open_streams = [item for item in open_streams if next(item, None) is not None]
+        samples = {run.sample.question: run.sample.answer for run in capture.runs}
+
+    assert samples == {f"question {n}": text for n, text in enumerate(answers)}
+    assert capture.handler.open_entries == 0
+
+
+def test_stream_read_in_another_task_after_the_request_returned() -> None:
+    """The reader need not be the asker."""
+
+    async def main() -> str:
+        response = await engine().aquery(QUESTION)
+
+        async def read() -> str:
+            return "".join([word async for word in response.async_response_gen()])
+
+        return await asyncio.create_task(read())
+
+    with captured() as capture:
+        assert asyncio.run(main()) == ANSWER
+        assert capture.only.sample.answer == ANSWER
+
+
+def test_stream_open_while_other_requests_run_and_fail() -> None:
+    """Requests made between two words are requests of their own."""
+    with captured() as capture:
+        outer = engine(llm("one two three")).query("outer")
+        next(outer.response_gen)
+        engine(streaming=False).query("inner")
+        with pytest.raises(RuntimeError):
+            RetrieverQueryEngine.from_args(
+                ListRetriever([], error=RuntimeError("down")), llm=llm()
+            ).query("failing")
+        list(outer.response_gen)
+        samples = {run.sample.question: run.sample.status for run in capture.runs}
+
+    assert samples == {"inner": "ok", "failing": "error", "outer": "ok"}
+
+
+def test_stream_survives_detaching() -> None:
+    """A stream that is open when the handler is detached is captured to its end."""
+    with captured() as capture:
+        response = engine().query(QUESTION)
+        capture.handler.detach()
+        list(response.response_gen)
+
+        assert capture.only.sample.answer == ANSWER
+
+
+def test_empty_stream_of_an_empty_retrieval() -> None:
+    """Streaming over nothing streams LlamaIndex's "Empty Response"."""
+    with captured() as capture:
+        response = RetrieverQueryEngine.from_args(
+            ListRetriever([]), llm=llm(), streaming=True
+        ).query(QUESTION)
+        got = str(response)
+        scored = capture.only
+
+    assert scored.sample.answer == got
+    assert scored.sample.contexts == ()
+
+
+def test_reader_that_sends_and_throws_into_the_stream() -> None:
+    """``send`` and ``throw`` reach the generator; what it raises reaches the caller."""
+    with captured() as capture:
+        stream = engine().query(QUESTION).response_gen
+        assert stream.send(None) == "Paris"
+        with pytest.raises(KeyError):
+            stream.throw(KeyError("mine"))
+        scored = capture.only
+
+    assert (scored.sample.status, scored.run.error_type) == ("error", "KeyError")
+
+
+def test_dropped_streams_on_a_thread_that_ends() -> None:
+    """A worker thread that dies with its stream half read leaves nothing open."""
+
+    def work() -> None:
+        next(engine().query(QUESTION).response_gen)
+
+    with captured() as capture:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        gc.collect()
+
+        assert capture.only.sample.status == "partial"

@@ -1,0 +1,261 @@
+"""User-written workflows: one sample per run, whatever its steps do, however it ends."""
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
+from llama_index_fakes import QUESTION, ListRetriever, captured, ids, llm, nodes, since
+
+from ragmeter.adapters.llama_index import LlamaIndexRequest
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+ANSWER = "Paris is the answer."
+A, B = nodes()[:2], nodes()[2:]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collect_what_llamaindex_leaks() -> Iterator[None]:
+    yield
+    gc.collect()
+
+
+class Found(Event):
+    nodes: Any
+    query: str
+
+
+class Rag(Workflow):
+    """The documentation's shape: retrieve in one step, synthesize in the next."""
+
+    streaming = False
+
+    @step
+    async def retrieve(self, ev: StartEvent) -> Found:
+        found = await ListRetriever(A).aretrieve(ev.query)
+        return Found(nodes=found, query=ev.query)
+
+    @step
+    async def answer(self, ev: Found) -> StopEvent:
+        synthesizer = get_response_synthesizer(llm=llm(ANSWER), streaming=self.streaming)
+        return StopEvent(result=await synthesizer.asynthesize(ev.query, ev.nodes))
+
+
+def run(flow: Workflow, **kwargs: Any) -> Any:
+    async def main() -> Any:
+        return await flow.run(**kwargs)
+
+    return asyncio.run(main())
+
+
+def test_retrieve_and_synthesize_in_separate_steps() -> None:
+    """One sample for the run; its answer is what the stop event carries."""
+    with captured() as capture:
+        response = run(Rag(timeout=10), query=QUESTION)
+        scored = capture.only
+
+    assert str(response) == scored.sample.answer == ANSWER
+    assert (scored.sample.question, scored.sample.name) == (QUESTION, "Rag")
+    assert (scored.sample.status, ids(scored)) == ("ok", ["paris", "rome"])
+    assert len(scored.run.retrievals) == 1
+
+
+def test_workflow_that_returns_a_stream() -> None:
+    """A streaming response as result: captured when its reader is done."""
+
+    async def main() -> str:
+        flow = Rag(timeout=10)
+        flow.streaming = True
+        response = await flow.run(query=QUESTION)
+        return "".join([word async for word in response.async_response_gen()])
+
+    with captured() as capture:
+        assert asyncio.run(main()) == ANSWER
+        assert capture.only.sample.answer == ANSWER
+
+
+class Fields(Workflow):
+    """Its start event's fields have the names it is run with."""
+
+    @step
+    async def only(self, ev: StartEvent) -> StopEvent:
+        await ListRetriever(A).aretrieve("rewritten")
+        return StopEvent(result="done")
+
+
+@pytest.mark.parametrize("name", ["query", "question", "query_str", "message", "input", "user_msg"])
+def test_question_is_found_under_usual_names(name: str) -> None:
+    """The start event's field that is likeliest the question."""
+    with captured() as capture:
+        run(Fields(timeout=10), **{name: QUESTION})
+
+        assert capture.only.sample.question == QUESTION
+
+
+def test_question_under_an_unknown_name_is_not_guessed_but_can_be_configured() -> None:
+    """Unknown is None, never the rewritten query; ``question=`` names it."""
+    with captured() as capture:
+        run(Fields(timeout=10), topic=QUESTION)
+        assert capture.only.sample.question is None
+
+    def topic(request: LlamaIndexRequest) -> str | None:
+        start = request.arguments.get("start_event") or request.arguments.get("kwargs")
+        return start.get("topic") if start is not None else None
+
+    with captured(question=topic) as capture:
+        run(Fields(timeout=10), topic=QUESTION)
+        assert capture.only.sample.question == QUESTION
+
+
+class Loop(Workflow):
+    """Retrieves several times, also in parallel engines, and answers with a dictionary."""
+
+    @step
+    async def only(self, ev: StartEvent) -> StopEvent:
+        engines = [RetrieverQueryEngine.from_args(ListRetriever(f), llm=llm()) for f in (A, B)]
+        await asyncio.gather(*(engine.aquery("part") for engine in engines))
+        await ListRetriever(A).aretrieve("again")
+        return StopEvent(result={"text": "done"})
+
+
+def test_several_retrievals_of_one_run_belong_to_one_sample() -> None:
+    """Documents of all retrievals, once each."""
+    with captured() as capture:
+        run(Loop(timeout=10), query=QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == ["paris", "rome", "tea", "moon"]
+    assert len(scored.run.retrievals) == 3
+    assert "done" in str(scored.sample.answer)
+
+
+class Done(StopEvent):
+    answer: str
+
+
+class CustomStop(Workflow):
+    @step
+    async def only(self, ev: StartEvent) -> Done:
+        await ListRetriever(A).aretrieve(ev.query)
+        return Done(answer="from the event")
+
+
+@since(0, 12, 52)
+def test_custom_stop_event() -> None:
+    """A stop event with fields of its own gives the field that is likeliest the answer."""
+    with captured() as capture:
+        run(CustomStop(timeout=10), query=QUESTION)
+
+        assert capture.only.sample.answer == "from the event"
+
+
+class OnlyNodes(Workflow):
+    @step
+    async def only(self, ev: StartEvent) -> StopEvent:
+        return StopEvent(result=await ListRetriever(A).aretrieve(ev.query))
+
+
+def test_workflow_that_returns_nodes_is_retrieval_only() -> None:
+    """Nobody asked for an answer."""
+    with captured() as capture:
+        run(OnlyNodes(timeout=10), query=QUESTION)
+        scored = capture.only
+
+    assert (scored.sample.status, scored.sample.answer) == ("retrieval_only", None)
+    assert ids(scored) == ["paris", "rome"]
+
+
+class Failing(Workflow):
+    error: Any = None
+    hang = False
+
+    @step
+    async def only(self, ctx: Context, ev: StartEvent) -> StopEvent:
+        await ListRetriever(A).aretrieve(ev.query)
+        if self.hang:
+            await asyncio.sleep(30)
+        raise self.error
+
+
+def test_failing_step() -> None:
+    """A run never counts as ok when its caller got an exception (llama_index#16283, #18757)."""
+    flow = Failing(timeout=10)
+    flow.error = LookupError("step failed")
+    with captured() as capture:
+        with pytest.raises(Exception, match="step failed"):
+            run(flow, query=QUESTION)
+        scored = capture.only
+
+    assert scored.sample.status == "error"
+    assert ids(scored) == ["paris", "rome"]
+
+
+def test_timed_out_run() -> None:
+    """A workflow's own timeout is an error."""
+    flow = Failing(timeout=0.2)
+    flow.hang = True
+    with captured() as capture:
+        with pytest.raises(Exception, match="timed out"):
+            run(flow, query=QUESTION)
+
+        assert capture.only.sample.status == "error"
+
+
+def test_run_cancelled_from_outside() -> None:
+    """``asyncio.wait_for`` around a run gives ``cancelled``."""
+    flow = Failing(timeout=30)
+    flow.hang = True
+
+    async def main() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(flow.run(query=QUESTION), 0.2)
+        await asyncio.sleep(0.1)
+
+    with captured() as capture:
+        asyncio.run(main())
+
+        assert capture.only.sample.status == "cancelled"
+
+
+def test_run_cancelled_by_its_handler_is_not_ok() -> None:
+    """``cancel_run`` ends the span without a result: not a clean answer (mlflow#13352)."""
+    flow = Failing(timeout=30)
+    flow.hang = True
+
+    async def main() -> None:
+        handler = flow.run(query=QUESTION)
+        await asyncio.sleep(0.1)
+        await handler.cancel_run()
+        with pytest.raises(Exception):  # noqa: B017 -- its class depends on the version
+            await handler
+        await asyncio.sleep(0.1)
+
+    with captured() as capture:
+        asyncio.run(main())
+
+        assert capture.only.sample.status in ("cancelled", "error")
+        assert capture.only.sample.answer is None
+
+
+def test_concurrent_runs_of_one_workflow_do_not_mix() -> None:
+    """Many runs of one instance in one loop."""
+
+    async def main() -> None:
+        flow = Rag(timeout=20)
+        await asyncio.gather(*(flow.run(query=f"question {n}") for n in range(8)))
+
+    with captured() as capture:
+        asyncio.run(main())
+        questions = sorted(str(item.sample.question) for item in capture.runs)
+
+    assert questions == [f"question {n}" for n in range(8)]
+    assert capture.handler.open_entries == 0

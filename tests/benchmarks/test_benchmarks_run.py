@@ -1,0 +1,57 @@
+"""Every benchmark runs in its short form without peers, and says something that can be read."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+NAMES = {
+    "request_overhead_langchain": "langchain_core",
+    "request_overhead_llama_index": "llama_index.core",
+    "live_latency": "langchain_core",
+    "deterministic_metrics": "ragmeter",
+    "judged_metrics": "openai",
+    "meter_capacity": "openai",
+    "footprint": "ragmeter",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_short_run_without_peers_gives_readable_rows(name):
+    """``--quick --no-peers --json`` prints rows with a name, a unit and finite numbers."""
+    pytest.importorskip(NAMES[name])
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick", "--no-peers", "--json"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows
+    for row in rows:
+        assert row["benchmark"] == name
+        assert row["what"]
+        assert math.isfinite(row["ours"])
+        assert row["ratio"] is None or math.isfinite(row["ratio"])
+        assert row["met"] in (True, False, None)
+
+
+def test_every_benchmark_is_in_the_table():
+    """``run.py`` knows the benchmarks tested here, and no other."""
+    listed = subprocess.run(
+        [sys.executable, "-c", "import run; print(*run.BENCHMARKS)"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=BENCHMARKS,
+    )
+
+    assert listed.stdout.split() == list(NAMES)

@@ -1,0 +1,379 @@
+"""`ragmeter demo` as a user runs it: in a process of its own, without key, server or network."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from typer.testing import CliRunner
+
+from ragmeter.cli.app import app
+from ragmeter.cli.corpus import load_questions
+from ragmeter.cli.telemetry import choose_protocol
+from ragmeter.metrics import ConfigurationError
+
+FRAMEWORKS = ["langchain", "llama-index"]
+
+
+def _demo(*arguments, **environment):
+    """Run the real command with nothing configured."""
+    clean = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("OPENAI_", "OTEL_", "RAGMETER_"))
+    }
+    return subprocess.run(
+        [sys.executable, "-Ic", "from ragmeter.cli.main import run; run()", "demo", *arguments],
+        capture_output=True,
+        check=False,
+        text=True,
+        encoding="utf-8",
+        env={**clean, "PYTHONUTF8": "1", **environment},
+        timeout=100,
+    )
+
+
+@pytest.fixture(scope="module", params=FRAMEWORKS)
+def results(request):
+    """The JSON of one run per framework."""
+    done = _demo("--json", "--framework", request.param)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_every_question_is_answered_captured_and_scored(results):
+    requests = results["requests"]
+    assert [one["question"] for one in requests] == [one.question for one in load_questions()]
+    assert len(requests) >= 15
+    for one in requests:
+        assert one["status"] == "ok"
+        assert one["answer"]
+        assert len(one["contexts"]) == 3
+        assert one["scores"]["context_count"]["value"] == 3.0
+    assert results["failures"] == []
+
+
+def test_contexts_carry_the_ids_of_the_library(results):
+    ids = {context["id"] for one in results["requests"] for context in one["contexts"]}
+    assert "ru-baikal#1" in ids
+
+
+def test_direct_questions_find_their_sentence_and_the_others_mostly_do_not(results):
+    recalls = {}
+    for one in results["requests"]:
+        recalls.setdefault(one["kind"], []).append(one["scores"]["recall"].get("value"))
+    direct = recalls["direct"]
+    assert sum(direct) / len(direct) > 0.8
+    assert set(recalls["cross_language"]) == {0.0}
+    assert recalls["not_in_corpus"] == [None]
+
+
+def test_scores_differ_between_requests(results):
+    for name in ("precision", "average_precision", "lexical_context_recall", "token_f1"):
+        values = {one["scores"][name].get("value") for one in results["requests"]}
+        assert len(values) > 3 or values >= {0.0, 1.0}, name
+
+
+def test_the_worst_request_comes_with_the_sentence_that_was_missed(results):
+    worst = results["worst"]
+    (asked,) = [one for one in results["requests"] if one["question"] == worst["question"]]
+    assert asked["scores"]["recall"]["value"] == 0.0
+    assert worst["not_retrieved"]
+    assert set(worst["not_retrieved"]) <= set(asked["reference"]["contexts"])
+
+
+def test_everything_went_through_a_real_opentelemetry_sdk(results):
+    count = len(results["requests"])
+    telemetry = results["telemetry"]
+    assert telemetry["spans"]["invoke_workflow"] == count
+    assert telemetry["spans"]["retrieval"] == count
+    assert telemetry["events"] > count * 5
+    assert telemetry["metrics"]["gen_ai.evaluation.score"] > 5
+
+
+def test_the_text_report_is_readable_and_complete():
+    done = _demo()
+    assert done.returncode == 0, done.stderr
+    for piece in (
+        "Scores per question",
+        "Worst request",
+        "not retrieved",
+        "Scores over all requests",
+        "p90",
+        "Emitted through OpenTelemetry",
+        "POST /ask",
+        "invoke_workflow",
+        "RagMeterCallbackHandler(meter)",
+    ):
+        assert piece in done.stdout, piece
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "asking 24/24" in done.stderr
+
+
+def test_a_terminal_without_unicode_gets_escapes_not_a_traceback():
+    plain = {"PYTHONUTF8": "0", "PYTHONIOENCODING": "cp1251"}
+    done = _demo("--json", **plain)
+    assert done.returncode == 0, done.stderr
+    questions = [one["question"] for one in json.loads(done.stdout)["requests"]]
+    assert questions == [one.question for one in load_questions()]
+    assert _demo(**plain).returncode == 0
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_lines_shown_for_attaching_work_as_printed(framework, tmp_path, monkeypatch):
+    """Run in a process of its own with a chain or engine of the user's already there."""
+    (tmp_path / "golden.jsonl").write_text('{"question": "why?", "answer": "so"}\n')
+    module = {"langchain": "with_langchain", "llama-index": "with_llama_index"}[framework]
+    code = f"""
+from ragmeter.cli.{module} import SNIPPET
+from ragmeter.cli import {module} as own
+question = "why?"
+if {framework!r} == "langchain":
+    from langchain_core.runnables import RunnableLambda
+    from langchain_core.vectorstores import InMemoryVectorStore
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+    store = InMemoryVectorStore.from_texts(["because"], DeterministicFakeEmbedding(size=8))
+    chain = store.as_retriever() | RunnableLambda(lambda found: found[0].page_content)
+else:
+    from llama_index.core import MockEmbedding, VectorStoreIndex
+    from llama_index.core.llms import MockLLM
+    from llama_index.core.schema import TextNode
+    index = VectorStoreIndex([TextNode(text="because")], embed_model=MockEmbedding(8))
+    query_engine = index.as_query_engine(llm=MockLLM())
+exec(SNIPPET)
+assert meter.flush(30)
+stats = meter.stats()
+assert answer and stats.captured == stats.exported == 1, stats
+assert not stats.internal_errors, stats
+"""
+    done = subprocess.run(
+        [sys.executable, "-Ic", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_otlp_sends_all_three_signals_without_any_text_and_says_so(otlp):
+    done = _demo("--otlp", otlp.url, "--json")
+    assert done.returncode == 0, done.stderr
+    said = {one["signal"]: one for one in json.loads(done.stdout)["otlp"]}
+    assert set(said) == {"traces", "logs", "metrics"}
+    assert all(one["accepted"] for one in said.values())
+    assert len(otlp.spans) == said["traces"]["items"]
+    assert len(otlp.records) == said["logs"]["items"]
+    assert "gen_ai.evaluation.score" in otlp.metrics
+    names = {span.name.split()[0] for span in otlp.spans}
+    assert names == {"POST", "invoke_workflow", "retrieval"}
+    question = load_questions()[0].question.encode()
+    assert not any(question in body for body in otlp.bodies)
+
+
+def test_signal_chooses_what_is_sent(otlp):
+    done = _demo("--otlp", otlp.url, "--signal", "traces")
+    assert done.returncode == 0, done.stderr
+    assert otlp.spans
+    assert not otlp.records
+    assert not otlp.metrics
+
+
+def test_an_endpoint_that_refuses_is_a_failure_with_its_reason(otlp):
+    done = _demo("--otlp", f"{otlp.url}/nowhere", "--json")
+    assert done.returncode == 1
+    said = json.loads(done.stdout)["otlp"]
+    assert not any(one["accepted"] for one in said)
+    assert all("404" in one["detail"] for one in said)
+
+
+def test_an_endpoint_that_is_not_there_is_a_failure_not_a_traceback():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    done = _demo("--otlp", f"http://127.0.0.1:{port}", "--signal", "traces")
+    assert done.returncode == 1
+    assert f"cannot connect to 127.0.0.1:{port}: Connection refused" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "protocol", "expected"),
+    [
+        ("http://localhost:4318", None, "http/protobuf"),
+        ("http://localhost:4317", None, "grpc"),
+        ("http://localhost:4317", "http/protobuf", "http/protobuf"),
+        ("https://otel.example/path", "grpc", "grpc"),
+    ],
+)
+def test_protocol_follows_the_port_unless_told(url, protocol, expected):
+    assert choose_protocol(url, protocol) == expected
+
+
+@pytest.mark.parametrize("url", ["localhost:4318", "", "http://", "http://host:port", "ftp://h"])
+def test_a_wrong_url_is_explained_before_anything_runs(url):
+    with pytest.raises(ConfigurationError, match="--otlp"):
+        choose_protocol(url, None)
+
+
+class _Endpoint(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.bodies.append(body)
+        status, reply = self.server.status, {"error": {"message": "no"}}
+        if status == 200:
+            message = {"role": "assistant", "content": "From the endpoint."}
+            reply = {
+                "id": "1",
+                "object": "chat.completion",
+                "created": 1,
+                "model": body["model"],
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            }
+        payload = json.dumps(reply).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(payload)))
+        self.end_headers()
+        self.wfile.write(payload)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def endpoint():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Endpoint)
+    server.bodies, server.status = [], 200
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_configured_endpoint_writes_the_answers(endpoint):
+    done = _demo("--json", OPENAI_BASE_URL=endpoint.url, RAGMETER_DEMO_MODEL="tiny")
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    assert results["model"] == "tiny"
+    assert {one["answer"] for one in results["requests"]} == {"From the endpoint."}
+    assert {body["model"] for body in endpoint.bodies} == {"tiny"}
+
+
+def test_offline_ignores_the_configured_endpoint(endpoint):
+    done = _demo("--json", "--offline", OPENAI_BASE_URL=endpoint.url)
+    assert done.returncode == 0, done.stderr
+    assert endpoint.bodies == []
+
+
+def test_a_failing_endpoint_fails_requests_not_the_demo(endpoint):
+    """Each failed request is still a scored sample: its retrieval happened."""
+    endpoint.status = 401
+    done = _demo("--json", OPENAI_BASE_URL=endpoint.url, OPENAI_API_KEY="sk-secret-key")
+    assert done.returncode == 1
+    results = json.loads(done.stdout)
+    assert {one["status"] for one in results["requests"]} == {"error"}
+    assert all(one["scores"]["context_count"]["value"] == 3.0 for one in results["requests"])
+    assert len(results["failures"]) == len(results["requests"])
+    assert "sk-secret-key" not in done.stdout + done.stderr
+
+
+def test_judged_metrics_run_on_demand(openai_server):
+    with openai_server.OpenAIServer() as server:
+        done = _demo("--json", "--offline", "--judge-model", "fake", OPENAI_BASE_URL=server.url)
+    assert done.returncode == 0, done.stdout[-2000:]
+    requests = json.loads(done.stdout)["requests"]
+    assert all(one["scores"]["context_relevancy"]["value"] == 1.0 for one in requests)
+
+
+def test_a_judge_without_an_endpoint_is_explained():
+    done = _demo("--judge-model", "fake")
+    assert done.returncode == 2
+    assert "ragmeter: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_version_and_help_need_no_framework():
+    runner = CliRunner()
+    assert runner.invoke(app, ["--version"]).stdout.startswith("ragmeter 0.")
+    shown = runner.invoke(app, ["--help"]).stdout
+    assert all(command in shown for command in ("demo", "evaluate", "metrics"))
+    code = (
+        "import sys; from ragmeter.cli.app import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('langchain_core', 'llama_index', 'opentelemetry.sdk', 'numpy')"
+        " if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-Ic", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("[]")
+
+
+def test_without_typer_the_command_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None; from ragmeter.cli.main import run; run()"
+    done = subprocess.run(
+        [sys.executable, "-Ic", code], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "pip install 'ragmeter[cli]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_missing_framework_names_the_extra(framework):
+    package = {"langchain": "langchain_core", "llama-index": "llama_index"}[framework]
+    code = (
+        f"import sys; sys.modules[{package!r}] = None; "
+        "sys.argv[0] = 'ragmeter'; from ragmeter.cli.main import run; run()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-Ic", code, "demo", "--framework", framework],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert f"ragmeter[{framework}]" in done.stderr
+
+
+def test_otlp_over_grpc_is_accepted_by_a_real_server():
+    import grpc
+    from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as logs
+    from opentelemetry.proto.collector.logs.v1 import logs_service_pb2_grpc as logs_grpc
+    from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
+    from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2_grpc as metrics_grpc
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as trace
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as trace_grpc
+
+    received = {}
+
+    def service(servicer, signal, reply):
+        def export(self, request, context):
+            received[signal] = received.get(signal, 0) + len(request.SerializeToString())
+            return reply()
+
+        return type(signal, (servicer,), {"Export": export})()
+
+    server = grpc.server(ThreadPoolExecutor(max_workers=4))
+    trace_grpc.add_TraceServiceServicer_to_server(
+        service(trace_grpc.TraceServiceServicer, "traces", trace.ExportTraceServiceResponse), server
+    )
+    logs_grpc.add_LogsServiceServicer_to_server(
+        service(logs_grpc.LogsServiceServicer, "logs", logs.ExportLogsServiceResponse), server
+    )
+    metrics_grpc.add_MetricsServiceServicer_to_server(
+        service(
+            metrics_grpc.MetricsServiceServicer, "metrics", metrics.ExportMetricsServiceResponse
+        ),
+        server,
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        done = _demo("--otlp", f"http://127.0.0.1:{port}", "--protocol", "grpc", "--json")
+    finally:
+        server.stop(None).wait(10)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert set(received) == {"traces", "logs", "metrics"}

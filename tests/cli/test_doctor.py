@@ -1,0 +1,340 @@
+"""``ragmeter doctor`` on healthy and on ill environments, with real servers on the other side."""
+
+import json
+import os
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import metadata
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+from openai_server import OpenAIServer, error
+from otlp_receiver import OtlpReceiver
+from typer.testing import CliRunner
+
+from ragmeter.cli.app import app
+from ragmeter.cli.corpus import load_questions
+from ragmeter.cli.doctor.backends import find_destinations
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    """No variable of the developer's own reaches the doctor."""
+    for name in os.environ:
+        if name.startswith(("RAGMETER_", "OTEL_", "OPENAI_")):
+            monkeypatch.delenv(name)
+
+
+def doctor(*arguments):
+    """Run the command; return its exit code and its findings by what was looked at."""
+    done = CliRunner().invoke(app, ["doctor", "--json", *arguments])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    report = json.loads(done.stdout)
+    return done.exit_code, report["state"], report["findings"]
+
+
+def without(*distributions, monkeypatch):
+    """Let distributions look as if they were not installed."""
+
+    def version(name):
+        if name in distributions:
+            raise PackageNotFoundError(name)
+        return metadata.version(name)
+
+    monkeypatch.setattr("ragmeter.cli.doctor.packages.version", version)
+
+
+def about(findings, *words):
+    """Return the only finding that speaks of all `words`."""
+    found = [
+        one for one in findings if all(word in f"{one['what']} {one['detail']}" for word in words)
+    ]
+    assert len(found) == 1, (words, findings)
+    return found[0]
+
+
+@contextmanager
+def http_server(accepts):
+    """A server that answers 200 to the given paths and 405 to others."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200 if self.path in accepts else 405)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_without_configuration_both_frameworks_are_scored_and_the_missing_endpoint_is_named():
+    code, state, findings = doctor()
+    assert (code, state) == (0, "warning")
+    for framework in ("LangChain", "LlamaIndex"):
+        assert "scores" in about(findings, framework, "recall")["detail"]
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in about(findings, "exporter", "traces")["mend"]
+    assert {one["area"] for one in findings} == {
+        "installed",
+        "configured",
+        "reachable",
+        "test request",
+    }
+
+
+def test_a_scored_request_arrives_at_the_configured_endpoint(monkeypatch):
+    receiver = OtlpReceiver()
+    try:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+        code, state, findings = doctor()
+    finally:
+        receiver.close()
+    assert (code, state) == (0, "skipped")
+    for signal in ("traces", "logs", "metrics"):
+        assert "accepted" in about(findings, f"{signal} to {receiver.url}/v1/{signal}")["detail"]
+    names = {span.name for span in receiver.spans}
+    assert any(name.startswith("invoke_workflow") for name in names)
+    question = load_questions()[0]
+    assert not [
+        t for t in (question.question, question.answer) if t.encode() in b"".join(receiver.bodies)
+    ]
+
+
+def test_an_endpoint_where_nobody_listens_is_a_failure_with_a_remedy():
+    code, _, findings = doctor("--otlp", "http://127.0.0.1:9")
+    assert code == 1
+    refused = about(findings, "127.0.0.1:9 (traces, logs, metrics)")
+    assert refused["state"] == "failed"
+    assert "--otlp" in refused["mend"]
+    assert about(findings, "sending")["state"] == "skipped"
+
+
+def test_a_backend_for_traces_only_gets_a_warning_that_says_what_to_set():
+    with http_server({"/v1/traces"}) as url:
+        code, state, findings = doctor("--otlp", url)
+    assert (code, state) == (0, "warning")
+    assert "accepted" in about(findings, "traces to")["detail"]
+    assert "RAGMETER_EVENTS=span_event" in about(findings, "logs to")["mend"]
+    assert "OTEL_METRICS_EXPORTER=none" in about(findings, "metrics to")["mend"]
+
+
+def test_a_server_that_refuses_traces_is_a_failure():
+    with http_server(set()) as url:
+        code, _, findings = doctor("--otlp", url)
+    assert code == 1
+    assert "4318" in about(findings, "traces to")["mend"]
+
+
+def test_a_password_in_the_endpoint_is_not_shown():
+    with http_server(set()) as url:
+        secret = url.replace("http://", "http://team:hunter2@") + "?key=opensesame"
+        done = CliRunner().invoke(app, ["doctor", "--otlp", secret])
+    assert done.exit_code == 1
+    assert "hunter2" not in done.output
+    assert "opensesame" not in done.output
+
+
+@pytest.mark.parametrize("url", ["localhost", "http://me:hunter2@", "ftp://team:hunter2@host:1"])
+def test_an_endpoint_that_is_no_address_is_explained_and_not_shown(url):
+    code, _, findings = doctor("--otlp", url)
+    assert code == 1
+    assert "http://localhost:4318" in about(findings, "traces", "no address")["mend"]
+    assert "hunter2" not in json.dumps(findings)
+
+
+def test_a_judge_that_answers_scores_the_test_request(monkeypatch):
+    with OpenAIServer() as server:
+        monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "scripted")
+        monkeypatch.setenv("RAGMETER_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("RAGMETER_METRICS", "context_relevancy")
+        code, _, findings = doctor()
+    assert code == 0
+    assert "scripted at 127.0.0.1 answered" in about(findings, "judge", "answered")["detail"]
+    assert "context_relevancy" in about(findings, "LangChain", "scores")["detail"]
+
+
+def test_no_judge_leaves_a_configured_judge_in_peace(monkeypatch):
+    with OpenAIServer() as server:
+        monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "scripted")
+        monkeypatch.setenv("RAGMETER_JUDGE_BASE_URL", server.url)
+        code, _, _ = doctor("--no-judge")
+        assert (code, server.requests) == (0, [])
+
+
+def test_a_refused_key_is_named_and_not_shown(monkeypatch):
+    with OpenAIServer() as server:
+        server.script.extend([error(401, "invalid_api_key")] * 20)
+        monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "scripted")
+        monkeypatch.setenv("RAGMETER_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("RAGMETER_JUDGE_API_KEY", "sk-very-secret")
+        code, _, findings = doctor()
+    assert code == 1
+    refused = about(findings, "judge", "judge_error")
+    assert "RAGMETER_JUDGE_API_KEY" in refused["mend"]
+    assert "sk-very-secret" not in json.dumps(findings)
+    # The rest works all the same.
+    assert "scores" in about(findings, "LangChain", "recall")["detail"]
+
+
+def test_a_judge_without_key_or_endpoint_is_explained(monkeypatch):
+    monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "gpt-4o-mini")
+    code, _, findings = doctor()
+    assert code == 1
+    finding = about(findings, "judge", "key")
+    assert "OPENAI_API_KEY" in finding["detail"]
+    assert "RAGMETER_JUDGE_API_KEY" in finding["mend"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words", "remedy"),
+    [
+        ("RAGMETER_SAMPLE_RATE", "1.5", "RAGMETER_SAMPLE_RATE='1.5'", "correct"),
+        ("RAGMETER_METRICS", "no_such_metric", "no_such_metric", "ragmeter metrics"),
+        ("RAGMETER_METRICS", "faithfulness", "ask a judge", "RAGMETER_JUDGE_MODEL"),
+        ("RAGMETER_REFERENCES", "/nowhere/golden.jsonl", "golden.jsonl", "RAGMETER_REFERENCES"),
+        ("RAGMETER_JSONL", "/nowhere/scores.jsonl", "/nowhere does not exist", "create it"),
+        ("OTEL_SDK_DISABLED", "true", "drops everything", "unset"),
+    ],
+)
+def test_what_cannot_work_fails_with_its_remedy(monkeypatch, variable, value, words, remedy):
+    monkeypatch.setenv(variable, value)
+    code, _, findings = doctor()
+    assert code == 1
+    wrong = [
+        one for one in findings if one["state"] == "failed" and words in one["what"] + one["detail"]
+    ]
+    assert wrong
+    assert remedy in wrong[0]["mend"]
+
+
+def test_a_misspelt_variable_is_found_and_corrected(monkeypatch):
+    monkeypatch.setenv("RAGMETER_SAMPEL_RATE", "0.1")
+    code, _, findings = doctor()
+    assert code == 0
+    assert (
+        about(findings, "RAGMETER_SAMPEL_RATE", "no effect")["mend"]
+        == "perhaps RAGMETER_SAMPLE_RATE was meant"
+    )
+
+
+def test_disabled_instrumentations_are_pointed_out(monkeypatch):
+    monkeypatch.setenv("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "redis, ragmeter_langchain")
+    code, _, findings = doctor()
+    assert code == 0
+    off = about(findings, "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS")
+    assert off["detail"] == "turns ragmeter_langchain off"
+
+
+def test_without_a_framework_a_request_told_by_hand_is_scored(monkeypatch):
+    without("langchain-core", "llama-index-core", monkeypatch=monkeypatch)
+    code, _, findings = doctor()
+    assert code == 0
+    assert about(findings, "neither LangChain nor LlamaIndex")["state"] == "warning"
+    assert about(findings, "by hand", "scores")["state"] == "ok"
+
+
+def test_without_an_sdk_nothing_can_leave(monkeypatch):
+    without("opentelemetry-sdk", monkeypatch=monkeypatch)
+    code, _, findings = doctor()
+    assert code == 1
+    assert "ragmeter[otlp]" in about(findings, "OpenTelemetry SDK", "not installed")["mend"]
+
+
+def test_a_readable_reference_file_is_fine(monkeypatch, tmp_path):
+    golden = tmp_path / "golden.jsonl"
+    golden.write_text('{"question": "How?", "answer": "So."}\n')
+    monkeypatch.setenv("RAGMETER_REFERENCES", str(golden))
+    code, _, findings = doctor()
+    assert code == 0
+    assert about(findings, "reference file")["state"] == "ok"
+
+
+def test_the_report_for_people_says_the_same():
+    done = CliRunner().invoke(app, ["doctor", "--otlp", "http://127.0.0.1:9"])
+    assert done.exit_code == 1
+    assert "FAIL" in done.output
+    assert "-> start what should listen there, or correct --otlp" in done.output
+    assert "Mend the lines marked FAIL" in done.output
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317"},
+            dict.fromkeys(("traces", "logs", "metrics"), ("grpc", "http://c:4317")),
+        ),
+        (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318/"},
+            {s: ("http/protobuf", f"http://c:4318/v1/{s}") for s in ("traces", "logs", "metrics")},
+        ),
+        (
+            {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://t/api/otel/v1/traces"},
+            {"traces": ("http/protobuf", "https://t/api/otel/v1/traces")},
+        ),
+        (
+            {
+                "OTEL_EXPORTER_OTLP_ENDPOINT": "c:4317",
+                "OTEL_EXPORTER_OTLP_INSECURE": "true",
+                "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+                "OTEL_LOGS_EXPORTER": "none",
+                "OTEL_METRICS_EXPORTER": "prometheus",
+            },
+            {"traces": ("grpc", "http://c:4317")},
+        ),
+        (
+            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_METRICS_EXPORTER": "none"},
+            {"traces": ("grpc", "http://localhost:4317")},
+        ),
+        (
+            {
+                "OTEL_TRACES_EXPORTER": "otlp",
+                "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+            },
+            {"traces": ("http/protobuf", "http://localhost:4318/v1/traces")},
+        ),
+        ({}, {}),
+    ],
+)
+def test_the_standard_variables_say_where_each_signal_goes(environ, expected):
+    destinations, _ = find_destinations(None, environ)
+    assert {one.signal: (one.protocol, one.endpoint) for one in destinations} == expected
+
+
+@pytest.mark.parametrize(
+    ("environ", "warned"),
+    [
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:6006"}, True),
+        (
+            {
+                "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:6006",
+                "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+            },
+            False,
+        ),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317"}, False),
+    ],
+)
+def test_an_http_endpoint_without_a_protocol_is_pointed_out(monkeypatch, environ, warned):
+    """``opentelemetry-instrument`` would speak gRPC to it, and every score would be lost."""
+    monkeypatch.setattr("ragmeter.cli.doctor.backends.installed", lambda _: "0.66b1")
+    _, findings = find_destinations(None, environ)
+    (finding,) = findings or (None,)
+
+    assert (finding is not None) is warned
+    if finding is not None:
+        assert (finding.what, finding.state) == ("OTEL_EXPORTER_OTLP_PROTOCOL", "warning")
+        assert "http/protobuf" in finding.mend

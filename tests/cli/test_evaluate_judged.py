@@ -1,0 +1,109 @@
+"""`ragmeter evaluate` with a judge behind a real HTTP server that speaks the OpenAI API."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from ragmeter.cli.app import app
+
+ROWS = [
+    {
+        "user_input": f"How long is bridge {number}?",
+        "retrieved_contexts": [f"Bridge {number} is {number} metres long.", "Tea is a drink."],
+        "response": f"It is {number} metres long.",
+        "reference": f"Bridge {number} is {number} metres long.",
+    }
+    for number in range(1, 5)
+]
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def server(openai_server):
+    with openai_server.OpenAIServer(
+        answer=lambda request, item: "Tea" not in request.text_of(item)
+    ) as running:
+        yield running
+
+
+def _invoke(server, *arguments):
+    options = ["--judge-model", "fake", "--judge-base-url", server.url, "--json"]
+    return CliRunner().invoke(app, ["evaluate", *map(str, arguments), *options])
+
+
+METRICS = ["--metrics", "context_precision,context_recall,faithfulness"]
+
+
+def test_judged_scores_cost_and_resuming(server, data, tmp_path):
+    out = tmp_path / "scores.jsonl"
+    first = _invoke(server, data, *METRICS, "--out", out)
+    assert first.exit_code == 0, first.output
+    paid = len(server.requests)
+    summary = json.loads(first.stdout)
+    assert summary["summary"]["context_precision"]["mean"] == 1.0
+    assert summary["judge"]["calls"] == paid > 0
+    assert summary["judge"]["input_tokens"] == 100 * paid
+    assert "calls" in first.stderr
+    assert "tokens" in first.stderr
+
+    again = _invoke(server, data, *METRICS, "--out", out)
+    assert again.exit_code == 0, again.output
+    assert len(server.requests) == paid
+    assert json.loads(again.stdout)["resumed"] == len(ROWS)
+    assert json.loads(again.stdout)["summary"] == summary["summary"]
+
+    _invoke(server, data, "--metrics", "context_precision,context_utilization", "--out", out)
+    assert len(server.requests) == paid + len(ROWS)
+
+
+def test_a_judge_that_refuses_the_key_exits_with_1_and_is_retried_next_time(
+    server, openai_server, data, tmp_path
+):
+    out = tmp_path / "scores.jsonl"
+    server.script.extend([openai_server.error(401)] * 50)
+    broken = _invoke(server, data, *METRICS, "--out", out)
+    assert broken.exit_code == 1
+    assert json.loads(broken.stdout)["failed_scores"] == {"judge_error": 12}
+    server.script.clear()
+    mended = _invoke(server, data, *METRICS, "--out", out)
+    assert mended.exit_code == 0, mended.output
+    assert json.loads(mended.stdout)["resumed"] == 0
+
+
+def test_default_metrics_include_the_judged_ones_and_fused_asks_less(server, data, tmp_path):
+    separate = _invoke(server, data)
+    assert "faithfulness" in json.loads(separate.stdout)["summary"]
+    calls = len(server.requests)
+    server.requests.clear()
+    fused = _invoke(server, data, "--fused")
+    assert "context_recall" in json.loads(fused.stdout)["summary"]
+    assert len(server.requests) < calls
+
+
+def test_a_cache_file_is_shared_between_runs(server, data, tmp_path):
+    cache = tmp_path / "judge.sqlite"
+    _invoke(server, data, *METRICS, "--judge-cache", cache)
+    paid = len(server.requests)
+    second = _invoke(server, data, *METRICS, "--judge-cache", cache)
+    assert len(server.requests) == paid
+    assert json.loads(second.stdout)["judge"]["cache_hits"] > 0
+
+
+def test_the_key_comes_from_the_named_variable_and_is_never_shown(server, data, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "sk-very-secret")
+    result = _invoke(server, data, *METRICS, "--judge-key-env", "MY_KEY")
+    assert server.requests[0].headers["authorization"] == "Bearer sk-very-secret"
+    assert "very-secret" not in result.output
+
+
+def test_the_page_shows_the_judges_reasons(server, data, tmp_path):
+    page = tmp_path / "report.html"
+    _invoke(server, data, "--metrics", "context_relevancy", "--html", page)
+    assert "Lowest context_relevancy" in page.read_text(encoding="utf-8")

@@ -1,0 +1,100 @@
+"""Small metrics, judges and exporters that behave badly on request."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragmeter.exporters.run import ScoredRun
+from ragmeter.metrics import Metric, RagSample, Score, metric
+from ragmeter.metrics.judge.contract import JudgeCall, JudgeObserver
+
+
+@metric(needs=("contexts",), range=(0.0, None))
+def context_tally(sample: RagSample) -> float:
+    """Count contexts."""
+    return float(len(sample.contexts or ()))
+
+
+@metric(needs=("answer",), target="answer", range=(0.0, None))
+def answer_length(sample: RagSample) -> float:
+    """Count the answer's characters."""
+    return float(len(sample.answer or ""))
+
+
+@metric(needs=("reference.answer", "answer"), target="answer")
+def exact_answer(sample: RagSample) -> float:
+    """1.0 when the answer equals the reference answer."""
+    assert sample.reference is not None
+    return float(sample.answer == sample.reference.answer)
+
+
+class FakeJudge:
+    """A judge that is only asked to exist."""
+
+    model = "fake-model"
+
+    def __init__(self) -> None:
+        self.observers: list[JudgeObserver] = []
+        self.closed = 0
+
+    def subscribe(self, observer: JudgeObserver) -> None:
+        self.observers.append(observer)
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+    def called(self, call: JudgeCall) -> None:
+        for observer in self.observers:
+            observer(call)
+
+
+@dataclass(frozen=True, eq=False)
+class GatedMetric(Metric):
+    """A judged metric that answers when its gate opens."""
+
+    gate: threading.Event
+    name: str = "gated"
+    needs: tuple[str, ...] = ()
+    score_names: tuple[str, ...] = ("gated",)
+    method = "llm"
+    target = "retrieval"
+    definition = "1"
+
+    async def measure(self, sample: RagSample, judge: object) -> Sequence[Score]:
+        while not self.gate.is_set():
+            await asyncio.sleep(0.005)
+        return [Score(name="gated", value=0.5, status="ok", method="llm", definition="1")]
+
+
+class GatedExporter:
+    """An exporter that hangs until its gate opens."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.entered = threading.Event()
+        self.exported: list[ScoredRun] = []
+
+    def export(self, batch: Sequence[ScoredRun]) -> None:
+        self.entered.set()
+        self.gate.wait(60)
+        self.exported.extend(batch)
+
+    def flush(self, timeout_s: float) -> bool:
+        return self.gate.wait(60)
+
+    def shutdown(self, timeout_s: float) -> None:
+        self.gate.wait(60)
+
+
+class RaisingExporter:
+    """An exporter that fails at everything."""
+
+    def export(self, batch: Sequence[ScoredRun]) -> None:
+        raise OSError("no space left on device")
+
+    def flush(self, timeout_s: float) -> bool:
+        raise OSError("no")
+
+    def shutdown(self, timeout_s: float) -> None:
+        raise OSError("no")

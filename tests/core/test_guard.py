@@ -1,0 +1,67 @@
+"""The one guard: Exception only, counted, logged once a minute."""
+
+import asyncio
+import logging
+
+import pytest
+
+from ragmeter.guard import REPEAT_AFTER_S, ErrorLog, Guard
+
+pytestmark = pytest.mark.contains_errors
+
+
+def test_exceptions_are_contained_and_counted():
+    log = ErrorLog()
+    guard = Guard("here", log)
+
+    for _ in range(3):
+        with guard:
+            raise ValueError("no")
+
+    assert log.counts == {"here": 3}
+
+
+@pytest.mark.parametrize(
+    "kind", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError]
+)
+def test_base_exceptions_pass_through(kind):
+    log = ErrorLog()
+
+    with pytest.raises(kind), Guard("here", log):
+        raise kind
+
+    assert log.counts == {}
+
+
+def test_the_same_kind_is_logged_once_a_minute(caplog):
+    now = [0.0]
+    log = ErrorLog(clock=lambda: now[0])
+    guard = Guard("here", log)
+
+    def fail(times):
+        for _ in range(times):
+            with guard:
+                raise ValueError("no")
+
+    with caplog.at_level(logging.ERROR, "ragmeter"):
+        fail(100)
+        assert len(caplog.records) == 1
+        now[0] = REPEAT_AFTER_S + 1
+        fail(100)
+        assert len(caplog.records) == 2
+        with guard:
+            raise KeyError("another kind")
+        assert len(caplog.records) == 3
+
+    assert "Your application is not affected" in caplog.records[0].message
+    assert log.counts == {"here": 201}
+
+
+def test_guards_are_reentrant():
+    log = ErrorLog()
+    guard = Guard("here", log)
+
+    with guard, guard:
+        raise ValueError("inner")
+
+    assert log.counts == {"here": 1}

@@ -1,0 +1,165 @@
+"""Lanes: bounded, ordered, never blocking, always accounted for."""
+
+import gc
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragmeter.guard import ErrorLog, Guard
+from ragmeter.lane import Lane
+
+
+def _lane(work, dropped=None, **limits):
+    dropped = [] if dropped is None else dropped
+    bounds = {"max_items": 10, "max_bytes": 1_000_000, **limits}
+    return Lane(
+        "test",
+        work,
+        guard=Guard("test", ErrorLog()),
+        on_drop=lambda item, reason: dropped.append((item, reason)),
+        **bounds,
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 50), max_size=60),
+    max_items=st.integers(1, 8),
+    max_bytes=st.integers(1, 120),
+    max_batch=st.integers(1, 5),
+)
+def test_every_item_is_worked_or_dropped_once_and_in_order(sizes, max_items, max_bytes, max_batch):
+    worked, dropped = [], []
+    start = threading.Event()
+
+    def work(batch):
+        start.wait(10)
+        assert 1 <= len(batch) <= max_batch
+        worked.extend(batch)
+
+    lane = _lane(work, dropped, max_items=max_items, max_bytes=max_bytes, max_batch=max_batch)
+    for number, size in enumerate(sizes):
+        lane.put(number, size)
+        assert len(lane) <= max_items
+    start.set()
+
+    assert lane.flush(10)
+    gone = [item for item, _ in dropped]
+    assert sorted(worked + gone) == list(range(len(sizes)))
+    assert worked == sorted(worked)
+    assert gone == sorted(gone)
+    assert lane.size_bytes == 0
+    lane.close(1)
+
+
+def test_concurrent_puts_lose_nothing():
+    worked = []
+    lane = _lane(worked.extend, max_items=100_000, max_batch=64)
+    threads = [
+        threading.Thread(target=lambda n=n: [lane.put((n, i)) for i in range(500)])
+        for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert lane.flush(10)
+    assert len(worked) == len(set(worked)) == 4_000
+    lane.close(1)
+
+
+@pytest.mark.contains_errors
+def test_work_that_raises_does_not_stop_the_lane():
+    worked = []
+
+    def work(batch):
+        if batch == [1]:
+            raise ValueError("one")
+        worked.extend(batch)
+
+    lane = _lane(work)
+    for number in range(3):
+        lane.put(number)
+
+    assert lane.flush(10)
+    assert worked == [0, 2]
+    lane.close(1)
+
+
+def test_a_put_from_within_a_put_does_not_deadlock():
+    """The garbage collector may run a finalizer that puts while a put holds the lock."""
+    worked = []
+    lane = _lane(worked.extend, max_items=100_000)
+
+    class Abandoned:
+        def __del__(self):
+            lane.put("finalized")
+
+    for _ in range(40):
+        cycle = Abandoned()
+        cycle.self = cycle
+        del cycle
+        with lane._changed:
+            gc.collect(0)
+    assert lane.flush(10)
+
+    assert worked == ["finalized"] * 40
+    lane.close(1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_lane_whose_thread_died_starts_another():
+    """Whether the next item comes before, while or after the thread ends."""
+    others = set(threading.enumerate())
+    worked = []
+
+    def work(batch):
+        if batch == ["die"]:
+            raise SystemExit
+        worked.extend(batch)
+
+    lane = _lane(work, max_items=200)
+    for _ in range(50):
+        lane.put("die")
+        lane.put("alive")
+
+    assert lane.flush(10)
+    assert worked == ["alive"] * 50
+    lane.close(1)
+    for thread in set(threading.enumerate()) - others:
+        thread.join(10)
+
+
+def test_closing_drops_what_is_left_and_says_so():
+    dropped = []
+    gate = threading.Event()
+    lane = _lane(lambda batch: gate.wait(60), dropped)
+    for number in range(3):
+        lane.put(number)
+
+    assert lane.close(0.05) is False
+    lane.put(3)
+    gate.set()
+
+    assert dropped == [(1, "shutdown"), (2, "shutdown"), (3, "shutdown")]
+
+
+def test_the_tick_runs_while_idle():
+    ticked = threading.Event()
+    calls = []
+
+    def tick():
+        calls.append(1)
+        if len(calls) > 3:
+            ticked.set()
+            return None
+        return 0.01
+
+    lane = _lane(lambda batch: None, tick=tick)
+    lane.put("start")
+
+    assert ticked.wait(10)
+    lane.close(1)

@@ -1,0 +1,144 @@
+"""References and feedback that come after the fact."""
+
+import threading
+
+import pytest
+from fakes_core import FakeJudge, GatedMetric, context_tally, exact_answer
+from opentelemetry.sdk.trace import TracerProvider
+
+from ragmeter import RagMeter, RagRun
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import RagSample, Reference
+from ragmeter.recent import RecentRuns
+
+SAMPLE = RagSample(question="q", contexts=["a"], answer="Here.")
+
+
+def _run(run_id, text="a"):
+    return RagRun(
+        sample=RagSample(question="q", contexts=[text]),
+        run_id=run_id,
+        framework="manual",
+        started_ns=1,
+        ended_ns=1,
+    )
+
+
+@pytest.fixture
+def memory():
+    return InMemoryExporter()
+
+
+def _meter(memory, **changes):
+    return RagMeter(metrics=[context_tally, exact_answer], exporters=[memory], **changes)
+
+
+def test_a_late_reference_is_scored_by_the_metrics_that_need_one(memory):
+    meter = _meter(memory)
+    with meter.request("q") as request:
+        request.retrieved(["a"])
+        request.answered("Here.")
+    meter.flush(10)
+
+    meter.attach_reference(request.run_id, "Here.")
+    assert meter.flush(10)
+
+    first, second = memory.results
+    assert first.scores["exact_answer"].status == "missing_input"
+    assert (second.late, second.run.run_id) == (True, request.run_id)
+    assert {name: score.value for name, score in second.scores.items()} == {"exact_answer": 1.0}
+    assert second.sample.reference == Reference(answer="Here.")
+    assert meter.stats().amendments == {"applied": 1}
+    assert meter.stats().exported == 1
+
+
+def test_a_request_is_found_by_its_trace_too(memory):
+    meter = _meter(memory)
+    with TracerProvider().get_tracer("app").start_as_current_span("http") as span:
+        meter.submit(SAMPLE)
+    trace_id = span.get_span_context().trace_id
+
+    meter.attach_reference(trace_id, {"answer": "Here."})
+    meter.feedback(f"{trace_id:032x}", "thumbs_up", 1.0, label="up")
+    assert meter.flush(10)
+
+    assert [list(result.scores) for result in memory.results[1:]] == [
+        ["exact_answer"],
+        ["thumbs_up"],
+    ]
+    score = memory.results[2].scores["thumbs_up"]
+    assert (score.value, score.method, score.target, score.label) == (1.0, "human", "answer", "up")
+
+
+def test_judged_metrics_are_asked_again_only_if_they_need_a_reference(memory):
+    gate = threading.Event()
+    gate.set()
+    with_reference = GatedMetric(gate, name="judged", needs=("reference.answer",))
+    meter = RagMeter(metrics=[context_tally, with_reference], judge=FakeJudge(), exporters=[memory])
+    meter.submit(SAMPLE)
+    meter.flush(10)
+
+    meter.attach_reference(memory.results[0].run.run_id, "Here.")
+    assert meter.flush(10)
+
+    assert {name: s.value for name, s in memory.results[1].scores.items()} == {"gated": 0.5}
+
+
+def test_an_unknown_request_is_counted(memory):
+    meter = _meter(memory)
+
+    meter.attach_reference("nobody", "x")
+    meter.feedback(7, "thumbs_up", 1.0)
+    assert meter.flush(10)
+
+    assert meter.stats().amendments == {"unknown": 2}
+    assert memory.results == []
+
+
+@pytest.mark.contains_errors
+@pytest.mark.parametrize(
+    ("name", "value"), [("Thumbs up", 1.0), ("ok", float("nan")), ("ok", float("inf"))]
+)
+def test_malformed_feedback_is_contained(memory, contained_errors, name, value):
+    meter = _meter(memory)
+
+    meter.feedback("r", name, value)
+
+    assert [seam for seam, _ in contained_errors] == ["meter.amend"]
+
+
+@pytest.mark.contains_errors
+def test_a_malformed_late_reference_is_contained(memory, contained_errors):
+    _meter(memory).attach_reference("r", {"anwser": "typo"})
+
+    assert [seam for seam, _ in contained_errors] == ["meter.amend"]
+
+
+def test_the_window_is_bounded_by_number_bytes_and_age():
+    now = [0.0]
+    recent = RecentRuns(max_runs=3, max_bytes=100, max_age_s=10, clock=lambda: now[0])
+
+    for number in range(10):
+        recent.remember(_run(str(number)))
+    assert len(recent) == 3
+    assert recent.find("6") is None
+    assert recent.find("7") is not None
+
+    recent.remember(_run("big", "x" * 99))
+    assert len(recent) == 1
+
+    now[0] = 11
+    assert recent.find("big") is None
+    recent.remember(_run("new"))
+    assert len(recent) == 1
+
+
+def test_no_window_remembers_nothing(memory):
+    meter = _meter(memory, late_window=0)
+    meter.submit(SAMPLE)
+    meter.flush(10)
+
+    meter.attach_reference(memory.results[0].run.run_id, "Here.")
+    meter.flush(10)
+
+    assert meter.stats().amendments == {"unknown": 1}

@@ -1,0 +1,191 @@
+"""Forks, threads and the end of the process."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+from fakes_core import context_tally
+
+from ragmeter import RagMeter
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import RagSample
+
+SAMPLE = RagSample(question="q", contexts=["a"])
+
+# Python 3.12 and later warn of a fork beside threads.
+FORKING_IS_MEANT = ("-W", "ignore:This process:DeprecationWarning")
+
+PREAMBLE = """
+import os, sys, threading, time
+from ragmeter import RagMeter
+from ragmeter.metrics import RagSample, metric
+SAMPLE = RagSample(question="q", contexts=["a"])
+@metric
+def one(sample):
+    return 1.0
+class Printing:
+    def export(self, batch):
+        time.sleep(0.05)
+        os.write(1, b"exported\\n" * len(batch))
+    def flush(self, timeout_s):
+        return True
+    def shutdown(self, timeout_s):
+        pass
+meter = RagMeter(metrics=[one], exporters=[Printing()])
+"""
+
+
+def _python(body, timeout=60):
+    return subprocess.run(
+        [sys.executable, "-I", *FORKING_IS_MEANT, "-c", PREAMBLE + textwrap.dedent(body)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def test_what_was_submitted_last_is_exported_before_the_process_exits():
+    done = _python("for _ in range(5): meter.submit(SAMPLE)")
+
+    assert (done.returncode, done.stdout.count("exported"), done.stderr) == (0, 5, "")
+
+
+def test_providers_configured_after_the_meter_are_still_alive_at_exit():
+    done = _python(
+        """
+        import atexit
+        meter.submit(SAMPLE)
+        atexit.register(lambda: os.write(1, b"provider shut down\\n"))
+        """
+    )
+
+    assert done.stdout == "exported\nprovider shut down\n"
+
+
+def test_an_unhandled_exception_and_sys_exit_still_flush():
+    done = _python("meter.submit(SAMPLE)\nraise SystemExit(3)")
+    assert (done.returncode, done.stdout) == (3, "exported\n")
+
+    done = _python("meter.submit(SAMPLE)\nraise RuntimeError('app')")
+    assert (done.returncode, done.stdout) == (1, "exported\n")
+    assert "RuntimeError: app" in done.stderr
+
+
+def test_exit_never_waits_longer_than_the_deadline():
+    done = _python(
+        """
+        class Hanging(Printing):
+            def export(self, batch):
+                time.sleep(600)
+            def flush(self, timeout_s):
+                time.sleep(600)
+        stuck = RagMeter(metrics=[one], exporters=[Hanging()], shutdown_timeout_s=0.2)
+        stuck.submit(SAMPLE)
+        """,
+        timeout=30,
+    )
+
+    assert done.returncode == 0
+
+
+def test_importing_and_building_a_meter_starts_no_thread():
+    done = _python("print(threading.active_count())")
+
+    assert done.stdout == "1\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_a_forked_child_scores_its_own_requests_and_none_of_its_parents():
+    done = _python(
+        """
+        gate = threading.Event()
+        @metric
+        def gated(sample):
+            gate.wait(30)
+            return 1.0
+        meter = RagMeter(metrics=[gated], exporters=[Printing()])
+        for _ in range(3):
+            meter.submit(SAMPLE)
+        pid = os.fork()
+        gate.set()
+        if pid == 0:
+            meter.submit(SAMPLE)
+            meter.flush(10)
+            stats = meter.stats()
+            assert stats.exported == 1, stats
+            assert stats.dropped.get("fork", 0) == 3, stats
+            assert stats.captured == 4, stats
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        meter.flush(10)
+        assert meter.stats().exported == 3
+        sys.exit(os.waitstatus_to_exitcode(status))
+        """
+    )
+
+    assert (done.returncode, done.stdout.count("exported"), done.stderr) == (0, 4, "")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_multiprocessing_children_flush_at_their_end(tmp_path, method):
+    script = tmp_path / "app.py"
+    script.write_text(
+        PREAMBLE
+        + textwrap.dedent(
+            f"""
+            import multiprocessing
+            def work():
+                meter.submit(SAMPLE)
+            if __name__ == "__main__":
+                context = multiprocessing.get_context({method!r})
+                children = [context.Process(target=work) for _ in range(2)]
+                for child in children: child.start()
+                for child in children: child.join()
+                meter.submit(SAMPLE)
+            """
+        ),
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout.count("exported"), done.stderr) == (0, 3, "")
+
+
+def test_meters_do_not_know_of_each_other():
+    first, second = InMemoryExporter(), InMemoryExporter()
+    one = RagMeter(metrics=[context_tally], exporters=[first])
+    two = RagMeter(metrics=[context_tally], exporters=[second])
+
+    one.submit(SAMPLE)
+    one.shutdown(5)
+    two.submit(SAMPLE)
+    two.flush(10)
+
+    assert (len(first.results), len(second.results)) == (1, 1)
+    two.shutdown(5)
+
+
+def test_a_meter_that_nobody_holds_goes_away():
+    import gc
+    import weakref
+
+    meter = RagMeter(metrics=[context_tally], exporters=[InMemoryExporter()])
+    meter.submit(SAMPLE)
+    meter.flush(10)
+    meter.shutdown(5)
+    gone = weakref.ref(meter)
+    del meter
+    for _ in range(50):
+        gc.collect()
+        if gone() is None:
+            break
+        threading.Event().wait(0.02)
+
+    assert gone() is None

@@ -1,0 +1,418 @@
+"""The meter as users and adapters see it."""
+
+import threading
+
+import pytest
+from fakes_core import (
+    FakeJudge,
+    GatedExporter,
+    GatedMetric,
+    RaisingExporter,
+    answer_length,
+    context_tally,
+    exact_answer,
+)
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from ragmeter import MeterStats, RagMeter, RagRun
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import ConfigurationError, RagSample, Reference, UnknownMetricError, metric
+from ragmeter.metrics.judge.contract import JudgeCall
+
+SAMPLE = RagSample(question="Where?", contexts=["Here.", "There."], answer="Here.")
+
+
+def _meter(**changes):
+    memory = InMemoryExporter()
+    arguments = {"metrics": [context_tally, answer_length], "exporters": [memory], **changes}
+    return RagMeter(**arguments), memory
+
+
+def _reconciles(stats: MeterStats) -> bool:
+    return stats.captured == stats.exported + sum(stats.dropped.values()) + stats.in_flight
+
+
+def test_a_submitted_sample_is_scored_and_exported():
+    meter, memory = _meter()
+
+    meter.submit(SAMPLE)
+
+    assert meter.flush(10)
+    (result,) = memory.results
+    assert result.sample == SAMPLE
+    assert {name: score.value for name, score in result.scores.items()} == {
+        "context_tally": 2.0,
+        "answer_length": 5.0,
+    }
+    assert meter.stats().exported == 1
+
+
+def test_scores_come_in_the_order_of_the_metrics():
+    meter, memory = _meter(metrics=[answer_length, context_tally])
+
+    meter.submit(SAMPLE)
+    meter.flush(10)
+
+    assert list(memory.results[0].scores) == ["answer_length", "context_tally"]
+
+
+def test_a_missing_input_is_a_status_and_never_zero():
+    meter, memory = _meter(metrics=[exact_answer, context_tally])
+
+    meter.submit(RagSample(question="q", answer="a"))
+    meter.flush(10)
+
+    scores = memory.results[0].scores
+    assert (scores["exact_answer"].status, scores["exact_answer"].value) == ("missing_input", None)
+    assert (scores["context_tally"].status, scores["context_tally"].value) == (
+        "missing_input",
+        None,
+    )
+
+
+@pytest.mark.parametrize("status", ["error", "cancelled", "partial", "interrupted", "no_answer"])
+def test_answer_metrics_skip_requests_that_did_not_end_well(status):
+    meter, memory = _meter()
+
+    meter.submit(SAMPLE.model_copy(update={"status": status}))
+    meter.flush(10)
+
+    assert memory.results[0].scores["answer_length"].status == "skipped"
+    assert memory.results[0].scores["context_tally"].value == 2.0
+
+
+def test_references_are_found_by_normalised_question():
+    meter, memory = _meter(metrics=[exact_answer], references={"where": "Here."})
+
+    meter.submit(SAMPLE.model_copy(update={"question": "  WHERE?? "}))
+    meter.flush(10)
+
+    assert memory.results[0].scores["exact_answer"].value == 1.0
+
+
+def test_a_reference_that_came_with_the_request_wins():
+    meter, memory = _meter(metrics=[exact_answer], references={"where": "There."})
+
+    meter.submit(SAMPLE.model_copy(update={"reference": Reference(answer="Here.")}))
+    meter.flush(10)
+
+    assert memory.results[0].scores["exact_answer"].value == 1.0
+
+
+@pytest.mark.contains_errors
+def test_a_raising_reference_source_loses_the_reference_not_the_request(contained_errors):
+    def broken(question):
+        raise LookupError(question)
+
+    meter, memory = _meter(metrics=[exact_answer, context_tally], references=broken)
+
+    meter.submit(SAMPLE)
+    meter.flush(10)
+
+    assert memory.results[0].scores["exact_answer"].status == "missing_input"
+    assert memory.results[0].scores["context_tally"].value == 2.0
+    assert [seam for seam, _ in contained_errors] == ["meter.reference"]
+
+
+def test_a_raising_metric_becomes_a_status():
+    @metric
+    def broken(sample):
+        raise ZeroDivisionError("oh")
+
+    meter, memory = _meter(metrics=[broken, context_tally])
+
+    meter.submit(SAMPLE)
+    meter.flush(10)
+
+    score = memory.results[0].scores["broken"]
+    assert (score.status, score.value, score.error_type) == (
+        "metric_error",
+        None,
+        "ZeroDivisionError",
+    )
+    assert memory.results[0].scores["context_tally"].value == 2.0
+
+
+@pytest.mark.contains_errors
+def test_a_raising_exporter_is_counted_and_the_others_still_get_everything():
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=[context_tally], exporters=[RaisingExporter(), memory])
+
+    meter.submit(SAMPLE)
+
+    assert meter.flush(10) is False
+    assert len(memory.results) == 1
+    assert meter.stats().export_errors == {"RaisingExporter": 1}
+    meter.shutdown(1)
+
+
+def test_a_hanging_exporter_delays_neither_the_others_nor_flush():
+    hanging, memory = GatedExporter(), InMemoryExporter()
+    meter = RagMeter(metrics=[context_tally], exporters=[hanging, memory], queue_size=4)
+
+    for number in range(20):
+        meter.submit(SAMPLE)
+        memory.wait_for(number + 1)
+    assert hanging.entered.wait(10)
+
+    assert memory.wait_for(20)
+    assert meter.flush(0.2) is False
+    hanging.gate.set()
+    assert meter.flush(10)
+    lost = meter.stats().export_errors.get("GatedExporter:queue_full", 0)
+    assert len(hanging.exported) + lost == 20
+
+
+def test_a_full_queue_drops_the_oldest_and_counts_them():
+    gate = threading.Event()
+
+    @metric(range=(0.0, None))
+    def blocked(sample):
+        gate.wait(60)
+        return 1.0
+
+    meter, memory = _meter(metrics=[blocked], queue_size=5)
+    for number in range(20):
+        meter.submit(SAMPLE.model_copy(update={"question": str(number)}))
+    gate.set()
+
+    assert meter.flush(10)
+    stats = meter.stats()
+    assert stats.captured == 20
+    assert stats.dropped["queue_full"] == 20 - stats.exported
+    assert [r.sample.question for r in memory.results][-5:] == ["15", "16", "17", "18", "19"]
+    assert _reconciles(stats)
+
+
+def test_the_queue_is_bounded_by_bytes_too():
+    gate = threading.Event()
+
+    @metric(range=(0.0, None))
+    def blocked(sample):
+        gate.wait(60)
+        return 1.0
+
+    meter, memory = _meter(metrics=[blocked], queue_bytes=1_000)
+    big = RagSample(question="q", contexts=["x" * 400])
+    for _ in range(10):
+        meter.submit(big)
+    assert meter.stats().queue_bytes <= 1_000
+    gate.set()
+
+    assert meter.flush(10)
+    assert meter.stats().dropped["queue_full"] >= 7
+    assert _reconciles(meter.stats())
+    assert len(memory.results) == meter.stats().exported
+
+
+def test_sampling_is_by_trace_id_and_the_same_for_every_meter():
+    first, first_memory = _meter(sample_rate=0.3)
+    second, second_memory = _meter(sample_rate=0.3)
+    tracer = TracerProvider().get_tracer("app")
+    for _ in range(200):
+        with tracer.start_as_current_span("request"):
+            first.submit(SAMPLE)
+            second.submit(SAMPLE)
+    first.flush(10)
+    second.flush(10)
+
+    traces = [result.run.trace_id for result in first_memory.results]
+    assert traces == [result.run.trace_id for result in second_memory.results]
+    assert 20 < len(traces) < 110
+    assert first.stats().dropped["sampled_out"] == 200 - len(traces)
+    assert all(result.sample_rate == 0.3 for result in first_memory.results)
+
+
+def test_judged_requests_are_a_subset_of_the_scored_ones():
+    gate = threading.Event()
+    gate.set()
+    meter, memory = _meter(
+        metrics=[context_tally, GatedMetric(gate)], judge=FakeJudge(), judge_sample_rate=0.5
+    )
+    for _ in range(100):
+        meter.submit(SAMPLE)
+    assert meter.flush(20)
+
+    statuses = [result.scores["gated"].status for result in memory.results]
+    assert len(statuses) == 100
+    assert 20 < statuses.count("ok") < 80
+    assert statuses.count("skipped") == meter.stats().judge_skipped["sampled_out"]
+    assert all(result.scores["context_tally"].value == 2.0 for result in memory.results)
+
+
+def test_judged_scores_in_time_go_out_with_the_rest():
+    gate = threading.Event()
+    gate.set()
+    meter, memory = _meter(metrics=[context_tally, GatedMetric(gate)], judge=FakeJudge(), hold_s=30)
+
+    meter.submit(SAMPLE)
+    meter.flush(10)
+
+    (result,) = memory.results
+    assert not result.late
+    assert set(result.scores) == {"context_tally", "gated"}
+
+
+def test_late_judged_scores_follow_on_their_own():
+    gate = threading.Event()
+    meter, memory = _meter(
+        metrics=[context_tally, GatedMetric(gate)], judge=FakeJudge(), hold_s=0.05
+    )
+
+    meter.submit(SAMPLE)
+    (first,) = memory.wait_for(1)
+    assert (first.late, set(first.scores)) == (False, {"context_tally"})
+    gate.set()
+    assert meter.flush(10)
+
+    second = memory.results[1]
+    assert (second.late, set(second.scores)) == (True, {"gated"})
+    assert second.run.run_id == first.run.run_id
+    assert meter.stats().exported == 1
+
+
+def test_a_dead_judge_never_holds_up_free_metrics_of_other_requests():
+    never = threading.Event()
+    meter, memory = _meter(
+        metrics=[context_tally, GatedMetric(never)],
+        judge=FakeJudge(),
+        hold_s=0.02,
+        judge_concurrency=1,
+        judge_deadline_s=0.5,
+        queue_size=10,
+    )
+    for number in range(50):
+        meter.submit(SAMPLE)
+        memory.wait_for(number + 1, 5)
+
+    assert meter.flush(20)
+    on_time = [result for result in memory.results if not result.late]
+    assert len(on_time) == 50 - sum(meter.stats().dropped.values())
+    assert all(result.scores["context_tally"].value == 2.0 for result in on_time)
+    statuses = {
+        result.scores["gated"].status for result in memory.results if "gated" in result.scores
+    }
+    assert statuses <= {"timeout", "skipped"}
+    assert _reconciles(meter.stats())
+
+
+def test_shutdown_exports_what_the_judge_did_not_get_to():
+    never = threading.Event()
+    judge = FakeJudge()
+    meter, memory = _meter(metrics=[context_tally, GatedMetric(never)], judge=judge, hold_s=60)
+
+    meter.submit(SAMPLE)
+    meter.shutdown(1.0)
+
+    (result,) = memory.results
+    assert result.scores["context_tally"].value == 2.0
+    assert result.scores["gated"].status == "skipped"
+    assert meter.stats().judge_skipped == {"shutdown": 1}
+    assert judge.closed == 1
+
+
+def test_shutdown_is_idempotent_and_later_requests_are_counted():
+    meter, memory = _meter()
+    meter.submit(SAMPLE)
+    meter.shutdown(5)
+    meter.shutdown(5)
+
+    meter.submit(SAMPLE)
+
+    assert len(memory.results) == 1
+    assert meter.stats().dropped == {"shutdown": 1}
+    assert _reconciles(meter.stats())
+
+
+def test_a_sample_belongs_to_the_span_that_is_current():
+    meter, memory = _meter()
+    with TracerProvider().get_tracer("app").start_as_current_span("request") as span:
+        meter.submit(SAMPLE)
+    meter.flush(10)
+
+    assert memory.results[0].run.parent == span.get_span_context()
+    assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+def test_an_adapter_that_has_nothing_to_report_leaves_no_trace_in_the_counts():
+    meter, memory = _meter()
+
+    meter.offer(lambda: None, run_id="r")
+    meter.flush(10)
+
+    assert memory.results == []
+    assert meter.stats() == MeterStats(internal_errors={})
+
+
+@pytest.mark.contains_errors
+def test_a_builder_that_raises_is_counted_and_does_not_stop_the_worker(contained_errors):
+    meter, memory = _meter()
+
+    def broken() -> RagRun:
+        raise ValueError("no")
+
+    meter.offer(broken, run_id="r")
+    meter.submit(SAMPLE)
+
+    assert meter.flush(10)
+    assert len(memory.results) == 1
+    assert meter.stats().dropped == {"error": 1}
+    assert [seam for seam, _ in contained_errors] == ["meter.build"]
+
+
+def test_judge_calls_are_counted():
+    judge = FakeJudge()
+    meter, _ = _meter(judge=judge)
+
+    judge.called(JudgeCall("m", "fake-model", 0.1, 100, 10))
+    judge.called(JudgeCall("m", "fake-model", 0.0, 0, 0, cached=True))
+
+    stats = meter.stats()
+    assert (stats.judge_calls, stats.input_tokens, stats.output_tokens) == (1, 100, 10)
+    assert stats.judge_cache_hits == 1
+
+
+def test_keep_worst_keeps_failures_and_empty_retrievals_that_were_not_sampled():
+    meter, memory = _meter(sample_rate=0.0, keep="worst")
+
+    meter.submit(SAMPLE)
+    meter.submit(RagSample(question="empty", contexts=[]))
+    meter.submit(SAMPLE.model_copy(update={"status": "error"}))
+    meter.flush(10)
+
+    assert [result.sample.question for result in memory.results] == ["empty", "Where?"]
+    assert all(result.sample_rate == 1.0 for result in memory.results)
+    assert meter.stats().dropped == {"sampled_out": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"metrics": ["context_tally_typo"]}, "Known metrics"),
+        ({"metrics": [context_tally, context_tally]}, "prefixed"),
+        ({"sample_rate": 1.5}, "sample_rate is 1.5"),
+        ({"judge_sample_rate": -0.1}, "judge_sample_rate"),
+        ({"queue_size": 0}, "queue_size is 0"),
+        ({"hold_s": -1}, "hold_s"),
+        ({"keep": "best"}, "'none' or 'worst'"),
+        ({"references": "nowhere.jsonl"}, "nowhere.jsonl"),
+        ({"references": "golden.txt"}, ".jsonl"),
+        ({"references": 5}, "references is a int"),
+        ({"metrics": [GatedMetric(threading.Event())]}, "OpenAIJudge"),
+        ({"judge": "gpt-4o-mini"}, "judge: 'gpt-4o-mini' has no method subscribe"),
+        ({"exporters": ["otlp"]}, "exporters: 'otlp' has no method export, flush, shutdown"),
+        ({"exporters": [InMemoryExporter]}, "is a class; pass an object"),
+    ],
+)
+def test_misconfiguration_raises_at_construction_with_the_fix(arguments, message):
+    with pytest.raises(ConfigurationError, match=message.replace("(", r"\(")):
+        _meter(**arguments)
+
+
+def test_an_unknown_metric_name_lists_the_known_ones():
+    with pytest.raises(UnknownMetricError) as caught:
+        RagMeter(metrics=["retrieval_helth"], exporters=[])
+
+    assert caught.value.name == "retrieval_helth"
+    assert "Known metrics" in str(caught.value)

@@ -1,0 +1,278 @@
+"""Requests told by hand, grouped, referenced and suppressed."""
+
+import asyncio
+
+import pytest
+from fakes_core import context_tally
+from opentelemetry.sdk.trace import TracerProvider
+
+import ragmeter
+from ragmeter import RagMeter, RagRun
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import ConfigurationError, RagSample, Reference, RetrievedContext
+from ragmeter.scope import current_scope, is_suppressed, parse_scope
+
+
+@pytest.fixture
+def memory():
+    return InMemoryExporter()
+
+
+@pytest.fixture
+def meter(memory):
+    with RagMeter(metrics=[context_tally], exporters=[memory]) as meter:
+        yield meter
+
+
+def _only(meter, memory):
+    assert meter.flush(10)
+    (result,) = memory.results
+    return result
+
+
+def test_a_request_told_by_hand_is_one_sample(meter, memory):
+    with meter.request("Where?", name="by-hand", session_id="s1", user_id="u1") as request:
+        request.retrieved(["A", RetrievedContext(text="B", id="b")], data_source_id="kb")
+        request.retrieved([], query="more")
+        request.answered("Here.")
+
+    run = _only(meter, memory).run
+    assert run.sample == RagSample(
+        question="Where?",
+        contexts=["A", RetrievedContext(text="B", id="b")],
+        answer="Here.",
+        name="by-hand",
+    )
+    assert [r.data_source_id for r in run.retrievals] == ["kb", None]
+    assert [len(r.contexts) for r in run.retrievals] == [2, 0]
+    assert run.started_ns <= run.retrievals[0].started_ns <= run.retrievals[0].ended_ns
+    assert run.retrievals[0].ended_ns <= run.retrievals[1].started_ns <= run.ended_ns
+    assert (run.conversation_id, run.user_id, run.framework) == ("s1", "u1", "manual")
+
+
+def test_an_empty_retrieval_is_a_sample_and_none_at_all_is_not(meter, memory):
+    with meter.request("Tried?") as request:
+        request.retrieved([])
+    with meter.request("Never tried?") as request:
+        request.answered("42")
+
+    result = _only(meter, memory)
+    assert result.sample.contexts == ()
+    assert result.sample.status == "retrieval_only"
+
+
+def test_an_exception_passes_through_and_is_the_status(meter, memory):
+    with pytest.raises(KeyError), meter.request("q") as request:
+        request.retrieved(["A"])
+        raise KeyError("app")
+
+    run = _only(meter, memory).run
+    assert (run.sample.status, run.error_type) == ("error", "KeyError")
+
+
+def test_cancellation_is_a_status_of_its_own(meter, memory):
+    async def app():
+        async with meter.request("q") as request:
+            request.retrieved(["A"])
+            await asyncio.sleep(60)
+
+    async def main():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(app(), 0.05)
+
+    asyncio.run(main())
+
+    assert _only(meter, memory).sample.status == "cancelled"
+
+
+def test_a_request_belongs_to_the_span_around_it(meter, memory):
+    with TracerProvider().get_tracer("app").start_as_current_span("http") as span:
+        with meter.request("q") as request:
+            request.retrieved(["A"])
+
+    assert _only(meter, memory).run.parent == span.get_span_context()
+
+
+def _part(sample, started_ns):
+    return RagRun(
+        sample=sample, run_id="x", framework="langchain", started_ns=started_ns, ended_ns=started_ns
+    )
+
+
+def _offer(meter, sample, started_ns=1):
+    meter.offer(lambda: _part(sample, started_ns), run_id="x", scope=current_scope())
+
+
+def test_framework_runs_within_a_request_become_one_sample(meter, memory):
+    with ragmeter.request("The question", reference={"answer": "R"}, tags=["t"]):
+        _offer(meter, RagSample(question="rewritten", contexts=["A", "B"], status="retrieval_only"))
+        _offer(meter, RagSample(question="rewritten", contexts=["B"], answer="From B."), 2)
+
+    run = _only(meter, memory).run
+    assert run.sample.question == "The question"
+    assert run.sample.contexts == (RetrievedContext(text="B"),)
+    assert run.sample.answer == "From B."
+    assert run.sample.status == "ok"
+    assert run.sample.reference == Reference(answer="R")
+    assert run.tags == ("t",)
+    assert run.framework == "langchain"
+    assert meter.stats().captured == 1
+
+
+def test_bare_retrievals_within_a_request_are_joined_in_order(meter, memory):
+    with ragmeter.request() as request:
+        _offer(meter, RagSample(question="first", contexts=["A"], status="retrieval_only"))
+        _offer(meter, RagSample(question="second", contexts=["B"], status="retrieval_only"), 2)
+        request.answered("Both.")
+
+    sample = _only(meter, memory).sample
+    assert [context.text for context in sample.contexts] == ["A", "B"]
+    assert (sample.question, sample.answer, sample.status) == ("first", "Both.", "ok")
+
+
+def test_a_run_that_ends_after_its_request_stands_alone(meter, memory):
+    with ragmeter.request("group"):
+        scope = current_scope()
+    meter.offer(lambda: _part(RagSample(question="late", contexts=[]), 1), run_id="x", scope=scope)
+
+    assert _only(meter, memory).sample.question == "late"
+
+
+def test_references_nest_and_merge_with_requests():
+    with ragmeter.reference(answer="outer", context_ids=["1"]):
+        assert current_scope().reference == Reference(answer="outer", context_ids=("1",))
+        with ragmeter.request(name="flow"):
+            assert current_scope().reference.answer == "outer"
+            assert current_scope().name == "flow"
+            with ragmeter.reference(answer="inner"):
+                assert current_scope().reference == Reference(answer="inner")
+                assert current_scope().group is not None
+    assert current_scope() is None
+
+
+def test_suppressed_requests_are_not_captured(meter, memory):
+    with ragmeter.suppress():
+        assert is_suppressed()
+        with meter.request("q") as request:
+            request.retrieved(["A"])
+    assert not is_suppressed()
+
+    meter.flush(10)
+    assert memory.results == []
+
+
+def test_our_own_threads_are_suppressed(memory):
+    seen = []
+
+    from ragmeter.metrics import metric
+
+    @metric
+    def look(sample):
+        seen.append(is_suppressed())
+        return 1.0
+
+    with RagMeter(metrics=[look], exporters=[memory]) as meter:
+        meter.submit(RagSample(question="q"))
+        meter.flush(10)
+
+    assert seen == [True]
+
+
+def test_the_note_in_framework_metadata():
+    scope = parse_scope(
+        {
+            "reference": {"answer": "a", "context_ids": [1]},
+            "session_id": 5,
+            "user_id": "u",
+            "tags": "one",
+            "team": "search",
+        }
+    )
+
+    assert scope.reference == Reference(answer="a", context_ids=("1",))
+    assert (scope.conversation_id, scope.user_id, scope.tags) == ("5", "u", ("one",))
+    assert scope.metadata == {"team": "search"}
+    assert parse_scope(None) is None
+
+
+def test_a_malformed_note_says_what_to_pass():
+    with pytest.raises(ConfigurationError, match="pass a dictionary"):
+        parse_scope(["reference"])
+
+
+def test_a_surrounding_reference_holds_for_what_is_told_by_hand(meter, memory):
+    with ragmeter.reference(answer="gold"):
+        with meter.request("q") as request:
+            request.retrieved(["A"])
+        meter.submit(RagSample(question="q", contexts=["A"]))
+        with meter.request("q", reference="its own") as request:
+            request.retrieved(["A"])
+
+    assert meter.flush(10)
+    assert [r.sample.reference.answer for r in memory.results] == ["gold", "gold", "its own"]
+
+
+def test_contexts_may_be_fields_or_documents_and_keep_their_ids(meter, memory):
+    class Document:
+        def __init__(self):
+            self.page_content, self.id, self.metadata = "C", 3, {"source": "c.md"}
+
+        @property
+        def text(self):
+            raise RuntimeError("not on the request's path")
+
+    with meter.request("q") as request:
+        request.retrieved([{"text": "A", "id": 1, "score": 0.5}, {"text": ""}, Document()])
+
+    contexts = _only(meter, memory).sample.contexts
+    assert contexts == (
+        RetrievedContext(text="A", id="1", score=0.5),
+        RetrievedContext(text=""),
+        RetrievedContext(text="C", id="3", metadata={"source": "c.md"}),
+    )
+
+
+def test_one_text_is_one_context_not_its_letters(meter, memory):
+    with meter.request("q") as request:
+        request.retrieved("one text")
+
+    assert [c.text for c in _only(meter, memory).sample.contexts] == ["one text"]
+
+
+@pytest.mark.contains_errors
+def test_an_odd_context_raises_nothing_into_the_host(meter):
+    class Odd:
+        @property
+        def text(self):
+            raise RuntimeError("lazy")
+
+    with meter.request("q") as request:
+        request.retrieved([Odd(), type("NoText", (), {"text": None})()])
+    assert meter.flush(10)
+
+
+def test_a_malformed_reference_is_a_configuration_error():
+    with pytest.raises(ConfigurationError, match="reference: "):
+        ragmeter.request("q", reference=42)
+
+
+def test_a_note_may_give_the_answer_alone():
+    assert parse_scope({"reference": "a"}).reference == Reference(answer="a")
+
+
+def test_a_malformed_reference_in_a_note_is_a_configuration_error():
+    with pytest.raises(ConfigurationError, match="reference: anwser"):
+        parse_scope({"reference": {"anwser": "typo"}})
+
+
+def test_a_request_within_a_request_belongs_to_it(meter, memory):
+    with meter.request("Outer?") as outer:
+        with meter.request("Inner?") as inner:
+            inner.retrieved(["A"])
+            inner.answered("Part.")
+        outer.answered("Whole.")
+
+    sample = _only(meter, memory).sample
+    assert (sample.question, sample.answer) == ("Outer?", "Whole.")
+    assert [context.text for context in sample.contexts] == ["A"]
+    assert meter.stats().captured == 1

@@ -1,0 +1,121 @@
+"""Settings from the environment."""
+
+import pytest
+
+from ragmeter import RagMeter
+from ragmeter.metrics import ConfigurationError
+from ragmeter.settings import Settings, read_settings
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    import os
+
+    for name in list(os.environ):
+        if name.startswith(("RAGMETER_", "OTEL_INSTRUMENTATION_RAGMETER_")):
+            monkeypatch.delenv(name)
+
+
+def test_nothing_set_gives_the_defaults():
+    assert read_settings() == Settings()
+
+
+def test_values_are_parsed(monkeypatch):
+    monkeypatch.setenv("RAGMETER_METRICS", "context_recall, f1 ,")
+    monkeypatch.setenv("RAGMETER_SAMPLE_RATE", "0.25")
+    monkeypatch.setenv("RAGMETER_FUSED", "true")
+    monkeypatch.setenv("RAGMETER_HOLD_S", "")
+
+    settings = read_settings()
+
+    assert settings.metrics == ("context_recall", "f1")
+    assert (settings.sample_rate, settings.fused, settings.hold_s) == (0.25, True, 5.0)
+
+
+def test_opentelemetry_flags_are_read_and_the_short_name_wins(monkeypatch):
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_RAGMETER_SAMPLE_RATE", "0.5")
+    assert read_settings().sample_rate == 0.5
+
+    monkeypatch.setenv("RAGMETER_SAMPLE_RATE", "0.75")
+    assert read_settings().sample_rate == 0.75
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "allowed"),
+    [
+        ("RAGMETER_SAMPLE_RATE", "2", "less than or equal to 1"),
+        ("RAGMETER_SPAN_MODE", "all", "'auto', 'own', 'evaluation' or 'off'"),
+        ("RAGMETER_QUEUE_SIZE", "many", "valid integer"),
+        ("OTEL_INSTRUMENTATION_RAGMETER_EVENTS", "yes", "'log'"),
+    ],
+)
+def test_a_wrong_value_names_variable_value_and_what_is_allowed(
+    monkeypatch, variable, value, allowed
+):
+    monkeypatch.setenv(variable, value)
+
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings()
+
+    assert f"{variable}={value!r}" in str(caught.value)
+    assert allowed in str(caught.value)
+
+
+def test_a_key_is_never_shown(monkeypatch):
+    monkeypatch.setenv("RAGMETER_JUDGE_API_KEY", "sk-secret")
+
+    assert "sk-secret" not in repr(read_settings())
+
+
+def test_a_meter_from_the_environment(monkeypatch, tmp_path):
+    path = tmp_path / "golden.jsonl"
+    path.write_text('{"question": "q", "answer": "a"}', encoding="utf-8")
+    monkeypatch.setenv("RAGMETER_REFERENCES", str(path))
+    monkeypatch.setenv("RAGMETER_SAMPLE_RATE", "0.5")
+
+    with RagMeter.from_env() as meter:
+        assert "sample_rate=0.5" in repr(meter)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        (
+            "RAGMETER_METRICS",
+            "nonsense",
+            "unknown metric 'nonsense'. Known metrics: answer_overlap",
+        ),
+        ("RAGMETER_METRICS", "faithfulness", "faithfulness ask a judge; set RAGMETER_JUDGE_MODEL"),
+        ("RAGMETER_REFERENCES", "nowhere.jsonl", "cannot read"),
+        ("OTEL_INSTRUMENTATION_RAGMETER_REFERENCES", "golden.txt", "neither in .jsonl nor in .csv"),
+    ],
+)
+def test_what_only_the_meter_can_check_names_the_variable_too(monkeypatch, variable, value, said):
+    monkeypatch.setenv(variable, value)
+
+    with pytest.raises(ConfigurationError) as caught:
+        RagMeter.from_env()
+
+    assert f"{variable}={value!r}: " in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_a_broken_reference_file_is_named_with_its_variable_and_line(monkeypatch, tmp_path):
+    path = tmp_path / "golden.jsonl"
+    path.write_text('{"question": "q", "answer": "a"}\n{"question": q}', encoding="utf-8")
+    monkeypatch.setenv("RAGMETER_REFERENCES", str(path))
+
+    with pytest.raises(ConfigurationError, match=r"RAGMETER_REFERENCES=.*golden.jsonl:2: not JSON"):
+        RagMeter.from_env()
+
+
+def test_the_judges_budget_from_the_environment(monkeypatch):
+    """Calls, tokens and, with a price, money per minute."""
+    monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "m")
+    monkeypatch.setenv("RAGMETER_JUDGE_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("RAGMETER_JUDGE_COST_PER_MINUTE", "0.5")
+    with pytest.raises(ConfigurationError, match="input_price"):
+        RagMeter.from_env()
+
+    monkeypatch.setenv("RAGMETER_JUDGE_INPUT_PRICE", "0.15")
+    RagMeter.from_env().shutdown()

@@ -1,0 +1,62 @@
+"""A warning when an adapter is attached and nothing arrives."""
+
+import logging
+
+import pytest
+
+from ragmeter.silence import QUIET_S, Silence
+
+
+def _warnings(caplog, steps):
+    now = [0.0]
+    silence = Silence(clock=lambda: now[0])
+    with caplog.at_level(logging.WARNING, "ragmeter"):
+        for at, step in steps:
+            now[0] = at
+            step(silence)
+    return [record.message for record in caplog.records]
+
+
+def test_silence_after_attaching_is_told_once(caplog):
+    told = _warnings(
+        caplog,
+        [
+            (0, lambda s: s.attached("langchain")),
+            (QUIET_S - 1, lambda s: s.check(0)),
+            (QUIET_S, lambda s: s.check(0)),
+            (QUIET_S * 9, lambda s: s.check(0)),
+        ],
+    )
+
+    assert len(told) == 1
+    assert "attached (langchain)" in told[0]
+    assert "ragmeter doctor" in told[0]
+
+
+def test_no_warning_when_requests_come_or_nothing_is_attached(caplog):
+    assert (
+        _warnings(caplog, [(0, lambda s: s.attached("x")), (QUIET_S, lambda s: s.check(1))]) == []
+    )
+    assert _warnings(caplog, [(QUIET_S, lambda s: s.check(0))]) == []
+
+
+def test_both_adapters_say_that_they_are_attached():
+    """Without it nobody would be warned about silence."""
+    pytest.importorskip("langchain_core")
+    pytest.importorskip("llama_index.core")
+    from ragmeter import RagMeter
+    from ragmeter.adapters.langchain import RagMeterCallbackHandler
+    from ragmeter.adapters.llama_index import RagMeterHandler
+
+    told = []
+
+    class Listening(RagMeter):
+        def attached(self, adapter):
+            told.append(adapter)
+
+    with Listening(exporters=[]) as meter:
+        RagMeterCallbackHandler(meter)
+        with RagMeterHandler(meter):
+            pass
+
+    assert told == ["langchain", "llama_index"]

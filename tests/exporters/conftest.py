@@ -1,0 +1,295 @@
+"""A real SDK in memory, real receivers on loopback, and scored runs to send through them."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanContext, TraceFlags
+from otlp_receiver import OtlpReceiver, attributes_of, value_of
+
+from ragmeter import RagRun, Retrieval, ScoredRun
+from ragmeter.metrics import RagSample, Reference, RetrievedContext, Score, ScoreItem
+
+T0 = 1_700_000_000_000_000_000
+MS = 1_000_000
+CONTENT = {
+    "question": "QUESTION-TEXT what is it?",
+    "query": "QUERY-TEXT rewritten",
+    "context": "CONTEXT-TEXT 检索到的段落",
+    "answer": "ANSWER-TEXT это оно",
+    "reference": "REFERENCE-TEXT",
+    "explanation": "EXPLANATION-TEXT quotes a context",
+    "item": "ITEM-TEXT",
+}
+
+
+@pytest.fixture
+def otlp() -> Iterator[Any]:
+    """An OTLP/HTTP receiver that decodes what it gets."""
+    receiver = OtlpReceiver()
+    receiver.attributes_of = attributes_of
+    receiver.value_of = value_of
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def sdk() -> Iterator[SimpleNamespace]:
+    """The three providers of a real SDK, and what arrived there."""
+    spans = InMemorySpanExporter()
+    records = InMemoryLogRecordExporter()
+    reader = InMemoryMetricReader()
+    tracer_provider = TracerProvider()
+    tracer_provider.add_span_processor(SimpleSpanProcessor(spans))
+    logger_provider = LoggerProvider()
+    logger_provider.add_log_record_processor(SimpleLogRecordProcessor(records))
+    meter_provider = MeterProvider([reader])
+    yield SimpleNamespace(
+        providers={
+            "tracer_provider": tracer_provider,
+            "meter_provider": meter_provider,
+            "logger_provider": logger_provider,
+        },
+        tracer_provider=tracer_provider,
+        meter_provider=meter_provider,
+        spans=lambda: {span.name: span for span in spans.get_finished_spans()},
+        all_spans=spans.get_finished_spans,
+        records=lambda: [item.log_record for item in records.get_finished_logs()],
+        points=lambda: _points(reader),
+    )
+    tracer_provider.shutdown()
+    logger_provider.shutdown()
+    meter_provider.shutdown()
+
+
+def _points(reader: InMemoryMetricReader) -> dict[str, list[Any]]:
+    data = reader.get_metrics_data()
+    if data is None:
+        return {}
+    return {
+        metric.name: list(metric.data.data_points)
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        if scope.scope.name == "ragmeter"
+        for metric in scope.metrics
+    }
+
+
+def span_context(trace: int = 0xA1, span: int = 0xB1, *, sampled: bool = True) -> SpanContext:
+    """A span that the application or another instrumentation made."""
+    flags = TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)
+    return SpanContext(trace, span, is_remote=False, trace_flags=flags)
+
+
+def score(name: str, value: float | None = 0.5, **changes: Any) -> Score:
+    """A score of a deterministic retrieval metric."""
+    given = {
+        "status": "ok" if value is not None else "undefined",
+        "method": "exact",
+        "definition": "d1",
+        "target": "retrieval",
+        "explanation": CONTENT["explanation"],
+        "items": (ScoreItem(id="chunk-1", verdict=True, text=CONTENT["item"]),),
+    }
+    return Score(name=name, value=value, **{**given, **changes})
+
+
+SCORES = (
+    score("context_precision", 0.73, method="llm", definition="p1"),
+    score("recall", None),
+    score("context_count", 2.0, range=(0.0, None)),
+    score("faithfulness", 0.9, target="answer", method="llm", label="pass"),
+    score("context_recall", None, status="judge_error", method="llm", error_type="RateLimitError"),
+    score("answer_relevancy", None, status="skipped", target="answer", method="llm"),
+    score("ndcg", None, status="missing_input"),
+)
+
+
+@pytest.fixture
+def scored_run() -> Callable[..., ScoredRun]:
+    """Make a scored run; keyword arguments replace the run's fields."""
+    return make_scored_run
+
+
+def make_scored_run(
+    scores: tuple[Score, ...] = SCORES,
+    *,
+    late: bool = False,
+    sample: dict[str, Any] | None = None,
+    retrieval: dict[str, Any] | None = None,
+    rates: tuple[float, float] = (1.0, 1.0),
+    **changes: Any,
+) -> ScoredRun:
+    """A request with one retrieval, in the application's trace, full of content."""
+    contexts = (
+        RetrievedContext(text=CONTENT["context"], id="doc-1", score=0.8, metadata={"p": 1}),
+        RetrievedContext(text=CONTENT["context"] + " two"),
+    )
+    one = Retrieval(
+        **{
+            "started_ns": T0 + 10 * MS,
+            "ended_ns": T0 + 40 * MS,
+            "contexts": contexts,
+            "query": CONTENT["query"],
+            "name": "VectorStoreRetriever",
+            "data_source_id": "handbook",
+            "top_k": 2,
+            "embedding_model": "embed-small",
+            "provider": "chroma",
+            **(retrieval or {}),
+        }
+    )
+    run = RagRun(
+        **{
+            "sample": RagSample(
+                **{
+                    "question": CONTENT["question"],
+                    "contexts": contexts,
+                    "answer": CONTENT["answer"],
+                    "reference": Reference(answer=CONTENT["reference"]),
+                    "name": "support_bot",
+                    **(sample or {}),
+                }
+            ),
+            "run_id": "run-1",
+            "framework": "langchain",
+            "started_ns": T0,
+            "ended_ns": T0 + 100 * MS,
+            "retrievals": (one,),
+            "parent": span_context(),
+            "conversation_id": "thread-7",
+            "user_id": "user-9",
+            "tags": ("beta",),
+            "metadata": {"tenant": "acme", "turn": 3, "deep": {"not": "scalar"}},
+            **changes,
+        }
+    )
+    return ScoredRun(
+        run=run,
+        scores={each.name: each for each in scores},
+        late=late,
+        sample_rate=rates[0],
+        judge_sample_rate=rates[1],
+    )
+
+
+def hard_runs() -> list[ScoredRun]:
+    """Requests at the edges of what adapters build."""
+    target = span_context(span=0xC1)
+    odd = RetrievedContext(
+        text="\x00\ud800" * 10,
+        id="\ud800",
+        score=float("nan"),
+        metadata={"o": object(), "d": {1: {2: {3}}}, "n": float("inf")},
+    )
+    return [
+        make_scored_run(target=target),
+        make_scored_run((), target=target),
+        make_scored_run(target=target, late=True),
+        make_scored_run(target=target, retrievals=()),
+        make_scored_run(
+            target=target,
+            sample={"question": None, "contexts": None, "answer": None, "name": None},
+        ),
+        make_scored_run(target=target, sample={"contexts": (odd,)}, retrieval={"contexts": (odd,)}),
+        make_scored_run(target=target, sample={"answer": "x" * 10_000_000}),
+        make_scored_run(target=target, sample={"status": "error"}, error_type="E"),
+        make_scored_run(target=target, ended_ns=0),
+        make_scored_run(target=target, metadata={"k" * 5000: "v" * 5000, "": None}),
+        make_scored_run(
+            (score("sc\ud800re", 0.5, label="\ud800", definition="\ud800"),), target=target
+        ),
+    ]
+
+
+@pytest.fixture
+def make() -> SimpleNamespace:
+    """The builders of this folder, by name."""
+    return SimpleNamespace(
+        score=score,
+        span_context=span_context,
+        scored_run=make_scored_run,
+        hard_runs=hard_runs,
+        scores=SCORES,
+        content=CONTENT,
+        t0=T0,
+        ms=MS,
+    )
+
+
+class Backend:
+    """An HTTP API on loopback: answers as scripted, upserts what it takes, remembers the rest."""
+
+    def __init__(self):
+        self.requests = []
+        self.answers = []
+        self.stored = {}
+        backend = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                backend.requests.append((self.path, dict(self.headers), body, time.monotonic()))
+                status, headers = backend.answers.pop(0) if backend.answers else (200, {})
+                if status == 200:
+                    backend.store(self.path, body)
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value() if callable(value) else value)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def store(self, path, body):
+        """Upsert as Phoenix does (span, name, identifier) and as Langfuse does (id)."""
+        if path == "/api/public/scores":
+            self.stored[body["id"]] = body
+        else:
+            for item in body["data"]:
+                target = item.get("span_id") or item["trace_id"]
+                self.stored[path, target, item["name"], item["identifier"]] = item
+
+    def close(self):
+        """Stop answering; connections are refused from now on."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join(10)
+
+
+@pytest.fixture
+def backend():
+    server = Backend()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def recorded(make):
+    """A run whose spans another instrumentation recorded."""
+    return make.scored_run(
+        target=make.span_context(span=0xC1), retrieval={"target": make.span_context(span=0xD1)}
+    )

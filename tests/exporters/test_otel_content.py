@@ -1,0 +1,143 @@
+"""What text leaves, when, and in which form; and what a wrong argument says."""
+
+import pytest
+
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.protocol import RunsLostError
+from ragmeter.metrics import ConfigurationError
+
+
+def export(sdk, *runs, **options):
+    OpenTelemetryExporter(**sdk.providers, **options).export(runs)
+
+
+def test_the_redaction_hook_sees_every_text_first(sdk, make):
+    """What the hook returns is what leaves."""
+    seen = []
+
+    def redact(text):
+        seen.append(text)
+        return "[redacted]"
+
+    export(sdk, make.scored_run(), capture_content=True, redact=redact, events="both")
+    sent = [value for span in sdk.all_spans() for value in span.attributes.values()]
+
+    assert not [value for value in sent if "-TEXT" in str(value)]
+    assert "[redacted]" in sent
+    for part in ("question", "query", "context", "answer", "explanation"):
+        assert make.content[part] in seen
+
+
+def test_explanations_stand_on_evaluation_spans_after_an_opt_in(sdk, make):
+    """OpenInference's explanation quotes contexts, so it needs the opt-in."""
+    target = make.span_context(span=0xC1)
+    for capture in ("EVENT_ONLY", "SPAN_ONLY"):
+        run = make.scored_run(target=target, run_id=capture)
+        export(sdk, run, capture_content=capture)
+    without, with_text = sdk.all_spans()
+
+    assert "evaluations.0.evaluation.explanation" not in without.attributes
+    explanation = with_text.attributes["evaluations.0.evaluation.explanation"]
+    assert explanation == make.content["explanation"]
+
+
+def test_a_hook_that_returns_no_string_sends_nothing(sdk, make):
+    """Losing the run, counted, is better than sending the text after all."""
+    with pytest.raises(TypeError, match="redact returned NoneType"):
+        export(sdk, make.scored_run(), capture_content=True, redact=lambda _: None)
+
+    assert sdk.all_spans() == ()
+
+
+def test_text_that_utf8_cannot_encode_never_reaches_a_span(sdk, make):
+    """One lone surrogate would make the application's whole OTLP batch unencodable."""
+    export(
+        sdk,
+        make.scored_run(
+            sample={"question": "\ud800", "name": "bot\udfff"},
+            user_id="\ud800",
+            tags=("\ud800",),
+            metadata={"\ud800": "\ud800", "huge": 2**70, "nan": float("nan")},
+        ),
+        capture_content=True,
+    )
+
+    for span in sdk.all_spans():
+        for key, value in span.attributes.items():
+            f"{span.name}{key}{value}".encode()
+            assert not isinstance(value, int) or abs(value) < 2**63
+        assert "ragmeter.metadata.nan" not in span.attributes
+
+
+def test_long_texts_are_cut(sdk, make):
+    """A 10 MB chunk must not make a 10 MB span."""
+    export(sdk, make.scored_run(sample={"question": "x" * 10_000_000}), capture_content="SPAN_ONLY")
+
+    assert len(sdk.spans()["invoke_workflow support_bot"].attributes["input.value"]) == 16_384
+
+
+def test_one_run_that_fails_does_not_lose_the_others(sdk, make):
+    """The error is raised for the meter to count, after the rest of the batch went out."""
+
+    def redact(text):
+        if text == "bad":
+            raise ValueError("redaction failed")
+        return text
+
+    runs = [
+        make.scored_run(run_id=str(n), sample={"question": "bad" if n == 1 else "good"})
+        for n in range(3)
+    ]
+    with pytest.raises(RunsLostError, match="redaction failed") as caught:
+        export(sdk, *runs, capture_content=True, redact=redact)
+    assert caught.value.lost == 1
+
+    requests = {s.attributes.get("ragmeter.run_id") for s in sdk.all_spans()} - {None}
+    assert requests == {"0", "2"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"span_mode": "on"}, "auto, own, evaluation, off"),
+        ({"events": "logs"}, "log, span_event, both, off"),
+        ({"capture_content": "YES"}, "NO_CONTENT, SPAN_ONLY"),
+        ({"redact": "x"}, "function"),
+    ],
+)
+def test_a_wrong_argument_says_what_is_allowed(options, message):
+    """Misconfiguration raises at construction."""
+    with pytest.raises(ConfigurationError, match=message):
+        OpenTelemetryExporter(**options)
+
+
+@pytest.mark.parametrize(
+    ("value", "captured"),
+    [
+        ("", False),
+        ("no_content", False),
+        ("false", False),
+        ("EVENT_ONLY", False),
+        ("span_only", True),
+        ("SPAN_AND_EVENT", True),
+        ("true", True),
+    ],
+)
+def test_the_standard_variable_opts_in(sdk, make, monkeypatch, value, captured):
+    """The four standard values, and the booleans of older instrumentations."""
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", value)
+    export(sdk, make.scored_run())
+
+    attributes = sdk.spans()["invoke_workflow support_bot"].attributes
+    assert ("input.value" in attributes) is captured
+
+
+def test_an_unknown_value_of_the_variable_warns_and_captures_nothing(
+    sdk, make, monkeypatch, caplog
+):
+    """A typing error must not send text."""
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPANS")
+    export(sdk, make.scored_run())
+
+    assert "'SPANS'" in caplog.text
+    assert "input.value" not in sdk.spans()["invoke_workflow support_bot"].attributes

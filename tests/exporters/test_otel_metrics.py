@@ -1,0 +1,309 @@
+"""The instruments of `OpenTelemetryExporter`: values, units, attributes, exemplars, cardinality."""
+
+import random
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
+from prometheus_client import REGISTRY, generate_latest
+
+from ragmeter.exporters import semconv
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.otel._metrics import MAX_DISTINCT, OTHER, Limiter
+from ragmeter.exporters.protocol import MeterStats
+from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics.judge.contract import JudgeCall
+
+STATS = MeterStats(
+    captured=10,
+    exported=4,
+    dropped={"queue_full": 2, "sampled_out": 3},
+    judge_skipped={"budget": 1},
+    queue_size=5,
+    queue_bytes=640,
+    internal_errors={"meter.score": 1},
+    export_errors={"PhoenixAnnotations": 2},
+    amendments={"applied": 3},
+    in_flight=1,
+)
+
+
+def values(points):
+    """Point values by attribute items, for counters."""
+    return {tuple(sorted(point.attributes.items())): point.value for point in points}
+
+
+def test_scores_are_a_histogram_with_advised_buckets(sdk, make):
+    """Only scores whose range is 0 to 1, by name, operation and workflow."""
+    OpenTelemetryExporter(**sdk.providers).export([make.scored_run()])
+    points = sdk.points()["gen_ai.evaluation.score"]
+
+    assert {tuple(sorted(point.attributes.items())): point.sum for point in points} == {
+        (
+            ("gen_ai.evaluation.name", "context_precision"),
+            ("gen_ai.operation.name", "retrieval"),
+            ("gen_ai.workflow.name", "support_bot"),
+        ): 0.73,
+        (
+            ("gen_ai.evaluation.name", "faithfulness"),
+            ("gen_ai.operation.name", "invoke_workflow"),
+            ("gen_ai.workflow.name", "support_bot"),
+        ): 0.9,
+    }
+    assert tuple(points[0].explicit_bounds) == semconv.SCORE_BUCKETS
+
+
+def test_zero_and_one_have_buckets_of_their_own(sdk, make):
+    """A dashboard can tell 'nothing found' from 'a little found'."""
+    exporter = OpenTelemetryExporter(**sdk.providers)
+    for value in (0.0, 0.05, 0.995, 1.0):
+        exporter.export([make.scored_run((make.score("recall", value),))])
+    (point,) = sdk.points()["gen_ai.evaluation.score"]
+
+    assert point.bucket_counts[:2] == (1, 1)
+    assert point.bucket_counts[-2:] == (2, 0)
+
+
+def test_exemplars_point_at_the_request(sdk, make):
+    """The exemplar's ids are those of the judged span."""
+    OpenTelemetryExporter(**sdk.providers).export([make.scored_run()])
+    retrieval = sdk.spans()["retrieval handbook"].context
+    point = next(
+        point
+        for point in sdk.points()["gen_ai.evaluation.score"]
+        if point.attributes["gen_ai.evaluation.name"] == "context_precision"
+    )
+
+    assert [(e.trace_id, e.span_id) for e in point.exemplars] == [
+        (retrieval.trace_id, retrieval.span_id)
+    ]
+
+
+def test_results_and_requests_are_counted_by_how_they_ended(sdk, make):
+    """Every score counts, those without a value too; a late export counts no second request."""
+    exporter = OpenTelemetryExporter(**sdk.providers)
+    exporter.export([make.scored_run(make.scores[1:])])
+    exporter.export([make.scored_run(make.scores[:1], late=True)])
+    exporter.export([make.scored_run((), sample={"status": "error"}, error_type="ValueError")])
+    points = sdk.points()
+
+    assert values(points["ragmeter.requests"]) == {
+        (
+            ("gen_ai.workflow.name", "support_bot"),
+            ("ragmeter.framework", "langchain"),
+            ("ragmeter.request.status", "ok"),
+        ): 1,
+        (
+            ("error.type", "ValueError"),
+            ("gen_ai.workflow.name", "support_bot"),
+            ("ragmeter.framework", "langchain"),
+            ("ragmeter.request.status", "error"),
+        ): 1,
+    }
+    results = points["ragmeter.results"]
+    by_name = {point.attributes["gen_ai.evaluation.name"]: point for point in results}
+    assert {name: point.attributes["ragmeter.status"] for name, point in by_name.items()} == {
+        score.name: score.status for score in make.scores
+    }
+    assert by_name["context_recall"].attributes["error.type"] == "RateLimitError"
+    assert by_name["faithfulness"].attributes["gen_ai.evaluation.score.label"] == "pass"
+    (counts,) = points["ragmeter.retrieval.context_count"]
+    assert (counts.sum, counts.count) == (4, 2)
+
+
+def test_retrieval_that_was_not_captured_is_not_counted_as_empty(sdk, make):
+    """None is not 0."""
+    exporter = OpenTelemetryExporter(**sdk.providers)
+    exporter.export([make.scored_run((), sample={"contexts": None})])
+    exporter.export([make.scored_run((), sample={"contexts": ()})])
+    (point,) = sdk.points()["ragmeter.retrieval.context_count"]
+
+    assert (point.count, point.bucket_counts[0]) == (1, 1)
+
+
+def test_judge_calls_are_measured(sdk):
+    """Duration in seconds, tokens by type, calls, cache hits."""
+    exporter = OpenTelemetryExporter(**sdk.providers)
+    exporter.judge_called(JudgeCall("context_recall", "gpt-x", 1.5, 900, 40))
+    exporter.judge_called(JudgeCall("context_recall", "gpt-x", 0.5, 900, 0, error_type="Timeout"))
+    exporter.judge_called(JudgeCall("context_recall", "gpt-x", 0.0, 0, 0, cached=True))
+    points = sdk.points()
+    base = (("gen_ai.evaluation.name", "context_recall"), ("gen_ai.request.model", "gpt-x"))
+
+    assert values(points["ragmeter.judge.calls"]) == {
+        base: 1,
+        (("error.type", "Timeout"), *base): 1,
+    }
+    assert values(points["ragmeter.judge.cache_hits"]) == {base: 1}
+    assert values(points["ragmeter.judge.tokens"]) == {
+        (*base, ("gen_ai.token.type", "input")): 1800,
+        (*base, ("gen_ai.token.type", "output")): 40,
+    }
+    durations = points["ragmeter.judge.duration"]
+    assert sorted(point.sum for point in durations) == [0.5, 1.5]
+    assert tuple(durations[0].explicit_bounds) == semconv.DURATION_BUCKETS
+
+
+def test_cost_is_counted_for_models_whose_price_was_told(sdk):
+    """Dollars per million tokens; a model without a price has no cost rather than a wrong one."""
+    exporter = OpenTelemetryExporter(**sdk.providers, judge_prices={"gpt-x": (0.5, 2.0)})
+    exporter.judge_called(JudgeCall("recall", "gpt-x", 1.0, 1_000_000, 500_000))
+    exporter.judge_called(JudgeCall("recall", "other", 1.0, 1_000_000, 500_000))
+    (point,) = sdk.points()["ragmeter.judge.cost"]
+
+    assert point.value == 1.5
+    with pytest.raises(ConfigurationError, match="per million tokens"):
+        OpenTelemetryExporter(judge_prices={"gpt-x": (1, -1)})
+
+
+def test_the_meters_own_counters_are_observable(sdk):
+    """Read when metrics are collected, not when a request happens to be exported."""
+    OpenTelemetryExporter(**sdk.providers).observe_meter(lambda: STATS)
+    points = sdk.points()
+
+    assert values(points["ragmeter.captured"]) == {(): 10}
+    assert values(points["ragmeter.dropped"]) == {
+        (("ragmeter.reason", "queue_full"),): 2,
+        (("ragmeter.reason", "sampled_out"),): 3,
+    }
+    assert values(points["ragmeter.judge.skipped"]) == {(("ragmeter.reason", "budget"),): 1}
+    assert values(points["ragmeter.internal.errors"]) == {(("ragmeter.seam", "meter.score"),): 1}
+    assert values(points["ragmeter.export.errors"]) == {
+        (("ragmeter.exporter", "PhoenixAnnotations"),): 2
+    }
+    assert values(points["ragmeter.amendments"]) == {(("ragmeter.outcome", "applied"),): 3}
+    assert values(points["ragmeter.in_flight"]) == {(): 1}
+    assert values(points["ragmeter.queue.size"]) == {(): 5}
+    assert values(points["ragmeter.queue.bytes"]) == {(): 640}
+
+
+def test_two_meters_of_one_process_add_up(sdk):
+    """OpenTelemetry alone would keep the first meter's callback and ignore the second's."""
+    first, second = (OpenTelemetryExporter(**sdk.providers) for _ in range(2))
+    first.observe_meter(lambda: STATS)
+    second.observe_meter(lambda: STATS)
+
+    assert values(sdk.points()["ragmeter.captured"]) == {(): 20}
+    assert values(sdk.points()["ragmeter.queue.size"]) == {(): 10}
+    first.shutdown(1)
+    assert values(sdk.points()["ragmeter.captured"]) == {(): 20}
+    assert values(sdk.points()["ragmeter.queue.size"]) == {(): 5}
+
+
+def test_every_instrument_is_emitted_as_it_is_listed(sdk, make):
+    """The table in semconv and what leaves are one: names, units, attribute keys."""
+    exporter = OpenTelemetryExporter(**sdk.providers, judge_prices={"m": (1, 2)})
+    exporter.observe_meter(lambda: STATS)
+    exporter.export([make.scored_run(error_type="ValueError")])
+    exporter.judge_called(JudgeCall("faithfulness", "m", 1.0, 1, 1, error_type="Timeout"))
+    exporter.judge_called(JudgeCall("faithfulness", "m", 0.0, 0, 0, cached=True))
+    points = sdk.points()
+
+    assert set(points) == {str(instrument.name) for instrument in semconv.INSTRUMENTS}
+    for instrument in semconv.INSTRUMENTS:
+        keys = {key for point in points[instrument.name] for key in point.attributes}
+        assert keys <= set(instrument.attributes)
+
+
+def test_metrics_can_be_switched_off(sdk, make):
+    """metrics=False leaves spans and events."""
+    exporter = OpenTelemetryExporter(**sdk.providers, metrics=False)
+    exporter.observe_meter(lambda: STATS)
+    exporter.export([make.scored_run()])
+    exporter.judge_called(JudgeCall("faithfulness", "m", 1.0, 1, 1))
+
+    assert sdk.points() == {}
+    assert sdk.all_spans()
+
+
+def test_ten_thousand_of_everything_add_no_series_beyond_the_bound(sdk, make):
+    """Questions, users, documents, conversations and run ids never become series; names are capped."""
+    exporter = OpenTelemetryExporter(**sdk.providers, span_mode="off", events="off")
+    run = make.scored_run()
+    for n in range(10_000):
+        exporter.export(
+            [
+                make.scored_run(
+                    make.scores[:4],
+                    sample={"question": f"q{n}", "answer": f"a{n}", "name": f"workflow-{n}"},
+                    retrieval={"contexts": (), "data_source_id": f"store-{n}"},
+                    run_id=f"run-{n}",
+                    user_id=f"user-{n}",
+                    conversation_id=f"thread-{n}",
+                    tags=(f"tag-{n}",),
+                    metadata={"n": n},
+                    parent=make.span_context(span=n + 1),
+                )
+            ]
+        )
+    points = sdk.points()
+    names = {point.attributes["gen_ai.workflow.name"] for point in points["ragmeter.requests"]}
+
+    assert len(names) == MAX_DISTINCT + 1
+    assert OTHER in names
+    assert len(points["ragmeter.requests"]) == MAX_DISTINCT + 1
+    assert len(points["ragmeter.results"]) == 4 * (MAX_DISTINCT + 1)
+    assert len(points["gen_ai.evaluation.score"]) == 2 * (MAX_DISTINCT + 1)
+    assert len(points["ragmeter.retrieval.context_count"]) == MAX_DISTINCT + 1
+    assert sum(point.value for point in points["ragmeter.requests"]) == 10_000
+    del run
+
+
+@given(st.lists(st.text(), max_size=200), st.integers(1, 20))
+def test_a_limiter_never_admits_more_than_its_bound(names, bound):
+    """What was admitted once is admitted always."""
+    limiter = Limiter(bound)
+    first = [limiter.admit("workflow", name) for name in names]
+
+    assert len(set(first) - {OTHER}) <= bound
+    assert [limiter.admit("workflow", name) for name in names] == first
+
+
+def test_a_limiter_holds_under_threads():
+    """Eight threads with the same thousand names in different orders see one bound."""
+    limiter = Limiter(50)
+    admitted = set()
+
+    def work(seed):
+        names = [f"n{n}" for n in range(1000)]
+        random.Random(seed).shuffle(names)
+        admitted.update(limiter.admit("workflow", name) for name in names)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    assert len(admitted) == 51
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_prometheus_pulls_them_in_one_line(sdk, make):
+    """The names that the dashboards use, as Prometheus sees them."""
+    reader = PrometheusMetricReader()
+    provider = MeterProvider([reader])
+    try:
+        exporter = OpenTelemetryExporter(**{**sdk.providers, "meter_provider": provider})
+        exporter.observe_meter(lambda: STATS)
+        exporter.export([make.scored_run()])
+        exporter.judge_called(JudgeCall("faithfulness", "m", 1.0, 10, 1))
+        page = generate_latest(REGISTRY).decode()
+    finally:
+        provider.shutdown()
+
+    for name in (
+        'gen_ai_evaluation_score_bucket{gen_ai_evaluation_name="context_precision"',
+        "ragmeter_results_total{",
+        "ragmeter_requests_total{",
+        "ragmeter_judge_duration_seconds_bucket{",
+        "ragmeter_judge_tokens_total{",
+        "ragmeter_dropped_total{",
+        "\nragmeter_queue_size",
+        "\nragmeter_queue_bytes",
+        "ragmeter_retrieval_context_count_bucket{",
+    ):
+        assert name in page

@@ -1,0 +1,162 @@
+"""Global providers set late, no SDK at all, a disabled SDK: each in an interpreter of its own."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+BUILDERS = Path(__file__).with_name("conftest.py")
+
+
+def run(code, **environment):
+    """Run `code` in a fresh interpreter; it prints what the test looks at."""
+    import os
+
+    done = subprocess.run(
+        [sys.executable, "-I", "-W", "error", "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout.strip().splitlines()
+
+
+RUN = """
+from ragmeter import RagRun, Retrieval, ScoredRun
+from ragmeter.metrics import RagSample, Score
+from ragmeter.metrics.judge.contract import JudgeCall
+
+def scored(n=0):
+    score = Score(name="recall", value=0.5, status="ok", method="exact", definition="1")
+    retrieval = Retrieval(started_ns=1, ended_ns=2)
+    sample = RagSample(question="q", contexts=("c",), answer="a", name="bot")
+    run = RagRun(sample=sample, run_id=str(n), framework="manual", started_ns=1, ended_ns=2,
+                 retrievals=(retrieval,))
+    return ScoredRun(run=run, scores={"recall": score})
+
+CALL = JudgeCall("recall", "m", 1.0, 1, 1)
+"""
+
+
+def test_providers_that_the_application_sets_later_are_found():
+    """The meter is built, used, and only then the SDK is configured: nothing is stuck on no-ops."""
+    lines = run(
+        RUN
+        + """
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.protocol import MeterStats
+exporter = OpenTelemetryExporter()
+exporter.observe_meter(lambda: MeterStats(captured=7))
+exporter.export([scored(0)])
+exporter.judge_called(CALL)
+
+from opentelemetry import trace, metrics, _logs
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+spans, logs, reader = InMemorySpanExporter(), InMemoryLogRecordExporter(), InMemoryMetricReader()
+trace.set_tracer_provider(TracerProvider())
+trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(spans))
+_logs.set_logger_provider(LoggerProvider())
+_logs.get_logger_provider().add_log_record_processor(SimpleLogRecordProcessor(logs))
+metrics.set_meter_provider(MeterProvider([reader]))
+
+exporter.export([scored(1)])
+second = OpenTelemetryExporter()
+second.observe_meter(lambda: MeterStats(captured=5))
+print(sorted(span.name for span in spans.get_finished_spans()))
+print(len(logs.get_finished_logs()))
+data = reader.get_metrics_data().resource_metrics[0].scope_metrics
+found = {m.name: m.data.data_points[0] for scope in data for m in scope.metrics}
+print(found["ragmeter.requests"].value, found["ragmeter.captured"].value)
+"""
+    )
+
+    assert lines == ["['invoke_workflow bot', 'retrieval']", "1", "1 12"]
+
+
+def test_without_an_sdk_everything_is_a_cheap_no_op():
+    """No SDK importable: nothing fails, and no text is even looked at, let alone built into spans."""
+    lines = run(
+        """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("opentelemetry.sdk"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Blocker())
+"""
+        + RUN
+        + """
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.protocol import MeterStats
+seen = []
+exporter = OpenTelemetryExporter(events="both", capture_content=True, redact=seen.append)
+exporter.observe_meter(lambda: MeterStats())
+exporter.export([scored(n) for n in range(100)])
+exporter.judge_called(CALL)
+print(exporter.flush(1), "opentelemetry.sdk" in sys.modules)
+exporter.shutdown(1)
+print(len(seen))
+"""
+    )
+
+    assert lines == ["True False", "0"]
+
+
+def test_a_disabled_sdk_is_respected():
+    """OTEL_SDK_DISABLED=true: the application's providers do nothing, and so do we."""
+    lines = run(
+        RUN
+        + """
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk._logs import LoggerProvider
+from ragmeter.exporters.otel import OpenTelemetryExporter
+spans, reader = InMemorySpanExporter(), InMemoryMetricReader()
+tracers = TracerProvider()
+tracers.add_span_processor(SimpleSpanProcessor(spans))
+exporter = OpenTelemetryExporter(tracers, MeterProvider([reader]), LoggerProvider())
+exporter.export([scored()])
+print(len(spans.get_finished_spans()), reader.get_metrics_data())
+""",
+        OTEL_SDK_DISABLED="true",
+    )
+
+    assert lines == ["0 None"]
+
+
+def test_a_forked_child_exports_on_its_own():
+    """gunicorn --preload: locks that a thread of the parent held do not hang the child."""
+    lines = run(
+        RUN
+        + """
+import os
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from ragmeter.exporters.otel import OpenTelemetryExporter
+spans, tracers = InMemorySpanExporter(), TracerProvider()
+tracers.add_span_processor(SimpleSpanProcessor(spans))
+exporter = OpenTelemetryExporter(tracers)
+with exporter._directory._changed, exporter._metrics._lock, exporter._metrics._limiter._lock:
+    child = os.fork()
+    if child == 0:
+        exporter.export([scored()])
+        os._exit(len(spans.get_finished_spans()))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    )
+
+    assert lines == ["2"]

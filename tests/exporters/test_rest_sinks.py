@@ -1,0 +1,316 @@
+"""`PhoenixAnnotations` and `LangfuseScores` against real local servers that behave like theirs."""
+
+import json
+import logging
+import os
+import socket
+import threading
+import time
+from email.utils import formatdate
+from types import SimpleNamespace
+
+import pytest
+
+from ragmeter import RagMeter
+from ragmeter.exporters import delivery
+from ragmeter.exporters.delivery import DeliveryError
+from ragmeter.exporters.judged_spans import JudgedSpans, SpanDirectory
+from ragmeter.exporters.langfuse import LangfuseScores
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.phoenix import PhoenixAnnotations
+from ragmeter.metrics import ConfigurationError, RagSample
+
+KEY = "sk-very-secret-key"
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """Shorter pauses, same code."""
+    monkeypatch.setattr(delivery, "FIRST_PAUSE_S", 0.01)
+
+
+def phoenix(backend, **options):
+    return PhoenixAnnotations(backend.url, KEY, **options)
+
+
+def langfuse(backend, **options):
+    return LangfuseScores(backend.url, "pk-1", KEY, **options)
+
+
+SINKS = pytest.mark.parametrize("sink", [phoenix, langfuse])
+
+
+@SINKS
+def test_sent_twice_it_is_there_once(backend, recorded, sink):
+    """The identifiers are functions of what is said."""
+    one = sink(backend)
+    one.export([recorded])
+    one.export([recorded])
+
+    assert len(backend.stored) == 3
+
+
+@SINKS
+def test_no_explanation_leaves_without_an_opt_in(backend, recorded, make, sink):
+    """It quotes contexts; with the opt-in, the redaction hook sees it first."""
+    sink(backend).export([recorded])
+    assert "-TEXT" not in json.dumps([body for _, _, body, _ in backend.requests])
+
+    sink(backend, include_explanations=True).export([recorded])
+    assert make.content["explanation"] in json.dumps(backend.requests[-1][2])
+
+    sink(backend, include_explanations=True, redact=lambda _: "[cut]").export([recorded])
+    last = json.dumps(backend.requests[-1][2])
+    assert "[cut]" in last
+    assert "-TEXT" not in last
+
+
+@SINKS
+def test_what_may_pass_is_tried_again(backend, recorded, sink, patient):
+    """503, 429, 408: the scores arrive in the end."""
+    backend.answers = [(503, {}), (429, {}), (408, {}), (500, {})]
+    sink(backend).export([recorded])
+
+    assert len(backend.stored) == 3
+
+
+@SINKS
+@pytest.mark.parametrize("as_date", [False, True])
+def test_the_server_says_how_long_to_wait(backend, recorded, sink, patient, as_date):
+    """Retry-After, in seconds or as a date."""
+
+    def in_two_seconds():
+        return formatdate(time.time() + 2, usegmt=True)  # whole seconds, so at least 1 from now
+
+    pause = in_two_seconds if as_date else "1"
+    backend.answers = [(429, {"Retry-After": pause})]
+    sink(backend).export([recorded])
+    first, second = (moment for *_, moment in backend.requests[:2])
+
+    assert second - first >= 0.9
+    assert len(backend.stored) == 3
+
+
+@SINKS
+def test_a_dead_server_is_given_up_within_the_deadline(backend, recorded, sink, patient):
+    """The error names the backend and the reason, not the key."""
+    backend.close()
+    with pytest.raises(DeliveryError) as caught:
+        sink(backend, deadline_s=0.3, timeout_s=1).export([recorded])
+
+    assert "no answer (ConnectError); gave up" in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+@SINKS
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [(401, "check the key"), (403, "may not write"), (404, "address is wrong")],
+)
+def test_a_refusal_is_clear_and_not_repeated(backend, recorded, sink, status, hint):
+    """One request, then silence for a minute: the backend is not hammered with a wrong key."""
+    backend.answers = [(status, {})]
+    one = sink(backend)
+    for _ in range(5):
+        with pytest.raises(DeliveryError, match=hint) as caught:
+            one.export([recorded])
+        assert KEY not in str(caught.value)
+
+    assert len(backend.requests) == 1
+
+
+@SINKS
+def test_after_a_refusal_it_is_tried_again(backend, recorded, sink, monkeypatch):
+    """Somebody mends the key on the server: no restart of the application is needed."""
+    monkeypatch.setattr(delivery, "REFUSED_FOR_S", 0.0)
+    backend.answers = [(401, {})]
+    one = sink(backend)
+    with pytest.raises(DeliveryError):
+        one.export([recorded])
+    one.export([recorded])
+
+    assert len(backend.stored) == 3
+
+
+@SINKS
+def test_what_the_server_does_not_understand_is_not_tried_again(backend, recorded, sink):
+    """422 stays 422."""
+    backend.answers = [(422, {})]
+    with pytest.raises(DeliveryError, match="status 422"):
+        sink(backend).export([recorded])
+
+    assert len(backend.requests) == 1
+
+
+@SINKS
+def test_shutdown_ends_a_pause_at_once(backend, recorded, sink):
+    """The process can exit while a backend asks for half an hour."""
+    backend.answers = [(503, {"Retry-After": "1800"})]
+    one = sink(backend)
+    failures = []
+
+    def work():
+        try:
+            one.export([recorded])
+        except DeliveryError as error:
+            failures.append(str(error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not backend.requests and time.monotonic() < deadline:
+        time.sleep(0.005)
+    one.shutdown(1)
+    thread.join(20)
+
+    assert not thread.is_alive()
+    assert "shut down" in failures[0]
+
+
+@SINKS
+def test_scores_of_unsampled_spans_are_not_sent(backend, make, sink):
+    """Their span never arrives there."""
+    sink(backend).export([make.scored_run(target=make.span_context(sampled=False))])
+
+    assert backend.requests == []
+
+
+@SINKS
+def test_keys_never_show(backend, sink, caplog):
+    """Neither in repr nor in a log line, nor a password in the address."""
+    one = sink(backend)
+
+    assert KEY not in repr(one)
+    assert backend.url in repr(one)
+    assert KEY not in caplog.text
+    hidden = PhoenixAnnotations(f"http://me:{KEY}@127.0.0.1:1/x")
+    assert repr(hidden) == "PhoenixAnnotations('http://127.0.0.1:1/x')"
+
+
+def test_misconfiguration_raises_at_construction():
+    """With the fix in the message."""
+    with pytest.raises(ConfigurationError, match="not a URL"):
+        PhoenixAnnotations("localhost:6006")
+    with pytest.raises(ConfigurationError, match="project's settings"):
+        LangfuseScores("http://127.0.0.1:1", "", "")
+
+
+@SINKS
+def test_scores_find_the_spans_that_ragmeter_writes(backend, sdk, make, sink):
+    """Own spans have ids only once they are written; the sink asks who writes them."""
+    otel = OpenTelemetryExporter(**sdk.providers)
+    otel.export([make.scored_run()])
+    sink(backend, spans=otel).export([make.scored_run()])
+    retrieval = sdk.spans()["retrieval handbook"].context
+    sent = json.dumps([body for _, _, body, _ in backend.requests])
+
+    assert f"{retrieval.span_id:016x}" in sent
+
+
+@SINKS
+def test_a_sink_that_is_earlier_than_the_spans_waits_for_them(backend, make, sink):
+    """Each exporter has its own thread; order is nobody's promise."""
+
+    class Slow:
+        def __init__(self):
+            self.directory = SpanDirectory()
+
+        def judged_spans(self, run, timeout_s=0.0):
+            return self.directory.find(run.run_id, timeout_s)
+
+    slow = Slow()
+    judged = JudgedSpans(make.span_context(span=0xE1), make.span_context(span=0xE2))
+    timer = threading.Timer(0.2, slow.directory.remember, ("run-1", judged))
+    timer.start()
+    sink(backend, spans=slow).export([make.scored_run()])
+    timer.join()
+
+    assert len(backend.stored) == 3
+
+
+def test_wrong_wiring_is_said_and_does_not_stop_the_rest(backend, make, recorded):
+    """Runs with known spans are sent; the others are an error with the fix in it."""
+    with pytest.raises(DeliveryError, match="pass spans="):
+        phoenix(backend).export([make.scored_run(), recorded])
+
+    assert len(backend.stored) == 3
+
+
+@SINKS
+def test_in_a_meter_scores_reach_the_backend_off_the_request_path(backend, sdk, sink):
+    """The whole path: meter, spans, sink; each on a thread of its own."""
+    otel = OpenTelemetryExporter(**sdk.providers)
+    meter = RagMeter(metrics=["retrieval_health"], exporters=[sink(backend, spans=otel), otel])
+    meter.submit(RagSample(question="q", contexts=("c",), answer="a"))
+    assert meter.flush(20)
+    meter.shutdown()
+
+    names = {body["name"] for body in backend.stored.values()}
+    assert {"context_count", "empty_retrieval"} <= names
+
+
+@pytest.mark.contains_errors
+@SINKS
+def test_a_refusing_backend_is_one_log_line_and_a_count(backend, sdk, sink, caplog):
+    """The application sees nothing else of it."""
+    backend.answers = [(401, {})] * 50
+    otel = OpenTelemetryExporter(**sdk.providers)
+    meter = RagMeter(metrics=["retrieval_health"], exporters=[sink(backend, spans=otel), otel])
+    with caplog.at_level(logging.ERROR, "ragmeter"):
+        for _ in range(5):
+            meter.submit(RagSample(question="q", contexts=("c",)))
+            meter.flush(20)
+    meter.shutdown()
+    lines = [record for record in caplog.records if "refused" in record.getMessage()]
+
+    assert len(lines) == 1
+    assert KEY not in caplog.text
+    assert sum(meter.stats().export_errors.values()) == 5
+
+
+@pytest.mark.contains_errors
+@SINKS
+def test_a_backend_that_never_answers_holds_up_neither_flush_nor_shutdown(sdk, sink):
+    """Each keeps to its own seconds, whatever the sink's timeouts are."""
+    others = set(threading.enumerate())
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = SimpleNamespace(url=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        otel = OpenTelemetryExporter(**sdk.providers)
+        exporters = [otel, sink(address, spans=otel, timeout_s=60, deadline_s=600)]
+        meter = RagMeter(metrics=["retrieval_health"], exporters=exporters)
+        meter.submit(RagSample(question="q", contexts=("c",)))
+        before = time.monotonic()
+        assert not meter.flush(0.5)
+        meter.shutdown(0.5)
+        # Far below the sink's own minute, far above what a busy machine adds.
+        assert time.monotonic() - before < 30
+    assert sdk.all_spans()
+    # The silent socket is gone now: what the sink reports about that belongs to this test.
+    for thread in set(threading.enumerate()) - others:
+        if thread.name.startswith("ragmeter-export"):
+            thread.join(20)
+
+
+@SINKS
+def test_a_forked_child_opens_its_own_connections(backend, recorded, sink):
+    """The parent's sockets are the parent's."""
+    one = sink(backend)
+    one.export([recorded])
+    child = os.fork()
+    if child == 0:
+        one.export([recorded])
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    one.export([recorded])
+    one.shutdown(1)
+
+    assert len(backend.stored) == 3
+
+
+def test_without_httpx_the_extra_is_named(monkeypatch):
+    """pip install 'ragmeter[sinks]'."""
+    import sys
+
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(ImportError, match=r"ragmeter\[sinks\]"):
+        PhoenixAnnotations("http://127.0.0.1:1")

@@ -1,0 +1,81 @@
+"""The one place that spells telemetry names, and that nobody else does."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ragmeter.exporters import semconv
+
+FOLDER = Path(__file__).parents[2] / "exporters"
+LOW_CARDINALITY = {
+    "error.type",
+    "gen_ai.evaluation.name",
+    "gen_ai.evaluation.score.label",
+    "gen_ai.operation.name",
+    "gen_ai.request.model",
+    "gen_ai.token.type",
+    "gen_ai.workflow.name",
+    "ragmeter.exporter",
+    "ragmeter.framework",
+    "ragmeter.outcome",
+    "ragmeter.reason",
+    "ragmeter.request.status",
+    "ragmeter.seam",
+    "ragmeter.status",
+}
+
+
+def test_every_name_has_a_source_and_a_status():
+    """A name of ours stands under ragmeter. or is a bare word; nobody else's does."""
+    for term in semconv.terms().values():
+        assert term.source
+        assert term.status in ("stable", "development", "own")
+        if term.source == semconv.OWN:
+            assert term.startswith("ragmeter.") or "." not in term
+        else:
+            assert not term.startswith("ragmeter.")
+
+
+def test_instruments_have_units_descriptions_and_unique_names():
+    """What Prometheus and the dashboards build on."""
+    names = [instrument.name for instrument in semconv.INSTRUMENTS]
+
+    assert len(set(names)) == len(names)
+    for instrument in semconv.INSTRUMENTS:
+        assert instrument.unit
+        assert instrument.description.endswith(".")
+        assert bool(instrument.buckets) is (instrument.kind == "histogram")
+        assert list(instrument.buckets) == sorted(set(instrument.buckets))
+
+
+def test_metric_attributes_are_all_of_low_cardinality():
+    """No question, user, document, conversation, run or data source id on a metric."""
+    used = {str(key) for each in semconv.INSTRUMENTS for key in each.attributes}
+
+    assert used == LOW_CARDINALITY
+
+
+@pytest.mark.parametrize(
+    "path", sorted(FOLDER.rglob("*.py")), ids=lambda path: str(path.relative_to(FOLDER))
+)
+def test_no_other_module_spells_a_telemetry_name(path):
+    """A rename is one line."""
+    if path.name == "semconv.py":
+        return
+    code = re.sub(r'""".*?"""', "", path.read_text("utf-8"), flags=re.DOTALL)
+    spelled = re.findall(r'"(?:gen_ai|openinference|retrieval\.|input\.|output\.)[^"\s]*"', code)
+    own = re.findall(r'f?"ragmeter\.[^"\s]*"', code)
+
+    assert [name for name in spelled + own if name != '"retrieval"'] == []
+
+
+def test_the_readme_lists_every_instrument_as_it_is():
+    """Name, unit and attributes, in one row each."""
+    readme = (FOLDER / "README.md").read_text("utf-8")
+
+    for instrument in semconv.INSTRUMENTS:
+        (row,) = [line for line in readme.splitlines() if line.startswith(f"| `{instrument.name}`")]
+        assert f"| `{instrument.unit}` |" in row
+        listed = [part.strip(" `") for part in row.split("|")[4].split(",")]
+        assert listed == [str(key) for key in instrument.attributes] or listed == ["–"]

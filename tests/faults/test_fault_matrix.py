@@ -1,0 +1,270 @@
+"""Faults, one by one: the application's answers stay the same and the counts reconcile."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from openai_server import Misbehaviour, OpenAIServer, error
+from otlp_receiver import OtlpReceiver
+from rag_chain import ANSWER, QUESTION, rag_chain
+
+from ragmeter import RagMeter
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+from ragmeter.exporters.jsonl import JsonlExporter
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import metric
+from ragmeter.metrics.judge import OpenAIJudge
+
+
+def _closed_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def _ask(meter, count=1):
+    chain = rag_chain()
+    config = {"callbacks": [RagMeterCallbackHandler(meter)]}
+    return [chain.invoke(QUESTION, config=config) for _ in range(count)]
+
+
+def _check(meter, answers):
+    """The answers are right and every request is accounted for."""
+    assert answers == [ANSWER] * len(answers)
+    assert meter.flush(60)
+    stats = meter.stats()
+    assert stats.captured == len(answers)
+    assert stats.in_flight == 0
+    assert stats.captured == stats.exported + sum(stats.dropped.values())
+    return stats
+
+
+def _judged(url, **changes):
+    memory = InMemoryExporter()
+    judge = OpenAIJudge("m", base_url=url, api_key="k", max_retries=0, timeout_s=5.0)
+    meter = RagMeter(
+        metrics=["context_relevancy", "retrieval_health"],
+        judge=judge,
+        exporters=[memory],
+        hold_s=0.05,
+        **changes,
+    )
+    return meter, memory
+
+
+def _judged_scores(memory):
+    return [
+        r.scores["context_relevancy"] for r in memory.results if "context_relevancy" in r.scores
+    ]
+
+
+def test_the_judge_is_down():
+    meter, memory = _judged(f"http://127.0.0.1:{_closed_port()}/v1")
+
+    _check(meter, _ask(meter, 20))
+
+    scores = _judged_scores(memory)
+    assert len(scores) == 20
+    assert {score.status for score in scores} == {"judge_error"}
+    assert all(score.value is None and score.error_type for score in scores)
+    assert sum(1 for result in memory.results if "context_count" in result.scores) == 20
+
+
+def test_the_judge_is_slower_than_the_deadline():
+    with OpenAIServer(latency_s=30) as server:
+        meter, memory = _judged(server.url, judge_deadline_s=0.3)
+
+        _check(meter, _ask(meter, 5))
+
+    assert {score.status for score in _judged_scores(memory)} == {"timeout"}
+
+
+def test_the_judge_flaps():
+    with OpenAIServer() as server:
+        for _ in range(10):
+            server.script.append(error(500))
+        meter, memory = _judged(server.url)
+
+        _check(meter, _ask(meter, 30))
+
+    statuses = {score.status for score in _judged_scores(memory)}
+    assert statuses <= {"ok", "judge_error"}
+    assert all(
+        (score.value is not None) == (score.status == "ok") for score in _judged_scores(memory)
+    )
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"<html>502 Bad Gateway</html>",
+        b"",
+        b"\xff\xfe\x00",
+        json.dumps({"choices": []}).encode(),
+        json.dumps({"choices": [{"message": {"content": "yes yes 1 true"}}]}).encode(),
+        b'{"choices": [{"message": {"content": "{\\"a',
+    ],
+)
+def test_the_judge_talks_garbage(garbage):
+    with OpenAIServer() as server:
+        for _ in range(30):
+            server.script.append(Misbehaviour(body=garbage))
+        meter, memory = _judged(server.url)
+
+        _check(meter, _ask(meter, 3))
+
+    assert all(score.value is None for score in _judged_scores(memory))
+    assert {score.status for score in _judged_scores(memory)} <= {"judge_error", "partial"}
+
+
+def test_the_otlp_backend_goes_down_and_comes_back():
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    from ragmeter.exporters.otel import OpenTelemetryExporter
+
+    receiver = OtlpReceiver()
+    provider = TracerProvider()
+    exporter = OTLPSpanExporter(endpoint=f"{receiver.url}/v1/traces", timeout=2)
+    provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=50))
+    meter = RagMeter(exporters=[OpenTelemetryExporter(tracer_provider=provider)])
+    receiver.refuse = True
+
+    answers = _ask(meter, 3)
+    receiver.refuse = False
+    answers += _ask(meter, 3)
+
+    _check(meter, answers)
+    provider.force_flush()
+    assert {span.name for span in receiver.spans} >= {"retrieval", "invoke_workflow river_chain"}
+    provider.shutdown()
+    receiver.close()
+
+
+@pytest.mark.contains_errors
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this platform")
+def test_the_disk_is_full_for_jsonl():
+    memory = InMemoryExporter()
+    meter = RagMeter(exporters=[JsonlExporter("/dev/full"), memory])
+
+    stats_of = _ask(meter, 5)
+    assert meter.flush(20) in (True, False)
+
+    assert stats_of == [ANSWER] * 5
+    assert len(memory.results) == 5
+    assert meter.stats().export_errors["JsonlExporter"] == 5
+
+
+def test_the_clock_jumps_back(monkeypatch):
+    """Wall clocks are set back now and then: no request ends before it began."""
+    now = [1_800_000_000_000_000_000]
+
+    def backwards() -> int:
+        now[0] -= 3_600_000_000_000
+        return now[0]
+
+    memory = InMemoryExporter()
+    meter = RagMeter(exporters=[memory])
+    monkeypatch.setattr(time, "time_ns", backwards)
+    answers = _ask(meter, 3)
+    with meter.request(QUESTION) as request:
+        request.retrieved(["a"])
+    monkeypatch.undo()
+
+    assert answers == [ANSWER] * 3
+    assert meter.flush(20)
+    assert len(memory.results) == 4
+    for result in memory.results:
+        assert result.run.ended_ns >= result.run.started_ns
+        for retrieval in result.run.retrievals:
+            assert retrieval.ended_ns >= retrieval.started_ns
+
+
+def test_ten_times_more_than_can_be_scored():
+    @metric
+    def slow(sample):
+        time.sleep(0.005)
+        return 1.0
+
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=[slow], exporters=[memory], queue_size=20)
+
+    stats = _check(meter, _ask(meter, 300))
+
+    assert stats.dropped["queue_full"] > 0
+    assert len(memory.results) == stats.exported
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_the_worker_thread_is_killed():
+    others = set(threading.enumerate())
+    deaths = iter([True, False, True])
+
+    @metric
+    def deadly(sample):
+        if next(deaths, False):
+            raise SystemExit
+        return 1.0
+
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=[deadly], exporters=[memory])
+    answers = []
+    for _ in range(10):
+        answers += _ask(meter)
+        meter.flush(5)
+
+    stats = _check(meter, answers)
+    assert stats.dropped == {"error": 2}
+    assert len(memory.results) == 8
+    meter.shutdown(5)
+    for thread in set(threading.enumerate()) - others:
+        if thread.name == "ragmeter-scoring":
+            thread.join(10)
+
+
+APP = """
+import sys, time, threading
+from ragmeter import RagMeter
+from ragmeter.metrics import RagSample, metric
+from ragmeter.exporters.jsonl import JsonlExporter
+@metric
+def slow(sample):
+    time.sleep(0.002)
+    return 1.0
+meter = RagMeter(metrics=[slow], exporters=[JsonlExporter(sys.argv[1])])
+print("ready", flush=True)
+for number in range(100000):
+    meter.submit(RagSample(question=str(number), contexts=["x" * 500]))
+    time.sleep(0.0005)
+"""
+
+
+@pytest.mark.parametrize("kill", [signal.SIGTERM, signal.SIGKILL])
+def test_killed_in_the_middle_of_a_batch_leaves_only_whole_lines(tmp_path, kill):
+    path = tmp_path / "scores.jsonl"
+    app = subprocess.Popen(
+        [sys.executable, "-Ic", textwrap.dedent(APP), str(path)],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert app.stdout.readline() == "ready\n"
+    deadline = time.monotonic() + 30
+    while (not path.exists() or path.stat().st_size < 20_000) and time.monotonic() < deadline:
+        threading.Event().wait(0.02)
+
+    app.send_signal(kill)
+    app.wait(20)
+    app.stdout.close()
+
+    text = path.read_text(encoding="utf-8")
+    lines = text.split("\n")
+    assert lines.pop() == ""
+    assert len(lines) > 5
+    assert all(json.loads(line)["scores"] for line in lines)

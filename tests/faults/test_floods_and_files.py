@@ -1,0 +1,311 @@
+"""Faults of backends, disks and files, floods, and forks at the worst moment: what each one costs.
+
+For each: the application's answers are what they were, and the counts reconcile exactly.
+``RAGMETER_SOAK=1`` lets the floods last a minute.
+"""
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import tracemalloc
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from openai_server import OpenAIServer
+from rag_chain import ANSWER, QUESTION, rag_chain
+
+from ragmeter import RagMeter, references
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.phoenix import PhoenixAnnotations
+from ragmeter.metrics import metric
+from ragmeter.metrics.judge import OpenAIJudge
+
+TESTS = Path(__file__).resolve().parent.parent
+FLOOD_S = 60.0 if os.environ.get("RAGMETER_SOAK") else 3.0
+
+
+def ask(meter, count=1):
+    chain = rag_chain()
+    config = {"callbacks": [RagMeterCallbackHandler(meter)]}
+    return [chain.invoke(QUESTION, config=config) for _ in range(count)]
+
+
+def check(meter, answers):
+    """The answers are right and every request is accounted for."""
+    assert answers == [ANSWER] * len(answers)
+    assert meter.flush(60)
+    stats = meter.stats()
+    assert stats.captured == len(answers)
+    assert stats.in_flight == 0
+    assert stats.captured == stats.exported + sum(stats.dropped.values())
+    return stats
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A backend that takes nothing."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(422)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Keep quiet."""
+
+
+@pytest.mark.contains_errors
+def test_a_backend_rejects_everything():
+    """Its losses are counted run by run; what goes elsewhere arrives."""
+    from opentelemetry.sdk.trace import TracerProvider
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    memory = InMemoryExporter()
+    spans = OpenTelemetryExporter(tracer_provider=TracerProvider())
+    sink = PhoenixAnnotations(f"http://127.0.0.1:{server.server_port}", spans=spans)
+    meter = RagMeter(exporters=[spans, sink, memory])
+    try:
+        stats = check(meter, ask(meter, 12))
+    finally:
+        meter.shutdown(5)
+        server.shutdown()
+        thread.join(10)
+        server.server_close()
+
+    assert stats.export_errors == {"PhoenixAnnotations": 12}
+    assert len(memory.results) == stats.exported == 12
+
+
+FULL_DISK = """
+import json, resource, sys
+from openai_server import OpenAIServer
+from ragmeter import RagMeter
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import RagSample
+from ragmeter.metrics.judge import OpenAIJudge
+
+with OpenAIServer() as server:
+    memory = InMemoryExporter()
+    judge = OpenAIJudge("m", server.url, "k", cache=sys.argv[1])
+    meter = RagMeter(metrics=["context_relevancy"], judge=judge, exporters=[memory])
+    # No file may grow beyond this: what a full disk does, for this process alone.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+    for number in range(300):
+        meter.submit(RagSample(question=f"q{number}", contexts=[f"chunk {number} " * 20]))
+    assert meter.flush(60)
+    stats = meter.stats()
+    meter.shutdown(5)
+values = [result.scores["context_relevancy"].value for result in memory.results]
+print(json.dumps([stats.captured, stats.exported, sum(stats.dropped.values()), values]))
+"""
+
+
+def test_the_disk_is_full_for_the_judges_cache(tmp_path):
+    """Answers are then kept in memory only, which is said once; no score is lost or changed."""
+    pytest.importorskip("resource")
+    path = tmp_path / "cache.sqlite"
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(path)],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    captured, exported, dropped, values = json.loads(done.stdout)
+    assert (captured, exported, dropped) == (300, 300, 0)
+    assert values == [1.0] * 300
+    assert done.stderr.count("kept in memory only") == 1
+    assert path.stat().st_size <= 50_000
+
+
+@pytest.mark.contains_errors
+def test_the_reference_file_is_replaced_while_running(tmp_path, monkeypatch):
+    """The new one is used from then on; half a file is refused and the old one stays in use."""
+    monkeypatch.setattr(references, "RECHECK_AFTER_S", 0.0)
+    path = tmp_path / "golden.jsonl"
+
+    def replace(text):
+        new = tmp_path / "new"
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+
+    def row(answer):
+        return json.dumps({"question": QUESTION, "answer": answer})
+
+    replace(row("first"))
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=["answer_overlap"], references=path, exporters=[memory])
+    answers = []
+    for text in (None, row("second"), '{"question": "half a li', row("third"), ""):
+        if text is not None:
+            replace(text)
+        answers += ask(meter)
+        meter.flush(20)
+    path.unlink()
+    answers += ask(meter)
+    check(meter, answers)
+
+    found = [r.sample.reference.answer if r.sample.reference else None for r in memory.results]
+    assert found[:4] == ["first", "second", None, "third"]
+    assert len(found) == 6
+    assert set(meter.stats().internal_errors) <= {"meter.reference"}
+
+
+def test_a_flood_of_ten_times_what_can_be_scored():
+    """The queue is full all the time: answers as ever, memory flat, every request accounted for."""
+
+    @metric
+    def slow(sample):
+        time.sleep(0.05)
+        return 1.0
+
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=[slow], exporters=[memory], queue_size=20, late_window=0)
+    chain = rag_chain()
+    config = {"callbacks": [RagMeterCallbackHandler(meter)]}
+    answers = Counter()
+
+    def offer(seconds):
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            answers[chain.invoke(QUESTION, config=config)] += 1
+            time.sleep(0.002)
+
+    offer(FLOOD_S / 2)
+    gc.collect()
+    tracemalloc.start()
+    offer(FLOOD_S / 2)
+    gc.collect()
+    grown = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert meter.stats().queue_size <= 20
+    stats = check(meter, [answer for answer, count in answers.items() for _ in range(count)])
+
+    assert stats.dropped["queue_full"] > stats.exported
+    assert len(memory.results) == stats.exported
+    # What the memory exporter keeps by order of this test, and nothing that grows with the flood.
+    assert grown < 200_000 + 20_000 * stats.exported
+
+
+def test_a_judge_ten_times_too_slow_leaves_the_free_metrics_complete():
+    """Judged scores are skipped, oldest first, and counted; each request has its free scores."""
+    memory = InMemoryExporter()
+    with OpenAIServer(latency_s=0.2) as server:
+        # 2 requests at a time, 5 a second each: 10 a second, and 400 come at once.
+        judge = OpenAIJudge("m", server.url, "k", max_retries=0, cache=False, concurrency=2)
+        meter = RagMeter(
+            metrics=["context_relevancy", "retrieval_health"],
+            judge=judge,
+            exporters=[memory],
+            hold_s=0.05,
+            judge_concurrency=2,
+            queue_size=40,
+            judge_deadline_s=5,
+        )
+        answers = []
+        while len(answers) < 400:
+            answers += ask(meter, 10)
+            while meter.stats().queue_size > 20:
+                time.sleep(0.001)
+        stats = check(meter, answers)
+        meter.shutdown(5)
+
+    first = [result for result in memory.results if not result.late]
+    assert len(first) == stats.exported == 400
+    assert stats.dropped == {}
+    assert all(result.scores["context_count"].value == 2.0 for result in first)
+    judged = [s for r in memory.results if (s := r.scores.get("context_relevancy")) is not None]
+    assert len(judged) == 400
+    statuses = Counter(score.status for score in judged)
+    assert statuses["skipped"] == sum(stats.judge_skipped.values()) > 200
+    assert statuses["ok"] > 0
+    assert set(statuses) <= {"ok", "skipped", "timeout"}
+
+
+FORKING = """
+import faulthandler, os, sys, threading, time
+import ragmeter
+from rag_chain import ANSWER, QUESTION, rag_chain
+from ragmeter import RagMeter
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import metric
+
+@metric
+def slow(sample):
+    time.sleep(0.001)
+    return 1.0
+
+memory = InMemoryExporter()
+meter = RagMeter(metrics=[slow, "lexical_groundedness"], exporters=[memory])
+chain = rag_chain()
+config = {"callbacks": [RagMeterCallbackHandler(meter)]}
+
+def work():
+    while not stop.is_set():
+        assert chain.invoke(QUESTION, config=config) == ANSWER
+        time.sleep(0.002)
+
+def reconciled(stats):
+    return stats.captured == stats.exported + sum(stats.dropped.values()) + stats.in_flight
+
+# A fork while the application's own threads import something is the application's own affair.
+with ragmeter.suppress():
+    chain.invoke(QUESTION, config=config)
+stop = threading.Event()
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+children = []
+for _ in range(12):
+    time.sleep(0.03)
+    pid = os.fork()
+    if pid == 0:
+        faulthandler.dump_traceback_later(20, exit=True)
+        inherited = meter.stats().dropped.get("fork", 0)
+        memory.clear()
+        for _ in range(10):
+            assert chain.invoke(QUESTION, config=config) == ANSWER
+        good = meter.flush(15)
+        stats = meter.stats()
+        good = good and stats.exported == 10 == len(memory.results)
+        good = good and stats.captured == inherited + 10 and stats.in_flight == 0
+        good = good and set(stats.dropped) <= {"fork"} and reconciled(stats)
+        if not good:
+            print(stats, len(memory.results), file=sys.stderr)
+        os._exit(0 if good else 1)
+    children.append(pid)
+codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+stop.set()
+for thread in threads:
+    thread.join()
+assert meter.flush(60)
+stats = meter.stats()
+assert codes == [0] * 12, codes
+assert reconciled(stats) and stats.in_flight == 0, stats
+assert len(memory.results) == stats.exported
+assert set(stats.dropped) <= {"queue_full"}, stats
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_forks_in_the_middle_of_scoring():
+    """Twelve children, forked while three threads ask and the worker scores: each counts its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(FORKING)],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0, "")

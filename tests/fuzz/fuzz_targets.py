@@ -1,0 +1,181 @@
+"""What is fuzzed, and what must hold: one function of bytes per way that others' data comes in.
+
+`test_fuzz.py` runs them with hypothesis, `fuzz_atheris.py` with coverage feedback.  A target raises
+`AssertionError` when a promise is broken; any other exception is a crash.
+"""
+
+import contextlib
+import json
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+from langchain_core.documents import Document
+from pydantic import ValidationError
+
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+from ragmeter.cli.rows import BadRow, Row, read_rows
+from ragmeter.guard import observed_errors
+from ragmeter.metrics import ConfigurationError, RagSample, Reference, ReferenceFileError, evaluate
+from ragmeter.metrics.judge import Group, Item
+from ragmeter.metrics.judge.replies import UnusableReplyError, read_reply
+from ragmeter.references import load_references
+from ragmeter.scope import RequestScope, parse_scope
+
+FREE = [
+    "precision_recall_f1", "ranked_retrieval", "id_precision_recall", "answer_overlap",
+    "lexical_context_precision", "lexical_context_recall", "lexical_entity_recall",
+    "lexical_groundedness", "lexical_query_coverage", "retrieval_health",
+]  # fmt: skip
+
+
+class within:  # noqa: N801 -- reads as a phrase
+    """Fails when the block takes longer than a generous bound by the size of its input."""
+
+    def __init__(self, data):
+        self.bound_s = 5.0 + len(data) / 50_000
+
+    def __enter__(self):
+        self.started = time.perf_counter()
+
+    def __exit__(self, *_):
+        assert time.perf_counter() - self.started < self.bound_s, "too slow"
+
+
+def _text(data):
+    return data.decode("utf-8", "surrogatepass" if len(data) % 2 else "replace")
+
+
+def _texts(data):
+    with contextlib.suppress(UnicodeDecodeError):
+        return [*_text(data).split("\x1f"), "", "", ""]
+    return [*data.decode("latin-1").split("\x1f"), "", "", ""]
+
+
+def texts(data):
+    """Free metrics over any texts: a value in its range and status ok, or a status and no value."""
+    question, answer, wanted, *contexts = _texts(data)
+    reference = Reference(answer=wanted, contexts=contexts[:2], context_ids=contexts[:1])
+    sample = RagSample(question=question, answer=answer, contexts=contexts, reference=reference)
+    [scores] = evaluate([sample], FREE)
+    for score in scores.values():
+        assert score.status != "judge_error", score
+        assert (score.value is not None) == (score.status == "ok"), score
+        low, high = score.range
+        assert score.value is None or low <= score.value, score
+        assert score.value is None or high is None or score.value <= high, score
+
+
+def _file(data, ending):
+    folder = Path(tempfile.mkdtemp())
+    path = folder / f"file.{ending}"
+    path.write_bytes(data)
+    return path
+
+
+def _gone(path):
+    path.unlink()
+    path.parent.rmdir()
+
+
+def reference_files(data):
+    """Any bytes are references, or an error that names file and line."""
+    for ending in ("jsonl", "csv"):
+        path = _file(data, ending)
+        try:
+            find = load_references(path)
+            assert find("no such question 8f2b") is None or b"8f2b" in data
+        except ReferenceFileError as error:
+            assert str(path) in str(error)  # noqa: PT017 -- no test, a target
+        finally:
+            _gone(path)
+
+
+def rows(data):
+    """Any bytes are rows, good or bad, each with its line; never another exception."""
+    for ending in ("jsonl", "csv"):
+        path = _file(data, ending)
+        try:
+            for row in read_rows(path):
+                assert isinstance(row, (Row, BadRow))
+        except ConfigurationError:
+            pass
+        finally:
+            _gone(path)
+
+
+GROUPS = [
+    Group("chunks", tuple(Item(f"c{n}", (str(n),)) for n in (1, 2, 3))),
+    Group("lines", (Item("s1", ("1",)), Item("s2", ("2",))), compact=True),
+    Group("words", (Item("a1", ("1",)),), kind="choice", choices=("supported", "absent")),
+    Group("texts", (Item("t1", ("1",)),), kind="texts"),
+    Group("pairs", (Item("p1", ("1",)),), kind="pairs"),
+]
+_KINDS = {"verdict": bool, "choice": str, "texts": tuple, "pairs": tuple}
+
+
+def replies(data):
+    """Only asked ids, each with a value of the kind asked for; a quotation answers nothing."""
+    text = data.decode("utf-8", "replace")
+    asked = {item.id: group for group in GROUPS for item in group.items}
+    with contextlib.suppress(UnusableReplyError):
+        for item_id, answer in read_reply(text, GROUPS).items():
+            assert answer.known
+            assert isinstance(answer.value, _KINDS[asked[item_id].kind])
+    with contextlib.suppress(UnusableReplyError):
+        assert read_reply(text, GROUPS, f"before {text} after") == {}
+
+
+def _json(data):
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return data.decode("latin-1")
+
+
+def notes(data):
+    """Any note in a framework's metadata is read, or refused with an error that a guard contains."""
+    with contextlib.suppress(ConfigurationError, ValidationError, TypeError):
+        scope = parse_scope(_json(data))
+        assert scope is None or isinstance(scope, RequestScope)
+
+
+class _Taking:
+    """A meter that builds what it is offered at once, and lets errors be seen."""
+
+    def __init__(self):
+        from ragmeter import RagMeter
+
+        self.runs = []
+        self.meter = RagMeter(metrics=[], exporters=[])
+        self.meter.offer = self._offer
+
+    def _offer(self, build, **_):
+        run = build()
+        if run is not None:
+            self.runs.append(run)
+
+
+def payloads(data):
+    """Whatever a chain gets and gives and a retriever returns: captured, and nothing raised inside."""
+    value = _json(data)
+    if isinstance(value, dict) and set(value) >= {"page_content", "metadata"}:
+        value = [Document(str(value["page_content"]), metadata={"m": value["metadata"]})]
+    taking, errors = _Taking(), []
+    handler = RagMeterCallbackHandler(taking.meter)
+    root, retriever = uuid.uuid4(), uuid.uuid4()
+    with observed_errors(lambda seam, error: errors.append((seam, error))):
+        metadata = {"ragmeter": value} if isinstance(value, dict) else {"k": value}
+        handler.on_chain_start({}, value, run_id=root, name="fuzzed", metadata=metadata)
+        handler.on_retriever_start({}, str(value), run_id=retriever, parent_run_id=root)
+        documents = value if isinstance(value, list) else [value]
+        handler.on_retriever_end(documents, run_id=retriever, parent_run_id=root)
+        handler.on_chain_end(value, run_id=root)
+    taking.meter.shutdown(5)
+    # A malformed note loses the note, told under this seam, and not the request.
+    assert {seam for seam, _ in errors} <= {"langchain.metadata"}, errors
+    assert len(taking.runs) == 1
+
+
+TARGETS = [texts, reference_files, rows, replies, notes, payloads]

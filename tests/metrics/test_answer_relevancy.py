@@ -1,0 +1,55 @@
+"""`answer_relevancy` through the whole judge path."""
+
+import pytest
+from judging_tools import only, sample, verdicts
+
+from ragmeter.metrics import AnswerRelevancy
+
+
+def test_worked_example(server):
+    """Three sentences, one of them off the point: 2/3."""
+    server.answer = verdicts("relevant", "irrelevant", "relevant")
+    result = only(server, AnswerRelevancy(), sample(answer="It is tall. Gulls cry. 31 metres."))
+
+    assert result.value == pytest.approx(2 / 3)
+    assert (result.status, result.target, result.judge_calls) == ("ok", "answer", 1)
+    assert list(server.requests[0].passages) == ["question", "answer"]
+
+
+def test_a_refusal_is_irrelevant_and_told_apart(server):
+    server.answer = verdicts("noncommittal")
+    result = only(server, AnswerRelevancy(), sample(answer="I cannot say."))
+
+    assert (result.value, result.items[0].evidence) == (0.0, "noncommittal")
+
+
+def test_answers_in_russian_and_chinese_are_split_into_sentences(server):
+    server.answer = verdicts("relevant", "irrelevant")
+    russian = only(server, AnswerRelevancy(), sample(answer="Высота — 31 м. Чайки кричат."))
+    chinese = only(server, AnswerRelevancy(), sample(answer="高三十一米。海鸥在叫。"))
+
+    assert (russian.value, chinese.value) == (0.5, 0.5)
+    assert [item.text for item in chinese.items] == ["高三十一米。", "海鸥在叫。"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"answer": None}, "missing_input"),
+        ({"answer": " "}, "undefined"),
+        ({"question": " "}, "undefined"),
+        ({"question": None}, "missing_input"),
+        ({"status": "cancelled"}, "skipped"),
+    ],
+)
+def test_no_value_without_inputs(server, fields, status):
+    result = only(server, AnswerRelevancy(), sample(**fields))
+
+    assert (result.value, result.status, len(server.requests)) == (None, status, 0)
+
+
+def test_a_word_outside_the_choices_is_unknown(server):
+    server.answer = verdicts("partly")
+    result = only(server, AnswerRelevancy(), sample())
+
+    assert (result.value, result.status, result.lower, result.upper) == (None, "partial", 0.0, 1.0)

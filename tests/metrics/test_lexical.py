@@ -1,0 +1,381 @@
+"""The lexical family, answer overlap, retrieval health and entities."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmeter.metrics import (
+    AnswerOverlap,
+    ConfigurationError,
+    EntityFinder,
+    LexicalContextPrecision,
+    LexicalContextRecall,
+    LexicalEntityRecall,
+    LexicalGroundedness,
+    LexicalQueryCoverage,
+    RagSample,
+    Reference,
+    RetrievalHealth,
+    default_metrics,
+    entity_recall,
+    evaluate,
+    rouge_l_recall,
+    rouge_scores,
+    token_f1,
+)
+from ragmeter.metrics.named_entities import named_entities
+
+ORACLES = Path(__file__).parents[1] / "oracles"
+SEEDS = {
+    record["id"]: record
+    for record in map(
+        json.loads, (ORACLES / "seed_examples.jsonl").read_text("utf-8").strip().split("\n")
+    )
+}
+TEXT = st.text(st.sampled_from(list("aB1 .,。中Дё\n《》%-/!\x00\u0301")), max_size=60) | st.text(
+    max_size=40
+)
+
+
+def score(metric, **fields):
+    """Score one sample with a metric of one score."""
+    (only,) = evaluate([RagSample(**{"question": "q", **fields})], [metric])[0].values()
+    return only
+
+
+def answer(text):
+    return Reference(answer=text)
+
+
+def test_groundedness_counts_the_answers_words():
+    """4 of 5 content words, function words aside; the evidence is per sentence."""
+    got = score(
+        LexicalGroundedness(),
+        contexts=["The bridge opened in 1931.", "It crosses the river."],
+        answer="The bridge opened in 1931. It crosses a valley.",
+    )
+    assert got.value == pytest.approx(4 / 5)
+    assert [item.value for item in got.items] == [1.0, 0.5]
+    assert (got.method, got.target) == ("lexical", "answer")
+
+
+def test_recall_needs_most_of_a_sentence_in_two_neighbours():
+    """Strict reading: a sentence of which the contexts have two words in five is not attributed."""
+    reference = (
+        "Зелёный мост открыли в 1931 году. Он стоит в Хольме, Дания. Его построила Мара Линд."
+    )
+    context = "Зелёный мост открыли в 1931 году для выставки в Хольме."
+    got = score(LexicalContextRecall(), contexts=[context], reference=answer(reference))
+    assert got.value == pytest.approx(1 / 3)
+    assert [item.verdict for item in got.items] == [True, False, False]
+    assert got.items[0].evidence == context
+
+
+def test_recall_joins_neighbours_but_not_chunks():
+    """A window is two consecutive sentences of one chunk; the whole scope takes all chunks."""
+    reference = answer("The red bridge crosses the wide river Olde")
+    one, two = "The red bridge stands.", "It crosses the wide river Olde."
+    assert (
+        score(LexicalContextRecall(), contexts=[f"{one} {two}"], reference=reference).value == 1.0
+    )
+    apart = [f"{one} Filler here.", "More filler.", two]
+    assert score(LexicalContextRecall(), contexts=apart, reference=reference).items[
+        0
+    ].value == pytest.approx(4 / 6)
+    assert (
+        score(LexicalContextRecall("whole"), contexts=apart, reference=reference).items[0].value
+        == 1.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"), [("rxx", 1.0), ("xxr", 1 / 3), ("rxr", 5 / 6), ("xxx", 0.0), ("", None)]
+)
+def test_precision_is_rank_aware(order, expected):
+    """Average precision over chunks that cover a reference sentence; no chunk is undefined."""
+    texts = {"r": "Polar Vast is the largest desert on the planet.", "x": "Camels drink a lot."}
+    got = score(
+        LexicalContextPrecision(),
+        contexts=[texts[one] for one in order],
+        reference=answer("The largest desert is the Polar Vast."),
+    )
+    assert got.value == pytest.approx(expected)
+    assert got.status == ("undefined" if expected is None else "ok")
+
+
+def test_query_coverage_counts_distinct_words():
+    """3 distinct content words asked, 2 found; each chunk's own share is shown."""
+    got = score(
+        LexicalQueryCoverage(),
+        question="Is tea, green tea, healthy?",
+        contexts=["Green tea grows.", "Coffee."],
+    )
+    assert got.value == pytest.approx(2 / 3)
+    assert [item.value for item in got.items] == [pytest.approx(2 / 3), 0.0]
+
+
+def test_entity_recall_reports_tier_and_chunk():
+    """Numbers, dates and names by rule; how and where each was found is the evidence."""
+    got = score(
+        LexicalEntityRecall(),
+        contexts=["Nothing here.", "In Brasilia, since 21.04.1960, live 1000 herons."],
+        reference=answer(
+            "The city of Brasília opened on April 21, 1960, with 1,000 herons and Mara Lund."
+        ),
+    )
+    found = {item.text: (item.verdict, item.reason, item.evidence) for item in got.items}
+    assert found == {
+        "Brasília": (True, "tier: accents", "chunk-2"),
+        "April 21, 1960": (True, "tier: number", "chunk-2"),
+        "1,000": (True, "tier: number", "chunk-2"),
+        "Mara Lund": (False, "not found", None),
+    }
+    assert got.value == 0.75
+
+
+LEXICAL = [
+    LexicalContextPrecision(), LexicalContextRecall(), LexicalContextRecall("whole"), LexicalEntityRecall(),
+    LexicalGroundedness(), LexicalQueryCoverage(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("metric", LEXICAL, ids=lambda m: m.name)
+def test_edge_cases_of_the_family(metric):
+    """Nothing given is missing, nothing to measure is undefined, nothing retrieved is 0."""
+    blank = score(metric, question="?!", contexts=["a word"], answer="...", reference=answer("…"))
+    assert (blank.value, blank.status) == (None, "undefined")
+
+    whole = {
+        "question": "Where is Bergen 7?",
+        "answer": "In Bergen 7.",
+        "reference": answer("See Bergen 7."),
+    }
+    empty = score(metric, contexts=[], **whole)
+    if metric.name == "lexical_context_precision":
+        assert empty.status == "undefined"
+    else:
+        assert (empty.value, empty.status) == (0.0, "ok")
+    assert score(metric, contexts=["  "], **whole).value == 0.0
+    assert score(metric, contexts=["See Bergen 7, where it is"], **whole).value == 1.0
+    assert score(metric, contexts=None, **whole).status == "missing_input"
+    assert RagSample(question=None).contexts is None
+    bare = evaluate([RagSample(question=None, contexts=["a"])], [metric])[0][metric.name]
+    assert bare.status == "missing_input"
+
+
+def test_a_failed_request_skips_answer_metrics():
+    """Answer metrics judge answers: of a failed request there is none."""
+    got = score(LexicalGroundedness(), contexts=["a"], answer="a", status="error")
+    assert got.status == "skipped"
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: LexicalContextRecall("page"),
+        lambda: LexicalContextRecall(threshold=0),
+        lambda: LexicalContextPrecision(2),
+    ],
+)
+def test_wrong_settings_raise(build):
+    """Out-of-range thresholds and unknown scopes are refused at construction."""
+    with pytest.raises(ConfigurationError):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference", "expected"),
+    [
+        ("the cat", "the cat sat", 2 / 3),
+        ("", "", 1.0),
+        ("a the", "!", 1.0),
+        ("", "x", 0.0),
+        ("x", "", 0.0),
+        ("北京大学", "北京", 2 / 3),
+        ("dog dog cat", "dog cat cat", 2 / 3),
+    ],
+)
+def test_token_f1(prediction, reference, expected):
+    """Multiset overlap without articles; both empty is 1, one empty is 0."""
+    assert token_f1(prediction, reference) == pytest.approx(expected)
+    assert token_f1(reference, prediction) == pytest.approx(expected)
+
+
+def test_answer_overlap_worked_example():
+    """«the cat» against «the cat sat»: ROUGE-L 0.8, token F1 2/3."""
+    sample = RagSample(question="q", answer="the cat", reference=answer("the cat sat"))
+    got = evaluate([sample], [AnswerOverlap()])[0]
+    assert got["rouge_l"].value == pytest.approx(0.8)
+    assert got["token_f1"].value == pytest.approx(2 / 3)
+    assert [item.value for item in got["rouge_l"].items] == pytest.approx([1.0, 2 / 3, 0.8])
+
+
+def test_answer_overlap_takes_one_best_reference():
+    """Precision, recall and F1 come from the same reference, the one with the best F1."""
+    reference = Reference(
+        answer="completely different words", alternative_answers=("a b", "a b c d")
+    )
+    got = evaluate(
+        [RagSample(question="q", answer="a b c", reference=reference)], [AnswerOverlap()]
+    )[0]
+    assert got["rouge_l"].items[0].id == "reference-3/precision"
+    assert [item.value for item in got["rouge_l"].items] == pytest.approx([1.0, 0.75, 6 / 7])
+
+
+@pytest.mark.parametrize(
+    ("said", "expected", "status"),
+    [("", 0.0, "ok"), ("x", None, "undefined"), (None, None, "missing_input")],
+)
+def test_answer_overlap_edges(said, expected, status):
+    """An empty answer is 0, a reference without tokens undefined, no answer missing."""
+    wanted = answer("…" if status == "undefined" else "word")
+    got = evaluate([RagSample(question="q", answer=said, reference=wanted)], [AnswerOverlap()])[0]
+    assert {(one.value, one.status) for one in got.values()} == {(expected, status)}
+
+
+def test_rouge_scores_agree_with_rouge_score():
+    """On plain ASCII words our ROUGE-L is Google's; on the recorded pairs both are equal."""
+    records = map(
+        json.loads, (ORACLES / "rouge_score_rougeL.jsonl").read_text("utf-8").strip().split("\n")
+    )
+    checked = 0
+    for record in records:
+        retrieved, golden = record["input"]["retrieved"], record["input"]["ground_truth"]
+        if record["params"]["use_stemmer"] or not (retrieved + golden).replace(" ", "").isalnum():
+            continue
+        if not (retrieved + golden).isascii():
+            continue
+        checked += 1
+        assert (rouge_l_recall(golden, retrieved) or 0.0) == pytest.approx(record["expected"]["r"])
+    assert checked > 20
+
+
+@pytest.mark.parametrize("text", ["the cat sat", "Мост открыт", "绿桥很长"])
+def test_rouge_scores_know_every_script(text):
+    """A text against itself is 1.0 in English, Russian and Chinese."""
+    for found in rouge_scores(text, text).values():
+        assert tuple(found) == pytest.approx((1.0, 1.0, 1.0))
+    assert rouge_scores(text, "zzz")["rouge1"].f1 == 0.0
+
+
+@pytest.mark.parametrize(
+    ("texts", "count", "empty", "duplicates"),
+    [
+        ([], 0.0, 1.0, None),
+        (["a", "b", "a  "], 3.0, 0.0, 1 / 3),
+        (["", " "], 2.0, 1.0, 0.5),
+        (["a b\nc", "a  b c", "a c"], 3.0, 0.0, 1 / 3),
+    ],
+)
+def test_retrieval_health(texts, count, empty, duplicates):
+    """How many, whether nothing came, how much of it twice after collapsing white space."""
+    got = evaluate([RagSample(question="q", contexts=texts)], [RetrievalHealth()])[0]
+    assert [score.value for score in got.values()] == pytest.approx([count, empty, duplicates])
+    assert got["context_count"].range == (0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("entity", "tier"),
+    [
+        ("taj mahal", "string"),
+        ("“The Taj Mahal”", "string"),
+        ("ＡＧＲＡ", "string"),
+        ("1000", "number"),
+        ("1 000", "number"),
+        ("April 21, 1960", "number"),
+        ("21 апреля 1960 г.", "number"),
+        ("1960年4月21日", "number"),
+        ("3.5", "number"),
+        ("Jose", "accents"),
+        ("Эйфелева башня", "stems"),
+        ("上海市", "han"),
+        ("上海", "string"),
+        ("5", None),
+        ("3", None),
+        ("Mah", None),
+        ("Yamuna", None),
+        ("", None),
+        ("!!!", None),
+    ],
+)
+def test_entity_tiers(entity, tier):
+    """The tightest tier that finds an entity is reported; parts of words and numbers are none."""
+    finder = EntityFinder(
+        [
+            "The Taj Mahal in Agra, 1,000 steps, seen 21.04.1960 by José.",
+            "У Эйфелевой башни, 3,5 км.",
+            "他去过上海。",
+        ]
+    )
+    match = finder.find(entity)
+    assert tier == (match and match.tier)
+
+
+@pytest.mark.parametrize("seed", ["seed000-1", "seed000-2", "seed004-entities"])
+def test_published_entity_examples(seed):
+    """4/6, 1/6 and 2/3, from the lists the examples print, in both readings."""
+    record = SEEDS[seed]
+    lists = record["input"]["reference_entities"], record["input"]["context_entities"]
+    for strict in (True, False):
+        assert entity_recall(*lists, strict=strict) == pytest.approx(record["expected"])
+
+
+def test_entity_recall_of_lists():
+    """Variants count unless strict; repeats never do; no entity is undefined."""
+    assert entity_recall(["Brasília", "1,000", "上海市"], ["brasilia", "1000", "上海"]) == 1.0
+    assert entity_recall(["Brasília"], ["brasilia"], strict=True) == 0.0
+    assert entity_recall(["a", "a", "b"], ["a"], strict=True) == 0.5
+    assert entity_recall([" "], ["a"]) is None
+
+
+def test_named_entities_in_three_languages():
+    """Numbers, dates and capitalised spans that do not merely open a sentence."""
+    assert named_entities("The Green Bridge is in Holm. It cost 2,000 crowns on May 3, 1931.") == (
+        "Green Bridge", "Holm", "2,000", "May 3, 1931",
+    )  # fmt: skip
+    assert named_entities("Мост стоит в Хольме. Его построила Мара Линд в 1931 году.") == (
+        "Хольме",
+        "Мара Линд",
+        "1931",
+    )
+    assert "2004" in named_entities("2004年的维修更换了《绿桥》的桥面。")
+    assert "绿桥" in named_entities("2004年的维修更换了《绿桥》的桥面。")
+
+
+@given(TEXT, st.lists(TEXT, max_size=3), TEXT, TEXT)
+def test_every_free_metric_survives_any_text(question, contexts, said, wanted):
+    """In range and never a `metric_error`, whatever the characters."""
+    clean = [text.encode("utf-8", "ignore").decode() for text in (question, said, wanted)]
+    sample = RagSample(
+        question=clean[0],
+        contexts=contexts,
+        answer=clean[1],
+        reference=Reference(answer=clean[2], contexts=[clean[2], *contexts], context_ids=["1"]),
+    )
+    (got,) = evaluate([sample], default_metrics())
+    for one in got.values():
+        assert one.status != "metric_error", one
+        lowest, highest = one.range
+        assert one.value is None or (
+            one.value >= lowest and (highest is None or one.value <= highest)
+        )
+
+
+@given(st.lists(TEXT, max_size=4), TEXT, st.randoms())
+def test_lexical_metrics_ignore_order_and_repeats_of_chunks(contexts, wanted, random):
+    """All but the rank-aware precision see the contexts as a set."""
+    metrics = [
+        LexicalContextRecall(),
+        LexicalEntityRecall(),
+        LexicalGroundedness(),
+        LexicalQueryCoverage(),
+    ]
+
+    def values(texts):
+        sample = RagSample(question=wanted, contexts=texts, answer=wanted, reference=answer(wanted))
+        return {name: one.value for name, one in evaluate([sample], metrics)[0].items()}
+
+    assert values(contexts) == values(random.sample(contexts, len(contexts)) + contexts)

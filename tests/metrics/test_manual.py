@@ -1,0 +1,89 @@
+"""docs/metrics.md states the values that the metrics give."""
+
+import re
+from pathlib import Path
+
+import pytest
+from judging_tools import judge_at
+from openai_server import OpenAIServer
+
+from ragmeter.metrics import MatchingStrategy, PrecisionRecallF1, default_metrics, evaluate
+
+MANUAL = (Path(__file__).parents[2] / "docs/metrics.md").read_text(encoding="utf-8")
+
+VERDICTS = {
+    "context_precision": [True, False, True],
+    "context_utilization": [True, False, True],
+    "context_recall": [True, True, False],
+    "context_relevancy": [True, False, False, True],
+    "faithfulness": ["supported", "absent"],
+    "answer_relevancy": ["relevant", "relevant"],
+}
+
+
+def judged_as_the_manual_says(request, item_id):
+    if "entities" in request.form:
+        return ["Kolka", "21 metres", "1884", "Roja"]
+    if "questions" in request.form:
+        return [("How tall?", "21 metres"), ("Lit when?", "1884"), ("Where did he live?", "Roja")]
+    if "answers" in request.form:
+        return ["21 metres", "in 1884", None][int(item_id[1:]) - 1]
+    [verdicts] = [v for words, v in TASKS.items() if words in request.user]
+    return verdicts[int(item_id[1:]) - 1]
+
+
+TASKS = {
+    "at the reference answer": VERDICTS["context_precision"],
+    "at the given answer": VERDICTS["context_utilization"],
+    "line of the reference answer": VERDICTS["context_recall"],
+    "about what the question asks": VERDICTS["context_relevancy"],
+    '"contradicted"': VERDICTS["faithfulness"],
+    '"noncommittal"': VERDICTS["answer_relevancy"],
+}
+
+
+@pytest.fixture(scope="module")
+def scores():
+    [block] = re.findall(
+        r"```python\n(from ragmeter.metrics import RagSample.*?)```", MANUAL, re.DOTALL
+    )
+    names: dict = {}
+    exec(block, names)
+    metrics = [m for m in default_metrics(judged=True) if m.name != "precision_recall_f1"]
+    metrics.append(PrecisionRecallF1(MatchingStrategy.ROUGE_SENTENCE_MATCH))
+    with OpenAIServer(judged_as_the_manual_says) as server:
+        [found] = evaluate([names["sample"]], metrics, judge_at(server))
+    return found
+
+
+def section_of(name):
+    for metric in default_metrics(judged=True):
+        if name in metric.score_names and metric.name.startswith("lexical_"):
+            return next(line for line in MANUAL.splitlines() if line.startswith(f"| `{name}`"))
+        if name in metric.score_names:
+            return MANUAL.split(f"\n## `{metric.name}`\n")[1].split("\n## ")[0]
+    raise KeyError(name)
+
+
+def test_every_value_of_the_example_stands_in_its_section(scores):
+    for name, score in scores.items():
+        assert score.status == "ok"
+        stated = f"**{round(score.value, 4)}**"
+        assert stated in section_of(name), f"{name}: {stated}"
+
+
+def test_the_label_of_the_example(scores):
+    assert scores["context_recall"].label == "incomplete"
+    assert "`incomplete`." in section_of("context_recall")
+
+
+def test_the_table_of_failures_is_complete():
+    """Every class of failure in the code is named in the manual."""
+    folder = Path(__file__).parents[2] / "metrics/judge"
+    code = (folder / "endpoint.py").read_text() + (folder / "asking.py").read_text()
+    code += (folder / "budget.py").read_text()
+    classes = re.findall(r'FailedCall\(\s*"(\w+)"|\d{3}: "(\w+)"|error_type = "(\w+)"', code)
+    named = {name for found in classes for name in found if name} | {"budget", "bad_request"}
+
+    assert named
+    assert not {name for name in named if f"`{name}`" not in MANUAL}

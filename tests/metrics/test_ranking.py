@@ -1,0 +1,114 @@
+"""Average precision, its bounds, reciprocal rank and NDCG."""
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmeter.metrics import average_precision, average_precision_bounds, ndcg, reciprocal_rank
+
+ORACLES = Path(__file__).parents[1] / "oracles"
+EXACT = list(map(json.loads, (ORACLES / "exact_ap.jsonl").read_text("utf-8").strip().split("\n")))
+VERDICTS = st.lists(st.booleans(), max_size=9)
+
+
+def test_exact_fractions_are_reproduced():
+    """Both denominators, on every recorded list."""
+    assert len(EXACT) == 293
+    for record in EXACT:
+        v = record["input"]["v"]
+        total = record["params"].get("R")
+        expected = record["expected"]
+        if total is not None and sum(v) > total:
+            with pytest.raises(ValueError, match="only"):
+                average_precision(v, total)
+            continue
+        assert expected == pytest.approx(average_precision(v, total), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("v", "total", "ap", "rr", "gain"),
+    [
+        ([1, 0, 0], 1, 1.0, 1.0, 1.0),
+        ([0, 0, 1], 1, 1 / 3, 1 / 3, 0.5),
+        ([1, 0, 0], 2, 0.5, 1.0, 1 / (1 + 1 / math.log2(3))),
+        ([1, 0, 1], 2, (1 + 2 / 3) / 2, 1.0, 1.5 / (1 + 1 / math.log2(3))),
+        ([0, 0], 3, 0.0, 0.0, 0.0),
+        ([], 3, 0.0, 0.0, 0.0),
+        ([], 0, None, 0.0, None),
+        ([0], 0, None, 0.0, None),
+    ],
+)
+def test_worked_examples(v, total, ap, rr, gain):
+    """Hand-computed: AP over all relevant, reciprocal rank, NDCG."""
+    assert ap == pytest.approx(average_precision(v, total))
+    assert rr == pytest.approx(reciprocal_rank(v))
+    assert gain == pytest.approx(ndcg(v, total))
+
+
+def test_without_a_total_the_relevant_among_the_ranked_count():
+    """Context precision@K: nothing ranked is undefined, nothing relevant is 0."""
+    assert average_precision([]) is None
+    assert average_precision([0, 0]) == 0.0
+    assert pytest.approx(average_precision([1, 0, 1])) == 5 / 6
+
+
+@pytest.mark.parametrize("bad", [2, -1, 0.5])
+def test_a_relevance_is_0_or_1(bad):
+    """An integer that is neither is refused, never cast."""
+    with pytest.raises(ValueError, match="0 or 1"):
+        average_precision([1, bad])
+
+
+def test_filling_unknowns_alike_would_be_wrong():
+    """[?, 0, ?] scores from 0 to 1, though all-0 gives 0 and all-1 gives 0.8333."""
+    assert average_precision_bounds([None, 0, None]) == (0.0, 1.0)
+
+
+@given(st.lists(st.sampled_from([0, 1, None]), max_size=8), st.none() | st.integers(0, 9))
+def test_bounds_equal_brute_force(verdicts, total):
+    """The quadratic walk finds the least and greatest over every way of filling."""
+    filled = [
+        values
+        for values in itertools.product(*[[0, 1] if v is None else [v] for v in verdicts])
+        if total is None or sum(values) <= total
+    ]
+    if not filled:
+        with pytest.raises(ValueError, match="only"):
+            average_precision_bounds(verdicts, total)
+        return
+    scores = [average_precision(values, total) for values in filled]
+    bounds = average_precision_bounds(verdicts, total)
+
+    if None in scores:
+        assert bounds is None
+    else:
+        assert (min(scores), max(scores)) == pytest.approx(bounds)
+
+
+@given(VERDICTS, st.integers(0, 3))
+def test_all_stay_in_range(v, more):
+    """0 to 1, and swapping a relevant item upwards never lowers average precision or NDCG."""
+    total = sum(v) + more
+    for score in (
+        average_precision(v),
+        average_precision(v, total),
+        ndcg(v, total),
+        reciprocal_rank(v),
+    ):
+        assert score is None or 0.0 <= score <= 1.0 + 1e-12
+    for k in range(1, len(v)):
+        if v[k] and not v[k - 1]:
+            better = [*v[: k - 1], True, False, *v[k + 1 :]]
+            assert average_precision(better) >= average_precision(v)
+            assert ndcg(better, total) >= ndcg(v, total)
+
+
+@given(st.lists(st.floats(0, 100), max_size=9))
+def test_graded_gains_are_ideal_when_sorted(gains):
+    """Without a total the ideal order is the sorted one."""
+    assert ndcg(sorted(gains, reverse=True)) in (None, pytest.approx(1.0))

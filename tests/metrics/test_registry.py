@@ -1,0 +1,232 @@
+"""Names, defaults, prefixes, pass marks, and scoring outside a live run."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+import ragmeter.metrics
+from ragmeter.metrics import (
+    BUILTIN,
+    ComputedMetric,
+    ConfigurationError,
+    MatchingStrategy,
+    Metric,
+    PrecisionRecallF1,
+    RagSample,
+    Reference,
+    RetrievalHealth,
+    Score,
+    UnknownMetricError,
+    aevaluate,
+    default_metrics,
+    evaluate,
+    known_metrics,
+    metric,
+    resolve_metrics,
+)
+from ragmeter.metrics import registry as registry_module
+
+SAMPLE = RagSample(question="a b", contexts=["b c"], reference=Reference(contexts=["b c"]))
+
+
+class NoJudge:
+    """A judge that nobody asks anything."""
+
+    model = "none"
+
+    def subscribe(self, observer) -> None:
+        """Tell nobody."""
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(frozen=True)
+class Waiting(Metric):
+    """Judged, but content with any judge."""
+
+    name = "waiting"
+    score_names = ("waiting",)
+    needs = ("question",)
+    method = "llm"
+    target = "answer"
+    definition = "1"
+
+    async def measure(self, sample, judge) -> Sequence[Score]:
+        await asyncio.sleep(0)
+        return (self.make_score("waiting", 0.25),)
+
+
+def test_every_builtin_resolves_by_name():
+    """Each name gives its class; names and score names are unique over the free metrics."""
+    free = [kind for kind in BUILTIN if not kind.judged]
+    for kind in free:
+        assert isinstance(resolve_metrics([kind.name])[0], kind)
+    assert [m.name for m in default_metrics()] == [kind.name for kind in free]
+    resolve_metrics(default_metrics())
+    assert {kind.name for kind in BUILTIN} <= set(known_metrics())
+
+
+def test_an_unknown_name_lists_the_known():
+    """The message has the names and the nearest one."""
+    with pytest.raises(
+        UnknownMetricError, match=r"retrieval_health'.*precision_recall_f1"
+    ) as caught:
+        resolve_metrics(["retrieval_helth"])
+    assert "retrieval_health" in caught.value.known
+
+
+@pytest.mark.parametrize(
+    "wrong", ["retrieval_health", RetrievalHealth(), [RetrievalHealth], [3], [len]]
+)
+def test_what_is_no_metric_is_refused(wrong):
+    """A lone name, a class, any other object: the message says what to pass."""
+    with pytest.raises(ConfigurationError):
+        resolve_metrics(wrong)
+
+
+def test_two_of_a_kind_need_a_prefix():
+    """Equal score names are refused with the way out; prefixed, both live side by side."""
+    both = [PrecisionRecallF1(), PrecisionRecallF1(MatchingStrategy.EXACT_CHUNK_MATCH)]
+    with pytest.raises(ConfigurationError, match=r"precision.*prefixed"):
+        resolve_metrics(both)
+    renamed = [both[0].prefixed("sentence_"), both[1]]
+    (got,) = evaluate([SAMPLE], renamed)
+    assert list(got) == [
+        "sentence_precision",
+        "sentence_recall",
+        "sentence_f1",
+        "precision",
+        "recall",
+        "f1",
+    ]
+    assert got["sentence_recall"].method == "rouge"
+    assert [m.name for m in resolve_metrics(renamed)] == [
+        "sentence_precision_recall_f1",
+        "precision_recall_f1",
+    ]
+
+
+def test_a_pass_mark_labels_values_only():
+    """pass from the mark on, fail below, nothing where there is no value; values stay."""
+    marked = PrecisionRecallF1().passing(at_least=0.7).prefixed("s_")
+    samples = [
+        SAMPLE,
+        SAMPLE.model_copy(update={"contexts": ()}),
+        SAMPLE.model_copy(update={"reference": None}),
+    ]
+    got = [evaluate([sample], [marked])[0] for sample in samples]
+    assert [one["s_recall"].label for one in got] == ["pass", "fail", None]
+    assert [one["s_precision"].label for one in got] == ["pass", None, None]
+    assert isinstance(marked, ComputedMetric)
+
+
+@pytest.mark.parametrize(
+    "adjust",
+    [lambda m: m.prefixed("A-"), lambda m: m.prefixed(""), lambda m: m.passing(at_least=3)],
+)
+def test_wrong_adjustments_are_refused(adjust):
+    """A prefix is snake case, a pass mark within the range."""
+    with pytest.raises(ConfigurationError):
+        adjust(PrecisionRecallF1())
+
+
+def test_judged_metrics_can_be_adjusted():
+    """A prefixed judged metric stays judged: without a judge it is skipped, not run."""
+    adjusted = Waiting().prefixed("my_").passing(at_least=0.5)
+    assert adjusted.judged
+    assert evaluate([SAMPLE], [adjusted])[0]["my_waiting"].status == "skipped"
+    got = evaluate([SAMPLE], [adjusted], judge=NoJudge())[0]["my_waiting"]
+    assert (got.value, got.label) == (0.25, "fail")
+
+
+def test_evaluate_works_inside_a_running_loop():
+    """As in a notebook; `aevaluate` gives the same on the loop itself."""
+
+    async def notebook():
+        blocking = evaluate([SAMPLE, SAMPLE], [Waiting(), RetrievalHealth()], judge=NoJudge())
+        return blocking, await aevaluate(
+            [SAMPLE, SAMPLE], [Waiting(), RetrievalHealth()], judge=NoJudge()
+        )
+
+    blocking, awaited = asyncio.run(notebook())
+    assert (
+        blocking
+        == awaited
+        == evaluate([SAMPLE, SAMPLE], [Waiting(), RetrievalHealth()], judge=NoJudge())
+    )
+    assert list(blocking[0]) == ["waiting", "context_count", "empty_retrieval", "duplicate_ratio"]
+
+
+def test_evaluate_contains_a_failing_metric():
+    """What a metric raises is a score with a status; the others are measured."""
+
+    @metric
+    def broken(sample):
+        raise RuntimeError("no")
+
+    (got,) = evaluate([SAMPLE], [broken, "retrieval_health"])
+    assert (got["broken"].status, got["broken"].error_type) == ("metric_error", "RuntimeError")
+    assert got["context_count"].value == 1.0
+    with pytest.raises(ConfigurationError):
+        evaluate(SAMPLE)
+    with pytest.raises(ConfigurationError):
+        evaluate([SAMPLE], concurrency=0)
+
+
+class FakePoint:
+    """An installed entry point."""
+
+    def __init__(self, name, loaded):
+        self.name, self.value, self._loaded = name, "package:thing", loaded
+
+    def load(self):
+        if isinstance(self._loaded, Exception):
+            raise self._loaded
+        return self._loaded
+
+
+def test_third_parties_register_by_entry_point(monkeypatch):
+    """A class, an object or a factory; what cannot be imported or is no metric says so."""
+    points = [
+        FakePoint("theirs", Waiting), FakePoint("object", Waiting()), FakePoint("gone", ImportError("no module")),
+        FakePoint("text", str),
+    ]  # fmt: skip
+    monkeypatch.setattr(registry_module, "entry_points", lambda group: points)
+    assert isinstance(resolve_metrics(["theirs"])[0], Waiting)
+    assert isinstance(resolve_metrics(["object"])[0], Waiting)
+    assert "theirs" in known_metrics()
+    for name in ("gone", "text"):
+        with pytest.raises(ConfigurationError, match="package:thing"):
+            resolve_metrics([name])
+
+
+def test_the_name_of_a_score_leads_to_its_metric():
+    with pytest.raises(UnknownMetricError, match=r"'f1'\. It is a score of 'precision_recall_f1'"):
+        resolve_metrics(["f1"])
+
+
+def test_every_public_name_exists():
+    """`__all__`, the lazy table and the module agree."""
+    for name in ragmeter.metrics.__all__:
+        assert getattr(ragmeter.metrics, name) is not None
+    assert set(ragmeter.metrics._HOMES) <= set(ragmeter.metrics.__all__)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = ragmeter.metrics.no_such_name
+
+
+def test_importing_costs_little():
+    """No heavy package is loaded before a metric needs it."""
+    code = (
+        "import sys, ragmeter.metrics\n"
+        "heavy = {'nltk', 'numpy', 'rapidfuzz', 'rouge_score', 'snowballstemmer', 'jieba', 'openai'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,109 @@
+"""Real backends for the tests marked ``service``; each is skipped, with the reason, where it is absent."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from processes import free_port, listening_addresses, running
+
+PHOENIX_PYTHON = "RAGMETER_TEST_PHOENIX_PYTHON"
+PICTURES = "RAGMETER_TEST_PICTURES"
+LARGEST_PICTURE = 200_000
+"""Bytes; the documentation shows them."""
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.service)
+            item.add_marker(pytest.mark.timeout(300))
+
+
+@dataclass
+class Phoenix:
+    """A running Phoenix: where it takes spans, and what it has."""
+
+    url: str
+    grpc: str
+
+    def get(self, path, **query):
+        """GET a JSON document of its REST API; None when it does not exist yet."""
+        reply = httpx.get(self.url + path, params=query, timeout=30)
+        return None if reply.status_code == 404 else reply.raise_for_status().json()
+
+    def node_id(self, project):
+        """Return the id that the pages' addresses use for a project."""
+        [found] = [p for p in self.get("/v1/projects")["data"] if p["name"] == project]
+        return found["id"]
+
+
+@pytest.fixture(scope="session")
+def phoenix(tmp_path_factory):
+    python = os.environ.get(PHOENIX_PYTHON)
+    if not python:
+        pytest.skip(
+            f"{PHOENIX_PYTHON} names no Python with arize-phoenix; .ci/services sets one up"
+        )
+    directory = tmp_path_factory.mktemp("phoenix")
+    http, grpc = free_port(), free_port()
+    launcher = Path(__file__).with_name("phoenix_server.py")
+    command = [python, str(launcher), str(http), str(grpc), str(directory)]
+    # The port of Python's own Prometheus server must not be opened, nor our PYTHONPATH be seen.
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "OTEL_", "PHOENIX_"))}
+    url = f"http://127.0.0.1:{http}"
+    with running(command, directory / "log", f"{url}/healthz", timeout_s=240, env=env) as process:
+        listening = listening_addresses(process.pid)
+        assert {port for _, port in listening} == {http, grpc}
+        assert all(address.is_loopback for address, _ in listening), listening
+        yield Phoenix(url, f"http://127.0.0.1:{grpc}")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    executable = shutil.which("chromium") or shutil.which("google-chrome")
+    if not executable:
+        pytest.skip("no chromium found; .ci/services installs it")
+    pytest.importorskip("websockets", reason="no websockets; .ci/services installs it")
+    from chromium import Chromium
+
+    with Chromium(executable) as chromium:
+        yield chromium
+        assert chromium.hosts <= {"127.0.0.1"}, "a page asked another host"
+
+
+@pytest.fixture
+def keep_picture():
+    """Keep a page's picture for the documentation, when asked to by an environment variable."""
+
+    def keep(page, name):
+        png = page.picture()
+        assert png.startswith(b"\x89PNG")
+        directory = os.environ.get(PICTURES)
+        if directory:
+            assert len(png) < LARGEST_PICTURE, f"{name} has {len(png)} bytes"
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            (Path(directory) / f"{name}.png").write_bytes(png)
+
+    return keep
+
+
+def program(name):
+    """Return the path of an installed program, or skip."""
+    path = shutil.which(name)
+    if not path:
+        pytest.skip(f"no {name} found; .ci/services installs it")
+    return path
+
+
+@pytest.fixture(scope="session")
+def prometheus_program():
+    return program("prometheus")
+
+
+@pytest.fixture(scope="session")
+def promtool():
+    return program("promtool")

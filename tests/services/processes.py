@@ -1,0 +1,86 @@
+"""Starting servers for tests, and looking where they really listen."""
+
+import ipaddress
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+LISTENING = "0A"
+
+
+def free_port():
+    """Return a port of 127.0.0.1 that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def running(command, log: Path, ready_url, *, timeout_s, env=None):
+    """Run `command` until the block ends; enter it when `ready_url` answers 200."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=env)
+    try:
+        wait_until(
+            lambda: process.poll() is not None or answers(ready_url),
+            timeout_s,
+            f"{command[0]} is not ready",
+        )
+        if process.poll() is not None:
+            raise RuntimeError(f"{command[0]} ended:\n{log.read_text(errors='replace')[-4000:]}")
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def answers(url):
+    """Tell whether a GET of `url` is answered with 200."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            return reply.status == 200
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def wait_until(condition, timeout_s, what="it did not come true"):
+    """Wait until `condition()` is true and return its value."""
+    deadline = time.monotonic() + timeout_s
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} after {timeout_s} s")
+        time.sleep(0.2)
+    return value
+
+
+def listening_addresses(pid):
+    """Return (address, port) of every TCP socket on which a process listens (Linux)."""
+    inodes = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            link = str(descriptor.readlink())
+        except OSError:
+            continue
+        if link.startswith("socket:["):
+            inodes.add(link[8:-1])
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == LISTENING and fields[9] in inodes:
+                host, port = fields[1].split(":")
+                # The kernel writes addresses as 32-bit words in host order.
+                packed = b"".join(
+                    bytes.fromhex(host[i : i + 8])[::-1] for i in range(0, len(host), 8)
+                )
+                address = ipaddress.ip_address(packed)
+                found.append((getattr(address, "ipv4_mapped", None) or address, int(port, 16)))
+    return found

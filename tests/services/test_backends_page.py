@@ -1,0 +1,50 @@
+"""The settings and snippets of docs/backends.md and docs/dashboards.md are usable as they stand there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragmeter.settings import PREFIX, Settings
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "backends.md").read_text(encoding="utf-8")
+SNIPPETS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(SNIPPETS)))
+def test_every_snippet_runs(number):
+    code = SNIPPETS[number].replace("9464", "0")
+    code += "\nif 'meter' in globals():\n    meter.shutdown(5)\n"
+    env = {**os.environ, "LANGFUSE_PUBLIC_KEY": "pk-lf-1", "LANGFUSE_SECRET_KEY": "sk-lf-1"}
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_are_snippets_for_phoenix_prometheus_and_langfuse():
+    assert len(SNIPPETS) == 3
+
+
+def test_every_variable_of_ours_exists():
+    named = set(re.findall(r"\bRAGMETER_[A-Z_]+", PAGE)) - {"RAGMETER_TEST_PICTURES"}
+    assert named
+    assert named <= {PREFIX + field.upper() for field in Settings.model_fields}
+
+
+@pytest.mark.parametrize("page", ["backends.md", "dashboards.md"])
+def test_every_picture_and_page_that_is_linked_exists(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        file = DOCS / target
+        assert file.exists(), target
+        assert file.suffix != ".png" or file.stat().st_size < 200_000

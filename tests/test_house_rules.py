@@ -1,0 +1,122 @@
+"""Rules of the house that no linter checks."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("core", "adapters", "metrics", "exporters")
+SOURCES = sorted(
+    path
+    for room in (*ROOMS, "examples", "benchmarks")
+    for path in (ROOT / room).rglob("*.py")
+    if "__pycache__" not in path.parts
+)
+INSTALLED = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in ROOMS]
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_name)
+def test_no_file_is_longer_than_400_lines(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_name)
+def test_every_module_begins_by_saying_what_it_is_for(path):
+    assert path.read_text(encoding="utf-8").lstrip().startswith('"""')
+
+
+def test_no_catch_all_modules():
+    vague = {"utils", "util", "helpers", "helper", "common", "base", "misc", "manager", "shared"}
+
+    assert not [_name(path) for path in SOURCES if path.stem.strip("_") in vague]
+
+
+MAY_CATCH_EXCEPTION = {"core/guard.py", "metrics/metric.py"}
+
+
+def _is_broad(handler: ast.ExceptHandler) -> bool:
+    caught = handler.type
+    kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(
+        kind is None or (isinstance(kind, ast.Name) and kind.id in ("Exception", "BaseException"))
+        for kind in kinds
+    )
+
+
+def test_exceptions_are_contained_in_one_place():
+    """Broad handlers that do not raise again stand only where containing is the job."""
+    found = {
+        _name(path)
+        for path in INSTALLED
+        if not _name(path).startswith("core/cli/")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ExceptHandler)
+        and _is_broad(node)
+        and not any(isinstance(inner, ast.Raise) for inner in ast.walk(node))
+    }
+
+    assert found <= MAY_CATCH_EXCEPTION
+
+
+def test_rooms_are_imported_by_their_installed_names():
+    wrong = re.compile(r"^\s*(from|import)\s+(core|adapters|metrics|exporters)\b", re.MULTILINE)
+
+    assert not [_name(p) for p in SOURCES if wrong.search(p.read_text(encoding="utf-8"))]
+
+
+def test_the_library_needs_the_opentelemetry_api_only():
+    """The SDK belongs to the application; only the command line sets one up."""
+    sdk = re.compile(r"^\s*(from|import)\s+opentelemetry\.(sdk|exporter)\b", re.MULTILINE)
+    found = [
+        _name(path)
+        for path in INSTALLED
+        if not _name(path).startswith("core/cli/") and sdk.search(path.read_text("utf-8"))
+    ]
+
+    assert found == []
+
+
+def test_emitted_names_are_spelled_in_one_place():
+    """Attribute, event and instrument names stand in exporters/semconv.py."""
+    spelled = re.compile(
+        r"""["'](gen_ai\.|openinference\.|ragmeter\.(score|label|status|judge)\.)"""
+    )
+    found = [
+        _name(path)
+        for path in (ROOT / "exporters").rglob("*.py")
+        if path.name != "semconv.py" and spelled.search(path.read_text("utf-8"))
+    ]
+
+    assert found == []
+
+
+def test_nothing_is_left_unfinished():
+    marks = re.compile(r"\b(TODO|FIXME|XXX)\b|NotImplementedError")
+
+    assert not [_name(p) for p in INSTALLED if marks.search(p.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("room", ROOMS[1:])
+def test_every_room_says_how_to_add_to_it(room):
+    readme = ROOT / room / "README.md"
+
+    assert readme.exists()
+    assert "how to add" in readme.read_text(encoding="utf-8").lower()
+
+
+def test_every_built_in_metric_has_a_row_and_a_section():
+    from ragmeter.metrics.registry import BUILTIN
+
+    readme = (ROOT / "metrics/README.md").read_text(encoding="utf-8")
+    manual = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+
+    assert BUILTIN
+    for kind in BUILTIN:
+        assert f"`{kind.name}`" in readme
+        assert f"`{kind.name}`" in manual

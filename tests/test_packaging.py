@@ -1,0 +1,100 @@
+"""What is installed, and what is not."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = {"core": "ragmeter", "adapters": "ragmeter/adapters", "metrics": "ragmeter/metrics"} | {
+    "exporters": "ragmeter/exporters"
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """Build the wheel from a clean copy, as a release does."""
+    clean = tmp_path_factory.mktemp("clean")
+    tracked = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    for name in tracked:
+        source = ROOT / name
+        if source.is_file():
+            target = clean / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read_bytes())
+    out = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-Im", "pip", "wheel", "-q", "--no-deps", "-w", str(out), str(clean)],
+        check=True,
+    )
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_every_module_and_nothing_else(wheel):
+    """Every .py of the four rooms ships under ragmeter/, and only that."""
+    names = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
+    expected = {
+        f"{package}/{path.relative_to(ROOT / room).as_posix()}"
+        for room, package in ROOMS.items()
+        for path in (ROOT / room).rglob("*.py")
+        if "__pycache__" not in path.parts
+    }
+
+    assert {name for name in names if name.endswith(".py")} == expected
+    assert {name.split("/")[0] for name in names} == {"ragmeter"}
+    assert "ragmeter/py.typed" in names
+    assert not [name for name in names if name.endswith("README.md")]
+
+
+def test_every_prompt_and_data_file_ships(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    prompts = {
+        f"ragmeter/metrics/prompts/{p.name}" for p in (ROOT / "metrics/prompts").glob("*.md")
+    }
+    corpus = {
+        f"ragmeter/cli/corpus/{path.relative_to(ROOT / 'core/cli/corpus').as_posix()}"
+        for path in (ROOT / "core/cli/corpus").rglob("*")
+        if path.suffix in (".md", ".jsonl")
+    }
+
+    assert prompts <= names
+    assert corpus <= names
+
+
+@pytest.mark.parametrize("room", [*ROOMS, "tests", "examples", "benchmarks", "docs", "prompts"])
+def test_no_room_is_importable_under_its_own_name(room):
+    done = subprocess.run(
+        [sys.executable, "-Ic", f"import importlib.util as u; print(u.find_spec({room!r}))"],
+        cwd="/", capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert done.stdout == "None\n"
+
+
+def test_the_version_stands_once_and_heads_the_changelog():
+    # A regular expression: tomllib came with Python 3.11.
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    declared = re.search(r'^version = "(.+)"$', project, re.MULTILINE)
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## \[?(\d+\.\d+\.\d+)", changelog, re.MULTILINE)
+
+    assert newest is not None
+    assert declared is not None
+    assert version("ragmeter") == declared.group(1) == newest.group(1)
+
+
+def test_type_information_is_installed():
+    spec = importlib.util.find_spec("ragmeter")
+
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    assert any(Path(place, "py.typed").exists() for place in spec.submodule_search_locations)

@@ -1,0 +1,67 @@
+"""Type-checked by mypy and pyright, never run: what users write must type-check."""
+
+import sys
+from collections.abc import Sequence
+
+from ragmeter import MeterStats, RagMeter, reference, request, suppress
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+from ragmeter.adapters.llama_index import RagMeterHandler
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.run import ScoredRun
+from ragmeter.metrics import (
+    MatchingStrategy,
+    PrecisionRecallF1,
+    RagSample,
+    Reference,
+    RetrievedContext,
+    Score,
+    metric,
+)
+from ragmeter.metrics.judge import OpenAIJudge
+
+
+@metric
+def bare(sample: RagSample) -> float | None:
+    """A metric without arguments."""
+    return 1.0 if sample.answer else None
+
+
+@metric(needs=("answer",), target="answer")
+def with_arguments(sample: RagSample) -> float:
+    """A metric with arguments."""
+    return float(len(sample.answer or "") > 0)
+
+
+class Mine:
+    """An exporter of one's own."""
+
+    def export(self, batch: Sequence[ScoredRun]) -> None:
+        """Print."""
+        for result in batch:
+            score: Score = result.scores["f1"]
+            value: float | None = score.value
+            sys.stdout.write(f"{result.sample.question} {value}")
+
+    def flush(self, timeout_s: float) -> bool:
+        """Nothing to do."""
+        return timeout_s > 0
+
+    def shutdown(self, timeout_s: float) -> None:
+        """Nothing to do."""
+
+
+meter = RagMeter(
+    metrics=["context_recall", PrecisionRecallF1(MatchingStrategy.ROUGE_CHUNK_MATCH), bare],
+    judge=OpenAIJudge(model="a-model"),
+    references={"question": Reference(answer="answer")},
+    exporters=[InMemoryExporter(), Mine()],
+)
+handler = RagMeterCallbackHandler(meter)
+with RagMeterHandler(meter):
+    meter.submit(RagSample(question="q", contexts=(RetrievedContext(text="t"),)))
+with meter.request("q") as told, reference(answer="a"), suppress(), request(name="n"):
+    told.retrieved(["text"])
+    told.answered("answer")
+stats: MeterStats = meter.stats()
+flushed: bool = meter.flush(timeout_s=1)
+meter.shutdown(timeout_s=1)
