@@ -8,6 +8,7 @@ Nothing is cached per module, so two exporters can serve two providers.
 
 from __future__ import annotations
 
+import math
 import time
 from importlib.metadata import version
 from typing import Any
@@ -75,7 +76,12 @@ class Providers:
         return self._meter_provider or metrics.get_meter_provider()
 
     def force_flush(self, timeout_s: float) -> bool:
-        """Ask every SDK provider to send what it holds; those without the method hold nothing."""
+        """Ask every SDK provider to send what it holds; those without the method hold nothing.
+
+        Returns:
+            False when something is still held after `timeout_s`. That is an answer, not an error,
+            although the SDK's meter provider raises when its time is over.
+        """
         done = True
         deadline = time.monotonic() + timeout_s
         for provider in (
@@ -84,7 +90,16 @@ class Providers:
             self.meter_provider(),
         ):
             flush: Any = getattr(provider, "force_flush", None)
-            if flush is not None:
-                left_ms = max(1, int((deadline - time.monotonic()) * 1000))
-                done = flush(timeout_millis=left_ms) is not False and done
+            if flush is None:
+                continue
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return False
+            try:
+                # Rounded up, so that the SDK's time is never over before ours.
+                done = flush(timeout_millis=math.ceil(left_s * 1000)) is not False and done
+            except Exception:
+                if time.monotonic() < deadline:
+                    raise
+                return False
         return done

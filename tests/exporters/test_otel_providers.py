@@ -160,3 +160,61 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     )
 
     assert lines == ["2"]
+
+
+SLOW_TO_FLUSH = """
+import time
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+class Refusing(InMemoryMetricReader):
+    def force_flush(self, timeout_millis=30000):
+        raise ValueError("refused")
+
+def slow(options):
+    time.sleep(0.1)
+    return []
+
+slow_to_collect = MeterProvider([InMemoryMetricReader()])
+for name in ("first", "second"):
+    slow_to_collect.get_meter("app").create_observable_gauge(name, [slow])
+"""
+
+
+def test_flushing_for_less_time_than_the_providers_need_is_no_error():
+    """The SDK's meter provider raises when its time is over; to us that is "not yet"."""
+    lines = run(
+        RUN
+        + SLOW_TO_FLUSH
+        + """
+from ragmeter import RagMeter
+from ragmeter.exporters.otel import OpenTelemetryExporter
+exporter = OpenTelemetryExporter(meter_provider=slow_to_collect)
+print(exporter.flush(0), exporter.flush(0.0001), exporter.flush(0.05), exporter.flush(10))
+meter = RagMeter(exporters=[exporter])
+print(meter.flush(0.05), meter.stats().internal_errors)
+meter.shutdown()
+"""
+    )
+
+    assert lines == ["False False False True", "False {}"]
+
+
+def test_a_provider_that_refuses_to_flush_in_time_is_an_error():
+    lines = run(
+        RUN
+        + SLOW_TO_FLUSH
+        + """
+from ragmeter.exporters.otel import OpenTelemetryExporter
+exporter = OpenTelemetryExporter(
+    tracer_provider=TracerProvider(), meter_provider=MeterProvider([Refusing()])
+)
+try:
+    exporter.flush(10)
+except Exception as error:
+    print("refused" in str(error))
+"""
+    )
+
+    assert lines == ["True"]
