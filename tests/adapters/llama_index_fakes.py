@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.base_selector import BaseSelector, MultiSelection, SingleSelection
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
@@ -203,3 +204,24 @@ def texts(run: ScoredRun) -> list[str]:
 def retrieved_ids(run: ScoredRun, place: int = 0) -> list[str | None]:
     """Ids of one retrieval's result."""
     return [item.id for item in run.run.retrievals[place].contexts]
+
+
+class Choose(BaseSelector):
+    """A router's selector that chooses the given engines or retrievers."""
+
+    def __init__(self, *places: int) -> None:
+        self.places = places
+
+    def _get_prompts(self) -> Any:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None: ...
+
+    def _select(self, choices: Any, query: Any) -> MultiSelection:
+        return MultiSelection(
+            selections=[SingleSelection(index=place, reason="told") for place in self.places]
+        )
+
+    async def _aselect(self, choices: Any, query: Any) -> MultiSelection:
+        await asyncio.sleep(0)
+        return self._select(choices, query)

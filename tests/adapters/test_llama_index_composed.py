@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from llama_index.core import QueryBundle, Settings, SummaryIndex
-from llama_index.core.base.base_selector import BaseSelector, MultiSelection, SingleSelection
 from llama_index.core.evaluation import EvaluationResult, RelevancyEvaluator
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.indices.query.query_transform.base import StepDecomposeQueryTransform
@@ -30,6 +29,7 @@ from llama_index_fakes import (
     CORE,
     DOCUMENTS,
     QUESTION,
+    Choose,
     ListRetriever,
     captured,
     ids,
@@ -48,27 +48,6 @@ A, B = nodes()[:2], nodes()[2:]
 
 def tool(query_engine: Any, name: str) -> QueryEngineTool:
     return QueryEngineTool.from_defaults(query_engine, name=name, description=name)
-
-
-class Choose(BaseSelector):
-    """Chooses the given engines."""
-
-    def __init__(self, *places: int) -> None:
-        self.places = places
-
-    def _get_prompts(self) -> Any:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None: ...
-
-    def _select(self, choices: Any, query: Any) -> MultiSelection:
-        return MultiSelection(
-            selections=[SingleSelection(index=place, reason="told") for place in self.places]
-        )
-
-    async def _aselect(self, choices: Any, query: Any) -> MultiSelection:
-        await asyncio.sleep(0)
-        return self._select(choices, query)
 
 
 def ask(query_engine: Any, is_async: bool) -> Any:

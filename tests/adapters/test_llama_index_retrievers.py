@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from llama_index.core import QueryBundle, VectorStoreIndex
-from llama_index.core.base.base_selector import BaseSelector, MultiSelection, SingleSelection
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import (
     CustomQueryEngine,
@@ -28,6 +27,7 @@ from llama_index.core.tools import RetrieverTool
 from llama_index_fakes import (
     DOCUMENTS,
     QUESTION,
+    Choose,
     ListRetriever,
     WordEmbedding,
     captured,
@@ -45,27 +45,6 @@ def engine(found: list[TextNode], answer: str = "Paris is the answer.", **option
 
 
 A, B = nodes()[:2], nodes()[2:]
-
-
-class Choose(BaseSelector):
-    """Chooses the given engines."""
-
-    def __init__(self, *places: int) -> None:
-        self.places = places
-
-    def _get_prompts(self) -> Any:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None: ...
-
-    def _select(self, choices: Any, query: Any) -> MultiSelection:
-        return MultiSelection(
-            selections=[SingleSelection(index=place, reason="told") for place in self.places]
-        )
-
-    async def _aselect(self, choices: Any, query: Any) -> MultiSelection:
-        await asyncio.sleep(0)
-        return self._select(choices, query)
 
 
 both_ways = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
