@@ -8,6 +8,7 @@ prints it.  Called by `app`.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -205,6 +206,7 @@ def run_demo(options: DemoOptions) -> DemoOutcome:
                     logger_provider=telemetry.logger_provider,
                 ),
             ],
+            hold_s=FLUSH_S,
         )
         stack.callback(meter.shutdown, 10)
         began = time.perf_counter()
@@ -271,9 +273,15 @@ def _ask_all(
 
 def _await_scores(meter: RagMeter) -> None:
     """Wait for the last scores and say how far scoring and judging are."""
-    until = time.monotonic() + FLUSH_S
     with waiting("scoring") as say:
-        while not meter.flush(1.0) and time.monotonic() < until:
+        # One long flush, watched from here: a short one sends out what is not judged yet. A daemon,
+        # so that Ctrl-C need not wait for it.
+        flushing = threading.Thread(target=meter.flush, args=(FLUSH_S,), daemon=True)
+        flushing.start()
+        while True:
+            flushing.join(1.0)
+            if not flushing.is_alive():
+                return
             stats = meter.stats()
             tokens = stats.input_tokens + stats.output_tokens
             judged = f", {stats.judge_calls} calls, {tokens:,} tokens" if stats.judge_calls else ""

@@ -288,6 +288,17 @@ def test_judged_metrics_run_on_demand(openai_server):
     assert all(one["scores"]["context_relevancy"]["value"] == 1.0 for one in requests)
 
 
+def test_judged_scores_are_on_the_span_of_their_request_however_slow_the_judge(openai_server):
+    """Judging takes longer than the demo's progress lines are apart, and nothing goes out late."""
+    with openai_server.OpenAIServer(latency_s=0.2) as server:
+        done = _demo("--json", "--offline", "--judge-model", "fake", OPENAI_BASE_URL=server.url)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "requests to go" in done.stderr
+    count = len(load_questions())
+    spans = json.loads(done.stdout)["telemetry"]["spans"]
+    assert spans == {"POST /ask": count, "invoke_workflow": count, "retrieval": count}
+
+
 def test_a_judge_without_an_endpoint_is_explained():
     done = _demo("--judge-model", "fake")
     assert done.returncode == 2
