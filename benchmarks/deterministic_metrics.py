@@ -11,17 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 from deterministic_packages import PREPARE, STRATEGIES
+from environments import child_environment
 from measure import (
     Row,
     Settings,
-    Worker,
-    WorkerError,
-    child_environment,
     growth,
     median,
     number,
     run,
     spread,
+    start,
 )
 
 NAME = "deterministic_metrics"
@@ -45,15 +44,9 @@ class Bench:
 
     def __init__(self, settings: Settings) -> None:
         self.quick = settings.quick
-        self.workers = {"ours": Worker(__file__, "ours")}
-        self.absent: dict[str, str] = {}
-        for peer, env in ENVS.items():
-            python = settings.python_of(env, peer)
-            if python is not None:
-                try:
-                    self.workers[peer] = Worker(__file__, peer, python)
-                except WorkerError as error:
-                    self.absent[peer] = str(error).splitlines()[-1]
+        pythons = {peer: settings.python_of(env, peer) for peer, env in ENVS.items()}
+        there = {peer: python for peer, python in pythons.items() if python is not None}
+        self.workers, self.absent = start(__file__, {"ours": None, **there}, ["ours"])
         self._seed = 1
         self.has_punkt = "NLTK_DATA" in child_environment()
 

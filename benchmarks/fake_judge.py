@@ -19,7 +19,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from measure import ROOT, child_environment
+from environments import ROOT, child_environment
 
 ITEMS = 3
 """Entries in a list whose length the schema leaves open."""
@@ -113,6 +113,11 @@ def prompt_text(body: dict[str, Any]) -> str:
     return "\n".join(part for part in parts if part)
 
 
+def forms(body: dict[str, Any]) -> Any:
+    """Return what the body says about the form of the reply beside the prompt, if anything."""
+    return body.get("response_format") or body.get("text") or body.get("tools")
+
+
 def responses_reply(model: str, said: str) -> dict[str, Any]:
     """Return what OpenAI's newer address, ``/responses``, would."""
     content = [{"type": "output_text", "text": said, "annotations": [], "logprobs": []}]
@@ -137,22 +142,21 @@ def responses_reply(model: str, said: str) -> dict[str, Any]:
 class Server:
     """Counts and answers. Its CPU is in nobody's figures: it is a process of its own."""
 
-    def __init__(self, latency_s: float) -> None:
+    def __init__(self, latency_s: float, always: str = "") -> None:
         self.latency_s = latency_s
+        self.always = always
         self.bodies: list[dict[str, Any]] = []
-        self.answers: dict[str, bytes] = {}
-        self.first_s = self.last_s = 0.0
 
     def stats(self) -> dict[str, Any]:
         import tiktoken
 
         encode = tiktoken.get_encoding("cl100k_base").encode_ordinary
         tokens = [len(encode(prompt_text(body))) for body in self.bodies]
-        return {"calls": len(tokens), "tokens": sum(tokens), "busy_s": self.last_s - self.first_s}
+        schemas = [len(encode(json.dumps(form))) for body in self.bodies if (form := forms(body))]
+        return {"calls": len(tokens), "tokens": sum(tokens), "schema_tokens": sum(schemas)}
 
     def reset(self) -> dict[str, Any]:
         self.bodies.clear()
-        self.first_s = 0.0
         return {}
 
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -181,9 +185,8 @@ class Server:
             return json.dumps(self.reset()).encode()
         body = json.loads(raw)
         arrived = time.monotonic()
-        self.first_s = self.first_s or arrived
         self.bodies.append(body)
-        text = answer_text(body)
+        text = self.always or answer_text(body)
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
         if body.get("tools"):
             function = body["tools"][0]["function"]
@@ -207,12 +210,11 @@ class Server:
         if path.endswith("/responses"):
             answer = responses_reply(body.get("model", "fake"), text)
         await asyncio.sleep(max(0.0, self.latency_s - (time.monotonic() - arrived)))
-        self.last_s = time.monotonic()
         return json.dumps(answer).encode()
 
 
-async def serve(latency_s: float) -> None:
-    server = Server(latency_s)
+async def serve(latency_s: float, always: str) -> None:
+    server = Server(latency_s, always)
     listening = await asyncio.start_server(
         server.connection, "127.0.0.1", 0, backlog=1024, limit=2**22
     )
@@ -221,11 +223,16 @@ async def serve(latency_s: float) -> None:
 
 
 class FakeJudge:
-    """The server as its users see it. A context manager."""
+    """The server as its users see it. A context manager.
 
-    def __init__(self, latency_s: float) -> None:
+    Args:
+        latency_s: Seconds after which a call is answered.
+        always: What it says to everything, at little cost; empty: what each prompt asks for.
+    """
+
+    def __init__(self, latency_s: float, always: str = "") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).resolve()), str(latency_s)],
+            [sys.executable, str(Path(__file__).resolve()), str(latency_s), always],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -257,4 +264,4 @@ class FakeJudge:
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve(float(sys.argv[1])))
+        asyncio.run(serve(float(sys.argv[1]), sys.argv[2]))

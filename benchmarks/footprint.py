@@ -1,8 +1,9 @@
 """What ragmeter costs before it does anything: seconds to import, bytes to install.
 
 ``python benchmarks/footprint.py``. Each import happens in a fresh interpreter and is timed in CPU, the
-bare interpreter subtracted; sizes are those of a package and everything it requires, as installed.
-Beside it: ragmeter's base dependencies by themselves, and the peers in their own environments.
+bare interpreter subtracted, with bytecode there as in an installation; sizes are those of a package
+and everything it requires, as installed. Beside it: ragmeter's base dependencies by themselves, what
+an extra's own package costs first, and the peers in their own environments.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from measure import ROOT, Row, Settings, child_environment, median, run, spread
+from environments import ROOT, child_environment
+from measure import Row, Settings, median, run, spread
 
 BASE = "pydantic, opentelemetry.trace"
 """What a request needs of the base dependencies; the others load with the metrics that use them."""
@@ -30,6 +32,18 @@ IMPORTS = {
         "RagMeter(exporters=[InMemoryExporter()])"
     ),
 }
+
+LANGCHAIN = "from langchain_core.callbacks import BaseCallbackHandler"
+LLAMA_INDEX = "from llama_index.core.instrumentation import get_dispatcher"
+OPENAI = "from openai import AsyncOpenAI, OpenAI"
+SDK = "from opentelemetry.sdk import metrics, trace"
+WITH_EXTRAS = {
+    "langchain": (LANGCHAIN, "from ragmeter.adapters.langchain import RagMeterCallbackHandler"),
+    "llama-index": (LLAMA_INDEX, "from ragmeter.adapters.llama_index import RagMeterHandler"),
+    "judge": (OPENAI, "from ragmeter.metrics.judge import OpenAIJudge\nOpenAIJudge('m', 'http://x', 'k')"),
+    "otlp": (SDK, "from ragmeter.exporters.otel import OpenTelemetryExporter"),
+}  # fmt: skip
+"""Extra: an application's own import, without us; and what it then imports of ragmeter, with a meter."""
 
 PEERS = {
     "openinference-langchain": ("langchain", "from openinference.instrumentation.langchain import LangChainInstrumentor"),
@@ -133,8 +147,17 @@ def import_rows(settings: Settings) -> list[Row]:
         if python is not None:
             plan[f"peer {peer}"] = (python, code)
             plan[f"bare {env}"] = (python, "pass")
+    extras = dict(list(WITH_EXTRAS.items())[: 1 if settings.quick else None])
+    for extra, (theirs, ours) in extras.items():
+        plan[f"{extra} alone"] = (sys.executable, theirs)
+        plan[f"{extra} and ragmeter"] = (
+            sys.executable,
+            f"{theirs}\nfrom ragmeter import RagMeter\n{ours}",
+        )
+    for python, code in plan.values():
+        import_cpu_ms(python, code)  # leaves the bytecode behind
     taken: dict[str, list[float]] = {name: [] for name in plan}
-    for _ in range(2 if settings.quick else 5):
+    for _ in range(2 if settings.quick else 7):
         for name, (python, code) in plan.items():
             taken[name].append(import_cpu_ms(python, code))
     own = {name: [x - median(taken["bare"]) for x in taken[name]] for name in IMPORTS}
@@ -150,6 +173,13 @@ def import_rows(settings: Settings) -> list[Row]:
             Row("footprint", f"CPU of `{name}` over a bare interpreter" if aimed else f"CPU of making {name}",
                 "ms", value, base, BASE, value / base if base else None,
                 "≤ 150 ms" if aimed else None, value <= 150 if aimed else None, spread(own[name]))
+        )  # fmt: skip
+    for extra, (theirs, _) in extras.items():
+        alone = [x - median(taken["bare"]) for x in taken[f"{extra} alone"]]
+        added = [x - median(taken[f"{extra} alone"]) for x in taken[f"{extra} and ragmeter"]]
+        rows.append(
+            Row("footprint", f"CPU that importing ragmeter[{extra}] adds to `{theirs}`", "ms", median(added),
+                median(alone), "that alone", median(added) / median(alone), spread=spread(added))
         )  # fmt: skip
     value = median(own["from ragmeter import RagMeter"])
     for peer, (env, code) in PEERS.items():
@@ -169,6 +199,16 @@ def import_rows(settings: Settings) -> list[Row]:
     return rows
 
 
+def spelled_out(names: list[str], extras: dict[str, list[str]]) -> list[str]:
+    """Return requirements with ``ragmeter[a,b]`` replaced by what these extras require."""
+    out: list[str] = []
+    for name in names:
+        own = re.fullmatch(r"ragmeter\[(.+)\]", name)
+        inner = [one for extra in own[1].split(",") for one in extras[extra]] if own else []
+        out += spelled_out(inner, extras) if own else [name]
+    return out
+
+
 def size_rows(settings: Settings) -> list[Row]:
     import tomllib
 
@@ -178,8 +218,10 @@ def size_rows(settings: Settings) -> list[Row]:
     whole = own + installed_mb(sys.executable, base)
     rows.append(Row("footprint", "installed size with base dependencies", "MB", whole))
     extras = project["optional-dependencies"]
-    for extra in ("langchain", "llama-index", "judge", "otlp", "prometheus", "cli"):
-        size = own + installed_mb(sys.executable, [*base, *extras[extra]])
+    for extra in extras:
+        if extra in ("test", "instruments-any"):
+            continue
+        size = own + installed_mb(sys.executable, [*base, *spelled_out(extras[extra], extras)])
         rows.append(Row("footprint", f"installed size of ragmeter[{extra}]", "MB", size))
     for peer, (env, _) in PEERS.items():
         python = settings.python_of(env, peer)

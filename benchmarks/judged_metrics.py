@@ -14,7 +14,18 @@ from collections.abc import Callable
 from typing import Any
 
 from fake_judge import FakeJudge
-from measure import Row, Settings, Worker, WorkerError, median, number, run, spread
+from measure import (
+    Row,
+    Settings,
+    WorkerError,
+    absent_rows,
+    median,
+    number,
+    reason,
+    run,
+    spread,
+    start,
+)
 
 NAME = "judged_metrics"
 LATENCY_S = 0.2
@@ -186,36 +197,11 @@ def trulens(url: str) -> Callable[..., float]:
     return measure
 
 
-def throughput(url: str) -> Callable[..., float]:
-    """Return a function that judges many requests at once and tells calls a second."""
-    from ragmeter.metrics import RagSample, Reference, evaluate
-    from ragmeter.metrics.judge import OpenAIJudge
-
-    def many(count: int, concurrency: int, seed: int) -> float:
-        judge = OpenAIJudge("fake", url, "none", concurrency=concurrency)
-        samples = [
-            RagSample(
-                question=f"{QUESTION} {seed} {number}",
-                contexts=request(number)["contexts"],
-                reference=Reference(answer=REFERENCE),
-            )
-            for number in range(count)
-        ]
-        before = time.perf_counter()
-        evaluate(samples, ["context_precision"], judge, concurrency=concurrency)
-        return count / (time.perf_counter() - before)
-
-    return many
-
-
 PREPARE = {"ours": ours, "ragas": ragas, "deepeval": deepeval, "trulens": trulens}
 
 
 def prepare(variant: str, options: dict[str, Any]) -> Any:
-    commands: dict[str, Callable[..., Any]] = {"measure": PREPARE[variant](options["url"])}
-    if variant == "ours":
-        commands["throughput"] = throughput(options["url"])
-    return commands
+    return {"measure": PREPARE[variant](options["url"])}
 
 
 class Bench:
@@ -225,22 +211,17 @@ class Bench:
         self.judge = judge
         self.repeats = 1 if settings.quick else 3
         self.rows: list[Row] = []
-        self.workers = {"ours": Worker(__file__, "ours", options={"url": judge.url})}
-        self.absent: dict[str, str] = {}
-        for peer in ("ragas", "deepeval", "trulens"):
-            python = settings.python_of(peer, peer)
-            if python is not None:
-                try:
-                    self.workers[peer] = Worker(__file__, peer, python, {"url": judge.url})
-                    self.workers[peer].ask(
-                        "measure", names=["context_relevancy"], seed=0, cold=True
-                    )
-                except WorkerError as error:
-                    self.absent[peer] = str(error).splitlines()[-1]
+        pythons = {peer: settings.python_of(peer, peer) for peer in PREPARE if peer != "ours"}
+        there = {peer: python for peer, python in pythons.items() if python is not None}
+        self.workers, self.absent = start(
+            __file__, {"ours": None, **there}, ["ours"], {"url": judge.url}
+        )
+        for peer in there.keys() - self.absent.keys():
+            self.judged_by_peer(peer, ["context_relevancy"])  # a first call loads much
 
     def judged(self, who: str, names: list[str], state: str) -> dict[str, Any]:
         """Return median calls, tokens and seconds of judging one request in that state."""
-        calls, tokens, seconds = [], [], []
+        calls, tokens, schemas, seconds = [], [], [], []
         for repeat in range(self.repeats):
             seed = 10 + repeat * 10
             first = {"cold": None, "known reference": seed + 1, "same request": seed}[state]
@@ -251,8 +232,23 @@ class Bench:
             stats = self.judge.get("stats")
             calls.append(stats["calls"])
             tokens.append(stats["tokens"])
+            schemas.append(stats["schema_tokens"])
             seconds.append(spent)
-        return {"calls": median(calls), "tokens": median(tokens), "ms": [s * 1000 for s in seconds]}
+        return {
+            "calls": median(calls),
+            "tokens": median(tokens),
+            "schema": median(schemas),
+            "ms": [s * 1000 for s in seconds],
+        }
+
+    def judged_by_peer(self, peer: str, names: list[str]) -> dict[str, Any] | None:
+        """Return the same of a peer; None, and from then on absent, when it fails."""
+        try:
+            return self.judged(peer, names, "cold")
+        except WorkerError as error:
+            self.absent[peer] = reason(error)
+            self.workers.pop(peer).close()
+            return None
 
     def compare(
         self,
@@ -270,7 +266,7 @@ class Bench:
         what = f"{label}, {state}"
         there: dict[str, list[str]] = {p: own for p, own in peers.items() if p in self.workers}
         for peer, their_names in (there or {"": []}).items():
-            theirs = self.judged(peer, their_names, "cold") if peer else None
+            theirs = self.judged_by_peer(peer, their_names) if peer else None
             for key, unit in (("calls", "calls"), ("tokens", "tokens"), ("ms", "ms")):
                 own = median(mine["ms"]) if key == "ms" else mine[key]
                 their = (
@@ -289,38 +285,14 @@ class Bench:
                     "ms": "wall time at 200 ms a call",
                 }[key]
                 apart = spread(mine["ms"]) if key == "ms" else None
+                note = None
+                if key == "tokens":
+                    note = f"besides, in schemas sent along: {number(mine['schema'])}"
+                    note += f"; peer {number(theirs['schema'])}" if theirs else ""
+                beside = peer if theirs else None
                 self.rows.append(
-                    Row(
-                        NAME,
-                        f"{what}: {name}",
-                        unit,
-                        own,
-                        their,
-                        peer or None,
-                        ratio,
-                        target,
-                        met,
-                        apart,
-                    )
-                )
-
-
-def throughput_row(bench: Bench, settings: Settings) -> Row:
-    """Judge as many at once as the judge may take, against concurrency / latency."""
-    concurrency, latency = (8, 0.01) if settings.quick else (64, LATENCY_S)
-    count = concurrency * (2 if settings.quick else 40)
-    ask = bench.workers["ours"].ask
-    ask("throughput", count=concurrency, concurrency=concurrency, seed=0)
-    rates = [
-        ask("throughput", count=count, concurrency=concurrency, seed=n + 1)
-        for n in range(bench.repeats)
-    ]
-    ideal = concurrency / latency
-    share = median(rates) / ideal
-    return Row(
-        NAME, f"judged throughput, {concurrency} at once, {latency * 1000:.0f} ms a call", "/s", median(rates),
-        ideal, "concurrency / latency", share, "≥ 0.9", share >= 0.9, spread(rates)
-    )  # fmt: skip
+                    Row(NAME, f"{what}: {name}", unit, own, their, beside, ratio, target, met, apart, note)
+                )  # fmt: skip
 
 
 def benchmark(settings: Settings) -> list[Row]:
@@ -345,12 +317,7 @@ def benchmark(settings: Settings) -> list[Row]:
             bench.compare("answer relevancy", one, {"deepeval": one, "trulens": one})
             one = ["context_relevancy"]
             bench.compare("context relevancy", one, {"ragas": one, "trulens": one})
-            bench.rows.append(throughput_row(bench, settings))
-            bench.rows += [
-                Row(NAME, "the same", "", None, None, peer, note=f"{peer} could not run: {why}")
-                for peer, why in bench.absent.items()
-            ]
-            return bench.rows
+            return bench.rows + absent_rows(NAME, bench.absent)
         finally:
             for worker in bench.workers.values():
                 worker.close()

@@ -1,4 +1,4 @@
-"""What every benchmark shares: where the peers live, how numbers are taken, how a row is written.
+"""What every benchmark shares: how numbers are taken, and how a row is written.
 
 Each benchmark is a script beside this file. It starts one worker process per variant (ours, each
 peer, nothing at all), asks them for numbers in turn, round after round, so that a busy machine is
@@ -9,45 +9,20 @@ a particular benchmark, and nothing here is installed.
 from __future__ import annotations
 
 import argparse
-import atexit
 import json
 import os
-import re
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-
-QUIET = {
-    **os.environ,
-    # Nobody phones home: not by choice of ours, and there may be no network to phone over.
-    "ANONYMIZED_TELEMETRY": "false",
-    "CONTINUOUS_EVAL_DO_NOT_TRACK": "true",
-    "DEEPEVAL_TELEMETRY_OPT_OUT": "YES",
-    "DEEPEVAL_UPDATE_WARNING_OPT_IN": "NO",
-    "DEEPEVAL_DISABLE_DOTENV": "1",
-    "DO_NOT_TRACK": "1",
-    "HF_HUB_OFFLINE": "1",
-    "LANGCHAIN_TRACING_V2": "false",
-    "LANGFUSE_HOST": "http://127.0.0.1:9",
-    "LANGSMITH_TRACING": "false",
-    "POSTHOG_DISABLED": "1",
-    "RAGAS_DO_NOT_TRACK": "true",
-    "TRACELOOP_TELEMETRY": "false",
-    "TRULENS_TELEMETRY": "false",
-    "TOKENIZERS_PARALLELISM": "false",
-    "PYTHONWARNINGS": "ignore",
-}
-"""The environment of every peer's process."""
+from environments import ROOT, child_environment, env_python, peer_states, use_peers_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,70 +47,6 @@ class Row:
     note: str | None = None
 
 
-def env_dir(name: str, into: Path = ROOT) -> Path:
-    """Return where the virtual environment `name` of `peers.toml` is or would be."""
-    return into / f".venv-bench-{name}"
-
-
-def env_python(name: str, into: Path = ROOT) -> Path:
-    """Return its interpreter."""
-    return env_dir(name, into) / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-
-
-def peer_states(name: str, into: Path = ROOT) -> dict[str, str]:
-    """Return ``ok`` or the reason why not for each peer of an environment."""
-    report = env_dir(name, into) / "bench-peers.json"
-    return json.loads(report.read_text())["peers"] if report.exists() else {}
-
-
-def peer_versions(name: str, into: Path = ROOT) -> dict[str, str]:
-    """Return the versions installed in an environment."""
-    report = env_dir(name, into) / "bench-peers.json"
-    return json.loads(report.read_text())["versions"] if report.exists() else {}
-
-
-def source_path() -> str:
-    """Return a folder from which this checkout imports as `ragmeter`, in any interpreter."""
-    farm = Path(tempfile.mkdtemp(prefix="ragmeter-bench-"))
-    atexit.register(shutil.rmtree, farm, ignore_errors=True)
-    package = farm / "ragmeter"
-    package.mkdir()
-    for entry in (ROOT / "core").iterdir():
-        if entry.name != "__pycache__":
-            (package / entry.name).symlink_to(entry)
-    for room in ("metrics", "exporters", "adapters"):
-        (package / room).symlink_to(ROOT / room)
-    version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert version is not None
-    facts = farm / f"ragmeter-{version[1]}.dist-info"
-    facts.mkdir()
-    (facts / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: ragmeter\nVersion: {version[1]}\n"
-    )
-    return str(farm)
-
-
-_source: list[str] = []
-
-
-def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for a worker: quiet, and with this checkout of ragmeter importable."""
-    if not _source:
-        _source.append(source_path())
-    here = str(Path(__file__).resolve().parent)
-    path = {"PYTHONPATH": os.pathsep.join([_source[0], here])}
-    # llama-index-core ships the sentence model and the token table that others would download.
-    static = next(
-        ROOT.glob(".venv-bench-llama-index/lib/*/site-packages/llama_index/core/_static"), None
-    )
-    if static is not None:
-        path |= {
-            "NLTK_DATA": str(static / "nltk_cache"),
-            "TIKTOKEN_CACHE_DIR": str(static / "tiktoken_cache"),
-        }
-    return {**QUIET, **path, **(extra or {})}
-
-
 class WorkerError(RuntimeError):
     """A worker process ended or answered with an error."""
 
@@ -156,7 +67,6 @@ class Worker:
         variant: str,
         python: Path | str | None = None,
         options: Mapping[str, Any] | None = None,
-        extra_env: Mapping[str, str] | None = None,
     ) -> None:
         self.variant = variant
         self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 -- closed with the worker
@@ -172,7 +82,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            env=child_environment(extra_env),
+            env=child_environment(),
             cwd=tempfile.gettempdir(),
         )
         self._read()
@@ -247,6 +157,57 @@ def serve(prepare: Callable[[str, dict[str, Any]], Mapping[str, Callable[..., An
     if "close" in commands:
         commands["close"]()
     os._exit(0)  # exporters with nobody to export to may hang at exit
+
+
+def start(
+    script: str,
+    variants: Mapping[str, Path | str | None],
+    needed: Collection[str],
+    options: Mapping[str, Any] | None = None,
+) -> tuple[dict[str, Worker], dict[str, str]]:
+    """Start one worker per variant; a peer that does not start is left out, and named.
+
+    Args:
+        script: The benchmark's file.
+        variants: Each variant and its interpreter.
+        needed: Variants without which there is nothing to compare.
+        options: Passed to every worker.
+
+    Returns:
+        The workers, and why the others are missing.
+
+    Raises:
+        WorkerError: One of `needed` does not start.
+    """
+    workers: dict[str, Worker] = {}
+    absent: dict[str, str] = {}
+
+    def start_one(variant: str) -> None:
+        try:
+            workers[variant] = Worker(script, variant, variants[variant], options)
+        except WorkerError as error:
+            absent[variant] = reason(error)
+            if variant in needed:
+                for worker in workers.values():
+                    worker.close()
+                raise
+
+    for variant in variants:
+        start_one(variant)
+    return workers, absent
+
+
+def reason(error: WorkerError) -> str:
+    """Return in one line why a worker failed."""
+    return str(error).splitlines()[-1]
+
+
+def absent_rows(benchmark: str, absent: Mapping[str, str]) -> list[Row]:
+    """Return a row for each peer that did not start."""
+    return [
+        Row(benchmark, f"beside {peer}", "", None, note=f"could not run: {why}")
+        for peer, why in absent.items()
+    ]
 
 
 def interleave(
@@ -359,6 +320,7 @@ def run(
     parser.add_argument("--json", action="store_true", help="print one JSON object per row")
     parser.add_argument("--peers-dir", type=Path, default=ROOT, help="where .venv-bench-* are")
     chosen = parser.parse_args()
+    use_peers_in(chosen.peers_dir)
     rows = benchmark(Settings(chosen.quick, not chosen.no_peers, chosen.peers_dir))
     for row in rows:
         print(json.dumps(asdict(row), ensure_ascii=False) if chosen.json else line(row))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from measure import Row, Settings, Worker, run
+from measure import Row, Settings, absent_rows, run, start
 from request_path import DiscardingExporter, Path, SpanCount, attach_meter, compare, tracer_provider
 
 PEERS = {
@@ -84,11 +84,12 @@ WAYS = [
 def benchmark(settings: Settings) -> list[Row]:
     ways = WAYS[:1] if settings.quick else WAYS
     python = settings.python_of("langchain")
-    variants = ["none", "no-op", "ours"]
-    variants += [v for v, peer in PEERS.items() if settings.python_of("langchain", peer)]
-    workers = {v: Worker(__file__, v, python, {"ways": ways}) for v in variants}
+    needed = ["none", "no-op", "ours"]
+    peers = [v for v, peer in PEERS.items() if settings.python_of("langchain", peer)]
+    variants = dict.fromkeys([*needed, *peers], python)
+    workers, absent = start(__file__, variants, needed, {"ways": ways})
     try:
-        return compare(
+        rows = compare(
             "request_overhead_langchain",
             "LangChain",
             workers,
@@ -97,6 +98,7 @@ def benchmark(settings: Settings) -> list[Row]:
             count=5 if settings.quick else 8,
             targets={"openinference", "traceloop", "langfuse"},
         )
+        return rows + absent_rows("request_overhead_langchain", absent)
     finally:
         for worker in workers.values():
             worker.close()

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from measure import Row, Settings, Worker, run
+from measure import Row, Settings, absent_rows, run, start
 from request_path import DiscardingExporter, Path, SpanCount, attach_meter, compare, tracer_provider
 
 PEERS = {
@@ -76,11 +76,12 @@ def prepare(variant: str, options: dict[str, Any]) -> Any:
 def benchmark(settings: Settings) -> list[Row]:
     ways = WAYS[:1] if settings.quick else WAYS
     python = settings.python_of("llama-index")
-    variants = ["none", "no-op", "ours"]
-    variants += [v for v, peer in PEERS.items() if settings.python_of("llama-index", peer)]
-    workers = {v: Worker(__file__, v, python, {"ways": ways}) for v in variants}
+    needed = ["none", "no-op", "ours"]
+    peers = [v for v, peer in PEERS.items() if settings.python_of("llama-index", peer)]
+    variants = dict.fromkeys([*needed, *peers], python)
+    workers, absent = start(__file__, variants, needed, {"ways": ways})
     try:
-        return compare(
+        rows = compare(
             "request_overhead_llama_index",
             "LlamaIndex",
             workers,
@@ -89,6 +90,7 @@ def benchmark(settings: Settings) -> list[Row]:
             count=5 if settings.quick else 8,
             targets={"openinference"},
         )
+        return rows + absent_rows("request_overhead_llama_index", absent)
     finally:
         for worker in workers.values():
             worker.close()

@@ -1,4 +1,4 @@
-"""The worker's half of the overhead benchmarks: one variant, CPU and memory and spans per request.
+"""The worker's half of the overhead benchmarks: CPU, memory, allocations and spans per request.
 
 The LangChain and the LlamaIndex benchmark hand in their requests and how to attach each variant;
 this measures. Spans go to a real tracer provider with a batch processor whose exporter throws
@@ -8,6 +8,7 @@ them away, so that what is measured is the cost of making them, not of a network
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import tracemalloc
 from collections.abc import Callable, Mapping
@@ -55,7 +56,7 @@ def attach_meter(provider: Any) -> Any:
 
 
 class Path:
-    """Commands of a worker: ``batch`` for CPU, ``memory``, ``spans``."""
+    """Commands of a worker: ``batch`` for CPU, ``memory``, ``blocks``, ``spans``."""
 
     def __init__(
         self, requests: Mapping[str, Request], spans: SpanCount, drain: Callable[[], Any]
@@ -73,7 +74,12 @@ class Path:
         self.background = self._clock.settle()
 
     def commands(self) -> dict[str, Callable[..., Any]]:
-        return {"batch": self.batch, "memory": self.memory, "spans": self.spans}
+        return {
+            "batch": self.batch,
+            "memory": self.memory,
+            "blocks": self.blocks,
+            "spans": self.spans,
+        }
 
     def batch(self, way: str, count: int) -> list[int]:
         """Send `count` requests; return the nanoseconds of CPU on the request's path of each.
@@ -107,6 +113,24 @@ class Path:
         self._drain()
         return peaks
 
+    def blocks(self, way: str, count: int) -> list[int]:
+        """Return, for each of `count` requests, how many more blocks of memory are in use at its end.
+
+        The garbage collector is off meanwhile: what a request leaves in cycles counts.
+        """
+        request = self._requests[way]
+        left = []
+        gc.disable()
+        for n in range(count):
+            self._drain()
+            gc.collect()
+            before = sys.getallocatedblocks()
+            request(f"What was built in the {n}th year?")
+            left.append(sys.getallocatedblocks() - before)
+        gc.enable()
+        self._drain()
+        return left
+
     def spans(self, way: str, count: int) -> float:
         """Return how many spans the request's own threads began, per request."""
         background = {t.ident for t in threading.enumerate() if t.name in self.background}
@@ -135,6 +159,7 @@ def compare(
     for way in ways:
         batches = interleave(workers, rounds, "batch", way=way, count=count)
         memory = interleave(workers, 1, "memory", way=way, count=10)
+        blocks = interleave(workers, 1, "blocks", way=way, count=10)
         spans = interleave(workers, 1, "spans", way=way, count=20)
         cost = Cost(batches)
         ours = median(cost.added("ours"))
@@ -159,15 +184,17 @@ def compare(
                     Row(benchmark, f"{framework} {way}: CPU added, p99", "µs", slow, slower, peer,
                         slow / slower if min(slow, slower) > 0 else None)
                 )  # fmt: skip
-        peak = {
-            name: (median(memory[name][0]) - median(memory["none"][0])) / 1024 for name in workers
+        added = {
+            "memory added at the request's peak": ("KiB", over_bare(memory, 1024)),
+            "allocated blocks added when it ends": ("blocks", over_bare(blocks, 1)),
         }
-        for peer in peers or [None]:
-            there = None if peer is None else peak[peer]
-            rows.append(
-                Row(benchmark, f"{framework} {way}: memory added at the request's peak", "KiB", peak["ours"],
-                    there, peer, peak["ours"] / there if there else None)
-            )  # fmt: skip
+        for what, (unit, by_variant) in added.items():
+            for peer in peers or [None]:
+                mine, there = by_variant["ours"], None if peer is None else by_variant[peer]
+                rows.append(
+                    Row(benchmark, f"{framework} {way}: {what}", unit, mine, there, peer,
+                        mine / there if there else None)
+                )  # fmt: skip
         most = max(peers, key=lambda peer: spans[peer][0], default=None)
         rows.append(
             Row(benchmark, f"{framework} {way}: spans begun on the request's path", "spans",
@@ -175,6 +202,12 @@ def compare(
                 met=spans["ours"][0] == 0)
         )  # fmt: skip
     return rows
+
+
+def over_bare(answers: Mapping[str, list[list[int]]], unit: int) -> dict[str, float]:
+    """Return what each variant's median has more than the bare request's."""
+    bare = median(answers["none"][0])
+    return {name: (median(taken[0]) - bare) / unit for name, taken in answers.items()}
 
 
 class Cost:

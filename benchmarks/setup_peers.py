@@ -17,7 +17,7 @@ import venv
 from pathlib import Path
 
 import tomllib
-from measure import QUIET, ROOT, env_dir, env_python
+from environments import QUIET, ROOT, env_dir, env_python
 
 REPORT = "bench-peers.json"
 

@@ -1,0 +1,101 @@
+"""What a run keeps: the table says under what conditions it was taken and what is missing."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def in_benchmarks(code, *arguments):
+    """Run `code` where the benchmarks' modules can be imported; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=BENCHMARKS,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+WRITE = """
+    import sys
+    from pathlib import Path
+    from measure import Row
+    from results import Part, conditions, load, write
+
+    taken = {**conditions(), "load_after": load()}
+    rows = [
+        Row("deterministic_metrics", f"PrecisionRecallF1 {s}, {n} × 3 × {w} words", "ms",
+            n * w / 1000, n * w * w / 1000, "continuous-eval", 2.0, target="≥ 1 ×", met=True)
+        for s in ("rouge_chunk_match", "rouge_sentence_match")
+        for n, w in ((10, 5), (10, 100), (10, 500), (1, 100), (50, 100))
+    ]
+    parts = [
+        Part("deterministic_metrics", rows, taken, None),
+        Part("footprint", [], taken, "ZeroDivisionError: an example"),
+    ]
+    write(parts, Path(sys.argv[1]), Path(sys.argv[1]))
+"""
+
+
+def test_results_name_machine_versions_commit_load_and_what_is_missing(tmp_path):
+    """A benchmark that failed, one that was not run and peers that are not there are all named."""
+    in_benchmarks(WRITE, tmp_path)
+
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert "## Targets: 10 of 10 met" in text
+    assert "cores" in text
+    assert "ragmeter 0." in text
+    assert "UTC, commit " in text
+    assert ", load " in text
+    assert "`footprint` did not run: ZeroDivisionError: an example" in text
+    assert "`live_latency` did not run: not asked for" in text
+    assert "peers in `ragas`: not set up (ragas)" in text
+
+
+def test_growth_is_plotted_from_the_rows_of_the_table(tmp_path):
+    """Ours and the peer's, by chunk and by sentence, in both panels."""
+    in_benchmarks(WRITE, tmp_path)
+
+    assert "](growth.svg)" in (tmp_path / "RESULTS.md").read_text()
+    root = ET.parse(tmp_path / "growth.svg").getroot()
+    svg = "{http://www.w3.org/2000/svg}"
+    assert len(root.findall(f"{svg}circle")) == 2 * 2 * (3 + 3)
+    words = {element.text for element in root.findall(f"{svg}text")}
+    assert {"ragmeter, by chunk", "continuous-eval, by sentence", "500", "50"} <= words
+
+
+def test_a_benchmark_that_fails_or_hangs_is_named_and_has_no_rows(tmp_path):
+    """`run_one` never raises for what a benchmark does."""
+    for name, body in {
+        "fails": "print('{}'); raise ValueError('no luck')",
+        "hangs": "import time; time.sleep(60)",
+        "silent": "",
+    }.items():
+        (tmp_path / f"{name}.py").write_text(body)
+
+    said = in_benchmarks(
+        """
+        import json, sys
+        from pathlib import Path
+        import run
+        run.HERE = Path(sys.argv[1])
+        run.Row = lambda **given: given
+        parts = [run.run_one(name, [], 5.0) for name in ("fails", "silent")]
+        parts.append(run.run_one("hangs", [], 0.5))
+        print(json.dumps([[part.problem, part.rows] for part in parts]))
+        """,
+        tmp_path,
+    )
+
+    assert json.loads(said) == [
+        ["ValueError: no luck", []],
+        ["it said nothing", []],
+        ["not done after 0.5 s", []],
+    ]
