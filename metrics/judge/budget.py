@@ -138,49 +138,69 @@ class JudgeBudget:
             JudgeError: There is no room (status ``skipped``, error type ``budget``).
         """
         while True:
-            reservation, wait_s = self._try(estimated_tokens)
-            if reservation is not None:
+            room = self.take(estimated_tokens)
+            if isinstance(room, Reservation):
+                return room
+            await asyncio.sleep(room)
+
+    def take(self, estimated_tokens: int) -> Reservation | float:
+        """Take room for one call, or return the seconds until it is worth trying again.
+
+        Raises:
+            JudgeError: There is no room (status ``skipped``, error type ``budget``), and it is
+                either not to be waited for, or there will never be any.
+        """
+        with self._lock:
+            wait_s = self._wait_s(estimated_tokens)
+            if wait_s == 0:
+                cost = self.price(estimated_tokens, 0)
+                reservation = Reservation(self._clock(), estimated_tokens, cost)
+                self._window.append(reservation)
+                self._window_tokens += estimated_tokens
+                self._window_cost += cost
                 return reservation
-            if self.when_exhausted == "skip" or wait_s is None:
-                raise JudgeError("the judge's budget is used up", "budget", status="skipped")
+        if wait_s is None or self.when_exhausted == "skip":
+            raise JudgeError("the judge's budget is used up", "budget", status="skipped")
+        return wait_s
+
+    async def until_room(self, estimated_tokens: int) -> None:
+        """Wait until there seems to be room for a call, without taking it."""
+        while True:
+            with self._lock:
+                wait_s = self._wait_s(estimated_tokens)
+            if not wait_s:
+                return  # there is room, or never will be, as `take` will say
             await asyncio.sleep(wait_s)
 
-    def _try(self, tokens: int) -> tuple[Reservation | None, float | None]:
-        """Return a reservation, or the seconds until it is worth trying again (None: never)."""
-        with self._lock:
-            now = self._clock()
-            while self._window and self._window[0].at <= now - _WINDOW_S:
-                expired = self._window.popleft()
-                expired.counted = False
-                self._window_tokens -= expired.tokens
-                self._window_cost -= expired.cost
-            cost = self.price(tokens, 0)
-            if self.max_cost is not None and self._cost >= self.max_cost:
-                return None, None
-            if self.tokens_per_minute is not None and tokens > self.tokens_per_minute:
-                return None, None
-            if self.cost_per_minute is not None and cost > self.cost_per_minute:
-                return None, None
-            full = (
-                (self.calls_per_minute is not None and len(self._window) >= self.calls_per_minute)
-                or (
-                    self.tokens_per_minute is not None
-                    and self._window_tokens + tokens > self.tokens_per_minute
-                )
-                or (
-                    # An empty window takes any call: rounding must not lock it for good.
-                    self.cost_per_minute is not None
-                    and bool(self._window)
-                    and self._window_cost + cost > self.cost_per_minute
-                )
+    def _wait_s(self, tokens: int) -> float | None:
+        """Return the seconds until it is worth trying: 0 when there is room, None: never."""
+        now = self._clock()
+        while self._window and self._window[0].at <= now - _WINDOW_S:
+            expired = self._window.popleft()
+            expired.counted = False
+            self._window_tokens -= expired.tokens
+            self._window_cost -= expired.cost
+        cost = self.price(tokens, 0)
+        if self.max_cost is not None and self._cost >= self.max_cost:
+            return None
+        if self.tokens_per_minute is not None and tokens > self.tokens_per_minute:
+            return None
+        if self.cost_per_minute is not None and cost > self.cost_per_minute:
+            return None
+        full = (
+            (self.calls_per_minute is not None and len(self._window) >= self.calls_per_minute)
+            or (
+                self.tokens_per_minute is not None
+                and self._window_tokens + tokens > self.tokens_per_minute
             )
-            if full:
-                return None, max(0.001, self._window[0].at + _WINDOW_S - now)
-            reservation = Reservation(now, tokens, cost)
-            self._window.append(reservation)
-            self._window_tokens += tokens
-            self._window_cost += cost
-            return reservation, None
+            or (
+                # An empty window takes any call: rounding must not lock it for good.
+                self.cost_per_minute is not None
+                and bool(self._window)
+                and self._window_cost + cost > self.cost_per_minute
+            )
+        )
+        return max(0.001, self._window[0].at + _WINDOW_S - now) if full else 0.0
 
     def price(self, input_tokens: int, output_tokens: int) -> float:
         """Return what so many tokens cost, in the currency of the prices; 0.0 without prices."""

@@ -3,7 +3,8 @@
 The asking engine calls it through `OpenAIJudge`.  It retries what may pass, gives up at
 once what will not, steps down from structured outputs where the endpoint lacks them, reads
 at most so many bytes, and keeps the endpoint's own words out of errors and logs: they may
-repeat a key or a text.
+repeat a key or a text.  A call holds one of the loop's slots while it is on the wire, never while
+it is built, read, or waits.
 """
 
 from __future__ import annotations
@@ -11,72 +12,41 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import random
-import re
 import time
 from collections.abc import Callable
-from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from .asking import Completion
 from .breaker import CircuitBreaker
-from .budget import JudgeBudget
-from .clients import LoopResources, http_library
+from .budget import JudgeBudget, Reservation
+from .clients import LoopResources
 from .contract import JudgeError, Usage
+from .failures import FailedCall, pause_before, refused
+from .wire import Reply, Wire
 
-if TYPE_CHECKING:
-    from openai import APIStatusError, AsyncOpenAI
-
-__all__ = ["Endpoint", "FailedCall"]
+__all__ = ["Endpoint"]
 
 logger = logging.getLogger("ragmeter.judge")
 
 _MODES = ("json_schema", "json_object", "text")
-_STATUS_TYPES = {
-    401: "authentication",
-    403: "permission",
-    404: "not_found",
-    408: "timeout",
-    413: "request_too_large",
-    429: "rate_limited",
-}
-_FATAL = frozenset({401, 403, 404})
-_RETRIED = frozenset({408, 409, 425, 429})
-_UNSUPPORTED = frozenset({400, 415, 422, 501})
-_CODE = re.compile(r"[a-z0-9_.-]{1,40}")
-_FIRST_PAUSE_S = 0.5
-_LONGEST_PAUSE_S = 20.0
 
 
-class FailedCall(Exception):  # noqa: N818 -- never leaves the judge
-    """One attempt failed.
+@dataclass(slots=True)
+class _Call:
+    """One call, all its attempts."""
 
-    Attributes:
-        error_type: Low-cardinality class.
-        detail: Our words for it.
-        retry: Whether another attempt may pass.
-        retry_after_s: How long the endpoint asked us to wait.
-        fatal: The endpoint will refuse every call.
-        unsupported: The endpoint may lack an option we sent; its words about it, for looking only.
-    """
-
-    def __init__(
-        self,
-        error_type: str,
-        detail: str,
-        *,
-        retry: bool = False,
-        retry_after_s: float | None = None,
-        fatal: bool = False,
-        unsupported: str | None = None,
-    ) -> None:
-        super().__init__(detail)
-        self.error_type = error_type
-        self.detail = detail
-        self.retry = retry
-        self.retry_after_s = retry_after_s
-        self.fatal = fatal
-        self.unsupported = unsupported
+    messages: list[dict[str, str]]
+    schema: dict[str, Any]
+    tokens: int
+    """Prompt tokens, estimated."""
+    mode: int = 0
+    temperature: float | None = None
+    spent_s: float = 0.0
+    """Seconds on the wire and in pauses; waiting for a slot or for the budget is not the call's."""
+    admitted: bool = False
+    """The breaker let it through and waits for its outcome."""
+    reservation: Reservation | None = None
 
 
 class Endpoint:
@@ -133,44 +103,28 @@ class Endpoint:
         Raises:
             JudgeError: No reply: budget, open circuit, timeout, or the last attempt's failure.
         """
-        async with resources.client() as client:
-            self._breaker.admit()
-            settled = False
-            try:
-                estimate = estimate_tokens("".join(message["content"] for message in messages))
-                reservation = (
-                    await self._budget.reserve(estimate) if self._budget is not None else None
+        call = _Call(messages, schema, estimate_tokens("".join(m["content"] for m in messages)))
+        try:
+            outcome = await self._attempts(resources, call)
+            call.admitted = False
+            if isinstance(outcome, FailedCall):
+                self._failed(outcome)
+                error = JudgeError(
+                    f"asking the judge failed: {outcome.detail}",
+                    outcome.error_type,
+                    status="timeout" if outcome.error_type == "timeout" else "judge_error",
+                    usage=Usage(calls=1),
                 )
-                started = time.monotonic()
-                try:
-                    outcome = await asyncio.wait_for(
-                        self._attempts(client, messages, schema, started),
-                        self._timeout_s,
-                    )
-                except (TimeoutError, asyncio.TimeoutError):
-                    outcome = FailedCall(
-                        "timeout", f"it did not answer within {self._timeout_s:g} s"
-                    )
-                settled = True
-                duration_s = time.monotonic() - started
-                if isinstance(outcome, FailedCall):
-                    self._failed(outcome)
-                    error = JudgeError(
-                        f"asking the judge failed: {outcome.detail}",
-                        outcome.error_type,
-                        status="timeout" if outcome.error_type == "timeout" else "judge_error",
-                        usage=Usage(calls=1),
-                    )
-                    finished(duration_s, error)
-                    raise error
-                self._breaker.succeeded()
-                if self._budget is not None and reservation is not None:
-                    self._budget.settle(reservation, outcome.input_tokens, outcome.output_tokens)
-                finished(duration_s, outcome)
-                return outcome
-            finally:
-                if not settled:
-                    self._breaker.abandoned()
+                finished(call.spent_s, error)
+                raise error
+            self._breaker.succeeded()
+            if self._budget is not None and call.reservation is not None:
+                self._budget.settle(call.reservation, outcome.input_tokens, outcome.output_tokens)
+            finished(call.spent_s, outcome)
+            return outcome
+        finally:
+            if call.admitted:
+                self._breaker.abandoned()
 
     def _failed(self, failure: FailedCall) -> None:
         if failure.error_type in ("bad_request", "request_too_large"):
@@ -179,45 +133,111 @@ class Endpoint:
             return
         self._breaker.failed(failure.error_type, failure.detail, fatal=failure.fatal)
 
-    async def _attempts(
-        self,
-        client: AsyncOpenAI,
-        messages: list[dict[str, str]],
-        schema: dict[str, Any],
-        started: float,
-    ) -> Completion | FailedCall:
+    async def _attempts(self, resources: LoopResources, call: _Call) -> Completion | FailedCall:
         retries = 0
-        mode, temperature = self._mode, self._temperature
+        call.mode, call.temperature = self._mode, self._temperature
         while True:
-            pause_s = self._not_before - time.monotonic()
+            outcome = await self._attempt(resources, call)
+            if isinstance(outcome, Completion):
+                self._remember(call.mode, call.temperature)
+                return outcome
+            if outcome.unsupported is not None and self._step_down(call, outcome.unsupported):
+                continue
+            if not outcome.retry or retries >= self._max_retries:
+                return outcome
+            pause_s = pause_before(retries, outcome.retry_after_s)
+            if call.spent_s + pause_s >= self._timeout_s:
+                return outcome
+            if outcome.retry_after_s is not None:
+                self._not_before = max(self._not_before, time.monotonic() + outcome.retry_after_s)
+            retries += 1
+            await self._pause(call, pause_s)
+
+    async def _attempt(self, resources: LoopResources, call: _Call) -> Completion | FailedCall:
+        try:
+            reply = await self._exchange(resources, call)
+        except FailedCall as failure:
+            return failure
+        if not 200 <= reply.status < 300:
+            return refused(reply.status, reply.headers, reply.body)
+        if not reply.complete:
+            return _unusable(call, "reply_too_large")
+        return _read(reply.body, call)
+
+    async def _exchange(self, resources: LoopResources, call: _Call) -> Reply:
+        """Wait for a slot, and for leave to use it; post, and give the slot back with the reply.
+
+        Raises:
+            JudgeError: The circuit is open, or the budget used up.
+            FailedCall: The timeout has passed, or the connection broke.
+        """
+        content = self._content(call)
+        while True:
+            async with resources.slot() as wire:
+                if not call.admitted:
+                    self._breaker.admit()
+                    call.admitted = True
+                pause_s = self._not_before - time.monotonic()
+                if pause_s <= 0 and self._takes_room(call):
+                    if self._knows_better(call):
+                        content = self._content(call)
+                    return await self._post(wire, content, call)
+            # Whatever there is to wait for, the slot is somebody else's meanwhile.
             if pause_s > 0:
-                await asyncio.sleep(pause_s)
-            try:
-                completion = await self._once(
-                    client, self._body(messages, schema, mode, temperature)
-                )
-            except FailedCall as failure:
-                if failure.unsupported is not None:
-                    if temperature is not None and "temperature" in failure.unsupported:
-                        temperature = None
-                        continue
-                    if mode + 1 < len(_MODES):
-                        mode += 1
-                        continue
-                if not failure.retry or retries >= self._max_retries:
-                    return failure
-                pause_s = _pause_before(retries, failure.retry_after_s)
-                if time.monotonic() - started + pause_s >= self._timeout_s:
-                    return failure
-                if failure.retry_after_s is not None:
-                    self._not_before = max(
-                        self._not_before, time.monotonic() + failure.retry_after_s
-                    )
-                retries += 1
-                await asyncio.sleep(pause_s)
-            else:
-                self._remember(mode, temperature)
-                return completion
+                await self._pause(call, pause_s)
+            elif self._budget is not None:
+                call.admitted = False
+                self._breaker.abandoned()  # until then the circuit may open
+                async with resources.waiting_room:
+                    await self._budget.until_room(call.tokens)
+
+    def _takes_room(self, call: _Call) -> bool:
+        if self._budget is None or call.reservation is not None:
+            return True
+        room = self._budget.take(call.tokens)
+        if isinstance(room, Reservation):
+            call.reservation = room
+            return True
+        return False
+
+    async def _post(self, wire: Wire, content: bytes, call: _Call) -> Reply:
+        left_s = self._timeout_s - call.spent_s
+        started = time.monotonic()
+        try:
+            return await asyncio.wait_for(wire.post(content, self._max_reply_bytes), left_s)
+        except (TimeoutError, asyncio.TimeoutError):
+            raise self._too_late() from None
+        finally:
+            call.spent_s += time.monotonic() - started
+
+    async def _pause(self, call: _Call, pause_s: float) -> None:
+        left_s = self._timeout_s - call.spent_s
+        pause_s = min(pause_s, left_s)
+        await asyncio.sleep(pause_s)
+        call.spent_s += pause_s
+        if pause_s >= left_s:
+            raise self._too_late()
+
+    def _too_late(self) -> FailedCall:
+        return FailedCall("timeout", f"it did not answer within {self._timeout_s:g} s")
+
+    def _step_down(self, call: _Call, unsupported: str) -> bool:
+        """Leave out what the endpoint may lack; tell whether there was anything left to leave out."""
+        if call.temperature is not None and "temperature" in unsupported:
+            call.temperature = None
+            return True
+        if call.mode + 1 < len(_MODES):
+            call.mode += 1
+            return True
+        return False
+
+    def _knows_better(self, call: _Call) -> bool:
+        """Take over what other calls found out while this one waited; tell whether it is news."""
+        before = call.mode, call.temperature
+        call.mode = max(call.mode, self._mode)
+        if self._temperature is None:
+            call.temperature = None
+        return before != (call.mode, call.temperature)
 
     def _remember(self, mode: int, temperature: float | None) -> None:
         """Keep what the endpoint was found to lack; only an answered call proves it."""
@@ -229,96 +249,27 @@ class Endpoint:
         if temperature is None:
             self._temperature = None
 
-    def _body(
-        self,
-        messages: list[dict[str, str]],
-        schema: dict[str, Any],
-        mode: int,
-        temperature: float | None,
-    ) -> dict[str, Any]:
-        # Most goes into extra_body, because the client walks typed arguments for a millisecond.
-        extra: dict[str, Any] = {"messages": messages}
-        body: dict[str, Any] = {"model": self._model, "messages": [], "extra_body": extra}
-        if temperature is not None:
-            body["temperature"] = temperature
+    def _content(self, call: _Call) -> bytes:
+        body: dict[str, Any] = {"model": self._model, "messages": call.messages}
+        if call.temperature is not None:
+            body["temperature"] = call.temperature
         if self._max_output_tokens is not None:
             body["max_completion_tokens"] = self._max_output_tokens
-        if _MODES[mode] == "json_schema":
-            wanted = {"name": "verdicts", "strict": True, "schema": schema}
-            extra["response_format"] = {"type": "json_schema", "json_schema": wanted}
-        elif _MODES[mode] == "json_object":
-            extra["response_format"] = {"type": "json_object"}
-        return body
-
-    async def _once(self, client: AsyncOpenAI, body: dict[str, Any]) -> Completion:
-        from openai import APIConnectionError, APIStatusError, OpenAIError  # noqa: PLC0415
-
-        received = bytearray()
-        try:
-            async with client.chat.completions.with_streaming_response.create(**body) as response:
-                async for part in response.iter_bytes():
-                    received += part
-                    if len(received) > self._max_reply_bytes:
-                        return _unusable(body, "reply_too_large")
-        except APIStatusError as error:
-            raise _refused(error) from None
-        except (APIConnectionError, http_library().HTTPError) as error:
-            detail = f"no connection, or it broke ({type(error).__name__})"
-            raise FailedCall("connection", detail, retry=True) from None
-        except OpenAIError as error:
-            raise FailedCall("client", f"the client refused ({type(error).__name__})") from None
-        return _read(bytes(received), body)
+        if _MODES[call.mode] == "json_schema":
+            wanted = {"name": "verdicts", "strict": True, "schema": call.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": wanted}
+        elif _MODES[call.mode] == "json_object":
+            body["response_format"] = {"type": "json_object"}
+        return json.dumps(
+            body, ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
+        ).encode()
 
 
-def _pause_before(retries: int, retry_after_s: float | None) -> float:
-    """Return the seconds to wait: what the endpoint asked for, else doubling, with jitter."""
-    if retry_after_s is not None:
-        return retry_after_s + random.uniform(0.0, 0.1)
-    longest = min(_FIRST_PAUSE_S * 2.0**retries, _LONGEST_PAUSE_S)
-    return random.uniform(longest / 2, longest)
+def _unusable(call: _Call, error_type: str, received: bytes = b"") -> Completion:
+    return Completion("", call.tokens, len(received) // 4, error_type)
 
 
-def _refused(error: APIStatusError) -> FailedCall:
-    status = error.status_code
-    code = error.code if isinstance(error.code, str) and _CODE.fullmatch(error.code) else None
-    kind = _STATUS_TYPES.get(status, "server_error" if status >= 500 else "bad_request")
-    unsupported = None
-    if status in _UNSUPPORTED and code not in ("context_length_exceeded", "content_filter"):
-        unsupported = f"{error.param} {error.message}".casefold()
-    return FailedCall(
-        kind,
-        f"it answered with status {status}" + (f" ({code})" if code else ""),
-        retry=status in _RETRIED or (status >= 500 and status != 501),
-        retry_after_s=_retry_after_s(error.response.headers),
-        fatal=status in _FATAL,
-        unsupported=unsupported,
-    )
-
-
-def _retry_after_s(headers: Any) -> float | None:
-    """Read ``retry-after-ms`` (Azure) or ``Retry-After``, seconds or a date."""
-    for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        value = headers.get(name)
-        if value is None:
-            continue
-        try:
-            seconds = float(value) * unit_s
-        except ValueError:
-            try:
-                seconds = parsedate_to_datetime(value).timestamp() - time.time()
-            except ValueError:
-                continue
-        if 0 <= seconds < 3600:
-            return seconds
-    return None
-
-
-def _unusable(body: dict[str, Any], error_type: str, received: bytes = b"") -> Completion:
-    sent = "".join(message["content"] for message in body["extra_body"]["messages"])
-    return Completion("", estimate_tokens(sent), len(received) // 4, error_type)
-
-
-def _read(received: bytes, body: dict[str, Any]) -> Completion:
+def _read(received: bytes, call: _Call) -> Completion:
     """Read a chat completion; whatever is not one is an unusable reply."""
     try:
         reply = json.loads(received)
@@ -326,8 +277,7 @@ def _read(received: bytes, body: dict[str, Any]) -> Completion:
         message = choice["message"]
         content, refusal = message.get("content"), message.get("refusal")
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        return _unusable(body, "unusable_reply", received)
-    sent = "".join(message["content"] for message in body["extra_body"]["messages"])
+        return _unusable(call, "unusable_reply", received)
     text = content if isinstance(content, str) else ""
     usage = reply.get("usage")
     usage = usage if isinstance(usage, dict) else {}
@@ -340,16 +290,16 @@ def _read(received: bytes, body: dict[str, Any]) -> Completion:
         error_type = "unusable_reply"
     return Completion(
         text,
-        _count(usage.get("prompt_tokens"), sent),
-        _count(usage.get("completion_tokens"), text),
+        _count(usage.get("prompt_tokens"), call.tokens),
+        _count(usage.get("completion_tokens"), estimate_tokens(text)),
         error_type,
     )
 
 
-def _count(stated: Any, text: str) -> int:
+def _count(stated: Any, estimated: int) -> int:
     if isinstance(stated, int) and not isinstance(stated, bool) and stated >= 0:
         return stated
-    return estimate_tokens(text)
+    return estimated
 
 
 def estimate_tokens(text: str) -> int:

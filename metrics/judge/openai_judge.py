@@ -10,14 +10,12 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import ssl
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
@@ -26,12 +24,10 @@ from .asking import Asker, Completion, Flights
 from .breaker import CircuitBreaker
 from .budget import JudgeBudget
 from .cache import JudgeCache
-from .clients import LoopResources, http_library
+from .clients import LoopResources
 from .contract import Ask, JudgeCall, JudgeError, JudgeObserver, Reply
 from .endpoint import Endpoint
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+from .wire import Address, Wire, address_of
 
 __all__ = ["JudgeStats", "OpenAIJudge"]
 
@@ -85,7 +81,9 @@ class OpenAIJudge:
             ``/openai/v1/`` address needs none.
         timeout_s: Seconds for one call, retries included; then the score's status is ``timeout``.
         max_retries: Attempts after the first.
-        concurrency: Calls under way at once, per event loop.
+        concurrency: Calls on the wire at once, per event loop: what the endpoint sees at most.
+            Building prompts, reading replies, pauses between attempts and waiting for the budget
+            take none of these places.
         budget: Limits on calls and tokens per minute; None: no limits.
         cache: True: remember answers in memory; False: not at all; a path: in that SQLite file
             too; or a `JudgeCache`, which judges may share.
@@ -95,8 +93,9 @@ class OpenAIJudge:
         headers: Sent with every call, e.g. for a gateway.
 
     Raises:
-        MissingDependencyError: The package ``openai`` is not installed.
-        ConfigurationError: A number is out of range, or there is neither key nor `base_url`.
+        MissingDependencyError: The package ``openai``, or one it needs, is not installed.
+        ConfigurationError: A number is out of range, there is neither key nor `base_url`, or no
+            client can be made with them.
     """
 
     def __init__(
@@ -144,11 +143,10 @@ class OpenAIJudge:
         }
         self._model = model
         self._base_url = base_url
-        self._key = key
-        self._api_version = api_version
-        self._timeout_s = timeout_s
         self._concurrency = concurrency
-        self._headers = dict(headers or {})
+        self._address = _connectable(
+            lambda: address_of(model, base_url, key, api_version, dict(headers or {}))
+        )
         self.budget = budget
         self.cache = cache if isinstance(cache, JudgeCache) else _cache_from(cache)
         self._breaker = CircuitBreaker(f"{model} at {self.host}")
@@ -267,36 +265,9 @@ class OpenAIJudge:
         with self._lock:
             resources = self._resources.get(loop)
             if resources is None:
-                resources = LoopResources(self._concurrency, self._client)
+                resources = LoopResources(self._concurrency, lambda: Wire(self._address))
                 self._resources[loop] = resources
         return resources
-
-    def _client(self) -> AsyncOpenAI:
-        from openai import (  # noqa: PLC0415 -- optional dependency
-            AsyncAzureOpenAI,
-            AsyncOpenAI,
-            DefaultAsyncHttpxClient,
-        )
-
-        # Retries and the deadline are the endpoint's: it counts them and knows the breaker.
-        if self._api_version is not None and self._base_url is not None:
-            return AsyncAzureOpenAI(
-                azure_endpoint=self._base_url,
-                api_version=self._api_version,
-                api_key=self._key,
-                default_headers=self._headers,
-                max_retries=0,
-                timeout=self._timeout_s,
-                http_client=DefaultAsyncHttpxClient(verify=_tls()),
-            )
-        return AsyncOpenAI(
-            base_url=self._base_url,
-            api_key=self._key,
-            default_headers=self._headers,
-            max_retries=0,
-            timeout=self._timeout_s,
-            http_client=DefaultAsyncHttpxClient(verify=_tls()),
-        )
 
     def _count_hits(self, hits: int, misses: int) -> None:
         with self._lock:
@@ -318,18 +289,35 @@ class OpenAIJudge:
                 shared.renew_lock()
 
 
-@lru_cache(maxsize=1)
-def _tls() -> ssl.SSLContext:
-    """Return the TLS settings that all clients share: reading the certificates takes 30 ms."""
-    context: ssl.SSLContext = http_library().create_ssl_context()
-    return context
-
-
 def _require_openai() -> None:
     try:
         import openai  # noqa: F401, PLC0415 -- optional dependency, looked for when it is needed
     except ImportError as error:
-        raise MissingDependencyError("openai", "judge", "OpenAIJudge") from error
+        raise MissingDependencyError(error.name or "openai", "judge", "OpenAIJudge") from error
+
+
+def _connectable(address: Callable[[], Address]) -> Address:
+    """Return the address after a client for it was made: what is missing shows now, not per score.
+
+    Raises:
+        MissingDependencyError: A module that the client needs is missing.
+        ConfigurationError: The address, the key, a header or a proxy in the environment is unusable.
+    """
+    try:
+        found = address()
+        Wire(found)
+    except ImportError as error:
+        if error.name is None:
+            # Such as "Using SOCKS proxy, but the 'socksio' package is not installed": theirs says it.
+            raise ConfigurationError(f"the judge's client cannot be made: {error}") from error
+        raise MissingDependencyError(error.name, "judge", "OpenAIJudge") from error
+    except ValueError as error:
+        # Not its message, nor itself as the cause: it may quote the key.
+        raise ConfigurationError(
+            f"the judge's client cannot be made ({type(error).__name__}): check base_url, api_key, "
+            "headers, and the proxy variables of the environment"
+        ) from None
+    return found
 
 
 def _check(
