@@ -5,8 +5,9 @@
 """
 
 import re
+from collections.abc import Iterable
 
-__all__ = ["date_keys", "date_spans", "number_keys"]
+__all__ = ["date_keys", "date_spans", "may_hold", "number_keys"]
 
 _MONTHS = (
     ("january", "jan", "январ", "янв"),
@@ -43,8 +44,12 @@ _LONGEST_BEFORE_YEAR = 24
 """Characters that the day and the month may take before the year, with room to spare."""
 _YEAR_WORD = re.compile(r" ?(?:года|году|год|г\.?|year)\Z")
 
-_GROUPED = r"\d{1,3}(?:[,'\u00a0\u2009\u202f ]\d{3})+(?:\.\d+)?"
-_NUMBER = re.compile(rf"(?<![\d.,]){_GROUPED}(?![\d])|\d+(?:[.,]\d+)*")
+_GROUPS = r"(?:[,'\u00a0\u2009\u202f ]\d{3})+(?:\.\d+)?"
+_GROUPED = rf"\d{{1,3}}{_GROUPS}"
+# The grouped form may not begin after a digit, a full stop or a comma.  Both forms begin with the
+# same digit, so that the search jumps from digit to digit.
+_NUMBER = re.compile(rf"\d(?:(?<![\d.,]\d)\d{{0,2}}{_GROUPS}(?!\d)|\d*(?:[.,]\d+)*)")
+_POINTS = re.compile("[.,]")
 _SEPARATORS = re.compile("[,' \u00a0\u2009\u202f]")
 _ONLY_NUMBER = re.compile(rf"[-+~≈№#$€£¥₽]? ?({_GROUPED}|\d+(?:[.,]\d+)*) ?[%$€£¥₽]?\Z")
 
@@ -136,7 +141,26 @@ def number_keys(text: str, *, whole: bool = False) -> frozenset[str]:
     return frozenset(keys)
 
 
+def may_hold(text: str, keys: Iterable[str]) -> bool:
+    """Tell whether `text` may have one of `keys`; no is certain, and costs next to nothing.
+
+    Whatever the separators, the last three digits of a number stand together in the text, and so
+    do those of its fraction and of a date's year.
+    """
+    for key in keys:
+        kind, _, rest = key.partition(":")
+        if kind == "date":
+            # A year is read from the digits of any script.
+            if rest[:4] in text or not text.isascii():
+                return True
+        elif all(part[-3:] in text for part in _POINTS.split(rest)):
+            return True
+    return False
+
+
 def _readings(number: str) -> frozenset[str]:
+    if number.isdecimal():
+        return frozenset((_plain(number),))
     if re.fullmatch(_GROUPED, number):
         return frozenset({_plain(_SEPARATORS.sub("", number))})
     if number.count(",") == 1 and "." not in number:

@@ -7,14 +7,13 @@ than the one before, and the tier that decided is reported.  No judge is asked h
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from .dates import date_keys, number_keys
-from .once import once
+from .dates import date_keys, may_hold, number_keys
 from .score import ScoreItem
-from .text.analysis import analyse
-from .text.stems import stem
+from .text.analysis import Analysis, analyse
+from .text.stems import CONTENT, STOP_WORDS
 from .text.tokens import has_han, normalise, tokens
 
 __all__ = [
@@ -52,7 +51,12 @@ class EntityMatch(NamedTuple):
 
 
 def _flatten(text: str) -> str:
-    return " ".join(_QUOTES.sub(" ", normalise(text).translate(_APOSTROPHES)).split())
+    normal = normalise(text)
+    if not normal.isascii():
+        normal = _QUOTES.sub(" ", normal.translate(_APOSTROPHES))
+    elif '"' in normal or "`" in normal or "*" in normal or "_" in normal:
+        normal = _QUOTES.sub(" ", normal)
+    return " ".join(normal.split())
 
 
 def normalise_entity(entity: str) -> str:
@@ -85,8 +89,13 @@ def _without_accents(text: str) -> str:
     return "".join(c for c in decomposed if not unicodedata.combining(c))
 
 
+def _stems(words: Iterable[str]) -> list[str]:
+    content = CONTENT
+    return [word if (stemmed := content[word]) is None else stemmed for word in words]
+
+
 def _stem_line(words: Iterable[str]) -> str:
-    return f" {' '.join(map(stem, words))} "
+    return f" {' '.join(_stems(words))} "
 
 
 def _is_bound(text: str, position: int) -> bool:
@@ -123,38 +132,36 @@ def _cuts_number(text: str, start: int, end: int) -> bool:
     return cut_before or cut_after
 
 
-class _Haystack:
-    """One text in the forms that the tiers search; each is made when first needed."""
+def _flat(known: Analysis) -> str:
+    return _flatten(known.text)
 
-    def __init__(self, text: str) -> None:
-        self._text = text
 
-    @once
-    def flat(self) -> str:
-        return _flatten(self._text)
+def _keys(known: Analysis) -> frozenset[str]:
+    flat = known.kept(_flat)
+    return date_keys(flat) | number_keys(flat)
 
-    @once
-    def keys(self) -> frozenset[str]:
-        return date_keys(self.flat) | number_keys(self.flat)
 
-    @once
-    def unaccented(self) -> str:
-        return _without_accents(self.flat)
+def _unaccented(known: Analysis) -> str:
+    return _without_accents(known.kept(_flat))
 
-    @once
-    def stems(self) -> str:
-        return _stem_line(analyse(self._text).tokens)
+
+def _stemmed(known: Analysis) -> str:
+    return _stem_line(known.tokens)
 
 
 class EntityFinder:
     """Looks entities up in a list of texts; each text is prepared once, and only as far as needed.
+
+    The forms that the tiers search are kept with the text (see `text.analysis`), so that a chunk
+    that is retrieved again costs nothing.
 
     Args:
         texts: The contexts, in order. Blank ones mention nothing.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._haystacks = [_Haystack(text) for text in texts]
+        self._texts = [analyse(text) for text in texts]
+        self._flat = [known.kept(_flat) for known in self._texts]
 
     def find(self, entity: str) -> EntityMatch | None:
         """Return the tier and the first text that mention `entity`, or None.
@@ -164,43 +171,56 @@ class EntityFinder:
         wanted = normalise_entity(entity)
         if not wanted:
             return None
+        for index, flat in enumerate(self._flat):
+            if wanted in flat and _mentions(flat, wanted):
+                return EntityMatch("string", index)
         return (
-            self._first("string", lambda text: _mentions(text.flat, wanted))
-            or self._find_number(wanted)
+            self._find_number(wanted)
             or self._find_unaccented(wanted)
             or self._find_stems(wanted)
             or self._find_han(wanted)
         )
 
-    def _first(self, tier: EntityTier, mentions: Callable[[_Haystack], bool]) -> EntityMatch | None:
-        for index, haystack in enumerate(self._haystacks):
-            if mentions(haystack):
-                return EntityMatch(tier, index)
-        return None
-
     def _find_number(self, wanted: str) -> EntityMatch | None:
         keys = _whole_keys(wanted)
         if not keys:
             return None
-        return self._first("number", lambda text: not keys.isdisjoint(text.keys))
+        for index, flat in enumerate(self._flat):
+            if may_hold(flat, keys) and not keys.isdisjoint(self._texts[index].kept(_keys)):
+                return EntityMatch("number", index)
+        return None
 
     def _find_unaccented(self, wanted: str) -> EntityMatch | None:
         bare = _without_accents(wanted)
         if not bare:
             return None
-        return self._first("accents", lambda text: _mentions(text.unaccented, bare))
+        for index, flat in enumerate(self._flat):
+            if bare == wanted and flat.isascii():
+                continue  # neither has an accent to lose: the first tier has seen this
+            if _mentions(self._texts[index].kept(_unaccented), bare):
+                return EntityMatch("accents", index)
+        return None
 
     def _find_stems(self, wanted: str) -> EntityMatch | None:
-        line = _stem_line(tokens(wanted))
+        stems = _stems(tokens(wanted))
+        line = f" {' '.join(stems)} "
         if not line.strip():
             return None
-        return self._first("stems", lambda text: line in text.stems)
+        # A stem that is no stop word is among a text's content, or nowhere in it.
+        needed = frozenset(stems) - STOP_WORDS
+        for index, known in enumerate(self._texts):
+            if needed <= known.content_set and line in known.kept(_stemmed):
+                return EntityMatch("stems", index)
+        return None
 
     def _find_han(self, wanted: str) -> EntityMatch | None:
         bare = _without_suffix(wanted)
         if bare == wanted:
             return None
-        return self._first("han", lambda text: bare in text.flat)
+        for index, flat in enumerate(self._flat):
+            if bare in flat:
+                return EntityMatch("han", index)
+        return None
 
 
 def _without_suffix(entity: str) -> str:

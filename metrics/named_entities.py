@@ -15,7 +15,7 @@ from typing import Any
 
 from .dates import date_spans
 from .entities import distinct_entities
-from .text.analysis import analyse
+from .text.analysis import Analysis, analyse
 from .text.stems import STOP_WORDS
 from .text.tokens import has_han
 
@@ -51,9 +51,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-@lru_cache(maxsize=256)
 def named_entities(text: str) -> tuple[str, ...]:
     """Return the distinct numbers, dates and names in `text`, as written, in reading order."""
+    return analyse(text).kept(_named_entities)
+
+
+def _named_entities(known: Analysis) -> tuple[str, ...]:
+    text = known.text
     found: list[tuple[int, str]] = []
     taken: list[tuple[int, int]] = []
     for start, end in date_spans(text):
@@ -69,7 +73,7 @@ def named_entities(text: str) -> tuple[str, ...]:
     if han:
         found.extend(_chinese_names(text))
     cursor = 0
-    for sentence in analyse(text).sentences:
+    for sentence in known.sentences:
         offset = max(text.find(sentence, cursor), 0)
         for start, name in _capitalised(sentence):
             place = offset + start

@@ -8,7 +8,9 @@ than its bound only until the next text comes.
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from itertools import chain
+from typing import Any, TypeVar
 
 from ragmeter.metrics.once import once
 
@@ -16,6 +18,8 @@ from .sentences import sentences
 from .tokens import content_of, tokens
 
 __all__ = ["Analysis", "analyse", "forget_texts"]
+
+T = TypeVar("T")
 
 _REMEMBERED_CHARACTERS = 2_000_000
 """With tokens and sentences this is some 40 MB at most."""
@@ -27,6 +31,19 @@ class Analysis:
     def __init__(self, text: str) -> None:
         self.text = text
         """The text itself."""
+        self._kept: dict[Any, Any] = {}
+
+    def kept(self, make: Callable[["Analysis"], T]) -> T:
+        """Return ``make(self)``, made once and kept as long as this analysis.
+
+        Other modules keep their own forms of a text so.  `make` is a module's function, the same
+        object every time, and what it returns must not refer to this analysis.
+        """
+        kept = self._kept
+        if make not in kept:
+            kept[make] = make(self)
+        made: T = kept[make]
+        return made
 
     @once
     def tokens(self) -> list[str]:
