@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ragmeter.metrics.once import once
 
 from .sentences import sentences
-from .tokens import content_of, tokens
+from .tokens import content_of, content_set_of, tokens, tokens_of_lines
 
 __all__ = ["Analysis", "analyse", "forget_texts"]
 
@@ -63,7 +63,7 @@ class Analysis:
     @once
     def content_set(self) -> frozenset[str]:
         """The distinct content tokens."""
-        return frozenset(self.content)
+        return content_set_of(self.tokens)
 
     @once
     def sentences(self) -> list[str]:
@@ -73,7 +73,7 @@ class Analysis:
     @once
     def sentence_tokens(self) -> list[list[str]]:
         """The tokens of each sentence."""
-        return list(map(tokens, self.sentences))
+        return tokens_of_lines(self.sentences)
 
     @once
     def sentence_content(self) -> list[list[str]]:
@@ -83,7 +83,7 @@ class Analysis:
     @once
     def sentence_sets(self) -> list[frozenset[str]]:
         """The distinct content tokens of each sentence."""
-        return list(map(frozenset, self.sentence_content))
+        return list(map(content_set_of, self.sentence_tokens))
 
 
 class _Memory:

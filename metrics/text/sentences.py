@@ -16,6 +16,7 @@ _CLOSERS = "\"'”’»›)\\]}」』）】》〉＂＇"
 # One run: an end mark, and the end marks, closing quotes and brackets that follow it.  A single
 # character class after the first mark, so that a run is never scanned twice.
 _RUN = re.compile(rf"\n|[.!?…。！？；｡‼⁇⁈⁉][.!?…。！？；｡‼⁇⁈⁉{_CLOSERS}]*")
+_OTHER_MARK = re.compile("[\n!?…。！？；｡‼⁇⁈⁉]")
 _WORD_BEFORE = re.compile(r"\S*\Z")
 _NEXT_WORD = re.compile(r"""\s*([\s"'“„«‹(\[{「『（【《〈¿¡–—-]*)(\w*)""")
 _HAN_CHARACTER = re.compile(f"[{HAN}]")
@@ -36,17 +37,37 @@ def sentences(text: str) -> list[str]:
     break; closing quotes and brackets stay with it.  None ends inside a decimal or a URL, after an
     initial, a list number or an abbreviation (``Dr.``, ``e.g.``, ``г.``, ``т. е.``).
     """
-    if not text.isascii() or "\r" in text or "\x0b" in text or "\x0c" in text:
+    ascii_only = text.isascii()
+    if not ascii_only or "\r" in text or "\x0b" in text or "\x0c" in text:
         text = _LINE_BREAKS.sub("\n", text)
     found: list[str] = []
-    start = 0
-    for run in _RUN.finditer(text):
-        end = run.end()
-        if text[run.start()] == "\n" or _ends_sentence(text, start, run.start(), end):
-            sentence = text[start:end].strip()
-            if sentence:
-                found.append(sentence)
-            start = end
+    start = at = 0
+    other_marks = not ascii_only or "\n" in text or "!" in text or "?" in text
+    pieces = text.split(". ")
+    last = len(pieces) - 1
+    for number, piece in enumerate(pieces):
+        # Most sentences end at once: a whole word, a full stop, a space, a capital letter.
+        mark = at + len(piece)
+        if (
+            number < last
+            and "." not in piece
+            and pieces[number + 1][:1].isupper()
+            and len(word := piece[piece.rfind(" ") + 1 :]) > 1
+            and word.isalpha()
+            and word.casefold() not in _SPECIAL
+            and not (other_marks and _OTHER_MARK.search(piece))
+        ):
+            found.append(text[start : mark + 1].strip())
+            start = mark + 1
+        else:
+            for run in _RUN.finditer(text, at, mark + 1):
+                end = run.end()
+                if text[run.start()] == "\n" or _ends_sentence(text, start, run.start(), end):
+                    sentence = text[start:end].strip()
+                    if sentence:
+                        found.append(sentence)
+                    start = end
+        at = mark + 2
     rest = text[start:].strip()
     if rest:
         found.append(rest)
@@ -63,7 +84,7 @@ def _ends_sentence(text: str, start: int, mark: int, end: int) -> bool:
         and text[end] == " "
         and text[end + 1 : end + 2].isupper()
     ):
-        # The plain case, decided at once: a whole word, a full stop, a space, a capital letter.
+        # The plain case again, beside other marks.
         word = text[text.rfind(" ", start, mark) + 1 : mark]
         if len(word) > 1 and word.isalpha() and word.casefold() not in _SPECIAL:
             return True

@@ -6,17 +6,34 @@ Russian and Chinese are cut by one rule, in time linear in the text.
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 from .stems import CONTENT
 
-__all__ = ["HAN", "content_of", "content_tokens", "has_han", "normalise", "tokens"]
+__all__ = [
+    "HAN",
+    "content_of",
+    "content_set_of",
+    "content_tokens",
+    "has_han",
+    "normalise",
+    "tokens",
+    "tokens_of_lines",
+]
 
 HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """The Han characters, as the inside of a regular expression's character class."""
 
 # One token is one Han character, or a run of other letters and digits; a decimal stays whole.
 # No alternative can match where another failed, so nothing is ever scanned twice.
+_ASCII_LINES = {
+    code: letter.lower() if (letter := chr(code)).isalnum() or letter == "\n" else " "
+    for code in range(128)
+}
+_TYPOGRAPHY = "’‘“”–—…•\u00a0"
+# A full stop or a comma before a digit: only there can a token have one inside.
+_ASCII_DECIMAL = re.compile("[.,][0-9]")
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+(?:[.,][0-9]+)*")
 _TOKEN = re.compile(rf"[{HAN}]|[^\W_{HAN}]+(?:[.,]\d+)*")
 _HAN = re.compile(f"[{HAN}]")
@@ -33,20 +50,61 @@ def normalise(text: str) -> str:
     return _MARKS.sub("", folded) if _MARKS.search(folded) else folded
 
 
+def _without_typography(text: str) -> str:
+    # Often an apostrophe or a dash is all that is not ASCII; none of these is part of a token.
+    if not text.isascii():
+        for mark in _TYPOGRAPHY:
+            text = text.replace(mark, " ")
+    return text
+
+
 def tokens(text: str) -> list[str]:
     """Cut `text` into tokens: words of letters and digits, each Han character on its own.
 
     Case, width and compatibility forms do not matter (NFKC, casefold); a decimal such as ``3.5``
     or ``3,5`` stays one token; punctuation, spaces and underscores are dropped.  Stop words stay.
     """
+    text = _without_typography(text)
+    if text.isascii() and _ASCII_DECIMAL.search(text) is None:
+        return text.translate(_ASCII_LINES).split()
     normal = normalise(text)
     return (_ASCII_TOKEN if normal.isascii() else _TOKEN).findall(normal)
+
+
+def tokens_of_lines(lines: Sequence[str]) -> list[list[str]]:
+    """Do the same as `tokens` for each of many texts, in one go.
+
+    Args:
+        lines: Texts without ASCII's line feed.
+    """
+    text = _without_typography("\n".join(lines))
+    if not text.isascii():
+        return list(map(tokens, lines))
+    if not lines:
+        return []
+    found = [line.split() for line in text.translate(_ASCII_LINES).split("\n")]
+    number = at = 0
+    done = -1
+    for decimal in _ASCII_DECIMAL.finditer(text):
+        number += text.count("\n", at, decimal.start())
+        at = decimal.start()
+        if number != done:
+            found[number] = tokens(lines[number])
+            done = number
+    return found
 
 
 def content_of(words: Iterable[str]) -> list[str]:
     """Drop English stop words from `words` (as `tokens` makes them) and stem the others."""
     content = CONTENT
     return [stemmed for word in words if (stemmed := content[word]) is not None]
+
+
+def content_set_of(words: Iterable[str]) -> frozenset[str]:
+    """Return the distinct tokens of ``content_of(words)``, for less than half of its price."""
+    found: set[str | None] = set(map(CONTENT.__getitem__, set(words)))
+    found.discard(None)
+    return cast("frozenset[str]", frozenset(found))
 
 
 def content_tokens(text: str) -> list[str]:

@@ -40,6 +40,22 @@ def test_tokens_are_words_numbers_and_han_characters(text, expected):
     assert expected == tokens(text)
 
 
+@given(st.text(st.sampled_from(list("ab3A.,5 _'\"’“”—…•\u00a0\u0301\u00ad\x1f\t")), max_size=40))
+def test_punctuation_of_print_cuts_like_plain_punctuation(text):
+    """The shortcut for texts that are ASCII but for their punctuation gives the same tokens."""
+    assert tokens(text) == tokens(f"{text} ж")[:-1]
+
+
+@given(st.lists(st.text(st.sampled_from(list("ab3A.,5 ’…é")), max_size=20), max_size=6))
+def test_sentences_cut_together_are_cut_as_if_alone(parts):
+    """An analysis cuts all sentences in one go; each has the tokens it would have by itself."""
+    forget_texts()
+    known = analyse("\n".join(parts))
+    assert known.sentence_tokens == list(map(tokens, known.sentences))
+    assert known.sentence_sets == [frozenset(content) for content in known.sentence_content]
+    assert known.content_set == frozenset(known.content)
+
+
 def test_content_tokens_drop_function_words_and_stem():
     """English and Russian words are stemmed, function words of English dropped, repeats kept."""
     assert content_tokens("The bridges of a bridge opened 3.5 Эйфелевой башни 中") == [
@@ -77,6 +93,20 @@ def test_a_texts_tokens_are_its_sentences_tokens(text):
     forget_texts()
     assert tokens(text) == [token for part in analyse(text).sentence_tokens for token in part]
     assert tokens(text) == analyse(text).tokens
+
+
+@given(
+    st.lists(
+        st.sampled_from('The Dr etc no 3 3.5 U.S went I. B Он г XIX в т е »Ja" (x) 1 !'.split()),
+        max_size=14,
+    ),
+    st.lists(st.sampled_from((" ", ". ", ". ", ", ")), min_size=14, max_size=14),
+)
+def test_the_plain_case_decides_as_the_rules_do(words, gaps):
+    """A sentence that the shortcut ends is one that the rules end, which see any white space."""
+    text = "".join(map("".join, zip(words, gaps)))  # noqa: B905 -- there are gaps enough
+    found = sentences(text.replace(". ", ".\t"))
+    assert [part.replace("\t", " ") for part in found] == sentences(text)
 
 
 @pytest.mark.parametrize(
