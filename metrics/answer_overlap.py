@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from .metric import ComputedMetric
 from .sample import RagSample
-from .score import Score, ScoreItem
+from .score import Score, evidence_item
 from .text.analysis import analyse
 from .text.overlap import RougeScore, rouge_l, token_overlap
 
@@ -68,7 +68,7 @@ class AnswerOverlap(ComputedMetric):
             return self.make_score(name, None, explanation="no reference answer has a token")
         value, position, overlap = best
         items = [
-            ScoreItem(id=f"reference-{position}/{part}", verdict=None, value=number)
+            evidence_item(id=f"reference-{position}/{part}", verdict=None, value=number)
             for part, number in zip(overlap._fields, overlap, strict=True)
         ]
         return self.make_score(name, value, items=items)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from .dates import date_keys, may_hold, number_keys
-from .score import ScoreItem
+from .score import ScoreItem, evidence_item
 from .text.analysis import Analysis, analyse
 from .text.stems import CONTENT, STOP_WORDS
 from .text.tokens import has_han, normalise, tokens
@@ -263,7 +263,7 @@ def entity_evidence(
     for number, entity in enumerate(entities, start=1):
         match = finder.find(entity)
         items.append(
-            ScoreItem(
+            evidence_item(
                 id=f"entity-{number}",
                 verdict=match is not None,
                 text=entity,

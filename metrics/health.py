@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .metric import ComputedMetric
 from .sample import RagSample
-from .score import Score, ScoreItem
+from .score import Score, ScoreItem, evidence_item
 
 __all__ = ["RetrievalHealth"]
 
@@ -49,7 +49,7 @@ class RetrievalHealth(ComputedMetric):
             first = seen.setdefault(text, position)
             if first != position:
                 repeats.append(
-                    ScoreItem(
+                    evidence_item(
                         id=f"chunk-{position}", verdict=False, reason=f"repeats chunk-{first}"
                     )
                 )

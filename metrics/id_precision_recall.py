@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from .metric import ComputedMetric, scores_without_value
 from .precision_recall_f1 import MOST_ITEMS
 from .sample import RagSample
-from .score import Score, ScoreItem
+from .score import Score, evidence_item
 
 __all__ = ["IdPrecisionRecall"]
 
@@ -51,11 +51,11 @@ class IdPrecisionRecall(ComputedMetric):
         count = len(retrieved) + len(contexts) - len(ids)
         hits = sum(identifier in golden for identifier in retrieved)
         precision_items = [
-            ScoreItem(id=f"chunk-{rank}", verdict=context.id in golden, text=context.id)
+            evidence_item(id=f"chunk-{rank}", verdict=context.id in golden, text=context.id)
             for rank, context in enumerate(contexts[:MOST_ITEMS], start=1)
         ]
         recall_items = [
-            ScoreItem(id=f"id-{number}", verdict=identifier in retrieved, text=identifier)
+            evidence_item(id=f"id-{number}", verdict=identifier in retrieved, text=identifier)
             for number, identifier in enumerate(list(golden)[:MOST_ITEMS], start=1)
         ]
         return (

@@ -16,7 +16,7 @@ from .named_entities import named_entities
 from .precision_recall_f1 import MOST_ITEMS
 from .ranking import average_precision
 from .sample import RagSample
-from .score import Score, ScoreItem
+from .score import Score, ScoreItem, evidence_item
 from .text.analysis import Analysis, analyse
 from .text.overlap import coverage
 
@@ -95,7 +95,7 @@ class LexicalGroundedness(ComputedMetric):
         if value is None:
             return (self.make_score(self.name, None, explanation="no content word in the answer"),)
         items = [
-            ScoreItem(
+            evidence_item(
                 id=f"sentence-{number}", verdict=None, text=text, value=coverage(content, known)
             )
             for number, (text, content) in enumerate(
@@ -190,11 +190,11 @@ class LexicalContextRecall(ComputedMetric):
                 if place is not None:
                     chunk, at = place
                     evidence = " ".join(contexts[chunk].sentences[at : at + 2])
-            found = best >= threshold
+            found = bool(best >= threshold)
             attributed += found
             if number <= MOST_ITEMS:
                 items.append(
-                    ScoreItem(
+                    evidence_item(
                         id=f"sentence-{number}",
                         verdict=found,
                         text=sentence,
@@ -254,10 +254,10 @@ class LexicalContextPrecision(ComputedMetric):
                 ((coverage(words, context.content_set) or 0.0, text) for text, words in wanted),
                 key=lambda covered: covered[0],
             )
-            relevances.append(best >= self.threshold)
+            relevances.append(bool(best >= self.threshold))
             if rank <= MOST_ITEMS:
                 items.append(
-                    ScoreItem(
+                    evidence_item(
                         id=f"chunk-{rank}",
                         verdict=relevances[-1],
                         text=context.text,
@@ -345,7 +345,7 @@ class LexicalQueryCoverage(ComputedMetric):
                 self.make_score(self.name, None, explanation="no content word in the question"),
             )
         items = [
-            ScoreItem(
+            evidence_item(
                 id=f"chunk-{rank}",
                 verdict=None,
                 text=context.text,

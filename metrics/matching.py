@@ -153,7 +153,7 @@ class Matcher:
         found: list[Component] = []
         for n, text in enumerate(texts, start=1):
             known = analyse(text)
-            split = known.sentences if self._split is None else self._split(text)
+            split = known.sentences if self._split is None else _strings(self._split(text))
             words: Iterable[Sequence[str]] = repeat(())
             if cut:
                 words = known.sentence_tokens if self._split is None else map(tokens, split)
@@ -172,6 +172,15 @@ class Matcher:
         if self.backend == "rouge_compat":
             return _match_like_the_package(retrieved, truth, self.threshold)
         return _match_by_tokens(retrieved, truth, self.threshold)
+
+
+def _strings(split: Iterable[str]) -> list[str]:
+    found = list(split)
+    for sentence in found:
+        # It is the caller's function: its word is not taken.
+        if not isinstance(sentence, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"split_sentences returned {type(sentence).__name__}, not strings")
+    return found
 
 
 def distinct(components: Iterable[Component]) -> list[Component]:

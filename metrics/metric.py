@@ -19,7 +19,7 @@ from typing import ClassVar, overload
 from .errors import ConfigurationError
 from .judge.contract import Judge
 from .sample import RagSample
-from .score import Score, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget
+from .score import Score, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget, plain_score
 
 __all__ = [
     "ComputedMetric",
@@ -78,16 +78,16 @@ class Metric(ABC):
             items: The evidence.
             range: Smallest and largest possible value, where it differs from the metric's.
         """
-        return Score(
-            name=name,
-            value=value,
-            status="undefined" if value is None else "ok",
-            method=self.method,
-            definition=self.definition,
-            target=self.target,
-            explanation=explanation,
-            items=tuple(items),
-            range=self.range if range is None else range,
+        return plain_score(
+            name,
+            value,
+            "undefined" if value is None else "ok",
+            self.method,
+            self.definition,
+            self.target,
+            explanation,
+            items,
+            self.range if range is None else range,
         )
 
     def prefixed(self, prefix: str) -> Metric:
@@ -143,6 +143,21 @@ def scores_without_value(
     metric: Metric, status: ScoreStatus, explanation: str, error_type: str | None = None
 ) -> tuple[Score, ...]:
     """Build the scores of a metric that has no value to give, all for the same reason."""
+    if error_type is None:
+        return tuple(
+            plain_score(
+                name,
+                None,
+                status,
+                metric.method,
+                metric.definition,
+                metric.target,
+                explanation,
+                (),
+                metric.range,
+            )
+            for name in metric.score_names
+        )
     return tuple(
         Score(
             name=name,

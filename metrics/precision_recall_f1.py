@@ -11,7 +11,7 @@ from .errors import ConfigurationError
 from .matching import Component, Matcher, MatchingBackend, MatchingStrategy, TruthMatch, distinct
 from .metric import ComputedMetric
 from .sample import RagSample
-from .score import Score, ScoreItem, ScoreMethod
+from .score import Score, ScoreItem, ScoreMethod, evidence_item
 
 __all__ = ["MOST_ITEMS", "PrecisionRecallF1"]
 
@@ -130,7 +130,7 @@ def _found(
     for index, component in enumerate(retrieved[:MOST_ITEMS]):
         position, value = found_by.get(index, (None, None))
         items.append(
-            ScoreItem(
+            evidence_item(
                 id=component.id,
                 verdict=position is not None,
                 text=component.text,
@@ -146,7 +146,7 @@ def _covered(
 ) -> list[ScoreItem]:
     """Write down, for each golden component, the retrieved one that comes nearest to it."""
     return [
-        ScoreItem(
+        evidence_item(
             id=component.id,
             verdict=bool(match.matched),
             text=component.text,

@@ -13,7 +13,7 @@ from .metric import ComputedMetric, scores_without_value
 from .precision_recall_f1 import MOST_ITEMS
 from .ranking import average_precision, ndcg, reciprocal_rank
 from .sample import RagSample, Reference, RetrievedContext
-from .score import Score, ScoreItem, ScoreMethod
+from .score import Score, ScoreMethod, evidence_item
 
 __all__ = ["RankedRetrieval"]
 
@@ -106,7 +106,7 @@ class RankedRetrieval(ComputedMetric):
         credited = _credit(matching)
         scores = self._scores(matching, credited, len(truth), len(golden))
         items = [
-            ScoreItem(
+            evidence_item(
                 id=f"chunk-{rank}",
                 verdict=position is not None,
                 text=context.id if by_id else context.text,

@@ -4,11 +4,21 @@ Metrics build a `Score`; the meter and the exporters read it.  A score never
 carries NaN, an epsilon, or 0 in the place of "unknown".
 """
 
-from typing import Literal
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat, model_validator
 
-__all__ = ["Score", "ScoreItem", "ScoreMethod", "ScoreStatus", "ScoreTarget"]
+__all__ = [
+    "Score",
+    "ScoreItem",
+    "ScoreMethod",
+    "ScoreStatus",
+    "ScoreTarget",
+    "evidence_item",
+    "plain_score",
+]
 
 ScoreStatus = Literal[
     "ok",
@@ -103,3 +113,106 @@ class Score(BaseModel):
         elif self.status not in ("ok", "partial"):
             raise ValueError(f"score {self.name!r}: status {self.status!r} cannot carry a value")
         return self
+
+
+_METHODS = frozenset(get_args(ScoreMethod))
+_TARGETS = frozenset(get_args(ScoreTarget))
+_RANGES = frozenset({(float, float), (float, type(None))})
+_ITEM_FIELDS = set(ScoreItem.model_fields)
+_SCORE_FIELDS = {
+    *("name", "value", "status", "method", "definition", "target", "explanation", "items", "range")
+}
+_DEFAULTS = {name: field.default for name, field in Score.model_fields.items()}
+
+Model = TypeVar("Model", bound=BaseModel)
+
+# What a pydantic 2 object consists of.  Should a later one consist of something else, every
+# object is validated.
+_SLOTS = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+_KNOWN_SLOTS = tuple(BaseModel.__slots__) == _SLOTS
+if _KNOWN_SLOTS:
+    _set_fields, _set_names, _set_extra, _set_private = (
+        vars(BaseModel)[slot].__set__ for slot in _SLOTS
+    )
+
+
+def _unchecked(kind: type[Model], fields: Mapping[str, Any], names: set[str]) -> Model:
+    made = object.__new__(kind)
+    _set_fields(made, fields)
+    _set_names(made, names)
+    _set_extra(made, None)
+    _set_private(made, None)
+    return made
+
+
+def evidence_item(
+    id: str,  # noqa: A002 -- the field's name
+    verdict: bool | None,
+    text: str | None = None,
+    evidence: str | None = None,
+    reason: str | None = None,
+    value: float | None = None,
+) -> ScoreItem:
+    """Return the same `ScoreItem` as its constructor, unchecked and so in half the time.
+
+    For metrics of this package that make many items and whose arguments have exactly these types
+    (a finite `value`) by construction.  All fields count as set.
+    """
+    fields = {
+        "id": id,
+        "verdict": verdict,
+        "text": text,
+        "evidence": evidence,
+        "reason": reason,
+        "value": value,
+    }
+    if not _KNOWN_SLOTS:
+        return ScoreItem.model_validate(fields)
+    # The names are shared: nothing changes them, a copy has its own.
+    return _unchecked(ScoreItem, fields, _ITEM_FIELDS)
+
+
+def plain_score(
+    name: str,
+    value: float | None,
+    status: ScoreStatus,
+    method: ScoreMethod,
+    definition: str,
+    target: ScoreTarget,
+    explanation: str | None,
+    items: Iterable[ScoreItem],
+    range: tuple[float, float | None],  # noqa: A002 -- the field's name
+) -> Score:
+    """Return ``Score(name=name, ...)``; validation is left out where it would change nothing.
+
+    Raises:
+        ValidationError: As `Score` does.
+    """
+    given = {
+        "name": name,
+        "value": value,
+        "status": status,
+        "method": method,
+        "definition": definition,
+        "target": target,
+        "explanation": explanation,
+        "items": (evidence := tuple(items)),
+        "range": range,
+    }
+    if (
+        _KNOWN_SLOTS
+        and type(name) is str
+        and (
+            (value is None and status != "ok")
+            or (type(value) is float and status == "ok" and math.isfinite(value))
+        )
+        and type(definition) is str
+        and method in _METHODS
+        and target in _TARGETS
+        and (explanation is None or type(explanation) is str)
+        and (not evidence or set(map(type, evidence)) == {ScoreItem})
+        and type(range) is tuple
+        and tuple(map(type, range)) in _RANGES
+    ):
+        return _unchecked(Score, _DEFAULTS | given, set(_SCORE_FIELDS))
+    return Score(**cast("dict[str, Any]", given))

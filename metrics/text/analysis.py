@@ -22,7 +22,7 @@ __all__ = ["Analysis", "analyse", "forget_texts"]
 T = TypeVar("T")
 
 _REMEMBERED_CHARACTERS = 2_000_000
-"""With tokens and sentences this is some 40 MB at most."""
+"""With tokens, sentences and what is kept beside them this is some 40 MB."""
 
 
 class Analysis:
