@@ -11,11 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from ragmeter.exporters.protocol import MeterStats
-from ragmeter.metrics.judge.contract import JudgeCall
 
 from .guard import REPEAT_AFTER_S, OncePerMinute
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.contract import JudgeCall
 
 __all__ = ["Counters"]
 

@@ -8,7 +8,7 @@ framework.  ``with ragmeter.request(...):`` groups what frameworks report within
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import threading
 import time
 import uuid
@@ -33,7 +33,11 @@ __all__ = ["Request", "RunBuilder", "TakesRuns", "current_span_context", "reques
 RunBuilder = Callable[[], "RagRun | None"]
 """Builds a run on the meter's worker; None: there is nothing to report after all."""
 
-_CANCELLATIONS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)
+
+def _is_cancellation(error: BaseException) -> bool:
+    # Whoever was cancelled has loaded asyncio, which is costly; we need not.
+    cancelled = getattr(sys.modules.get("asyncio"), "CancelledError", GeneratorExit)
+    return isinstance(error, (cancelled, GeneratorExit, KeyboardInterrupt))
 
 
 class TakesRuns(Protocol):
@@ -186,7 +190,7 @@ class Request:
         parent = self._parent
         status: SampleStatus | None = None
         if error is not None:
-            status = "cancelled" if isinstance(error, _CANCELLATIONS) else "error"
+            status = "cancelled" if _is_cancellation(error) else "error"
         error_type = None if error is None else type(error).__name__
 
         def build() -> RagRun | None:

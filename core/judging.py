@@ -16,34 +16,15 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from opentelemetry import context as otel_context
-from opentelemetry import trace
-from opentelemetry.context import Context
-from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
-
 from ragmeter.metrics import Metric, RagSample, Score
 from ragmeter.metrics.judge.contract import Judge
 from ragmeter.metrics.metric import run_metric, scores_without_value
 
 from .guard import Guard
 from .lasting_loop import LastingLoop
-from .scope import suppress_thread
+from .scope import leave_host
 
-__all__ = ["JudgeJob", "JudgeLoop", "leave_host"]
-
-# The key every OpenTelemetry instrumentation asks; its constant moved between versions, its text
-# did not.
-_SUPPRESS_KEY = "suppress_instrumentation"
-
-
-def leave_host() -> None:
-    """Make this thread, one of ours, nobody's business: neither traced nor captured."""
-    nobody = NonRecordingSpan(
-        SpanContext(trace_id=1, span_id=1, is_remote=True, trace_flags=TraceFlags(0))
-    )
-    quiet = otel_context.set_value(_SUPPRESS_KEY, True, Context())
-    otel_context.attach(trace.set_span_in_context(nobody, quiet))
-    suppress_thread()
+__all__ = ["JudgeJob", "JudgeLoop"]
 
 
 class JudgeJob(Protocol):

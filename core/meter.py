@@ -1,9 +1,8 @@
 """`RagMeter`: takes finished requests from adapters, has them scored off their path.
 
-The front of the meter.  On the request's own path there is one call,
-`RagMeter.offer`: a sampling decision and one non-blocking put.  All that follows is the
-`Pipeline`'s, on threads of ours.  Nothing here may raise into, block or slow the host:
-only a wrong argument raises, at construction.
+The front of the meter.  On the request's own path there is one call, `RagMeter.offer`: a sampling
+decision and one non-blocking put.  All that follows is the `Pipeline`'s, on threads of ours.  Nothing
+here may raise into, block or slow the host: only a wrong argument raises, at construction.
 """
 
 from __future__ import annotations
@@ -13,12 +12,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesMeter
 from ragmeter.exporters.run import RagRun
 from ragmeter.metrics import ConfigurationError, Metric, RagSample, Reference, Score
-from ragmeter.metrics.judge.contract import Judge
 from ragmeter.metrics.registry import default_metrics, resolve_metrics
 
 from .counters import Counters
@@ -34,6 +32,9 @@ from .scope import RequestScope, current_scope
 from .scoring import MetricSet
 from .silence import Silence
 from .worst import WorstKeeper
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.contract import Judge
 
 __all__ = ["RagMeter"]
 

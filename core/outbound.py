@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ragmeter.exporters.protocol import Exporter, ObservesJudge, RunsLostError
 from ragmeter.exporters.run import ScoredRun
-from ragmeter.metrics.judge.contract import JudgeCall
 
 from .counters import Counters
 from .guard import Guard
-from .judging import leave_host
 from .lane import Lane, remaining
+from .scope import leave_host
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.contract import JudgeCall
 
 __all__ = ["Outbound"]
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from ragmeter.metrics.judge.contract import JudgeCall
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.contract import JudgeCall
 
 __all__ = ["Budget", "JudgePacer"]
 

@@ -12,17 +12,16 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ragmeter.exporters.protocol import Exporter
 from ragmeter.exporters.run import RagRun, ScoredRun
 from ragmeter.metrics import Metric, RagSample, Reference, Score
-from ragmeter.metrics.judge.contract import Judge, JudgeCall
 
 from .counters import Counters
 from .explain import explain
 from .guard import Guard
 from .handmade import RunBuilder
-from .judging import JudgeLoop, leave_host
 from .lane import Lane, remaining
 from .outbound import Outbound
 from .pacing import JudgePacer
@@ -30,8 +29,14 @@ from .recent import Amendment, RecentRuns
 from .redaction import Redact, redacted_reference, redacted_run
 from .references import ReferenceSource
 from .sampling import within
+from .scope import leave_host
 from .scoring import MetricSet, Pending
 from .worst import WorstKeeper
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.contract import Judge, JudgeCall
+
+    from .judging import JudgeLoop
 
 __all__ = ["Limits", "Offered", "Pipeline"]
 
@@ -112,13 +117,7 @@ class Pipeline:
             queue_size=max(limits.queue_size, OUTBOUND_SIZE),
             queue_bytes=max(limits.queue_bytes, OUTBOUND_BYTES),
         )
-        self._judging = JudgeLoop(
-            judge,
-            guard=guard_for("meter.judge"),
-            concurrency=limits.judge_concurrency,
-            max_backlog=limits.queue_size,
-            deadline_s=limits.judge_deadline_s,
-        )
+        self._judging = _judge_loop(judge, limits, guard_for) if metrics.awaited else None
         self._scoring: Lane[Offered | Amendment] = Lane(
             "ragmeter-scoring",
             self._score_batch,
@@ -149,7 +148,7 @@ class Pipeline:
         requests would be scored by then, and find no exporter.
         """
         self._outbound.start()
-        if self._metrics.awaited:
+        if self._judging is not None:
             self._judging.start()
 
     def put(self, item: Offered | Amendment, size_bytes: int = 0) -> None:
@@ -159,7 +158,8 @@ class Pipeline:
     def flush(self, deadline: float) -> bool:
         """Wait until everything put so far is exported, until `deadline` (monotonic)."""
         done = self._scoring.flush(remaining(deadline))
-        done = self._judging.flush(remaining(deadline)) and done
+        if self._judging is not None:
+            done = self._judging.flush(remaining(deadline)) and done
         if not done:
             # What is still being judged goes out with what is there: better late scores than none.
             self._release_all()
@@ -169,7 +169,8 @@ class Pipeline:
         """Finish what can be finished until `deadline` (monotonic), count the rest, stop."""
         self._scoring.close(remaining(deadline))
         # A share of the time is kept for the exporters: scores nobody writes are lost scores.
-        self._judging.close(remaining(deadline) * 0.7)
+        if self._judging is not None:
+            self._judging.close(remaining(deadline) * 0.7)
         self._outbound.close(deadline)
 
     def before_fork(self, deadline: float) -> None:
@@ -188,7 +189,8 @@ class Pipeline:
         self._pacer.reset_after_fork()
         self._recent.reset_after_fork()
         self._scoring.reset_after_fork()
-        self._judging.reset_after_fork()
+        if self._judging is not None:
+            self._judging.reset_after_fork()
         self._outbound.reset_after_fork()
 
     def _score_batch(self, batch: Sequence[Offered | Amendment]) -> None:
@@ -236,7 +238,7 @@ class Pipeline:
             return
         rates = (1.0, 1.0) if worst else (limits.sample_rate, limits.judge_sample_rate)
         chosen = worst or within(place, limits.sample_rate * limits.judge_sample_rate)
-        if not self._metrics.awaited:
+        if self._judging is None:
             Pending(run, scores, self._emit, rates).finish()
         elif not chosen or not self._pacer.admits():
             pending = Pending(run, scores, self._emit, self._paced(rates))
@@ -270,7 +272,7 @@ class Pipeline:
             scores.update(self._metrics.compute_again(run.sample))
             awaited = self._metrics.awaiting_reference
         pending = Pending(run, scores, self._emit, rates, exported=True)
-        if awaited:
+        if awaited and self._judging is not None:
             self._judging.submit(_Job(pending, awaited, self._end_judging))
         else:
             pending.finish()
@@ -342,6 +344,20 @@ class Pipeline:
         self._counters.judge_called(call)
         self._pacer.called(call)
         self._outbound.judge_called(call)
+
+
+def _judge_loop(
+    judge: Judge | None, limits: Limits, guard_for: Callable[[str], Guard]
+) -> JudgeLoop:
+    from .judging import JudgeLoop  # noqa: PLC0415 -- brings asyncio, which free metrics do not need
+
+    return JudgeLoop(
+        judge,
+        guard=guard_for("meter.judge"),
+        concurrency=limits.judge_concurrency,
+        max_backlog=limits.queue_size,
+        deadline_s=limits.judge_deadline_s,
+    )
 
 
 class _Job:

@@ -15,6 +15,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+
 from ragmeter.metrics import ConfigurationError, Reference
 
 from .references import as_reference
@@ -26,12 +31,17 @@ __all__ = [
     "RequestScope",
     "current_scope",
     "is_suppressed",
+    "leave_host",
     "parse_scope",
     "reference",
     "scoped",
     "suppress",
-    "suppress_thread",
 ]
+
+
+# The key every OpenTelemetry instrumentation asks; its constant moved between versions, its text
+# did not.
+_SUPPRESS_KEY = "suppress_instrumentation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +115,13 @@ def suppress() -> Iterator[None]:
         _suppressed.reset(token)
 
 
-def suppress_thread() -> None:
-    """Do not capture anything that starts on this thread from now on; for threads of ours."""
+def leave_host() -> None:
+    """Make this thread, one of ours, nobody's business: neither traced nor captured."""
+    nobody = NonRecordingSpan(
+        SpanContext(trace_id=1, span_id=1, is_remote=True, trace_flags=TraceFlags(0))
+    )
+    quiet = otel_context.set_value(_SUPPRESS_KEY, True, Context())
+    otel_context.attach(trace.set_span_in_context(nobody, quiet))
     _suppressed.set(True)
 
 

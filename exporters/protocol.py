@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, runtime_checkable
-
-from ragmeter.metrics.judge.contract import JudgeCall
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from .run import ScoredRun
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.contract import JudgeCall
 
 __all__ = [
     "Exporter",

@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from .errors import ConfigurationError
-from .judge.contract import Judge
 from .metric import ComputedMetric, Metric
 from .sample import RagSample
 from .score import Score, ScoreMethod, ScoreTarget
+
+if TYPE_CHECKING:
+    from .judge.contract import Judge
 
 __all__ = ["AdjustedComputedMetric", "AdjustedMetric", "passing", "prefixed"]
 

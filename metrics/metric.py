@@ -9,17 +9,19 @@ whatever the metric raises and turns it into a `Score` with a status; the meter 
 
 from __future__ import annotations
 
-import asyncio
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, overload
+from typing import TYPE_CHECKING, ClassVar, overload
 
 from .errors import ConfigurationError
-from .judge.contract import Judge
 from .sample import RagSample
 from .score import Score, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget, plain_score
+
+if TYPE_CHECKING:
+    from .judge.contract import Judge
 
 __all__ = [
     "ComputedMetric",
@@ -185,7 +187,9 @@ def _not_measurable(metric: Metric, sample: RagSample) -> tuple[Score, ...] | No
 
 def _failed(metric: Metric, error: Exception) -> tuple[Score, ...]:
     status: ScoreStatus = "metric_error"
-    if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
+    # On Python 3.10 asyncio's is another class. Whoever raised it has loaded asyncio; we need not.
+    timeouts = (TimeoutError, getattr(sys.modules.get("asyncio"), "TimeoutError", TimeoutError))
+    if isinstance(error, timeouts):
         status = "timeout"
     elif metric.judged:
         status = "judge_error"

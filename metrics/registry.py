@@ -6,60 +6,64 @@ register a class, an object or a function returning one under the entry-point gr
 """
 
 from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
 
-from .answer_overlap import AnswerOverlap
-from .answer_relevancy import AnswerRelevancy
-from .context_entity_recall import ContextEntityRecall
-from .context_precision import ContextPrecision, ContextUtilization
-from .context_recall import ContextRecall
-from .context_relevancy import ContextRelevancy
 from .errors import ConfigurationError, UnknownMetricError
-from .faithfulness import Faithfulness
-from .fused import FusedContextMetrics
-from .health import RetrievalHealth
-from .id_precision_recall import IdPrecisionRecall
-from .lexical import (
-    LexicalContextPrecision,
-    LexicalContextRecall,
-    LexicalEntityRecall,
-    LexicalGroundedness,
-    LexicalQueryCoverage,
-)
 from .metric import Metric
-from .precision_recall_f1 import PrecisionRecallF1
-from .rag_quest_eval import RagQuestEval
-from .ranked_retrieval import RankedRetrieval
 
 __all__ = ["BUILTIN", "ENTRY_POINT_GROUP", "default_metrics", "known_metrics", "resolve_metrics"]
 
-BUILTIN: tuple[type[Metric], ...] = (
-    ContextPrecision,
-    ContextUtilization,
-    ContextRecall,
-    ContextEntityRecall,
-    ContextRelevancy,
-    Faithfulness,
-    AnswerRelevancy,
-    RagQuestEval,
-    PrecisionRecallF1,
-    RankedRetrieval,
-    IdPrecisionRecall,
-    AnswerOverlap,
-    LexicalContextPrecision,
-    LexicalContextRecall,
-    LexicalEntityRecall,
-    LexicalGroundedness,
-    LexicalQueryCoverage,
-    RetrievalHealth,
-)
-"""Every metric that ships with ragmeter, in the order in which they are shown."""
+# Name → module and class, in the order in which metrics are shown. Those that ask a judge stand by
+# themselves: a meter without one never loads them.
+_JUDGED = {
+    "context_precision": "context_precision:ContextPrecision",
+    "context_utilization": "context_precision:ContextUtilization",
+    "context_recall": "context_recall:ContextRecall",
+    "context_entity_recall": "context_entity_recall:ContextEntityRecall",
+    "context_relevancy": "context_relevancy:ContextRelevancy",
+    "faithfulness": "faithfulness:Faithfulness",
+    "answer_relevancy": "answer_relevancy:AnswerRelevancy",
+    "rag_quest_eval": "rag_quest_eval:RagQuestEval",
+}
+_FREE = {
+    "precision_recall_f1": "precision_recall_f1:PrecisionRecallF1",
+    "ranked_retrieval": "ranked_retrieval:RankedRetrieval",
+    "id_precision_recall": "id_precision_recall:IdPrecisionRecall",
+    "answer_overlap": "answer_overlap:AnswerOverlap",
+    "lexical_context_precision": "lexical:LexicalContextPrecision",
+    "lexical_context_recall": "lexical:LexicalContextRecall",
+    "lexical_entity_recall": "lexical:LexicalEntityRecall",
+    "lexical_groundedness": "lexical:LexicalGroundedness",
+    "lexical_query_coverage": "lexical:LexicalQueryCoverage",
+    "retrieval_health": "health:RetrievalHealth",
+}
+# Metrics that judge several others' questions in one call; each has `covers`, their names.
+_FUSED = {"fused_context_metrics": "fused:FusedContextMetrics"}
+_HOMES = {**_JUDGED, **_FREE, **_FUSED}
 
-FUSED: tuple[type[Metric], ...] = (FusedContextMetrics,)
-"""Metrics that judge several others' questions in one call; each has `covers`, their names."""
+if TYPE_CHECKING:
+    BUILTIN: tuple[type[Metric], ...]
+    """Every metric that ships with ragmeter, in the order in which they are shown."""
 
 ENTRY_POINT_GROUP = "ragmeter.metrics"
 """Where other packages register theirs: ``my_metric = "my_package:MyMetric"``."""
+
+
+@cache
+def _builtin(name: str) -> type[Metric]:
+    module, _, kind = _HOMES[name].partition(":")
+    found: type[Metric] = getattr(import_module(f".{module}", __package__), kind)
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    """Load every built-in metric when somebody asks for `BUILTIN` (PEP 562)."""
+    if name != "BUILTIN":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return tuple(_builtin(one) for one in (*_JUDGED, *_FREE))
 
 
 def _registered() -> dict[str, EntryPoint]:
@@ -68,8 +72,7 @@ def _registered() -> dict[str, EntryPoint]:
 
 def known_metrics() -> tuple[str, ...]:
     """Return every name that `resolve_metrics` accepts: built-ins, then others', sorted."""
-    builtin = [kind.name for kind in (*BUILTIN, *FUSED)]
-    return (*builtin, *sorted(set(_registered()) - set(builtin)))
+    return (*_HOMES, *sorted(set(_registered()) - set(_HOMES)))
 
 
 def default_metrics(*, judged: bool = False, fused: bool = False) -> list[Metric]:
@@ -79,12 +82,10 @@ def default_metrics(*, judged: bool = False, fused: bool = False) -> list[Metric
         judged: Add those that ask a judge.
         fused: Of those, let the fused ones stand in for the metrics they cover.
     """
-    stand_ins = [kind() for kind in FUSED] if judged and fused else []
+    stand_ins = [_builtin(name)() for name in _FUSED] if judged and fused else []
     covered = {name for metric in stand_ins for name in getattr(metric, "covers", ())}
-    chosen = [
-        kind() for kind in BUILTIN if not kind.judged or (judged and kind.name not in covered)
-    ]
-    return [*chosen, *stand_ins]
+    names = [name for name in _JUDGED if judged and name not in covered]
+    return [*(_builtin(name)() for name in (*names, *_FREE)), *stand_ins]
 
 
 def resolve_metrics(metrics: Iterable[str | Metric]) -> list[Metric]:
@@ -125,12 +126,12 @@ def _resolve(entry: object) -> Metric:
 
 
 def _by_name(name: str) -> Metric:
-    for kind in (*BUILTIN, *FUSED):
-        if kind.name == name:
-            return kind()
+    if name in _HOMES:
+        return _builtin(name)()
     point = _registered().get(name)
     if point is None:
-        score_of = next((kind.name for kind in BUILTIN if name in kind.score_names), None)
+        kinds = map(_builtin, (*_JUDGED, *_FREE))
+        score_of = next((kind.name for kind in kinds if name in kind.score_names), None)
         raise UnknownMetricError(name, known_metrics(), score_of)
     try:
         registered = point.load()

@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 from weakref import WeakMethod
 
 from opentelemetry._logs import LoggerProvider
@@ -22,7 +22,6 @@ from ragmeter.exporters.judged_spans import JudgedSpans, SpanDirectory
 from ragmeter.exporters.protocol import MeterStats, Written
 from ragmeter.exporters.run import RagRun, ScoredRun
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics.judge.contract import JudgeCall
 
 from ._content import ContentPolicy
 from ._events import EventWriter
@@ -31,6 +30,9 @@ from ._metrics import MetricWriter
 from ._plan import SPAN_MODES, SpanMode
 from ._providers import Providers
 from ._spans import SpanWriter, context_of
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.contract import JudgeCall
 
 __all__ = ["EventMode", "OpenTelemetryExporter"]
 

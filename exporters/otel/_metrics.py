@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import Context
 from opentelemetry.metrics import Counter, Histogram, Meter
@@ -22,7 +22,9 @@ from ragmeter.exporters.outgoing_text import clean
 from ragmeter.exporters.run import ScoredRun
 from ragmeter.exporters.semconv import Instrument
 from ragmeter.metrics import Score
-from ragmeter.metrics.judge.contract import JudgeCall
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.contract import JudgeCall
 
 __all__ = ["OTHER", "Limiter", "MetricWriter"]
 

@@ -230,3 +230,19 @@ def test_importing_costs_little():
         [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in BUILTIN] + ["fused_context_metrics"])
+def test_a_built_in_is_registered_under_its_own_name(name):
+    """Names are known without loading the metrics, so they must agree with them."""
+    (found,) = resolve_metrics([name])
+
+    assert found.name == name
+    assert name in known_metrics()
+
+
+def test_the_default_metrics_are_those_that_ask_nobody_unless_there_is_a_judge():
+    free = [metric.name for metric in default_metrics()]
+
+    assert free == [kind.name for kind in BUILTIN if not kind.judged]
+    assert [metric.name for metric in default_metrics(judged=True)] == [k.name for k in BUILTIN]
