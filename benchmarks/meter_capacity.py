@@ -1,14 +1,15 @@
 """What the meter can take: samples a second, bytes a waiting sample, and behaviour beyond capacity.
 
 ``python benchmarks/meter_capacity.py``. CPU per sample by metric set, through the whole meter
-(building, scoring, exporting); memory of a sample in the queue; goodput, drops and memory at 1, 2
-and 10 times the capacity; and memory with a judge that never answers at 10 times the capacity.
+(building, scoring, exporting); memory of a sample in the queue; goodput and drops at 1, 2 and 10
+times the capacity; and memory with a judge that never answers at 10 times the capacity.
 Every sample has new texts of 5 contexts of 200 words.
 """
 
 from __future__ import annotations
 
 import gc
+import itertools
 import resource
 import sys
 import threading
@@ -16,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measure import Row, Settings, Worker, interleave, median, quantile, run, spread
+from measure import Row, Settings, Worker, interleave, median, number, run, spread
 from texts import sample, text
 
 NAME = "meter_capacity"
@@ -136,74 +137,99 @@ def waiting() -> dict[str, Any]:
     return {"weigh": weigh}
 
 
-def overload(variant: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Commands of a worker that is offered more than it can take."""
-    from ragmeter import RagMeter
+PARTS = [text(200, n) for n in range(50)]
+PREPARED = 5000
+"""Samples made beforehand and offered in a circle; more text than ragmeter remembers."""
+
+
+def fresh(number: int) -> Any:
+    """Return a sample whose texts are new strings: nothing in memory is shared between requests."""
     from ragmeter.metrics import RagSample
 
-    if variant == "judge down":
-        from ragmeter.metrics.judge import OpenAIJudge
+    contexts = [f"{number} {PARTS[(number * 5 + n) % 50]}" for n in range(5)]
+    return RagSample(question=f"What is {number}?", contexts=contexts, answer=contexts[0][:200])
 
-        judge = OpenAIJudge(model="fake", base_url=options["url"], api_key="none", timeout_s=2.0)
-        meter = RagMeter(judge=judge, exporters=[Nowhere()])
-    else:
-        meter = RagMeter(exporters=[Nowhere()])
-    # Every request's texts are new strings: nothing in memory is shared between requests.
-    parts = [text(200, n) for n in range(50)]
 
-    def fresh(number: int) -> Any:
-        contexts = [f"{number} {parts[(number * 5 + n) % 50]}" for n in range(5)]
-        return RagSample(question=f"What is {number}?", contexts=contexts, answer=contexts[0][:200])
+def overload() -> dict[str, Any]:
+    """Commands of a worker that is offered more than it can score.
 
-    def free_rate(count: int) -> float:
-        """Return samples a second when a full queue is worked off."""
-        given = [fresh(number) for number in range(count)]
+    The samples are made beforehand: making one takes more than submitting it, and would take from
+    scoring what the application, not ragmeter, takes.
+    """
+    from ragmeter import RagMeter
+
+    meter = RagMeter(exporters=[Nowhere()])
+    prepared = itertools.cycle([fresh(number) for number in range(PREPARED)])
+    gc.collect()
+    gc.freeze()
+
+    def capacity(count: int) -> float:
+        """Return samples a second when a queue is worked off, submitting included."""
         before = time.perf_counter()
-        for one in given:
-            meter.submit(one)
-        meter.flush(60)
+        for _ in range(count):
+            meter.submit(next(prepared))
+        assert meter.flush(60)
         return count / (time.perf_counter() - before)
 
-    def offer(rate: float, seconds: float) -> dict[str, Any]:
-        """Offer `rate` samples a second; return counts, the longest `submit` and memory over time."""
+    def offer(rate: float, seconds: float) -> dict[str, float]:
+        """Offer `rate` samples a second; return what came out, and what offering and all took."""
         before, began = meter.stats(), time.perf_counter()
-        memory: list[float] = []
-        longest: list[float] = []
+        process, thread = time.process_time(), time.thread_time()
         sent = 0
-        next_look = began
         while (now := time.perf_counter()) - began < seconds:
-            due = int((now - began) * rate)
-            while sent < due:
-                one = fresh(sent)
-                start = time.perf_counter()
-                meter.submit(one)
-                longest.append(time.perf_counter() - start)
+            for _ in range(int((now - began) * rate) - sent):
+                meter.submit(next(prepared))
                 sent += 1
-                if time.perf_counter() - now > 0.05:
-                    break
+            time.sleep(0.001)
+        spent, after = time.perf_counter() - began, meter.stats()
+        offering = time.thread_time() - thread
+        process = time.process_time() - process
+        assert meter.flush(60)
+        return {
+            "sent": sent / spent,
+            "scored": (after.exported - before.exported) / spent,
+            "lost": (sum(after.dropped.values()) - sum(before.dropped.values())) / max(1, sent),
+            "submit_us": offering / max(1, sent) * 1e6,
+            "offering": offering / spent,
+            "process": process / spent,
+        }
+
+    return {"capacity": capacity, "offer": offer}
+
+
+def judge_down(url: str) -> dict[str, Any]:
+    """Commands of a worker whose judge never answers, and that is offered too much besides."""
+    from ragmeter import RagMeter
+    from ragmeter.metrics.judge import OpenAIJudge
+
+    judge = OpenAIJudge(model="fake", base_url=url, api_key="none", timeout_s=2.0)
+    meter = RagMeter(judge=judge, exporters=[Nowhere()])
+
+    def offer(rate: float, seconds: float) -> list[float]:
+        """Offer `rate` new samples a second, as far as they can be made; return memory over time."""
+        began = next_look = time.perf_counter()
+        memory: list[float] = []
+        sent = 0
+        while (now := time.perf_counter()) - began < seconds:
+            while sent < int((now - began) * rate) and time.perf_counter() - now < 0.05:
+                meter.submit(fresh(sent))
+                sent += 1
             if now >= next_look:
                 memory.append(resident_mb())
                 next_look = now + seconds / 20
             time.sleep(0.0005)
-        spent = time.perf_counter() - began
-        after = meter.stats()
-        return {
-            "sent": sent,
-            "exported": (after.exported - before.exported) / spent,
-            "dropped": sum(after.dropped.values()) - sum(before.dropped.values()),
-            "captured": after.captured - before.captured,
-            "submit_p99_us": quantile(longest, 0.99) * 1e6,
-            "memory": memory,
-        }
+        return memory
 
-    return {"free_rate": free_rate, "offer": offer}
+    return {"offer": offer}
 
 
 def prepare(variant: str, options: dict[str, Any]) -> Any:
     if variant == "waiting":
         return waiting()
-    if variant in ("overload", "judge down"):
-        return overload(variant, options)
+    if variant == "overload":
+        return overload()
+    if variant == "judge down":
+        return judge_down(options["url"])
     return capacity(variant)
 
 
@@ -242,39 +268,48 @@ def memory_rows(settings: Settings) -> list[Row]:
 
 
 def overload_rows(settings: Settings) -> list[Row]:
-    rows = []
+    """Goodput at 1, 2 and 10 times the capacity, which is taken anew before each."""
+    count, seconds, rounds = (100, 0.3, 1) if settings.quick else (1500, 3.0, 5)
+    capacities: list[float] = []
+    seen: dict[int, list[dict[str, float]]] = {1: [], 2: [], 10: []}
+    shares: dict[int, list[float]] = {times: [] for times in seen}
     worker = Worker(__file__, "overload")
-    seconds = 1.0 if settings.quick else 10.0
     try:
-        rate = worker.ask("free_rate", count=50 if settings.quick else 1500)
-        rows.append(Row(NAME, "capacity of one process, offered by the same process", "/s", rate))
-        for times in (1, 2, 10):
-            seen = worker.ask(
-                "offer", rate=rate * times * (0.9 if times == 1 else 1), seconds=seconds
-            )
-            share = seen["exported"] / rate
-            lost = seen["dropped"] / max(1, seen["captured"])
-            grown = seen["memory"][-1] - seen["memory"][len(seen["memory"]) // 2]
-            rows.append(
-                Row(NAME, f"scored at {'0.9' if times == 1 else times} × capacity", "/s", seen["exported"], rate,
-                    "capacity", share,
-                    note=f"{lost:.0%} dropped and counted; submit p99 {seen['submit_p99_us']:.0f} µs; "
-                         f"memory {grown:+.1f} MB in the second half")
-            )  # fmt: skip
+        worker.ask("capacity", count=count)
+        for _ in range(rounds):
+            for times, taken in seen.items():
+                capacities.append(worker.ask("capacity", count=count))
+                taken.append(worker.ask("offer", rate=capacities[-1] * times, seconds=seconds))
+                shares[times].append(taken[-1]["scored"] / capacities[-1])
     finally:
         worker.close()
-    return rows + down_rows(settings, rate)
+    whole = median(capacities)
+    rows = [
+        Row(NAME, "capacity of one process, offered by the same process", "/s", whole,
+            spread=spread(capacities))
+    ]  # fmt: skip
+    for times, taken in seen.items():
+        scored = [one["scored"] for one in taken]
+        middle = {key: median(one[key] for one in taken) for key in taken[0]}
+        rows.append(
+            Row(NAME, f"scored at {times} × capacity", "/s", median(scored), whole, "capacity",
+                median(shares[times]), spread=spread(scored),
+                note=f"{number(middle['sent'])}/s offered, {middle['lost']:.0%} dropped and counted; "
+                     f"submit takes {middle['submit_us']:.1f} µs, offering {middle['offering']:.0%} of a "
+                     f"core, the process {middle['process']:.0%}")
+        )  # fmt: skip
+    return rows + down_rows(settings, whole)
 
 
 def down_rows(settings: Settings, rate: float) -> list[Row]:
     """Ten times the capacity for a minute, and the judge takes every call and never answers."""
     from fake_judge import FakeJudge
 
-    seconds = 4.0 if settings.quick else 62.0
+    seconds = 2.0 if settings.quick else 62.0
     with FakeJudge(3600.0) as judge:
         worker = Worker(__file__, "judge down", options={"url": judge.url})
         try:
-            memory = worker.ask("offer", rate=rate * 10, seconds=seconds)["memory"]
+            memory = worker.ask("offer", rate=rate * 10, seconds=seconds)
         finally:
             worker.close()
     # The first fifth fills the queues; from then on memory is to stay.

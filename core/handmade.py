@@ -8,6 +8,7 @@ framework.  ``with ragmeter.request(...):`` groups what frameworks report within
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -28,7 +29,14 @@ from ragmeter.metrics.sample import SampleStatus
 from .references import as_reference
 from .scope import RequestScope, current_scope, is_suppressed, scoped
 
-__all__ = ["Request", "RunBuilder", "TakesRuns", "current_span_context", "request"]
+__all__ = [
+    "Request",
+    "RunBuilder",
+    "SubmittedSample",
+    "TakesRuns",
+    "current_span_context",
+    "request",
+]
 
 RunBuilder = Callable[[], "RagRun | None"]
 """Builds a run on the meter's worker; None: there is nothing to report after all."""
@@ -60,6 +68,35 @@ def current_span_context() -> SpanContext | None:
     """Return the context of the span that is current here, or None."""
     context = trace.get_current_span().get_span_context()
     return context if context.is_valid else None
+
+
+class SubmittedSample:
+    """A finished sample and what is true of it now; calling it, on the worker, makes its run.
+
+    A sample without a reference gets that of the `ragmeter.reference` block it is in.
+    """
+
+    __slots__ = ("_ended_ns", "_sample", "parent", "run_id")
+
+    def __init__(self, sample: RagSample) -> None:
+        scope = current_scope()
+        if sample.reference is None and scope is not None and scope.reference is not None:
+            sample = sample.model_copy(update={"reference": scope.reference})
+        self._sample = sample
+        self._ended_ns = time.time_ns()
+        self.parent = current_span_context()
+        self.run_id = os.urandom(16).hex()
+
+    def __call__(self) -> RagRun:
+        """Make the run."""
+        return RagRun(
+            sample=self._sample,
+            run_id=self.run_id,
+            framework="manual",
+            started_ns=self._ended_ns,
+            ended_ns=self._ended_ns,
+            parent=self.parent,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesMeter
-from ragmeter.exporters.run import RagRun
 from ragmeter.metrics import ConfigurationError, Metric, RagSample, Reference, Score
 from ragmeter.metrics.registry import default_metrics, resolve_metrics
 
@@ -23,12 +21,12 @@ from .counters import Counters
 from .farewell import keep_watch
 from .forking import PATIENCE_S, follow_forks
 from .guard import ErrorLog, Guard
-from .handmade import Request, RunBuilder, current_span_context, request
+from .handmade import Request, RunBuilder, SubmittedSample, request
 from .pipeline import Limits, Offered, Pipeline
 from .recent import Amendment, request_key
 from .references import as_reference, load_references
 from .sampling import check_rate, position, within
-from .scope import RequestScope, current_scope
+from .scope import RequestScope
 from .scoring import MetricSet
 from .silence import Silence
 from .worst import WorstKeeper
@@ -218,20 +216,14 @@ class RagMeter:
 
         A sample without a reference gets that of the `ragmeter.reference` block it is in.
         """
-        scope = current_scope()
-        if sample.reference is None and scope is not None and scope.reference is not None:
-            sample = sample.model_copy(update={"reference": scope.reference})
-        now = time.time_ns()
-        run = RagRun(
-            sample=sample,
-            run_id=uuid.uuid4().hex,
-            framework="manual",
-            started_ns=now,
-            ended_ns=now,
-            parent=current_span_context(),
+        build = SubmittedSample(sample)
+        parent = build.parent
+        self.offer(
+            build,
+            run_id=build.run_id,
+            trace_id=None if parent is None else parent.trace_id,
+            size_bytes=sum([len(context.text) for context in sample.contexts or ()]),
         )
-        size = sum(len(context.text) for context in sample.contexts or ())
-        self.offer(lambda: run, run_id=run.run_id, trace_id=run.trace_id, size_bytes=size)
 
     def request(
         self,
