@@ -31,8 +31,7 @@ def evaluate(
         samples: What to score.
         metrics: Names or `Metric` objects; None: all free ones, and with a judge the judged ones.
         judge: Whom judged metrics ask; without one their scores are ``skipped``.
-        concurrency: Judged measurements under way at once, at least 1. More than the judge has places
-            keeps them all busy: the others build prompts and read replies meanwhile.
+        concurrency: Judged measurements under way at once, at least 1.
 
     Returns:
         One mapping per sample, in order: score name → `Score`, in the order of the metrics.  A

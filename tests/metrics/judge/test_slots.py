@@ -16,7 +16,8 @@ from ragmeter.metrics import (
     aevaluate,
     evaluate,
 )
-from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge
+from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge, clients
+from ragmeter.metrics.judge.clients import LoopResources
 from ragmeter.metrics.judge.wire import http_library
 
 
@@ -211,3 +212,32 @@ def test_a_key_or_header_that_cannot_be_sent_shows_at_construction(wrong):
         OpenAIJudge("m", "http://127.0.0.1:1/v1", **{"api_key": "sk-secret", **wrong})
     assert "sk-" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(("lasted_s", "gap_s"), [(None, 0.0015), (0.004, 0.0005), (9.0, 0.0015)])
+def test_calls_do_not_go_out_in_a_wave(monkeypatch, lasted_s, gap_s):
+    """Four at the same moment: at most 1.5 ms apart, and never more than half their average distance."""
+    now, slept = [100.0], []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    async def hold(resources, seconds=0.0, until=None):
+        async with resources.slot():
+            now[0] += seconds
+            if until is not None:
+                await until.wait()
+
+    async def run():
+        resources = LoopResources(4, lambda: None)
+        if lasted_s is not None:
+            await hold(resources, lasted_s)
+        replies = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.01, replies.set)
+        await asyncio.gather(*[hold(resources, until=replies) for _ in range(4)])
+
+    monkeypatch.setattr(clients.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clients.asyncio, "sleep", sleep)
+    asyncio.run(run())
+
+    assert slept == pytest.approx([gap_s, 2 * gap_s, 3 * gap_s], rel=0.1)
