@@ -6,22 +6,21 @@ Four strategies, and two backends for those that use ROUGE-L; no score is comput
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from itertools import repeat
+from functools import lru_cache
+from itertools import chain, compress
 from typing import Literal, NamedTuple
-
-from rapidfuzz import process
-from rapidfuzz.distance import LCSseq
 
 from .errors import ConfigurationError
 from .rouge_compat import CompatText, covers
 from .text.analysis import analyse
-from .text.overlap import Alphabet, lcs_of_encoded
+from .text.encoding import encode, encoded_pair
+from .text.subsequences import lcs_rows
 from .text.tokens import tokens
 
 __all__ = [
     "ROUGE_CHUNK_MATCH_THRESHOLD",
     "ROUGE_SENTENCE_MATCH_THRESHOLD",
-    "Component",
+    "Components",
     "Matcher",
     "MatchingBackend",
     "MatchingStrategy",
@@ -38,7 +37,8 @@ ROUGE_SENTENCE_MATCH_THRESHOLD = 0.8
 MatchingBackend = Literal["unicode", "rouge_compat"]
 """``unicode``: textbook ROUGE-L on Unicode tokens. ``rouge_compat``: as continuous-eval 0.3.14."""
 
-_CELLS_PER_CALL = 2_000_000_000
+_MOST_SHARED_IDS = 64
+"""Chunks, and sentences of a chunk, whose ids are made once for all requests."""
 
 
 class MatchingStrategy(str, Enum):
@@ -64,15 +64,21 @@ class MatchingStrategy(str, Enum):
         return self in (self.ROUGE_CHUNK_MATCH, self.ROUGE_SENTENCE_MATCH)
 
 
-class Component(NamedTuple):
-    """One chunk or sentence."""
+class Components(NamedTuple):
+    """Chunks or sentences, in order: three lists of one length."""
 
-    id: str
+    ids: Sequence[str]
     """``chunk-2`` or ``chunk-2/sentence-1``, counted from 1."""
-    text: str
-    """Its text."""
-    words: Sequence[str]
-    """Its tokens, for the backend that compares them; else empty."""
+    texts: Sequence[str]
+    """Their texts."""
+    encoded: Sequence[str]
+    """Their tokens as `text.encoding` writes them, for the backend that compares them; else empty
+    strings."""
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        return len(self.ids)
 
 
 class TruthMatch(NamedTuple):
@@ -142,36 +148,69 @@ class Matcher:
             return f"1/{self.strategy.value}"
         return f"1/{self.strategy.value}/{self.backend}/{self.threshold:g}"
 
-    def components(self, texts: Sequence[str]) -> list[Component]:
-        """Cut `texts` into what is compared; a text without sentences gives none."""
-        cut = self.strategy.uses_rouge and self.backend == "unicode"
-        if not self.strategy.by_sentence:
-            return [
-                Component(f"chunk-{n}", text, analyse(text).tokens if cut else ())
-                for n, text in enumerate(texts, start=1)
-            ]
-        found: list[Component] = []
-        for n, text in enumerate(texts, start=1):
-            known = analyse(text)
-            split = known.sentences if self._split is None else _strings(self._split(text))
-            words: Iterable[Sequence[str]] = repeat(())
-            if cut:
-                words = known.sentence_tokens if self._split is None else map(tokens, split)
-            found.extend(
-                Component(f"chunk-{n}/sentence-{m}", sentence, cut_sentence)
-                for m, (sentence, cut_sentence) in enumerate(
-                    zip(split, words, strict=False), start=1
-                )
-            )
-        return found
+    def components(
+        self, retrieved: Sequence[str], golden: Sequence[str]
+    ) -> tuple[Components, Components]:
+        """Cut texts into what is compared; a text without sentences gives none.
 
-    def match(self, retrieved: Sequence[Component], truth: Sequence[Component]) -> list[TruthMatch]:
+        Returns:
+            The components of all retrieved and those of all golden texts.
+        """
+        encodes = self.strategy.uses_rouge and self.backend == "unicode"
+        wanted = found = None
+        if not self.strategy.by_sentence:
+            if encodes:
+                wanted, found = encoded_pair(golden, retrieved).chunks
+            return _chunks(retrieved, found), _chunks(golden, wanted)
+        found_split, wanted_split = self._sentences(retrieved), self._sentences(golden)
+        if encodes and self._split is None:
+            wanted, found = encoded_pair(golden, retrieved).sentences
+        elif encodes:
+            wanted, found = encode(
+                [tokens(sentence) for sentences in wanted_split for sentence in sentences],
+                [tokens(sentence) for sentences in found_split for sentence in sentences],
+            )
+        return _sentences(found_split, found), _sentences(wanted_split, wanted)
+
+    def _sentences(self, texts: Sequence[str]) -> list[list[str]]:
+        if self._split is None:
+            return [analyse(text).sentences for text in texts]
+        return [_strings(self._split(text)) for text in texts]
+
+    def match(self, retrieved: Components, truth: Components) -> list[TruthMatch]:
         """Return one `TruthMatch` per component of `truth`, which has no repeats."""
         if not self.strategy.uses_rouge:
-            return _match_exactly(retrieved, truth)
+            return _match_exactly(retrieved.texts, truth.texts)
         if self.backend == "rouge_compat":
-            return _match_like_the_package(retrieved, truth, self.threshold)
+            return _match_like_the_package(retrieved.texts, truth.texts, self.threshold)
         return _match_by_tokens(retrieved, truth, self.threshold)
+
+
+def _chunks(texts: Sequence[str], encoded: Sequence[str] | None) -> Components:
+    ids = [f"chunk-{number}" for number in range(1, len(texts) + 1)]
+    return Components(ids, texts, [""] * len(ids) if encoded is None else encoded)
+
+
+def _sentences(split: Sequence[Sequence[str]], encoded: Sequence[str] | None) -> Components:
+    ids: list[str] = []
+    for number, sentences in enumerate(split, start=1):
+        ids += _sentence_ids(number, len(sentences))
+    return Components(
+        ids,
+        list(chain.from_iterable(split)),
+        [""] * len(ids) if encoded is None else encoded,
+    )
+
+
+@lru_cache(maxsize=_MOST_SHARED_IDS)
+def _shared_ids(chunk: int) -> tuple[str, ...]:
+    return tuple(f"chunk-{chunk}/sentence-{n}" for n in range(1, _MOST_SHARED_IDS + 1))
+
+
+def _sentence_ids(chunk: int, count: int) -> Sequence[str]:
+    if max(chunk, count) <= _MOST_SHARED_IDS:
+        return _shared_ids(chunk)[:count]
+    return [f"chunk-{chunk}/sentence-{n}" for n in range(1, count + 1)]
 
 
 def _strings(split: Iterable[str]) -> list[str]:
@@ -183,79 +222,83 @@ def _strings(split: Iterable[str]) -> list[str]:
     return found
 
 
-def distinct(components: Iterable[Component]) -> list[Component]:
+def distinct(components: Components) -> Components:
     """Drop components whose text came before."""
-    seen: dict[str, Component] = {}
-    for component in components:
-        seen.setdefault(component.text, component)
-    return list(seen.values())
+    if len(set(components.texts)) == components.size:
+        return components
+    first: dict[str, int] = {}
+    for position, text in enumerate(components.texts):
+        first.setdefault(text, position)
+    ids, texts, encoded = ([side[position] for position in first.values()] for side in components)
+    return Components(ids, texts, encoded)
 
 
-def _positions(components: Sequence[Component]) -> dict[str, list[int]]:
+def _positions(texts: Sequence[str]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for position, component in enumerate(components):
-        found.setdefault(component.text, []).append(position)
+    for position, text in enumerate(texts):
+        found.setdefault(text, []).append(position)
     return found
 
 
-def _match_exactly(retrieved: Sequence[Component], truth: Sequence[Component]) -> list[TruthMatch]:
+def _match_exactly(retrieved: Sequence[str], truth: Sequence[str]) -> list[TruthMatch]:
     positions = _positions(retrieved)
     return [
         TruthMatch(tuple(at), at[0], 1.0)
-        if (at := positions.get(component.text))
+        if (at := positions.get(text))
         else TruthMatch((), None, None)
-        for component in truth
+        for text in truth
     ]
 
 
 def _match_by_tokens(
-    retrieved: Sequence[Component], truth: Sequence[Component], threshold: float
+    retrieved: Components, truth: Components, threshold: float
 ) -> list[TruthMatch]:
-    alphabet = Alphabet(component.words for component in truth)
-    encoded = alphabet.encode_all([component.words for component in retrieved])
-    size = sum(map(len, encoded))
+    rows = lcs_rows(list(filter(None, truth.encoded)), retrieved.encoded)
+    needed: dict[int, int] = {}
     matches: list[TruthMatch] = []
-    for component in truth:
-        wanted = alphabet.encode(component.words)
-        if not wanted:
+    for text, characters in zip(truth.texts, truth.encoded, strict=True):
+        total = len(characters)
+        if not total:
             # Nothing but punctuation: there is no recall, only equality.
-            matches.extend(_match_exactly(retrieved, [component]))
+            matches.extend(_match_exactly(retrieved.texts, [text]))
             continue
-        needed = _least_count(len(wanted), threshold)
-        found = _common_lengths(wanted, encoded, needed, len(wanted) * size)
-        if not found:
-            matches.append(TruthMatch((), None, None))
-            continue
-        matched = sorted(index for length, index in found if length >= needed)
-        length, best = found[0]
-        matches.append(TruthMatch(tuple(matched), best if length else None, length / len(wanted)))
+        if total not in needed:
+            needed[total] = _least_count(total, threshold)
+        matches.append(_best_of(next(rows), total, needed[total]))
     return matches
 
 
-def _common_lengths(
-    wanted: str, encoded: Sequence[str], needed: int, cells: int
-) -> list[tuple[int, int]]:
-    """Return (length, index) of every text that reaches `needed`, or of the best; best first."""
-    if cells > _CELLS_PER_CALL:
-        lengths = [lcs_of_encoded(wanted, one) for one in encoded]
-        return sorted(
-            ((n, i) for i, n in enumerate(lengths)), key=lambda found: (-found[0], found[1])
-        )
-    hits = process.extract(
-        wanted, encoded, scorer=LCSseq.similarity, score_cutoff=needed, limit=None
-    )
-    if not hits and encoded:
-        hits = [process.extractOne(wanted, encoded, scorer=LCSseq.similarity)]
-    return [(length, index) for _, length, index in hits]
+def _best_of(lengths: Sequence[int], total: int, needed: int) -> TruthMatch:
+    """Say who has `needed` of `total` tokens and who has most; `lengths` is by retrieved text."""
+    if not lengths:
+        return TruthMatch((), None, None)
+    best = total if total in lengths else max(lengths)
+    first = lengths.index(best)
+    if best < needed:
+        return TruthMatch((), first if best else None, best / total)
+    if isinstance(lengths, bytes):
+        reaching: Sequence[int] = lengths.translate(_step(needed))
+    else:
+        reaching = [int(length >= needed) for length in lengths]
+    matched: tuple[int, ...] = (first,)
+    if reaching.count(1) > 1:
+        matched = tuple(compress(range(len(lengths)), reaching))
+    return TruthMatch(matched, first, best / total)
+
+
+@lru_cache(maxsize=256)
+def _step(needed: int) -> bytes:
+    """Return the table that makes every byte from `needed` on a one, the others zeros."""
+    return bytes(needed) + b"\1" * (256 - needed)
 
 
 def _match_like_the_package(
-    retrieved: Sequence[Component], truth: Sequence[Component], threshold: float
+    retrieved: Sequence[str], truth: Sequence[str], threshold: float
 ) -> list[TruthMatch]:
     prepared = [(CompatText(text), at) for text, at in _positions(retrieved).items()]
     matches: list[TruthMatch] = []
-    for component in truth:
-        wanted = CompatText(component.text)
+    for text in truth:
+        wanted = CompatText(text)
         matched: list[int] = []
         if not wanted.is_empty:
             needed = _least_count(len(wanted.words), threshold)

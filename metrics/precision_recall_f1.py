@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .errors import ConfigurationError
-from .matching import Component, Matcher, MatchingBackend, MatchingStrategy, TruthMatch, distinct
+from .matching import Components, Matcher, MatchingBackend, MatchingStrategy, TruthMatch, distinct
 from .metric import ComputedMetric
 from .sample import RagSample
 from .score import Score, ScoreItem, ScoreMethod, evidence_item
@@ -82,8 +82,9 @@ class PrecisionRecallF1(ComputedMetric):
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Match, count, and keep what matched what as evidence."""
         golden = sample.reference.contexts if sample.reference else ()
-        retrieved = self._matcher.components([context.text for context in sample.contexts or ()])
-        truth = distinct(self._matcher.components(golden))
+        texts = [context.text for context in sample.contexts or ()]
+        retrieved, truth = self._matcher.components(texts, golden)
+        truth = distinct(truth)
         if self.dedupe_retrieved:
             retrieved = distinct(retrieved)
         matches = self._matcher.match(retrieved, truth)
@@ -91,11 +92,11 @@ class PrecisionRecallF1(ComputedMetric):
         for position, match in enumerate(matches):
             for index in match.matched:
                 found_by.setdefault(index, (position, match.value if index == match.best else None))
-        precision = len(found_by) / len(retrieved) if retrieved else None
-        recall = sum(bool(match.matched) for match in matches) / len(truth) if truth else None
+        precision = len(found_by) / retrieved.size if retrieved.size else None
+        recall = sum(bool(match.matched) for match in matches) / truth.size if truth.size else None
         f1 = None if recall is None else _harmonic_mean(precision or 0.0, recall)
         nothing_retrieved = "nothing was retrieved"
-        if sample.contexts and not retrieved:
+        if sample.contexts and not retrieved.size:
             nothing_retrieved = "no retrieved context has a sentence"
         return (
             self._score(
@@ -121,37 +122,32 @@ def _harmonic_mean(precision: float, recall: float) -> float:
 
 
 def _found(
-    retrieved: Sequence[Component],
-    truth: Sequence[Component],
+    retrieved: Components,
+    truth: Components,
     found_by: dict[int, tuple[int, float | None]],
 ) -> list[ScoreItem]:
     """Write down, for each retrieved component, the first golden one that it matches."""
     items: list[ScoreItem] = []
-    for index, component in enumerate(retrieved[:MOST_ITEMS]):
-        position, value = found_by.get(index, (None, None))
-        items.append(
-            evidence_item(
-                id=component.id,
-                verdict=position is not None,
-                text=component.text,
-                evidence=None if position is None else truth[position].text,
-                value=value,
-            )
-        )
+    for index, (item, text) in enumerate(
+        zip(retrieved.ids[:MOST_ITEMS], retrieved.texts, strict=False)
+    ):
+        by = found_by.get(index)
+        if by is None:
+            items.append(evidence_item(item, False, text))
+        else:
+            position, value = by
+            items.append(evidence_item(item, True, text, truth.texts[position], None, value))
     return items
 
 
 def _covered(
-    retrieved: Sequence[Component], truth: Sequence[Component], matches: Sequence[TruthMatch]
+    retrieved: Components, truth: Components, matches: Sequence[TruthMatch]
 ) -> list[ScoreItem]:
     """Write down, for each golden component, the retrieved one that comes nearest to it."""
+    texts = retrieved.texts
     return [
-        evidence_item(
-            id=component.id,
-            verdict=bool(match.matched),
-            text=component.text,
-            evidence=None if match.best is None else retrieved[match.best].text,
-            value=match.value,
+        evidence_item(item, bool(matched), text, None if best is None else texts[best], None, value)
+        for item, text, (matched, best, value) in zip(
+            truth.ids[:MOST_ITEMS], truth.texts, matches, strict=False
         )
-        for component, match in zip(truth[:MOST_ITEMS], matches, strict=False)
     ]

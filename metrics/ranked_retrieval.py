@@ -130,10 +130,8 @@ class RankedRetrieval(ComputedMetric):
         self, contexts: Sequence[RetrievedContext], truth: Sequence[str]
     ) -> list[list[int]]:
         matching: list[list[int]] = [[] for _ in contexts]
-        cut = self._matcher.components
-        for position, match in enumerate(
-            self._matcher.match(cut([context.text for context in contexts]), cut(truth))
-        ):
+        cut = self._matcher.components([context.text for context in contexts], truth)
+        for position, match in enumerate(self._matcher.match(*cut)):
             for index in match.matched:
                 matching[index].append(position)
         return matching

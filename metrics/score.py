@@ -116,6 +116,7 @@ class Score(BaseModel):
 
 
 _METHODS = frozenset(get_args(ScoreMethod))
+_WITHOUT_VALUE = frozenset(get_args(ScoreStatus)) - {"ok"}
 _TARGETS = frozenset(get_args(ScoreTarget))
 _RANGES = frozenset({(float, float), (float, type(None))})
 _ITEM_FIELDS = set(ScoreItem.model_fields)
@@ -130,6 +131,7 @@ Model = TypeVar("Model", bound=BaseModel)
 # object is validated.
 _SLOTS = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 _KNOWN_SLOTS = tuple(BaseModel.__slots__) == _SLOTS
+_new = object.__new__
 if _KNOWN_SLOTS:
     _set_fields, _set_names, _set_extra, _set_private = (
         vars(BaseModel)[slot].__set__ for slot in _SLOTS
@@ -137,7 +139,7 @@ if _KNOWN_SLOTS:
 
 
 def _unchecked(kind: type[Model], fields: Mapping[str, Any], names: set[str]) -> Model:
-    made = object.__new__(kind)
+    made = _new(kind)
     _set_fields(made, fields)
     _set_names(made, names)
     _set_extra(made, None)
@@ -168,8 +170,14 @@ def evidence_item(
     }
     if not _KNOWN_SLOTS:
         return ScoreItem.model_validate(fields)
-    # The names are shared: nothing changes them, a copy has its own.
-    return _unchecked(ScoreItem, fields, _ITEM_FIELDS)
+    # `_unchecked`, written out for speed.  The names are shared: nothing changes them, and a copy
+    # has its own.
+    made = _new(ScoreItem)
+    _set_fields(made, fields)
+    _set_names(made, _ITEM_FIELDS)
+    _set_extra(made, None)
+    _set_private(made, None)
+    return made
 
 
 def plain_score(
@@ -203,7 +211,7 @@ def plain_score(
         _KNOWN_SLOTS
         and type(name) is str
         and (
-            (value is None and status != "ok")
+            (value is None and status in _WITHOUT_VALUE)
             or (type(value) is float and status == "ok" and math.isfinite(value))
         )
         and type(definition) is str

@@ -17,7 +17,7 @@ from ragmeter.metrics.once import once
 from .sentences import sentences
 from .tokens import content_of, content_set_of, tokens, tokens_of_lines
 
-__all__ = ["Analysis", "analyse", "forget_texts"]
+__all__ = ["Analysis", "analyse", "forget_texts", "latest"]
 
 T = TypeVar("T")
 
@@ -94,6 +94,16 @@ class _Memory:
         self._known: OrderedDict[str, Analysis] = OrderedDict()
         self._characters = 0
         self._lock = threading.Lock()
+        self._latest: tuple[Any, Any] | None = None
+
+    def latest(self, key: Any, make: Callable[[], T]) -> T:
+        """Return what was made for `key` if it is the key asked for last, else make it."""
+        # One object in one step: no lock is needed, threads that take turns make more.
+        latest = self._latest
+        if latest is None or latest[0] != key:
+            latest = self._latest = (key, make())
+        made: T = latest[1]
+        return made
 
     def get(self, text: str) -> Analysis:
         """Return what is known of `text`, making room for it if it is new."""
@@ -114,6 +124,7 @@ class _Memory:
         """Forget every text. Also renews the lock, for a forked child."""
         self._lock = threading.Lock()
         self._known.clear()
+        self._latest = None
         self._characters = 0
 
 
@@ -125,6 +136,11 @@ if hasattr(os, "register_at_fork"):
 def analyse(text: str) -> Analysis:
     """Return the `Analysis` of `text`, the same object for as long as it is remembered."""
     return _memory.get(text)
+
+
+def latest(texts: Any, make: Callable[[], T]) -> T:
+    """Return ``make()``; the object made before if these are the `texts` asked about last."""
+    return _memory.latest(texts, make)
 
 
 def forget_texts() -> None:

@@ -1,25 +1,20 @@
 """Compare token lists: longest common subsequence, ROUGE-L, token F1, coverage.
 
-The lexical and ROUGE metrics call this.  Subsequences are found by rapidfuzz on whole lists,
-never by a quadratic loop in Python; pairs too long for one uninterrupted call are done in steps
-that let other threads run.
+The lexical and ROUGE metrics call this; common subsequences are found in `subsequences`.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain, count, repeat
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from rapidfuzz.distance import LCSseq
-
+from .encoding import encode
 from .sentences import sentences
+from .subsequences import lcs_of_encoded
 from .tokens import tokens
 
 __all__ = [
-    "Alphabet",
     "RougeScore",
     "coverage",
     "lcs_length",
-    "lcs_of_encoded",
     "rouge_l",
     "rouge_l_recall",
     "rouge_scores",
@@ -27,76 +22,13 @@ __all__ = [
     "token_overlap",
 ]
 
-_UNINTERRUPTED_CELLS = 2_000_000_000
-"""Pairs of tokens compared in one call of rapidfuzz, which keeps the interpreter lock: 0.3 s."""
-
-_MOST_CELLS = 200_000_000_000
-"""Pairs of tokens compared at all: tens of seconds."""
-
 _ARTICLES = frozenset({"a", "an", "the"})
-_ALPHABET_SIZE = 0x110000
-
-
-class Alphabet:
-    """Gives every distinct token of some texts a character of its own: token lists become strings.
-
-    rapidfuzz compares strings several times faster than lists.  Tokens that are not in the
-    alphabet are left out, which changes no common subsequence with a text that is.
-    """
-
-    def __init__(self, texts: Iterable[Sequence[str]]) -> None:
-        distinct = dict.fromkeys(chain.from_iterable(texts))
-        if len(distinct) >= _ALPHABET_SIZE:
-            raise ValueError("the texts have more than a million distinct tokens")
-        # Character 0 stays free, to stand between texts; no token is a line break.
-        characters = dict(zip(distinct, map(chr, count(1)), strict=False))
-        characters["\n"] = "\0"
-        self._character = characters.get
-
-    def encode(self, words: Sequence[str]) -> str:
-        """Write those of `words` that are in the alphabet, with one character each."""
-        return "".join(map(self._character, words, repeat("")))
-
-    def encode_all(self, texts: Sequence[Sequence[str]]) -> list[str]:
-        """Write many texts in one go, which for sentences costs half of writing them one by one."""
-        if not texts:
-            return []
-        lined: list[str] = []
-        for words in texts:
-            lined += words
-            lined.append("\n")
-        return self.encode(lined)[:-1].split("\0")
 
 
 def lcs_length(one: Sequence[str], other: Sequence[str]) -> int:
     """Return the length of the longest common subsequence of two token lists."""
-    alphabet = Alphabet([one])
-    return lcs_of_encoded(alphabet.encode(one), alphabet.encode(other))
-
-
-def lcs_of_encoded(one: str, other: str) -> int:
-    """Return the length of the longest common subsequence of two strings, whatever their size.
-
-    Raises:
-        ValueError: They are too long to compare in a minute.
-    """
-    cells = len(one) * len(other)
-    if cells <= _UNINTERRUPTED_CELLS:
-        return LCSseq.similarity(one, other)
-    if cells > _MOST_CELLS:
-        raise ValueError(f"texts of {len(one)} and {len(other)} tokens are too long to compare")
-    if len(one) > len(other):
-        one, other = other, one
-    positions: dict[str, int] = {}
-    for position, character in enumerate(one):
-        positions[character] = positions.get(character, 0) | (1 << position)
-    # Bit-parallel (Crochemore et al. 2001): a bit of `row` is 0 where the length grows.
-    full = row = (1 << len(one)) - 1
-    for character in other:
-        shared = row & positions.get(character, 0)
-        if shared:
-            row = ((row + shared) | (row - shared)) & full
-    return len(one) - row.bit_count()
+    (wanted,), (found,) = encode([one], [other])
+    return lcs_of_encoded(wanted, found)
 
 
 class RougeScore(NamedTuple):

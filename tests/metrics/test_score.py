@@ -68,8 +68,9 @@ def made_or_refused(make, fields):
         return [(error["loc"], error["type"], error["msg"]) for error in refusal.errors()]
 
 
-@given(st.fixed_dictionaries(FIELDS))
+@given(st.fixed_dictionaries({}, optional=FIELDS).map(lambda wrong: {**RIGHT, **wrong}))
 @example(RIGHT)
+@example({**RIGHT, "value": None, "status": "nonsense"})
 @example({**RIGHT, "value": math.nan})
 @example({**RIGHT, "value": None})
 @example({**RIGHT, "value": None, "status": "undefined"})

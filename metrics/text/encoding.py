@@ -1,0 +1,99 @@
+"""Write tokens as characters: token lists become strings, which compare several times faster.
+
+The matching of chunks and sentences and `overlap` call this.  Two metrics match the same texts of
+one request: what was written for the first is kept for the second, and until the next request.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice, repeat
+
+from ragmeter.metrics.once import once
+
+from .analysis import analyse, latest
+
+__all__ = ["EncodedPair", "encode", "encoded_pair"]
+
+_ALPHABET_SIZE = 0x110000
+
+
+class _Alphabet(dict[str, str]):
+    """Token → a character of its own, given out when it is first asked for."""
+
+    def __init__(self) -> None:
+        # Character 0 stands between texts; no token is a line break.
+        super().__init__({"\n": "\0"})
+
+    def __missing__(self, token: str) -> str:
+        if len(self) >= _ALPHABET_SIZE:
+            raise ValueError("the texts have more than a million distinct tokens")
+        character = self[token] = chr(len(self))
+        return character
+
+
+def _lined(texts: Iterable[Sequence[str]]) -> list[str]:
+    lined: list[str] = []
+    for words in texts:
+        lined += words
+        lined.append("\n")
+    return lined
+
+
+def encode(
+    golden: Sequence[Sequence[str]], retrieved: Sequence[Sequence[str]]
+) -> tuple[list[str], list[str]]:
+    """Write token lists as strings, in which equal tokens are equal characters.
+
+    Tokens that no golden text has are left out of the retrieved ones, which changes no common
+    subsequence of the two.
+
+    Returns:
+        The golden texts and the retrieved ones, in order.
+
+    Raises:
+        ValueError: The golden texts have more than a million distinct tokens.
+    """
+    alphabet = _Alphabet()
+    wanted = "".join(map(alphabet.__getitem__, _lined(golden)))
+    found = "".join(map(alphabet.get, _lined(retrieved), repeat("")))
+    # What follows the last mark is nothing.
+    return wanted.split("\0")[:-1], found.split("\0")[:-1]
+
+
+class EncodedPair:
+    """The golden and the retrieved texts of one request, as `encode` writes them."""
+
+    def __init__(self, golden: Sequence[str], retrieved: Sequence[str]) -> None:
+        self._texts = (golden, retrieved)
+
+    @once
+    def sentences(self) -> tuple[list[str], list[str]]:
+        """The sentences of all golden and of all retrieved texts."""
+        golden, retrieved = self._texts
+        return encode(_sentences_of(golden), _sentences_of(retrieved))
+
+    @once
+    def chunks(self) -> tuple[list[str], list[str]]:
+        """Each golden and each retrieved text as a whole."""
+        golden, retrieved = self._texts
+        if "sentences" in self.__dict__:
+            # No token crosses the end of a sentence.
+            wanted, found = self.sentences
+            return _joined(wanted, golden), _joined(found, retrieved)
+        return encode(
+            [analyse(text).tokens for text in golden], [analyse(text).tokens for text in retrieved]
+        )
+
+
+def _sentences_of(texts: Iterable[str]) -> list[list[str]]:
+    return list(chain.from_iterable([analyse(text).sentence_tokens for text in texts]))
+
+
+def _joined(sentences: Iterable[str], texts: Iterable[str]) -> list[str]:
+    left = iter(sentences)
+    return ["".join(islice(left, len(analyse(text).sentences))) for text in texts]
+
+
+def encoded_pair(golden: Sequence[str], retrieved: Sequence[str]) -> EncodedPair:
+    """Return the `EncodedPair` of these texts, the same object if they were asked for last."""
+    texts = (tuple(golden), tuple(retrieved))
+    return latest(texts, lambda: EncodedPair(*texts))
