@@ -33,7 +33,7 @@ IMPORTS = {
     ),
 }
 
-LANGCHAIN = "from langchain_core.callbacks import BaseCallbackHandler"
+LANGCHAIN = "from langchain_core.runnables import RunnableLambda"
 LLAMA_INDEX = "from llama_index.core.instrumentation import get_dispatcher"
 OPENAI = "from openai import AsyncOpenAI, OpenAI"
 SDK = "from opentelemetry.sdk import metrics, trace"

@@ -1,9 +1,9 @@
 """What the meter can take: samples a second, bytes a waiting sample, and behaviour beyond capacity.
 
-``python benchmarks/meter_capacity.py``. CPU per sample by metric set, through the whole meter
-(building, scoring, exporting); memory of a sample in the queue; goodput and drops at 1, 2 and 10
-times the capacity; and memory with a judge that never answers at 10 times the capacity.
-Every sample has new texts of 5 contexts of 200 words.
+``python benchmarks/meter_capacity.py``. CPU per sample by metric set, through the whole meter (building,
+scoring, exporting), and how it grows with words, documents and requests; memory of a sample in the
+queue; goodput and drops at 1, 2 and 10 times the capacity; and memory with a judge that never answers
+at 10 times the capacity. Every sample has new texts, of 5 contexts of 200 words unless said otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measure import Row, Settings, Worker, interleave, median, number, run, spread
+from measure import Row, Settings, Worker, growth, interleave, median, number, run, spread
 from texts import sample, text
 
 NAME = "meter_capacity"
@@ -102,7 +102,20 @@ def capacity(variant: str) -> dict[str, Any]:
         assert meter.flush(300)
         return (time.process_time() - before) / count * 1000
 
-    return {"batch": batch}
+    def cost(contexts: int, words: int, requests: int) -> float:
+        """Return milliseconds of CPU of so many requests of that size."""
+        given = [sample(contexts, words, 3, state["seed"] + n) for n in range(requests)]
+        state["seed"] += requests
+        if "no reference" in variant:
+            given = [one.model_copy(update={"reference": None}) for one in given]
+        gc.collect()
+        before = time.process_time()
+        for one in given:
+            meter.submit(one)
+        assert meter.flush(300)
+        return (time.process_time() - before) * 1000
+
+    return {"batch": batch, "cost": cost}
 
 
 def waiting() -> dict[str, Any]:
@@ -255,6 +268,40 @@ def capacity_rows(settings: Settings) -> list[Row]:
     return rows
 
 
+def growth_rows(settings: Settings) -> list[Row]:
+    """How the cost of all free metrics grows with words, documents and requests."""
+    middle = {"contexts": 5, "words": 100, "requests": 20}
+    sizes = {
+        "words": [25, 50, 100, 200, 400, 800],
+        "contexts": [2, 4, 8, 16, 32, 64],
+        "requests": [10, 20, 40, 80, 160, 320],
+    }
+    rows = []
+    for name in AIMED[:1] if settings.quick else (AIMED[0], AIMED[-1]):
+        worker = Worker(__file__, name)
+        try:
+            worker.ask("cost", **middle)
+            for over, points in sizes.items():
+                chosen = points[:2] if settings.quick else points
+                costs = [
+                    median(
+                        worker.ask("cost", **{**middle, over: point})
+                        for _ in range(1 if settings.quick else 3)
+                    )
+                    for point in chosen
+                ]
+                exponent = growth(chosen, costs)
+                what = "documents" if over == "contexts" else over
+                ends = f"{number(costs[0])} ms at {chosen[0]}, {number(costs[-1])} at {chosen[-1]}"
+                rows.append(
+                    Row(NAME, f"exponent of cost over {what}: {name}", "", exponent, target="≤ 1.2",
+                        met=exponent <= 1.2, note=f"{ends}; others {middle}".replace("contexts", "documents"))
+                )  # fmt: skip
+        finally:
+            worker.close()
+    return rows
+
+
 def memory_rows(settings: Settings) -> list[Row]:
     worker = Worker(__file__, "waiting")
     try:
@@ -324,7 +371,12 @@ def down_rows(settings: Settings, rate: float) -> list[Row]:
 
 
 def benchmark(settings: Settings) -> list[Row]:
-    return capacity_rows(settings) + memory_rows(settings) + overload_rows(settings)
+    return (
+        capacity_rows(settings)
+        + growth_rows(settings)
+        + memory_rows(settings)
+        + overload_rows(settings)
+    )
 
 
 if __name__ == "__main__":

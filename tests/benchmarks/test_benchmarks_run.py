@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="benchmarks need Python 3.11")
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 NAMES = {
     "request_overhead_langchain": "langchain_core",

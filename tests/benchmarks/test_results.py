@@ -7,6 +7,9 @@ import textwrap
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="benchmarks need Python 3.11")
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
