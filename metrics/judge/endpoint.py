@@ -171,7 +171,7 @@ class Endpoint:
             JudgeError: The circuit is open, or the budget used up.
             FailedCall: The timeout has passed, or the connection broke.
         """
-        content = self._content(call)
+        body = self._body(call)
         while True:
             async with resources.slot() as wire:
                 if not call.admitted:
@@ -180,8 +180,8 @@ class Endpoint:
                 pause_s = self._not_before - time.monotonic()
                 if pause_s <= 0 and self._takes_room(call):
                     if self._knows_better(call):
-                        content = self._content(call)
-                    return await self._post(wire, content, call)
+                        body = self._body(call)
+                    return await self._post(wire, body, call)
             # Whatever there is to wait for, the slot is somebody else's meanwhile.
             if pause_s > 0:
                 await self._pause(call, pause_s)
@@ -200,11 +200,11 @@ class Endpoint:
             return True
         return False
 
-    async def _post(self, wire: Wire, content: bytes, call: _Call) -> Reply:
+    async def _post(self, wire: Wire, body: dict[str, Any], call: _Call) -> Reply:
         left_s = self._timeout_s - call.spent_s
         started = time.monotonic()
         try:
-            return await asyncio.wait_for(wire.post(content, self._max_reply_bytes), left_s)
+            return await asyncio.wait_for(wire.post(body, self._max_reply_bytes), left_s)
         except (TimeoutError, asyncio.TimeoutError):
             raise self._too_late() from None
         finally:
@@ -249,7 +249,7 @@ class Endpoint:
         if temperature is None:
             self._temperature = None
 
-    def _content(self, call: _Call) -> bytes:
+    def _body(self, call: _Call) -> dict[str, Any]:
         body: dict[str, Any] = {"model": self._model, "messages": call.messages}
         if call.temperature is not None:
             body["temperature"] = call.temperature
@@ -260,9 +260,7 @@ class Endpoint:
             body["response_format"] = {"type": "json_schema", "json_schema": wanted}
         elif _MODES[call.mode] == "json_object":
             body["response_format"] = {"type": "json_object"}
-        return json.dumps(
-            body, ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
-        ).encode()
+        return body
 
 
 def _unusable(call: _Call, error_type: str, received: bytes = b"") -> Completion:

@@ -13,7 +13,7 @@ import secrets
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,7 +27,7 @@ from .cache import JudgeCache
 from .clients import LoopResources
 from .contract import Ask, JudgeCall, JudgeError, JudgeObserver, Reply
 from .endpoint import Endpoint
-from .wire import Address, Wire, address_of
+from .wire import Caller, Wire
 
 __all__ = ["JudgeStats", "OpenAIJudge"]
 
@@ -144,9 +144,8 @@ class OpenAIJudge:
         self._model = model
         self._base_url = base_url
         self._concurrency = concurrency
-        self._address = _connectable(
-            lambda: address_of(model, base_url, key, api_version, dict(headers or {}))
-        )
+        self._caller = Caller(base_url, key, api_version, dict(headers or {}))
+        _check_client(self._caller)
         self.budget = budget
         self.cache = cache if isinstance(cache, JudgeCache) else _cache_from(cache)
         self._breaker = CircuitBreaker(f"{model} at {self.host}")
@@ -265,7 +264,7 @@ class OpenAIJudge:
         with self._lock:
             resources = self._resources.get(loop)
             if resources is None:
-                resources = LoopResources(self._concurrency, lambda: Wire(self._address))
+                resources = LoopResources(self._concurrency, lambda: Wire(self._caller.client()))
                 self._resources[loop] = resources
         return resources
 
@@ -296,16 +295,15 @@ def _require_openai() -> None:
         raise MissingDependencyError(error.name or "openai", "judge", "OpenAIJudge") from error
 
 
-def _connectable(address: Callable[[], Address]) -> Address:
-    """Return the address after a client for it was made: what is missing shows now, not per score.
+def _check_client(caller: Caller) -> None:
+    """Make a client once: what is missing shows now, not on every score.
 
     Raises:
         MissingDependencyError: A module that the client needs is missing.
         ConfigurationError: The address, the key, a header or a proxy in the environment is unusable.
     """
     try:
-        found = address()
-        Wire(found)
+        caller.client()
     except ImportError as error:
         if error.name is None:
             # Such as "Using SOCKS proxy, but the 'socksio' package is not installed": theirs says it.
@@ -317,7 +315,6 @@ def _connectable(address: Callable[[], Address]) -> Address:
             f"the judge's client cannot be made ({type(error).__name__}): check base_url, api_key, "
             "headers, and the proxy variables of the environment"
         ) from None
-    return found
 
 
 def _check(

@@ -1,9 +1,9 @@
-"""One HTTP exchange with the judge's endpoint: bytes out, bytes back.
+"""One call to the judge's endpoint through the package ``openai``: a body out, bytes back.
 
-`OpenAIJudge` learns the address once and makes a wire per client; the endpoint posts through it.
-The package ``openai`` decides where a call goes and with which headers (keys, Azure's deployments,
-organisation), and whose defaults its HTTP client has; but calls do not pass through it: what it
-does to arguments and replies costs more than sending them.  Nothing here knows prompts or retries.
+`OpenAIJudge` makes a `Caller` once and a wire of it for every few calls at once; the endpoint posts
+through it.  ``openai`` decides where a call goes, with which headers (keys, Azure's deployments,
+organisation), and sends it; the reply is taken as bytes, because walking typed arguments and replies
+costs more than sending them.  Nothing here knows prompts or retries.
 """
 
 from __future__ import annotations
@@ -19,14 +19,9 @@ from typing import TYPE_CHECKING, Any, cast
 from .failures import FailedCall
 
 if TYPE_CHECKING:
-    from openai import AzureOpenAI, OpenAI
+    from openai import AsyncOpenAI
 
-__all__ = ["Address", "Reply", "Wire", "address_of", "http_library"]
-
-_PATH = "/chat/completions"
-_PER_REQUEST = frozenset({b"host", b"content-length"})
-_NO_TIMEOUTS = {"connect": None, "read": None, "write": None, "pool": None}
-"""The endpoint bounds the whole exchange; a timer for each step would cost a tenth of a call."""
+__all__ = ["Caller", "Reply", "Wire", "http_library"]
 
 
 @lru_cache(maxsize=1)
@@ -47,74 +42,53 @@ def _tls() -> ssl.SSLContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where calls are posted, and the headers they all carry. Holds the key: never shown."""
+class Caller:
+    """Who asks, and where: all that a client is made of. Holds the key: never shown."""
 
-    url: Any = field(repr=False)
-    """The HTTP library's URL."""
-    headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
-    """Names and values."""
+    base_url: str | None
+    """Address of the API; None: OpenAI's own."""
+    key: str = field(repr=False)
+    """The API key."""
+    api_version: str | None
+    """Azure's, or None."""
+    headers: Mapping[str, str] = field(repr=False)
+    """Sent with every call."""
 
+    def client(self) -> AsyncOpenAI:
+        """Make a client. It neither retries nor looks at the time: the endpoint does both.
 
-def address_of(
-    model: str,
-    base_url: str | None,
-    key: str,
-    api_version: str | None,
-    headers: Mapping[str, str],
-) -> Address:
-    """Have the package ``openai`` build one request, send nothing, and keep address and headers.
+        Raises:
+            ImportError: A module that the client needs is missing, e.g. for a SOCKS proxy.
+            ValueError: The address, the key, a header or the environment's proxy cannot be used.
+        """
+        from openai import (  # noqa: PLC0415 -- optional dependency
+            AsyncAzureOpenAI,
+            AsyncOpenAI,
+            DefaultAsyncHttpxClient,
+        )
 
-    Raises:
-        ImportError: A module that the client needs is missing.
-        ValueError: The address, the key or a header cannot be sent.
-    """
-    from openai import (  # noqa: PLC0415 -- optional dependency
-        AzureOpenAI,
-        DefaultHttpxClient,
-        OpenAI,
-        OpenAIError,
-    )
-
-    http = http_library()
-    built: list[Any] = []
-
-    def keep(request: Any) -> Any:
-        built.append(request)
-        raise http.ConnectError("nothing is sent")
-
-    with DefaultHttpxClient(transport=http.MockTransport(keep)) as unconnected:
-        client: OpenAI | AzureOpenAI
-        if api_version is not None and base_url is not None:
-            client = AzureOpenAI(
-                azure_endpoint=base_url,
-                api_version=api_version,
-                api_key=key,
-                default_headers=headers,
-                max_retries=0,
-                http_client=unconnected,
-            )
-        else:
-            client = OpenAI(
-                base_url=base_url,
-                api_key=key,
-                default_headers=headers,
-                max_retries=0,
-                http_client=unconnected,
-            )
+        http = http_library()
+        settings: dict[str, Any] = {
+            "api_key": self.key,
+            "default_headers": self.headers,
+            "max_retries": 0,
+            "timeout": None,
+            "http_client": DefaultAsyncHttpxClient(verify=_tls()),
+        }
+        client: AsyncOpenAI
         try:
-            # Not `chat.completions.create`: instrumentations would record it as the user's call.
-            client.post(_PATH, cast_to=object, body={"model": model})
-        except OpenAIError as error:
-            if not built:
-                raise ValueError(f"no request could be built ({type(error).__name__})") from None
-    request = built[0]
-    return Address(
-        request.url,
-        tuple(
-            (name, value) for name, value in request.headers.raw if name.lower() not in _PER_REQUEST
-        ),
-    )
+            if self.api_version is not None and self.base_url is not None:
+                client = AsyncAzureOpenAI(
+                    azure_endpoint=self.base_url, api_version=self.api_version, **settings
+                )
+            else:
+                client = AsyncOpenAI(base_url=self.base_url, **settings)
+        except http.InvalidURL as error:  # no ValueError, though it is one
+            raise ValueError("the address is not one") from error
+        for name, value in {**client.default_headers, **client.auth_headers}.items():
+            if isinstance(value, str):
+                f"{name}{value}".encode("ascii")
+        return client
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,43 +106,42 @@ class Reply:
 
 
 class Wire:
-    """An HTTP client and the address it posts to. Belongs to one event loop; no limit of its own.
+    """A client of ``openai``. Belongs to one event loop; no limit of its own.
 
     Args:
-        address: Where to post.
-
-    Raises:
-        ImportError: A module that the client needs is missing, e.g. for a SOCKS proxy.
-        ValueError: An environment variable names a proxy that cannot be used.
+        client: Who posts.
     """
 
-    def __init__(self, address: Address) -> None:
-        from openai import DefaultAsyncHttpxClient  # noqa: PLC0415 -- optional dependency
+    def __init__(self, client: AsyncOpenAI) -> None:
+        import openai  # noqa: PLC0415 -- optional dependency
 
-        self._http = http_library()
-        self._address = address
-        self._client = DefaultAsyncHttpxClient(verify=_tls())
-        http = self._http
+        http = http_library()
+        self._client = client
+        self._response: type[Any] = http.Response
+        self._stream = openai.AsyncStream[object]
+        self._refused = openai.APIStatusError
         self._broken = (
-            http.HTTPError, http.InvalidURL, http.StreamError, OSError, RuntimeError, ValueError
+            openai.OpenAIError, http.HTTPError, http.InvalidURL, http.StreamError,
+            OSError, RuntimeError, ValueError,
         )  # fmt: skip
 
-    async def post(self, content: bytes, most_bytes: int) -> Reply:
-        """Post `content` (JSON) and read at most `most_bytes` of the reply; waits without limit.
+    async def post(self, body: Mapping[str, Any], most_bytes: int) -> Reply:
+        """Post `body` and read at most `most_bytes` of the reply; waits without limit.
 
         Raises:
             FailedCall: There was no connection, or it broke.
         """
         received = bytearray()
         try:
-            request = self._http.Request(
-                "POST",
-                self._address.url,
-                headers=self._address.headers,
-                content=content,
-                extensions={"timeout": _NO_TIMEOUTS},
+            # Not `chat.completions.create`: that walks every message for a millisecond, and
+            # instrumentations would record it as the user's call.
+            response: Any = await self._client.post(
+                "/chat/completions",
+                cast_to=self._response,
+                body=body,
+                stream=True,
+                stream_cls=self._stream,
             )
-            response = await self._client.send(request, stream=True)
             try:
                 async for part in response.aiter_bytes():
                     received += part
@@ -176,6 +149,9 @@ class Wire:
                         break
             finally:
                 await response.aclose()
+        except self._refused as error:
+            said = error.response
+            return Reply(said.status_code, said.headers, said.content[:most_bytes], complete=True)
         except self._broken as error:
             detail = f"no connection, or it broke ({type(error).__name__})"
             raise FailedCall("connection", detail, retry=True) from None
@@ -184,4 +160,4 @@ class Wire:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await self._client.close()
