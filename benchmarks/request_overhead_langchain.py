@@ -31,15 +31,7 @@ def attach(variant: str, provider: Any) -> tuple[list[Any], Any]:
         meter = attach_meter(provider)
         return [RagMeterCallbackHandler(meter)], lambda: meter.flush(30)
     if variant == "no-op":
-        from langchain_core.callbacks import BaseCallbackHandler
-
-        class Nothing(BaseCallbackHandler):
-            run_inline = True
-
-            def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
-                """Be there: without it LangChain raises, catches, and asks in another way."""
-
-        return [Nothing()], lambda: None
+        return [nothing()], lambda: None
     if variant == "openinference":
         from openinference.instrumentation.langchain import LangChainInstrumentor
 
@@ -66,14 +58,33 @@ def attach(variant: str, provider: Any) -> tuple[list[Any], Any]:
     return [], provider.force_flush
 
 
+def nothing() -> Any:
+    """Return a handler that does nothing."""
+    from langchain_core.callbacks import BaseCallbackHandler
+
+    class Nothing(BaseCallbackHandler):
+        run_inline = True
+
+        def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
+            """Be there: without it LangChain raises, catches, and asks in another way."""
+
+    return Nothing()
+
+
 def prepare(variant: str, options: dict[str, Any]) -> Any:
     from langchain_app import requests
 
     spans = SpanCount()
     callbacks, drain = attach(variant, tracer_provider(spans))
     loop = asyncio.new_event_loop()
-    ways = {way: call for way, call in requests(loop, callbacks).items() if way in options["ways"]}
-    return Path(ways, spans, drain).commands()
+
+    def asked(callbacks: list[Any]) -> dict[str, Any]:
+        return {
+            way: call for way, call in requests(loop, callbacks).items() if way in options["ways"]
+        }
+
+    beside = {"nothing attached": asked([]), "a handler that does nothing": asked([nothing()])}
+    return Path(asked(callbacks), spans, drain, beside if variant == "ours" else None).commands()
 
 
 WAYS = [

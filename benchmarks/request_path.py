@@ -7,8 +7,12 @@ them away, so that what is measured is the cost of making them, not of a network
 
 from __future__ import annotations
 
+import difflib
 import gc
+import json
+import re
 import sys
+import textwrap
 import threading
 import tracemalloc
 from collections.abc import Callable, Mapping
@@ -17,8 +21,38 @@ from typing import Any
 from measure import RequestClock, Row, interleave, median, number, quantile, spread
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from texts import text
 
 Request = Callable[[str], Any]
+
+_RECORDS = [{"text": text(200, n), "numbers": [n / 7 for n in range(80)]} for n in range(40)]
+
+
+class OtherWork:
+    """What else goes on in a process that serves requests: some milliseconds, on another thread.
+
+    Done before each request whose CPU is taken, by every variant alike. A bare request that comes
+    right after another one finds its core, and the framework's code and data in the caches, and takes
+    1.2 to 1.4 ms; after anything else, be it this, scoring, or a pause on a machine that others use, 1.5
+    to 1.9 ms. Without it only variants with a background would be charged for that.
+    """
+
+    def __init__(self) -> None:
+        self._ask, self._answer = threading.Semaphore(0), threading.Semaphore(0)
+        threading.Thread(target=self._run, name="other-work", daemon=True).start()
+
+    def __call__(self) -> None:
+        self._ask.release()
+        self._answer.acquire()
+
+    def _run(self) -> None:
+        while self._ask.acquire():
+            json.loads(json.dumps(_RECORDS))
+            for record in _RECORDS[:8]:
+                words = re.findall(r"\w+", record["text"])
+                difflib.SequenceMatcher(None, words, _RECORDS[0]["text"].split()).ratio()
+                textwrap.wrap(record["text"], 70)
+            self._answer.release()
 
 
 class SpanCount(SpanProcessor):
@@ -56,18 +90,33 @@ def attach_meter(provider: Any) -> Any:
 
 
 class Path:
-    """Commands of a worker: ``batch`` for CPU, ``memory``, ``blocks``, ``spans``."""
+    """Commands of a worker: ``batch`` for CPU, ``beside``, ``memory``, ``blocks``, ``spans``.
+
+    Args:
+        requests: How to send one, by way of asking.
+        spans: Counts those that are begun.
+        drain: Waits for the background.
+        beside: The same requests with something else attached, or nothing, to this same process.
+    """
 
     def __init__(
-        self, requests: Mapping[str, Request], spans: SpanCount, drain: Callable[[], Any]
+        self,
+        requests: Mapping[str, Request],
+        spans: SpanCount,
+        drain: Callable[[], Any],
+        beside: Mapping[str, Mapping[str, Request]] | None = None,
     ) -> None:
         self._requests = requests
+        self._beside = {"": requests, **(beside or {})}
         self._spans = spans
         self._drain = drain
         self._clock = RequestClock()
-        for request in requests.values():
-            for _ in range(20):
-                request("warm up?")
+        self._other_work = OtherWork()
+        for asked in self._beside.values():
+            for request in asked.values():
+                for _ in range(20):
+                    request("warm up?")
+        self._other_work()
         drain()
         gc.collect()
         gc.freeze()  # what the libraries made at import is not this benchmark's garbage
@@ -76,6 +125,7 @@ class Path:
     def commands(self) -> dict[str, Callable[..., Any]]:
         return {
             "batch": self.batch,
+            "beside": self.beside,
             "memory": self.memory,
             "blocks": self.blocks,
             "spans": self.spans,
@@ -87,14 +137,29 @@ class Path:
         After each one the background is let finish, as it does at any load that leaves a core
         some rest. What happens when it cannot is the question of ``live_latency.py``.
         """
-        request, now = self._requests[way], self._clock.now
-        spent = []
+        return [self._spent(self._requests[way], n) for n in range(count)]
+
+    def beside(self, way: str, count: int) -> dict[str, list[int]]:
+        """Do as `batch`, with what is attached (``""``) and with what is compared, in turn.
+
+        What scoring leaves behind in the process (caches, memory in other places) then slows down
+        all of them alike: what differs is what is done while the request runs.
+        """
+        spent: dict[str, list[int]] = {name: [] for name in self._beside}
+        names = list(self._beside)
         for n in range(count):
-            question = f"What was built in the {n}th year?"
-            before = now()
-            request(question)
-            spent.append(now() - before)
-            self._drain()
+            for name in names[n % len(names) :] + names[: n % len(names)]:
+                spent[name].append(self._spent(self._beside[name][way], n))
+        return spent
+
+    def _spent(self, request: Request, n: int) -> int:
+        now = self._clock.now
+        question = f"What was built in the {n}th year?"
+        self._other_work()
+        before = now()
+        request(question)
+        spent = now() - before
+        self._drain()
         return spent
 
     def memory(self, way: str, count: int) -> list[int]:
@@ -184,6 +249,11 @@ def compare(
                     Row(benchmark, f"{framework} {way}: CPU added, p99", "µs", slow, slower, peer,
                         slow / slower if min(slow, slower) > 0 else None)
                 )  # fmt: skip
+        for label, above in during(workers["ours"], way, rounds, count).items():
+            rows.append(
+                Row(benchmark, f"{framework} {way}: CPU added, p50, {label}", "µs", median(above),
+                    spread=spread(above))
+            )  # fmt: skip
         added = {
             "memory added at the request's peak": ("KiB", over_bare(memory, 1024)),
             "allocated blocks added when it ends": ("blocks", over_bare(blocks, 1)),
@@ -228,3 +298,15 @@ class Cost:
         with_it = [spent for batch in self._batches[variant] for spent in batch]
         without = [spent for batch in self._batches["none"] for spent in batch]
         return (quantile(with_it, 0.99) - quantile(without, 0.99)) / 1000
+
+
+def during(worker: Any, way: str, rounds: int, count: int) -> dict[str, list[float]]:
+    """Return what `worker` adds above what else it can attach in its own process, round by round."""
+    taken = [worker.ask("beside", way=way, count=count) for _ in range(rounds)]
+    return {
+        f"while it runs, above {name}": [
+            (median(spent[""]) - median(spent[name])) / 1000 for spent in taken
+        ]
+        for name in taken[0]
+        if name
+    }
