@@ -10,10 +10,12 @@ changes or keeps a span: only its `SpanContext` is handed out.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 from uuid import UUID
 
+import opentelemetry.context
 from opentelemetry.context import get_current
 from opentelemetry.trace import Span, SpanContext, get_current_span
 
@@ -22,6 +24,7 @@ __all__ = [
     "ambient_span",
     "is_retrieval",
     "is_workflow",
+    "keeps_spans",
     "openinference_span",
     "span_context",
 ]
@@ -41,7 +44,15 @@ _RETRIEVAL_TASKS = ("retriev", "vectorstore")
 _OPENINFERENCE = "openinference.instrumentation.langchain"
 
 
-ambient_context = get_current
+def _context_reader() -> Callable[[], object]:
+    """Return the variable's own method where OpenTelemetry keeps its context in one, as it does."""
+    variable = getattr(
+        getattr(opentelemetry.context, "_RUNTIME_CONTEXT", None), "_current_context", None
+    )
+    return variable.get if isinstance(variable, ContextVar) else get_current
+
+
+ambient_context = _context_reader()
 """OpenTelemetry's current context, compared by identity only, at every event: that nothing was
 attached since the request began is all it has to tell."""
 
@@ -77,6 +88,11 @@ def is_retrieval(span: Span) -> bool:
         return False
     name = str(attributes.get("traceloop.entity.name", "")).lower()
     return any(mark in name for mark in _RETRIEVAL_TASKS)
+
+
+def keeps_spans() -> bool:
+    """Tell whether OpenInference's instrumentation, which keeps spans by run, has been loaded."""
+    return _OPENINFERENCE in sys.modules
 
 
 def openinference_span(run_id: UUID) -> SpanContext | None:

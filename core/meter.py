@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
 
 from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesMeter
 from ragmeter.metrics import ConfigurationError, Metric, RagSample, Reference, Score
@@ -25,7 +26,7 @@ from .handmade import Request, RunBuilder, SubmittedSample, request
 from .pipeline import Limits, Offered, Pipeline
 from .recent import Amendment, request_key
 from .references import as_reference, load_references
-from .sampling import check_rate, position, within
+from .sampling import check_rate, within
 from .scope import RequestScope
 from .scoring import MetricSet
 from .silence import Silence
@@ -168,7 +169,7 @@ class RagMeter:
         self,
         build: RunBuilder,
         *,
-        run_id: str,
+        run_id: str | UUID,
         trace_id: int | None = None,
         size_bytes: int = 0,
         scope: RequestScope | None = None,
@@ -193,15 +194,16 @@ class RagMeter:
             if self._shut_down:
                 self._counters.dropped("shutdown")
                 return
-            place = position(trace_id, run_id)
-            if not self._keeps_worst and not within(place, self._limits.sample_rate):
+            offered = Offered(build, run_id, trace_id)
+            rate = self._limits.sample_rate
+            if rate < 1.0 and not self._keeps_worst and not within(offered.place, rate):
                 self._counters.dropped("sampled_out")
                 return
             if not self._watched:
                 self._watched = True
                 keep_watch(self)
                 self._pipeline.start()
-            self._pipeline.put(Offered(build, place), size_bytes)
+            self._pipeline.put(offered, size_bytes)
 
     def lost(self, reason: str, count: int = 1) -> None:
         """Count requests that an adapter saw begin and had to give up, e.g. ``evicted``."""

@@ -12,7 +12,8 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
 from ragmeter.exporters.protocol import Exporter
 from ragmeter.exporters.run import RagRun, ScoredRun
@@ -28,7 +29,7 @@ from .pacing import JudgePacer
 from .recent import Amendment, RecentRuns
 from .redaction import Redact, redacted_reference, redacted_run
 from .references import ReferenceSource
-from .sampling import within
+from .sampling import position, within
 from .scope import leave_host
 from .scoring import MetricSet, Pending
 from .worst import WorstKeeper
@@ -67,12 +68,17 @@ class Limits:
     late_window_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """A request as it was offered: how to build it, and its place among all requests."""
+class Offered(NamedTuple):
+    """A request as it was offered: how to build it, and what its place among all requests follows from."""
 
     build: RunBuilder
-    place: int
+    run_id: str | UUID
+    trace_id: int | None
+
+    @property
+    def place(self) -> int:
+        """The request's place; worked out when somebody asks, which is rarely on its own path."""
+        return position(self.trace_id, str(self.run_id))
 
 
 LATE_WINDOW_BYTES = 16 * 1024 * 1024

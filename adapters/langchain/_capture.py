@@ -41,7 +41,7 @@ def build_run(
     given_contexts: tuple[ContextSnapshot, ...] | None,
     output_contexts: tuple[ContextSnapshot, ...] | None,
 ) -> RagRun | None:
-    """Build the run of a finished request, or None when it never retrieved.
+    """Build the run of a finished request, or None when it never retrieved. Can be done once.
 
     Args:
         request: What was noted.
@@ -50,6 +50,19 @@ def build_run(
         given_contexts: Contexts the application chose itself (``contexts=``); they win.
         output_contexts: Documents of a root output that also holds an answer: the last resort.
     """
+    try:
+        return _run_of(request, ending, answer, given_contexts, output_contexts)
+    finally:
+        request.dissolve()
+
+
+def _run_of(
+    request: OpenRequest,
+    ending: Ending,
+    answer: str | None,
+    given_contexts: tuple[ContextSnapshot, ...] | None,
+    output_contexts: tuple[ContextSnapshot, ...] | None,
+) -> RagRun | None:
     notes, made_of_passages = counted_retrievals(request)
     if given_contexts is not None:
         contexts: tuple[ContextSnapshot, ...] | None = given_contexts

@@ -16,6 +16,7 @@ from ragmeter.adapters._target_span import (
     ambient_context,
     ambient_span,
     is_retrieval,
+    keeps_spans,
     openinference_span,
     span_context,
 )
@@ -84,11 +85,12 @@ def begin(
 ) -> Run | None:
     """Note that a run starts; return it if it is new and its request is watched."""
     tracker = attached.tracker
-    if tracker.get(run_id) is not None:
+    runs = tracker.runs
+    if run_id.int in runs:
         return None
     now = time.time_ns()
     label = name if isinstance(name, str) else None
-    parent = None if parent_run_id is None else tracker.get(parent_run_id)
+    parent = None if parent_run_id is None else runs.get(parent_run_id.int)
     if parent is None:
         parent = tracker.get(_ambient_run_id())
     if parent is None:
@@ -114,9 +116,10 @@ def begin(
 
 def stand_in(attached: Attachment, run_id: UUID, parent_run_id: UUID | None) -> None:
     """Note a prompt or parser: it shows nothing, but runs below it belong to its request."""
-    parent = attached.tracker.get(parent_run_id)
-    if parent is not None and attached.tracker.get(run_id) is None:
-        attached.tracker.alias(run_id, parent)
+    tracker = attached.tracker
+    parent = None if parent_run_id is None else tracker.runs.get(parent_run_id.int)
+    if parent is not None and run_id.int not in tracker.runs:
+        tracker.alias(run_id, parent)
 
 
 def retriever_started(
@@ -145,7 +148,8 @@ def retriever_started(
         note.outer = outer
     run.note = note
     request.retrievals.append(note)
-    _find_retrieval_span(attached, request, note)
+    if _may_show_span(request):
+        _find_retrieval_span(attached, request, note)
     active_retriever.set(run.run_id)
 
 
@@ -162,18 +166,20 @@ def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any
         _leave_retriever(run_id)
         note.ended_ns = now
         note.ended_order = next(request.clock)
-        note.contexts = snapshot_documents(documents)
+        note.contexts = contexts = snapshot_documents(documents)
         note.documents = tuple(documents) if isinstance(documents, (list, tuple)) else ()
-        attached.tracker.requests.grow(
-            request.root.run_id.int, sum(len(item.text) for item in note.contexts)
-        )
-        if note.target is None or request.target is None:
+        size_bytes = 0
+        for item in contexts:
+            size_bytes += len(item[0])
+        attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
+        if (note.target is None or request.target is None) and _may_show_span(request):
             _find_retrieval_span(attached, request, note)
         parent = run.parent
         while parent is not None:
-            if parent.children_retrievals is None:
-                parent.children_retrievals = []
-            parent.children_retrievals.append(note)
+            notes = parent.children_retrievals
+            if notes is None:
+                notes = parent.children_retrievals = []
+            notes.append(note)
             parent = parent.parent
     if run is request.root:
         end_request(attached, request, Ending(now, None, None, streamed=False))
@@ -195,19 +201,19 @@ def chain_ended(
     attached: Attachment, run: Run, run_id: UUID, outputs: object, kwargs: Mapping[str, Any]
 ) -> None:
     """Note documents that a chain gave out; end the request if it was the topmost run."""
-    now = time.time_ns()
     request = run.request
-    if request.ignored or run_id != run.run_id:
+    if request.ignored or run_id.int != run.run_id.int:
         _drop(attached, run, run_id)
         return
+    now = time.time_ns()
     run.open = False
-    if run is not request.root or not holds_state(request):
+    if type(outputs) is not str and (run is not request.root or not holds_state(request)):
         note_passage(attached, run, outputs, kwargs.get("inputs"), now)
     if run is request.root:
         streamed = "inputs" in kwargs
         if streamed:
             take_late_inputs(attached, request, kwargs["inputs"])
-        end_request(attached, request, Ending(now, outputs, None, streamed=streamed))
+        end_request(attached, request, Ending(now, outputs, None, streamed))
 
 
 def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> None:
@@ -256,7 +262,7 @@ def run_failed(
 ) -> None:
     """Note a failure; end the request if the topmost run failed."""
     request = run.request
-    if request.ignored or run_id != run.run_id:
+    if request.ignored or run_id.int != run.run_id.int:
         _drop(attached, run, run_id)
         return
     run.open = False
@@ -269,7 +275,7 @@ def run_failed(
         streamed = "inputs" in kwargs
         if streamed:
             take_late_inputs(attached, request, kwargs["inputs"])
-        end_request(attached, request, Ending(now, None, error, streamed=streamed))
+        end_request(attached, request, Ending(now, None, error, streamed))
 
 
 def _ambient_run_id() -> UUID | None:
@@ -305,10 +311,15 @@ def _leave_retriever(run_id: UUID) -> None:
 
 def _drop(attached: Attachment, run: Run, run_id: UUID) -> None:
     """Forget a run that another one stands for; with an ignored root, its request."""
-    if run_id == run.run_id:
+    if run_id.int == run.run_id.int:
         attached.tracker.close_request(run.request)
     else:
         attached.tracker.drop(run_id, run.request)
+
+
+def _may_show_span(request: OpenRequest) -> bool:
+    """Tell whether looking for another instrumentation's span can find any."""
+    return ambient_context() is not request.context or keeps_spans()
 
 
 def _find_retrieval_span(attached: Attachment, request: OpenRequest, note: RetrievalNote) -> None:

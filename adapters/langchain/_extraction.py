@@ -83,6 +83,16 @@ def find_question(inputs: object) -> Question:
     `QUESTION_KEYS`, ``message``, ``messages`` in a mapping or in an object's fields · the only
     string of a mapping.  A LangGraph ``Command`` resumes an earlier request: no question.
     """
+    if type(inputs) is str:
+        return Question(inputs or None)
+    if type(inputs) is dict and "content" not in inputs:
+        # What most inputs are, without asking what else they might be.
+        for key in QUESTION_KEYS:
+            value = inputs.get(key)
+            if type(value) is str and value:
+                return Question(value)
+            if value is not None:
+                break
     text = _plain_text(inputs)
     if text is not None:
         return Question(text or None)
@@ -121,6 +131,8 @@ def find_answer(outputs: object, inputs: object = None) -> str | None:
     or in an object's fields that was not copied from the input · the last of its ``messages``,
     if that is an AI message without tool calls.
     """
+    if type(outputs) is str:
+        return outputs or None
     text = _plain_text(outputs)
     if text is not None:
         return text or None
@@ -202,10 +214,27 @@ def snapshot_documents(documents: object) -> tuple[ContextSnapshot, ...]:
         return ()
     if isinstance(documents, (str, bytes)) or not isinstance(documents, Iterable):
         documents = (documents,)
-    return tuple(map(_snapshot, tuple(documents)))
+    snapshots: list[ContextSnapshot] = []
+    for document in tuple(documents):
+        # LangChain's own class holds its fields in its `__dict__`: what nearly every document is.
+        fields = getattr(document, "__dict__", None)
+        if type(fields) is dict:
+            text, id_ = fields.get("page_content"), fields.get("id")
+            metadata = fields.get("metadata")
+            if (
+                type(text) is str
+                and type(id_) is str
+                and type(metadata) is dict
+                and _SCORE_KEYS.isdisjoint(metadata)
+            ):
+                snapshots.append(_new_tuple(ContextSnapshot, (text, id_, None, metadata.copy())))
+                continue
+        snapshots.append(_snapshot(document))
+    return tuple(snapshots)
 
 
 _MISSING = object()
+_new_tuple = tuple.__new__
 
 
 def _snapshot(document: object) -> ContextSnapshot:

@@ -16,6 +16,7 @@ from ragmeter.adapters._target_span import (
     ambient_context,
     ambient_span,
     is_workflow,
+    keeps_spans,
     openinference_span,
 )
 from ragmeter.scope import RequestScope, current_scope, is_suppressed, parse_scope
@@ -67,13 +68,17 @@ def begin_request(
     if metadata:
         # A copy: the application may reuse the dictionary. Only the root's counts.
         request.metadata = dict(metadata)
-    request.tags = _own_tags(tags, request.metadata)
-    with attached.on_note:
-        request.scope = _scope(request.metadata.get(NOTE_KEY))
+        note = request.metadata.get(NOTE_KEY)
+        if note is not None:
+            with attached.on_note:
+                request.scope = _scope(note)
+    if tags:
+        request.tags = _own_tags(tags, request.metadata)
     if request.scope is None:
         request.scope = current_scope()
-    request.context = ambient_context()
-    span = ambient_span()
+    request.context = context = ambient_context()
+    # Nothing was ever attached to an empty context: no span either.
+    span = ambient_span() if context else None
     if span is not None:
         request.span = span
         request.parent_span = span.get_span_context()
@@ -82,7 +87,8 @@ def begin_request(
     request.inputs = inputs
     if kind in ("chain", "tool"):
         request.question = find_question(inputs)
-        request.resumes = type(inputs).__name__ == "Command"
+        if type(inputs).__name__ == "Command":
+            request.resumes = True
         if options.question is not None:
             with attached.on_override:
                 _override_question(request, options.question, inputs)
@@ -91,10 +97,11 @@ def begin_request(
 def end_request(attached: Attachment, request: OpenRequest, ending: Ending) -> None:
     """Take the request out and offer it to the meter, if it retrieved."""
     tracker = attached.tracker
-    size_bytes = tracker.requests.size_bytes(request.root.run_id.int)
+    run_id = request.root.run_id
+    size_bytes = tracker.requests.size_bytes(run_id.int)
     if not tracker.close_request(request):
         return
-    annotation = attached.take_annotation(request.root.run_id)
+    annotation = attached.take_annotation(run_id)
     options = request.options
     outputs = ending.outputs
     given = output_contexts = None
@@ -106,6 +113,7 @@ def end_request(attached: Attachment, request: OpenRequest, ending: Ending) -> N
     if given is None and not has_retrieved(request):
         output_contexts = _output_documents(request, outputs, answer)
         if output_contexts is None:
+            request.dissolve()
             return
     if options.answer is not None and ending.error is None:
         with attached.on_override:
@@ -118,19 +126,20 @@ def end_request(attached: Attachment, request: OpenRequest, ending: Ending) -> N
     if request.target is None:
         if ambient_context() is not request.context:
             look_for_workflow(request)
-        if request.target is None:
+        if keeps_spans() and request.target is None:
             with attached.on_span_lookup:
-                request.target = openinference_span(request.root.run_id)
+                request.target = openinference_span(run_id)
     _release(request)
-    # Only its kind matters from here on; the object itself is the application's.
-    final = ending._replace(outputs=type(outputs))
     meter = attached.meter
     if meter is None:
+        request.dissolve()
         return
+    # Only its kind matters from here on; the object itself is the application's.
+    final = Ending(ending.ended_ns, type(outputs), ending.error, ending.streamed)
     span = request.target or request.parent_span
     meter.offer(
         lambda: build_run(request, final, answer, given, output_contexts),
-        run_id=str(request.root.run_id),
+        run_id=run_id,
         trace_id=None if span is None else span.trace_id,
         size_bytes=size_bytes + len(answer or ""),
         scope=request.scope,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import count
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -108,24 +109,21 @@ def _importable(reader: Reader) -> Reader:
 
 
 class Run:
-    """One run of LangChain's within a request."""
+    """One run of LangChain's within a request.
 
-    __slots__ = (
-        "children_retrievals",
-        "documents",
-        "failed",
-        "kind",
-        "name",
-        "note",
-        "open",
-        "order",
-        "parent",
-        "request",
-        "retriever",
-        "run_id",
-        "started_ns",
-        "transparent",
-    )
+    Made for every run on the request's own path: what few runs have stands on the class until it
+    is set.
+    """
+
+    open = True
+    failed = False
+    transparent = False
+    """A retriever that is not among those included: what is within it may be."""
+    documents: Mapping[str, tuple[tuple[Any, str], ...]] | None = None
+    """Document lists of the input as they were at the start: each document and its text."""
+    note: RetrievalNote | None = None
+    children_retrievals: list[RetrievalNote] | None = None
+    """Finished retrievals below this run, in the order they finished."""
 
     def __init__(
         self,
@@ -143,18 +141,9 @@ class Run:
         self.name = name
         self.started_ns = started_ns
         self.order = next(request.clock)
-        self.open = True
-        self.failed = False
-        self.transparent = False
-        """A retriever that is not among those included: what is within it may be."""
         self.retriever: Run | None = (
             None if parent is None else parent if parent.kind == "retriever" else parent.retriever
         )
-        self.documents: Mapping[str, tuple[tuple[Any, str], ...]] | None = None
-        """Document lists of the input as they were at the start: each document and its text."""
-        self.note: RetrievalNote | None = None
-        self.children_retrievals: list[RetrievalNote] | None = None
-        """Finished retrievals below this run, in the order they finished."""
 
 
 class RetrievalNote:
@@ -219,60 +208,59 @@ class Ending(NamedTuple):
 
 
 class OpenRequest:
-    """One request in flight: its root run and what its runs showed. Dropped when the root ends."""
+    """One request in flight: its root run and what its runs showed. Dropped when the root ends.
 
-    __slots__ = (
-        "clock",
-        "context",
-        "family",
-        "hidden",
-        "ignored",
-        "inputs",
-        "interrupted",
-        "llms",
-        "metadata",
-        "most_members",
-        "open_llms",
-        "options",
-        "parent_span",
-        "passages",
-        "question",
-        "resumes",
-        "retrievals",
-        "root",
-        "scope",
-        "span",
-        "tags",
-        "target",
-    )
+    As with `Run`, what most requests lack stands on the class.
+    """
+
+    ignored = False
+    hidden: OpenRequest | None = None
+    """Stands for all its parts that run under `ragmeter.suppress`."""
+    root: Run
+    inputs: object = None
+    question = Question(None)
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = MappingProxyType({})
+    scope: RequestScope | None = None
+    span: Span | None = None
+    """The span current at the start; compared by identity, never changed."""
+    context: object = None
+    """OpenTelemetry's context at the start; likewise. While it is in force no new span is."""
+    parent_span: SpanContext | None = None
+    target: SpanContext | None = None
+    interrupted = False
+    resumes = False
+    """A ``Command`` resumed an earlier request: its question was asked there."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self.most_members = MAX_LIVE_RUNS
         self.clock = count()
         self.family = Family()
-        self.most_members = MAX_LIVE_RUNS
-        self.ignored = False
-        self.hidden: OpenRequest | None = None
-        """Stands for all its parts that run under `ragmeter.suppress`."""
-        self.root: Run
-        self.inputs: object = None
-        self.question = Question(None)
-        self.tags: tuple[str, ...] = ()
-        self.metadata: Mapping[str, Any] = {}
-        self.scope: RequestScope | None = None
-        self.span: Span | None = None
-        """The span current at the start; compared by identity, never changed."""
-        self.context: object = None
-        """OpenTelemetry's context at the start; likewise. While it is in force no new span is."""
-        self.parent_span: SpanContext | None = None
-        self.target: SpanContext | None = None
         self.retrievals: list[RetrievalNote] = []
         self.passages: list[Passage] = []
         self.llms: list[LlmNote] = []
         self.open_llms: set[int] = set()
-        self.interrupted = False
-        self.resumes = False
-        """A ``Command`` resumed an earlier request: its question was asked there."""
+
+    def dissolve(self) -> None:
+        """Undo the circles among the request's notes once they have been read.
+
+        Else every request would leave some twenty objects for the garbage collector to find, which
+        runs on whatever thread comes along: the application's. Lists stay lists: a run that ends
+        after its request may just now be noting something.
+        """
+        for note in self.retrievals:
+            run: Run | None = note.run
+            note.run.note = None
+            while run is not None:
+                run.children_retrievals = None
+                run = run.parent
+        self.retrievals, self.passages, self.llms = [], [], []
+        self.hidden = None
+        self.root = _NO_RUN
+
+
+_NO_RUN = Run(_NOBODY, "chain", None, OpenRequest(Options()), None, 0)
 
 
 class RunTracker:
@@ -282,27 +270,28 @@ class RunTracker:
     """
 
     def __init__(self, on_evict: Callable[[], None]) -> None:
-        self._runs: dict[int, Run] = {}
+        self.runs: dict[int, Run] = {}
+        """Runs of requests in flight; read it, and change it by the methods only."""
         self._told_of_eviction = on_evict
         self.requests: OpenRequests[int, OpenRequest] = OpenRequests(self._evicted)
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return len(self.runs)
 
     def get(self, run_id: UUID | None) -> Run | None:
         """Return a run of a request in flight, or None."""
-        return None if run_id is None else self._runs.get(run_id.int)
+        return None if run_id is None else self.runs.get(run_id.int)
 
     def open_request(
         self, run_id: UUID, kind: RunKind, name: str | None, started_ns: int, options: Options
     ) -> OpenRequest:
         """Begin a request with its root run."""
+        key = run_id.int
         request = OpenRequest(options)
-        request.root = Run(run_id, kind, None, request, name, started_ns)
-        self._runs[run_id.int] = request.root
-        request.family.ids.add(run_id.int)
+        self.runs[key] = request.root = Run(run_id, kind, None, request, name, started_ns)
+        request.family.ids.add(key)
         current_family.set(request.family)
-        self.requests.open(run_id.int, request)
+        self.requests.open(key, request)
         return request
 
     def add(
@@ -311,19 +300,21 @@ class RunTracker:
         """Note a run below `parent`."""
         request = parent.request
         run = (
-            Run(run_id, kind, parent, request, name, started_ns)
-            if not request.ignored
-            else request.root
+            request.root
+            if request.ignored
+            else Run(run_id, kind, parent, request, name, started_ns)
         )
-        self._runs[run_id.int] = run
-        request.family.ids.add(run_id.int)
-        if len(request.family.ids) > request.most_members:
+        key = run_id.int
+        self.runs[key] = run
+        ids = request.family.ids
+        ids.add(key)
+        if len(ids) > request.most_members:
             self._forget_ended(request)
         return run
 
     def alias(self, run_id: UUID, parent: Run) -> None:
         """Let a run that shows nothing itself stand for its parent."""
-        self._runs[run_id.int] = parent
+        self.runs[run_id.int] = parent
         parent.request.family.ids.add(run_id.int)
 
     def hide(self, run_id: UUID, parent: Run) -> None:
@@ -346,7 +337,7 @@ class RunTracker:
     def reset(self) -> None:
         """Forget everything."""
         self.requests.clear()
-        self._runs.clear()
+        self.runs.clear()
 
     def _evicted(self, root_key: int, request: OpenRequest) -> None:
         del root_key
@@ -356,33 +347,38 @@ class RunTracker:
 
     def drop(self, run_id: UUID, request: OpenRequest) -> None:
         """Forget one run that cannot have children any more."""
-        self._drop(run_id.int, request)
-
-    def _drop(self, key: int, request: OpenRequest) -> None:
-        self._runs.pop(key, None)
+        key = run_id.int
+        self.runs.pop(key, None)
         request.family.ids.discard(key)
 
     def _forget(self, request: OpenRequest) -> None:
-        request.family.closed = True
-        for key in tuple(request.family.ids):
-            self._runs.pop(key, None)
+        family, runs = request.family, self.runs
+        family.closed = True
+        for key in tuple(family.ids):
+            runs.pop(key, None)
 
     def _forget_ended(self, request: OpenRequest) -> None:
-        for key in tuple(request.family.ids):
-            run = self._runs.get(key)
+        ids = request.family.ids
+        for key in tuple(ids):
+            run = self.runs.get(key)
             if run is None or not run.open:
-                self._drop(key, request)
-        request.most_members = max(MAX_LIVE_RUNS, 2 * len(request.family.ids))
+                self.runs.pop(key, None)
+                ids.discard(key)
+        request.most_members = max(MAX_LIVE_RUNS, 2 * len(ids))
 
 
 def copied_lists(
     lists: Mapping[str, Sequence[Any]],
 ) -> dict[str, tuple[tuple[Any, str], ...]]:
     """Copy document lists: each document (not copied) with the text it has now."""
-    return {
-        key: tuple((document, text_of(document)) for document in documents)
-        for key, documents in lists.items()
-    }
+    copied: dict[str, tuple[tuple[Any, str], ...]] = {}
+    for key, documents in lists.items():
+        pairs: list[tuple[Any, str]] = []
+        for document in documents:
+            text = None if type(document) is tuple else getattr(document, "page_content", None)
+            pairs.append((document, text if type(text) is str else text_of(document)))
+        copied[key] = tuple(pairs)
+    return copied
 
 
 def text_of(document: object) -> str:
