@@ -9,10 +9,10 @@ odd payloads and never change them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragmeter.adapters._snapshot import ContextSnapshot
+from ._documents import snapshot_documents
 
 __all__ = [
     "DOCUMENT_KEYS",
@@ -51,11 +51,6 @@ ANSWER_KEYS = (
 
 DOCUMENT_KEYS = ("context", "source_documents", "documents", "docs", "contexts", "retrieved_docs")
 """Keys under which a chain's last word on its documents stands."""
-
-SCORE_KEYS = ("relevance_score", "score", "similarity_score", "_score", "rerank_score")
-"""Metadata keys under which retrievers and rerankers leave a document's score, best first."""
-
-_SCORE_KEYS = frozenset(SCORE_KEYS)
 
 INTERRUPTING_ERRORS = frozenset({"GraphInterrupt", "NodeInterrupt"})
 """LangGraph raises these to pause for a person."""
@@ -206,59 +201,6 @@ def is_document(value: Any) -> bool:
     """Tell whether `value` is a document, or a (document, score) pair."""
     first = value[0] if isinstance(value, tuple) and len(value) > 0 else value
     return isinstance(getattr(first, "page_content", None), str)
-
-
-def snapshot_documents(documents: object) -> tuple[ContextSnapshot, ...]:
-    """Copy documents, (document, score) pairs and plain strings as they are now."""
-    if documents is None:
-        return ()
-    if isinstance(documents, (str, bytes)) or not isinstance(documents, Iterable):
-        documents = (documents,)
-    snapshots: list[ContextSnapshot] = []
-    for document in tuple(documents):
-        # LangChain's own class holds its fields in its `__dict__`: what nearly every document is.
-        fields = getattr(document, "__dict__", None)
-        if type(fields) is dict:
-            text, id_ = fields.get("page_content"), fields.get("id")
-            metadata = fields.get("metadata")
-            if (
-                type(text) is str
-                and type(id_) is str
-                and type(metadata) is dict
-                and _SCORE_KEYS.isdisjoint(metadata)
-            ):
-                snapshots.append(_new_tuple(ContextSnapshot, (text, id_, None, metadata.copy())))
-                continue
-        snapshots.append(_snapshot(document))
-    return tuple(snapshots)
-
-
-_MISSING = object()
-_new_tuple = tuple.__new__
-
-
-def _snapshot(document: object) -> ContextSnapshot:
-    score: object = None
-    if isinstance(document, tuple) and len(document) > 0:
-        document, *rest = document
-        score = rest[0] if rest else None
-    if type(document) is dict or isinstance(document, Mapping):
-        text = document.get("page_content", document.get("text", document.get("content")))
-        id_, metadata = document.get("id"), document.get("metadata")
-    elif isinstance(document, str):
-        return ContextSnapshot.take(document, None, score, None)
-    else:
-        # One at a time: a pydantic object answers for an attribute it lacks by slow Python code.
-        text = getattr(document, "page_content", _MISSING)
-        if text is _MISSING:
-            text = getattr(document, "text", document)
-        id_, metadata = getattr(document, "id", None), getattr(document, "metadata", None)
-    if type(metadata) is dict or isinstance(metadata, Mapping):
-        if score is None and not _SCORE_KEYS.isdisjoint(metadata):
-            score = next(metadata[key] for key in SCORE_KEYS if key in metadata)
-        if id_ is None:
-            id_ = metadata.get("id", metadata.get("_id"))
-    return ContextSnapshot.take(text, id_, score, metadata)
 
 
 def tool_documents(output: object) -> Sequence[Any]:
