@@ -35,6 +35,8 @@ EntityTier = Literal["string", "number", "accents", "stems", "han"]
 """
 
 _QUOTES = re.compile('["“”„«»‹›「」『』《》〈〉`*_]+')
+_ASCII_QUOTES = '"`*_'
+_ASCII_SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "‑": "-", "–": "-", "‐": "-"})
 _ARTICLE = re.compile(r"(?:the|an|a)\s+(?=\S)")
 _EDGES = " \t\n.,;:!?…。，、；：！？()[]{}（）【】'"
@@ -54,8 +56,11 @@ def _flatten(text: str) -> str:
     normal = normalise(text)
     if not normal.isascii():
         normal = _QUOTES.sub(" ", normal.translate(_APOSTROPHES))
-    elif '"' in normal or "`" in normal or "*" in normal or "_" in normal:
-        normal = _QUOTES.sub(" ", normal)
+    else:
+        for quote in _ASCII_QUOTES:
+            normal = normal.replace(quote, " ")
+        if "  " not in normal and not any(map(normal.__contains__, _ASCII_SPACES)):
+            return normal.strip(" ")
     return " ".join(normal.split())
 
 

@@ -5,8 +5,10 @@ drop function words in English only.  Thresholds were tuned on AttributionBench'
 set, each for its own feature.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import add
 from typing import Literal
 
 from .entities import entity_evidence
@@ -37,12 +39,19 @@ WHOLE_THRESHOLD = 0.69
 """Least coverage of a sentence by all contexts together that counts as attributed."""
 
 
-def _contexts(sample: RagSample) -> list[Analysis]:
-    return [analyse(context.text) for context in sample.contexts or ()]
+def _contexts(sample: RagSample, *, by_sentence: bool = False) -> list[Analysis]:
+    contexts = [analyse(context.text) for context in sample.contexts or ()]
+    if by_sentence:
+        # A text's tokens follow from its sentences' tokens, but not the other way round.
+        for context in contexts:
+            _ = context.sentence_tokens
+    return contexts
 
 
-def _all_content(contexts: Sequence[Analysis]) -> frozenset[str]:
-    return frozenset().union(*[context.content_set for context in contexts])
+def _held(words: Iterable[str], contexts: Sequence[Analysis]) -> frozenset[str]:
+    """Return those of `words` that any of the contexts has."""
+    wanted = frozenset(words)
+    return frozenset().union(*[wanted & context.content_set for context in contexts])
 
 
 def _reference_sentences(sample: RagSample) -> list[tuple[str, list[str]]]:
@@ -90,7 +99,9 @@ class LexicalGroundedness(ComputedMetric):
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Cover the answer with the words of all contexts; the evidence is per sentence."""
         answer = analyse(sample.answer or "")
-        known = _all_content(_contexts(sample))
+        # Cut by sentences first: the evidence needs them, and tokens and content follow from them.
+        contents = answer.sentence_content
+        known = _held(answer.content, _contexts(sample))
         value = coverage(answer.content, known)
         if value is None:
             return (self.make_score(self.name, None, explanation="no content word in the answer"),)
@@ -99,7 +110,7 @@ class LexicalGroundedness(ComputedMetric):
                 id=f"sentence-{number}", verdict=None, text=text, value=coverage(content, known)
             )
             for number, (text, content) in enumerate(
-                zip(answer.sentences[:MOST_ITEMS], answer.sentence_content, strict=False), start=1
+                zip(answer.sentences[:MOST_ITEMS], contents, strict=False), start=1
             )
         ]
         return (self.make_score(self.name, value, items=items),)
@@ -109,24 +120,25 @@ def _best_window(
     words: Sequence[str], contexts: Sequence[Analysis]
 ) -> tuple[float, tuple[int, int] | None]:
     """Return the best coverage of `words` by two consecutive sentences, and where they begin."""
-    best, place = 0.0, None
+    best, place = 0, None
     wanted = frozenset(words)
+    repeats = len(words) - len(wanted)
     for number, context in enumerate(contexts):
         # What the whole chunk lacks no window has.
-        if (coverage(words, context.content_set) or 0.0) <= best:
+        if sum(map(context.content_set.__contains__, words)) <= best:
             continue
-        masks = [
-            0
-            if wanted.isdisjoint(held)
-            else sum(1 << n for n, word in enumerate(words) if word in held)
-            for held in context.sentence_sets
-        ]
-        for at in range(max(1, len(masks) - 1)):
-            both = masks[at] | masks[at + 1] if at + 1 < len(masks) else masks[at]
-            covered = both.bit_count() / len(words)
+        held = [wanted & sentence for sentence in context.sentence_sets]
+        sizes = list(map(len, held))
+        for at, size in enumerate(map(add, sizes, [*sizes[1:], 0])):
+            # The last sentence is a window only where it is the only one; it has no more than the
+            # window before.
+            if size + repeats <= best:
+                continue
+            both = held[at].union(*held[at + 1 : at + 2])
+            covered = sum(map(both.__contains__, words)) if repeats else len(both)
             if covered > best:
                 best, place = covered, (number, at)
-    return best, place
+    return best / len(words), place
 
 
 @dataclass(frozen=True)
@@ -178,7 +190,9 @@ class LexicalContextRecall(ComputedMetric):
         threshold = self.threshold
         if threshold is None:
             threshold = WINDOW_THRESHOLD if self.scope == "window" else WHOLE_THRESHOLD
-        known = _all_content(contexts) if self.scope == "whole" else frozenset[str]()
+        known = frozenset[str]()
+        if self.scope == "whole":
+            known = _held(chain.from_iterable(words for _, words in wanted), contexts)
         attributed = 0
         items: list[ScoreItem] = []
         for number, (sentence, words) in enumerate(wanted, start=1):
@@ -246,7 +260,8 @@ class LexicalContextPrecision(ComputedMetric):
             return (
                 self.make_score(self.name, None, explanation="no content word in the reference"),
             )
-        contexts = _contexts(sample)
+        # `lexical_context_recall`, which has the same needs, will ask for the sentences.
+        contexts = _contexts(sample, by_sentence=True)
         relevances: list[bool] = []
         items: list[ScoreItem] = []
         for rank, context in enumerate(contexts, start=1):
@@ -339,7 +354,7 @@ class LexicalQueryCoverage(ComputedMetric):
         """Cover the question's words; the evidence is each chunk's own share."""
         words = sorted(analyse(sample.question or "").content_set)
         contexts = _contexts(sample)
-        value = coverage(words, _all_content(contexts))
+        value = coverage(words, _held(words, contexts))
         if value is None:
             return (
                 self.make_score(self.name, None, explanation="no content word in the question"),

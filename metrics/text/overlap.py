@@ -6,6 +6,7 @@ The lexical and ROUGE metrics call this; common subsequences are found in `subse
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from .analysis import analyse
 from .encoding import encode
 from .sentences import sentences
 from .subsequences import lcs_of_encoded
@@ -73,7 +74,7 @@ def rouge_l_recall(reference: str, candidate: str) -> float | None:
 
 
 def _answer_tokens(text: str) -> list[str]:
-    return [word for word in tokens(text) if word not in _ARTICLES]
+    return [word for word in analyse(text).tokens if word not in _ARTICLES]
 
 
 def token_f1(prediction: str, reference: str) -> float:

@@ -31,6 +31,7 @@ _ASCII_LINES = {
     code: letter.lower() if (letter := chr(code)).isalnum() or letter == "\n" else " "
     for code in range(128)
 }
+_NOTHING = frozenset((None,))
 _TYPOGRAPHY = "’‘“”–—…•\u00a0"
 # A full stop or a comma before a digit: only there can a token have one inside.
 _ASCII_DECIMAL = re.compile("[.,][0-9]")
@@ -102,9 +103,8 @@ def content_of(words: Iterable[str]) -> list[str]:
 
 def content_set_of(words: Iterable[str]) -> frozenset[str]:
     """Return the distinct tokens of ``content_of(words)``, for less than half of its price."""
-    found: set[str | None] = set(map(CONTENT.__getitem__, set(words)))
-    found.discard(None)
-    return cast("frozenset[str]", frozenset(found))
+    found: frozenset[str | None] = frozenset(map(CONTENT.__getitem__, words))
+    return cast("frozenset[str]", found - _NOTHING if None in found else found)
 
 
 def content_tokens(text: str) -> list[str]:
