@@ -6,7 +6,7 @@ the chunks mention one is decided by the tiers of `entities`, without asking.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -25,7 +25,18 @@ from .judged import (
 from .sample import RagSample
 from .score import Score, ScoreItem
 
-__all__ = ["ContextEntityRecall"]
+__all__ = ["ContextEntityRecall", "entities_group"]
+
+
+def entities_group(texts: Mapping[str, str], shared_with: str | None = None) -> Group:
+    """Return the group that asks for the named things of `texts`, by id.
+
+    Args:
+        texts: What to list them of.
+        shared_with: The prompt with whose asks the answers are shared; None: this is one of them.
+    """
+    items = tuple(Item(text_id, (text,)) for text_id, text in texts.items())
+    return Group("entities", items, "texts", shared_with=shared_with)
 
 
 @dataclass(frozen=True)
@@ -41,8 +52,8 @@ class ContextEntityRecall(JudgedMetric):
 
     Range: 0.0 to 1.0.
     Needs: ``contexts``, ``reference.answer``.
-    Cost: 1 judge call per reference, none once it is known; `aliases` 1 more for entities not found;
-        `strict` 1 more for chunks not seen before.
+    Cost: 1 judge call per reference, none once it is known or beside `FusedContextMetrics`;
+        `aliases` 1 more for entities not found; `strict` 1 more for chunks not seen before.
     Prompts: ``prompts/entities.md``; with `aliases` also ``prompts/entity_presence.md``.
     Source: context entity recall of ragas 0.4.3, |CE ∩ GE| / |GE|.
     Differs from the source: the chunks' entities are not extracted, only membership matters; strings
@@ -103,7 +114,7 @@ class ContextEntityRecall(JudgedMetric):
             Passage(f"text {text_id}", text, only_for=frozenset({text_id}))
             for text_id, text in texts.items()
         )
-        group = Group("entities", tuple(Item(i, (text,)) for i, text in texts.items()), "texts")
+        group = entities_group(texts)
         reply = await inquiry.ask(Ask(self.name, "entities", passages, (group,)))
         return {text_id: known_texts(reply.answers[text_id]) for text_id in texts}
 

@@ -7,10 +7,11 @@ about a third of the tokens.  Their errors may then go together, too, so this is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from .context_entity_recall import ContextEntityRecall, entities_group
 from .context_recall import numbered, recall_items, recall_score, recall_without_chunks
 from .context_relevancy import Statements
 from .judge.contract import Answer, Ask, Group, Item, Passage
@@ -30,6 +31,8 @@ from .text.sentences import sentences
 
 __all__ = ["FusedContextMetrics"]
 
+_WITH_ENTITIES = "context_fused_entities"
+
 
 @dataclass(frozen=True)
 class FusedContextMetrics(JudgedMetric):
@@ -40,19 +43,25 @@ class FusedContextMetrics(JudgedMetric):
 
     Range: 0.0 to 1.0 each.
     Needs: ``question``, ``contexts``; without ``reference.answer`` only relevancy is measured.
-    Cost: 1 judge call for all three.
-    Prompts: ``prompts/context_fused.md``.
+    Cost: 1 judge call for all three, and none more for `ContextEntityRecall` after it in a list of
+        metrics: the reference's named things are listed in the same call while they are not known.
+    Prompts: ``prompts/context_fused.md``; while entities are listed, too,
+        ``prompts/context_fused_entities.md``.
     Source: ours.
     Differs from the source: nothing.
 
     Args:
+        entities: Have the reference's named things listed along, once per reference, for a
+            `ContextEntityRecall` that is measured beside it; in a list of metrics this sets itself.
         unknown_as: 0 counts unknown verdicts as false; None leaves the score without a value.
 
     Without a value:
         As the three; ``judge_error``, ``timeout`` and ``skipped`` strike all of them.
     """
 
+    entities: bool = False
     unknown_as: Literal[0] | None = None
+    definition: str = field(init=False)
 
     name = "fused_context_metrics"
     score_names = ("context_precision", "context_recall", "context_relevancy")
@@ -60,10 +69,17 @@ class FusedContextMetrics(JudgedMetric):
     """Names of the metrics it stands in for."""
     needs = ("question", "contexts")
     target = "retrieval"
-    definition = definition_of("1", "context_fused", unit="sentence")
 
     def __post_init__(self) -> None:
         self.check_options()
+        prompts = ("context_fused", _WITH_ENTITIES) if self.entities else ("context_fused",)
+        object.__setattr__(self, "definition", definition_of("1", *prompts, unit="sentence"))
+
+    def beside(self, names: Collection[str]) -> FusedContextMetrics:
+        """Return this metric as it is best asked when the metrics called `names` come after it."""
+        if self.entities or ContextEntityRecall.name not in names:
+            return self
+        return replace(self, entities=True)
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge chunks, reference sentences and chunk sentences together."""
@@ -74,7 +90,13 @@ class FusedContextMetrics(JudgedMetric):
         statements = Statements.sentences_of(chunks)
         units = [] if is_blank(reference) else sentences(reference)
         groups = self._groups(question, reference, chunks, statements, units)
-        ask = Ask(self.name, "context_fused", self._passages(question, statements, units), groups)
+        passages = self._passages(question, statements, units)
+        with_shared = None
+        if self.entities:
+            with_shared = _WITH_ENTITIES
+            if units and chunks.texts:
+                groups = (*groups, entities_group({"t1": reference}, shared_with="entities"))
+        ask = Ask(self.name, "context_fused", passages, groups, with_shared)
         answers = (await inquiry.ask(ask)).answers
         return (
             self._precision(given, reference, chunks, answers),

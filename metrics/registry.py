@@ -82,10 +82,11 @@ def default_metrics(*, judged: bool = False, fused: bool = False) -> list[Metric
         judged: Add those that ask a judge.
         fused: Of those, let the fused ones stand in for the metrics they cover.
     """
-    stand_ins = [_builtin(name)() for name in _FUSED] if judged and fused else []
+    stand_ins: list[Metric] = [_builtin(name)() for name in _FUSED] if judged and fused else []
     covered = {name for metric in stand_ins for name in getattr(metric, "covers", ())}
     names = [name for name in _JUDGED if judged and name not in covered]
-    return [*(_builtin(name)() for name in (*names, *_FREE)), *stand_ins]
+    # First: who asks about several things answers those who come later.
+    return _beside([*stand_ins, *(_builtin(name)() for name in (*names, *_FREE))])
 
 
 def resolve_metrics(metrics: Iterable[str | Metric]) -> list[Metric]:
@@ -110,7 +111,17 @@ def resolve_metrics(metrics: Iterable[str | Metric]) -> list[Metric]:
                     f"{owner.name!r} and {metric.name!r} both give a score named {score_name!r}; "
                     f"rename one's scores: metric.prefixed('other_')"
                 )
-    return resolved
+    return _beside(resolved)
+
+
+def _beside(metrics: list[Metric]) -> list[Metric]:
+    """Let metrics that can ask for others in their own call know who comes after them."""
+    found: list[Metric] = []
+    for place, metric in enumerate(metrics, start=1):
+        beside = getattr(metric, "beside", None)
+        later = {other.name for other in metrics[place:]}
+        found.append(metric if beside is None else beside(later))
+    return found
 
 
 def _resolve(entry: object) -> Metric:

@@ -39,6 +39,11 @@ class Request:
         return re.search(r"a line <<(\w+) title>>", self.system)[1]
 
     @property
+    def prompts_without_marker(self) -> tuple[str, str]:
+        """System and user message, comparable between judges."""
+        return self.system.replace(self.marker, ""), self.user.replace(self.marker, "")
+
+    @property
     def form(self) -> dict[str, Any]:
         """The example in the last line 'Form: {...}'."""
         return json.loads(re.findall(r"^Form: (\{.*\})$", self.user, re.MULTILINE)[-1])
@@ -69,6 +74,8 @@ class Request:
             line = re.search(rf"^{item_id}: (.*)$", text, re.MULTILINE)
             if line:
                 return line[1]
+        if item_id == "t1":  # asked along with the lines of the same text
+            return re.sub(r"^r\d+: ", "", self.passages["reference answer"], flags=re.MULTILINE)
         raise KeyError(item_id)
 
 
@@ -141,7 +148,10 @@ def well_formed(request: Request, answer: Answerer) -> dict[str, Any]:
             }
             continue
         entries = []
+        prefix = re.match(r"[a-z]+", example[0]["id"])[0]
         for item_id in request.ids:
+            if len(groups) > 1 and re.match(r"[a-z]+", item_id)[0] != prefix:
+                continue
             entry: dict[str, Any] = {"id": item_id}
             value = answer(request, item_id)
             if value is True and not {"verdict", "answer"} & example[0].keys():

@@ -96,6 +96,7 @@ class Asker:
         keys = {
             item.id: self._key(ask, group, item) for group in ask.groups for item in group.items
         }
+        along = {i.id for group in ask.groups if group.shared_with for i in group.items}
         answers: dict[str, Answer] = {}
         tally = _Tally(Usage())
         while len(answers) < len(keys):
@@ -103,7 +104,9 @@ class Asker:
             for item_id, future in joined.items():
                 outcome = await asyncio.shield(future)
                 if isinstance(outcome, JudgeError):
-                    raise outcome.costing(tally.usage)
+                    if item_id not in along:
+                        raise outcome.costing(tally.usage)
+                    outcome = _UNANSWERED
                 if outcome is not None:
                     answers[item_id] = outcome
                     tally.usage += Usage(cache_hits=1)
@@ -174,9 +177,10 @@ class Asker:
         return answers
 
     async def _call(self, ask: Ask, ids: list[str], tally: _Tally) -> dict[str, Answer]:
-        messages = messages_for(ask, frozenset(ids), self._secret)
+        open_ids = frozenset(ids)
+        messages = messages_for(ask, open_ids, self._secret)
         try:
-            completion = await self._complete(ask.metric, messages, schema_for(ask))
+            completion = await self._complete(ask.metric, messages, schema_for(ask, open_ids))
         except JudgeError as error:
             tally.usage += error.usage
             raise error.costing(tally.usage) from None
@@ -185,7 +189,7 @@ class Asker:
             tally.error_type = completion.error_type
             return {}
         try:
-            answers = read_reply(completion.text, ask.groups, _shown(ask))
+            answers = read_reply(completion.text, ask.groups_for(open_ids), _shown(ask))
         except UnusableReplyError:
             tally.error_type = "unusable_reply"
             return {}
@@ -193,8 +197,11 @@ class Asker:
         return {item_id: answer for item_id, answer in answers.items() if item_id in ids}
 
     def _key(self, ask: Ask, group: Group, item: Item) -> bytes:
-        version = load_prompt(ask.prompt).version
-        parts = [self._model, ask.prompt, version, group.name, group.kind, *item.depends_on]
+        prompt = group.shared_with or ask.prompt
+        version = load_prompt(prompt).version
+        if ask.prompt_with_shared is not None and group.shared_with is None:
+            version += f"+{load_prompt(ask.prompt_with_shared).version}"
+        parts = [self._model, prompt, version, group.name, group.kind, *item.depends_on]
         return sha256(json.dumps(parts).encode()).digest()
 
 

@@ -8,7 +8,7 @@ durations and tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -79,6 +79,10 @@ class Group:
     """Ask for a short reason with each verdict or choice."""
     compact: bool = False
     """Verdicts come as two lists of ids, which costs fewer tokens and gives no reasons."""
+    shared_with: str | None = None
+    """Name of the prompt whose asks put the same question: answers are shared with them, and the
+    group is asked along only while one of its items is open. What fails here leaves its items
+    unknown and the rest of the ask unharmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,23 @@ class Ask:
     """What the judge is to read, in order."""
     groups: tuple[Group, ...]
     """What it is to answer."""
+    prompt_with_shared: str | None = None
+    """The prompt to use instead while a group with `shared_with` is asked along."""
+
+    def prompt_for(self, open_ids: Collection[str]) -> str:
+        """Return the prompt that asks about `open_ids`."""
+        if self.prompt_with_shared is None:
+            return self.prompt
+        shared = any(group.shared_with for group in self.groups_for(open_ids))
+        return self.prompt_with_shared if shared else self.prompt
+
+    def groups_for(self, open_ids: Collection[str]) -> tuple[Group, ...]:
+        """Return the groups that are asked while `open_ids` are open."""
+        return tuple(
+            group
+            for group in self.groups
+            if group.shared_with is None or any(item.id in open_ids for item in group.items)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _NUMBERED = re.compile(r"([a-z]+)(\d+)")
 
 def messages_for(ask: Ask, open_ids: Collection[str], secret: bytes) -> list[dict[str, str]]:
     """Return the chat messages that ask for the answers to `open_ids`, and only those."""
-    prompt = load_prompt(ask.prompt)
+    prompt = load_prompt(ask.prompt_for(open_ids))
     shown = [
         passage
         for passage in ask.passages
@@ -60,12 +60,12 @@ def _spans(ids: Iterable[str]) -> str:
     return ", ".join(words)
 
 
-def schema_for(ask: Ask) -> dict[str, Any]:
-    """Return the JSON schema of the reply: the same for all asks of one prompt.
+def schema_for(ask: Ask, open_ids: Collection[str]) -> dict[str, Any]:
+    """Return the JSON schema of the reply to `open_ids`: the same for all asks of one prompt.
 
     The ids are not part of it, because providers compile and keep each new schema.
     """
-    return _closed({group.name: _group_schema(group) for group in ask.groups})
+    return _closed({group.name: _group_schema(group) for group in ask.groups_for(open_ids)})
 
 
 def _closed(properties: dict[str, Any]) -> dict[str, Any]:

@@ -80,10 +80,14 @@ def test_the_corpus_is_large_and_mixed():
     assert len(pairs) == 9
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+@pytest.mark.parametrize(
+    "metric",
+    [*METRICS, FusedContextMetrics(entities=True)],
+    ids=lambda metric: metric.name + str(getattr(metric, "entities", "")),
+)
 def test_the_form_holds(server, metric):
     """Whatever the texts say, the prompt around them is the same, and only our ids are asked."""
-    server.answer = severe
+    server.answer = lambda request, item_id: [] if item_id[0] == "t" else severe(request, item_id)
     judge = judge_at(server, cache=False)
     evaluate([sample()], [metric], judge)
     harmless = frame(server.requests[0])

@@ -49,14 +49,14 @@ def test_four_metrics_cost_four_calls_cold_and_three_warm(server):
     assert (calls(cold), calls(warm), len(server.requests)) == ([4], [3], 7)
 
 
-def test_fused_they_cost_one_call_and_one_more_cold(server):
+def test_fused_they_cost_one_call_cold_and_warm(server):
     server.answer = entities_or_true
     judge = judge_at(server)
     metrics = [FusedContextMetrics(), ContextEntityRecall()]
     cold = evaluate([sample(contexts=FIVE_CHUNKS)], metrics, judge)
     warm = evaluate([sample(contexts=FIVE_CHUNKS, question="Another?")], metrics, judge)
 
-    assert (calls(cold), calls(warm)) == ([2], [1])
+    assert (calls(cold), calls(warm)) == ([1], [1])
 
 
 def test_nothing_is_asked_twice(server):
