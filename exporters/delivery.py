@@ -16,15 +16,18 @@ import threading
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
+from .protocol import RunsLostError, Written
+
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Delivery", "DeliveryError"]
+__all__ = ["Delivered", "Delivery", "DeliveryError", "PartlyDeliveredError"]
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
@@ -40,6 +43,26 @@ _HINTS = {
 
 class DeliveryError(Exception):
     """A backend did not take the scores; the message says which one, why, and what to check."""
+
+
+class PartlyDeliveredError(DeliveryError, RunsLostError):
+    """A backend took the scores of some runs of a batch and not of others; says how many it lost."""
+
+
+class Delivered(Written):
+    """Counts the runs of a batch whose scores were taken; what comes out is a `DeliveryError`."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Turn a failure after some runs were taken into a `PartlyDeliveredError`."""
+        try:
+            super().__exit__(kind, error, traceback)
+        except RunsLostError as lost:
+            raise PartlyDeliveredError(str(lost), lost.lost) from error
 
 
 class Delivery:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 
-from .delivery import Delivery
+from .delivery import Delivered, Delivery
 from .judged_spans import KnowsSpans
 from .placement import PlacedScore, Placement
 from .run import ScoredRun
@@ -80,12 +80,19 @@ class LangfuseScores:
         return f"LangfuseScores({self._delivery.shown_address!r})"
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Write the scores of `batch`; raises `DeliveryError` for what could not be sent."""
-        placed, unknown = self._placement.place(batch)
-        for one in placed:
-            self._delivery.post("/api/public/scores", self._body(one))
-        if unknown is not None:
-            raise unknown
+        """Write the scores of `batch`.
+
+        Raises:
+            DeliveryError: What could not be sent; a `PartlyDeliveredError` when some runs were taken.
+        """
+        with Delivered(batch) as delivered:
+            placed, unknown = self._placement.place(batch)
+            for run in placed:
+                for one in run:
+                    self._delivery.post("/api/public/scores", self._body(one))
+                delivered.add()
+            if unknown is not None:
+                raise unknown
 
     def flush(self, timeout_s: float) -> bool:
         """Nothing is buffered here: `export` returns when Langfuse has taken the scores."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import semconv
-from .delivery import Delivery
+from .delivery import Delivered, Delivery
 from .judged_spans import KnowsSpans
 from .placement import PlacedScore, Placement
 from .run import ScoredRun
@@ -73,8 +73,28 @@ class PhoenixAnnotations:
         return f"PhoenixAnnotations({self._delivery.shown_address!r})"
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Annotate the spans of `batch`; raises `DeliveryError` for what could not be sent."""
-        placed, unknown = self._placement.place(batch)
+        """Annotate the spans of `batch`.
+
+        Raises:
+            DeliveryError: What could not be sent; a `PartlyDeliveredError` when some runs were taken.
+        """
+        with Delivered(batch) as delivered:
+            placed, unknown = self._placement.place(batch)
+            together: list[PlacedScore] = []
+            runs = 0
+            for number, run in enumerate(placed, start=1):
+                together += run
+                runs += 1
+                last = number == len(placed)
+                if last or len(together) + len(placed[number]) > PER_REQUEST:
+                    self._send(together)
+                    for _ in range(runs):
+                        delivered.add()
+                    together, runs = [], 0
+            if unknown is not None:
+                raise unknown
+
+    def _send(self, placed: Sequence[PlacedScore]) -> None:
         for start in range(0, len(placed), PER_REQUEST):
             some = placed[start : start + PER_REQUEST]
             self._delivery.post(
@@ -90,8 +110,6 @@ class PhoenixAnnotations:
                         ]
                     },
                 )
-        if unknown is not None:
-            raise unknown
 
     def flush(self, timeout_s: float) -> bool:
         """Nothing is buffered here: `export` returns when Phoenix has taken the annotations."""

@@ -63,16 +63,18 @@ class Placement:
         self._redact = redact
         self._patience_s = PATIENCE_S
 
-    def place(self, batch: Sequence[ScoredRun]) -> tuple[list[PlacedScore], DeliveryError | None]:
-        """Return the scores with a span, and the error to raise for runs whose span is unknown."""
-        placed: list[PlacedScore] = []
+    def place(
+        self, batch: Sequence[ScoredRun]
+    ) -> tuple[list[list[PlacedScore]], DeliveryError | None]:
+        """Return the scores with a span, run by run, and the error to raise for runs without one."""
+        placed: list[list[PlacedScore]] = []
         unknown = 0
         for scored in batch:
             spans = self._find(scored.run)
             if spans.request is None and spans.retrieval is None:
                 unknown += 1
             else:
-                placed.extend(self._of(scored, spans))
+                placed.append(list(self._of(scored, spans)))
         if not unknown:
             return placed, None
         fix = (

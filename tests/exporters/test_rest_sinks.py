@@ -13,11 +13,13 @@ import pytest
 
 from ragmeter import RagMeter
 from ragmeter.exporters import delivery
+from ragmeter.exporters import phoenix as phoenix_module
 from ragmeter.exporters.delivery import DeliveryError
 from ragmeter.exporters.judged_spans import JudgedSpans, SpanDirectory
 from ragmeter.exporters.langfuse import LangfuseScores
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.phoenix import PhoenixAnnotations
+from ragmeter.exporters.protocol import RunsLostError
 from ragmeter.metrics import ConfigurationError, RagSample
 
 KEY = "sk-very-secret-key"
@@ -234,6 +236,36 @@ def test_wrong_wiring_is_said_and_does_not_stop_the_rest(backend, make, recorded
         phoenix(backend).export([make.scored_run(), recorded])
 
     assert len(backend.stored) == 3
+
+
+@SINKS
+def test_of_a_batch_only_what_was_not_taken_is_lost(backend, make, recorded, sink):
+    """Two runs of three have no known span: two are lost, not three."""
+    with pytest.raises(RunsLostError, match="pass spans=") as caught:
+        sink(backend).export([make.scored_run(), recorded, make.scored_run()])
+
+    assert caught.value.lost == 2
+    assert len(backend.stored) == 3
+
+
+@SINKS
+def test_runs_taken_before_a_refusal_are_not_lost(backend, make, sink, monkeypatch):
+    """The second of three runs is refused: it and the one after it are lost."""
+    monkeypatch.setattr(phoenix_module, "PER_REQUEST", 3)
+    runs = [
+        make.scored_run(
+            target=make.span_context(span=0xC1 + n),
+            retrieval={"target": make.span_context(span=0xD1 + n)},
+        )
+        for n in range(3)
+    ]
+    requests = 1 if sink is phoenix else 3
+    backend.answers = [(200, {})] * requests + [(422, {})]
+    with pytest.raises(RunsLostError, match="status 422") as caught:
+        sink(backend).export(runs)
+
+    assert caught.value.lost == 2
+    assert isinstance(caught.value, DeliveryError)
 
 
 @SINKS
