@@ -44,7 +44,7 @@ def _contexts(sample: RagSample, *, by_sentence: bool = False) -> list[Analysis]
     if by_sentence:
         # A text's tokens follow from its sentences' tokens, but not the other way round.
         for context in contexts:
-            _ = context.sentence_tokens
+            _ = context.marked_tokens
     return contexts
 
 

@@ -10,6 +10,7 @@ from itertools import chain, islice, repeat
 from ragmeter.metrics.once import once
 
 from .analysis import analyse, latest
+from .tokens import MARK
 
 __all__ = ["EncodedPair", "encode", "encoded_pair"]
 
@@ -20,8 +21,8 @@ class _Alphabet(dict[str, str]):
     """Token → a character of its own, given out when it is first asked for."""
 
     def __init__(self) -> None:
-        # Character 0 stands between texts; no token is a line break.
-        super().__init__({"\n": "\0"})
+        # Its character 0 is the mark's own.
+        super().__init__({MARK: MARK})
 
     def __missing__(self, token: str) -> str:
         if len(self) >= _ALPHABET_SIZE:
@@ -30,12 +31,12 @@ class _Alphabet(dict[str, str]):
         return character
 
 
-def _lined(texts: Iterable[Sequence[str]]) -> list[str]:
-    lined: list[str] = []
+def _marked(texts: Iterable[Sequence[str]]) -> list[str]:
+    marked: list[str] = []
     for words in texts:
-        lined += words
-        lined.append("\n")
-    return lined
+        marked += words
+        marked.append(MARK)
+    return marked
 
 
 def encode(
@@ -52,11 +53,15 @@ def encode(
     Raises:
         ValueError: The golden texts have more than a million distinct tokens.
     """
+    return _encode(_marked(golden), _marked(retrieved))
+
+
+def _encode(golden: Iterable[str], retrieved: Iterable[str]) -> tuple[list[str], list[str]]:
     alphabet = _Alphabet()
-    wanted = "".join(map(alphabet.__getitem__, _lined(golden)))
-    found = "".join(map(alphabet.get, _lined(retrieved), repeat("")))
+    wanted = "".join(map(alphabet.__getitem__, golden))
+    found = "".join(map(alphabet.get, retrieved, repeat("")))
     # What follows the last mark is nothing.
-    return wanted.split("\0")[:-1], found.split("\0")[:-1]
+    return wanted.split(MARK)[:-1], found.split(MARK)[:-1]
 
 
 class EncodedPair:
@@ -69,7 +74,10 @@ class EncodedPair:
     def sentences(self) -> tuple[list[str], list[str]]:
         """The sentences of all golden and of all retrieved texts."""
         golden, retrieved = self._texts
-        return encode(_sentences_of(golden), _sentences_of(retrieved))
+        return _encode(
+            chain.from_iterable([analyse(text).marked_tokens for text in golden]),
+            chain.from_iterable([analyse(text).marked_tokens for text in retrieved]),
+        )
 
     @once
     def chunks(self) -> tuple[list[str], list[str]]:
@@ -82,10 +90,6 @@ class EncodedPair:
         return encode(
             [analyse(text).tokens for text in golden], [analyse(text).tokens for text in retrieved]
         )
-
-
-def _sentences_of(texts: Iterable[str]) -> list[list[str]]:
-    return list(chain.from_iterable([analyse(text).sentence_tokens for text in texts]))
 
 
 def _joined(sentences: Iterable[str], texts: Iterable[str]) -> list[str]:

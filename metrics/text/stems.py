@@ -10,7 +10,7 @@ import threading
 from functools import lru_cache
 from typing import Protocol
 
-__all__ = ["CONTENT", "STOP_WORDS", "stem"]
+__all__ = ["CONTENT", "MARK", "STOP_WORDS", "stem"]
 
 STOP_WORDS = frozenset(
     "a an the of to in on at by for and or is are was were be been being it its this that these "
@@ -19,6 +19,9 @@ STOP_WORDS = frozenset(
     "if so about over under between during after before more most some any each other".split()
 )
 """English function words that say nothing about the topic; checked before stemming."""
+
+MARK = "\0"
+"""Stands after each sentence in a list of several sentences' tokens; no content, and no token."""
 
 _LONGEST_WORD = 64
 """Characters; a longer "word" is base64 or the like: stemming it is slow and means nothing."""
@@ -74,7 +77,7 @@ class _ContentWords(dict[str, "str | None"]):
 
     def __missing__(self, word: str) -> str | None:
         with _lock:
-            stemmed = None if word in STOP_WORDS else _stem(word)
+            stemmed = None if word in STOP_WORDS or word == MARK else _stem(word)
             if len(self) >= _REMEMBERED_WORDS:
                 self.clear()
             if len(word) <= _LONGEST_WORD:

@@ -9,10 +9,11 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from .stems import CONTENT
+from .stems import CONTENT, MARK
 
 __all__ = [
     "HAN",
+    "MARK",
     "content_of",
     "content_set_of",
     "content_tokens",
@@ -28,7 +29,7 @@ HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 # One token is one Han character, or a run of other letters and digits; a decimal stays whole.
 # No alternative can match where another failed, so nothing is ever scanned twice.
 _ASCII_LINES = {
-    code: letter.lower() if (letter := chr(code)).isalnum() or letter == "\n" else " "
+    code: letter.lower() if (letter := chr(code)).isalnum() or letter == MARK else " "
     for code in range(128)
 }
 _NOTHING = frozenset((None,))
@@ -36,6 +37,7 @@ _TYPOGRAPHY = "’‘“”–—…•\u00a0"
 # A full stop or a comma before a digit: only there can a token have one inside.
 _ASCII_DECIMAL = re.compile("[.,][0-9]")
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+(?:[.,][0-9]+)*")
+_ASCII_TOKEN_OR_MARK = re.compile(rf"{_ASCII_TOKEN.pattern}|{MARK}")
 _TOKEN = re.compile(rf"[{HAN}]|[^\W_{HAN}]+(?:[.,]\d+)*")
 _HAN = re.compile(f"[{HAN}]")
 # Left over by NFKC and casefold: Russian stress marks, the dot of a Turkish capital I, soft
@@ -66,32 +68,36 @@ def tokens(text: str) -> list[str]:
     or ``3,5`` stays one token; punctuation, spaces and underscores are dropped.  Stop words stay.
     """
     text = _without_typography(text)
-    if text.isascii() and _ASCII_DECIMAL.search(text) is None:
+    if text.isascii() and MARK not in text and _ASCII_DECIMAL.search(text) is None:
         return text.translate(_ASCII_LINES).split()
     normal = normalise(text)
     return (_ASCII_TOKEN if normal.isascii() else _TOKEN).findall(normal)
 
 
-def tokens_of_lines(lines: Sequence[str]) -> list[list[str]]:
-    """Do the same as `tokens` for each of many texts, in one go.
+def tokens_of_lines(lines: Sequence[str]) -> list[str]:
+    """Cut many texts in one go: the tokens of each as `tokens` cuts them, and `MARK` after each.
 
-    Args:
-        lines: Texts without ASCII's line feed.
+    One flat list is cheaper to make, to keep and to let go than a list of lists.
     """
-    text = _without_typography("\n".join(lines))
-    if not text.isascii():
-        return list(map(tokens, lines))
     if not lines:
         return []
-    found = [line.split() for line in text.translate(_ASCII_LINES).split("\n")]
-    number = at = 0
-    done = -1
-    for decimal in _ASCII_DECIMAL.finditer(text):
-        number += text.count("\n", at, decimal.start())
-        at = decimal.start()
-        if number != done:
-            found[number] = tokens(lines[number])
-            done = number
+    text = _without_typography(f" {MARK} ".join(lines))
+    if text.count(MARK) >= len(lines):  # a text has the mark in it
+        return _one_by_one(lines)
+    if not text.isascii():
+        return _one_by_one(lines)
+    if _ASCII_DECIMAL.search(text) is not None:
+        return _ASCII_TOKEN_OR_MARK.findall(text.lower() + MARK)
+    found = text.translate(_ASCII_LINES).split()
+    found.append(MARK)
+    return found
+
+
+def _one_by_one(lines: Iterable[str]) -> list[str]:
+    found: list[str] = []
+    for line in lines:
+        found += tokens(line)
+        found.append(MARK)
     return found
 
 
