@@ -3,7 +3,8 @@
 ``python benchmarks/live_latency.py``. The LCEL application answers a fixed rate of requests from four
 threads, each request waiting 5 ms for its store and 20 ms for its model as real ones wait; latency
 counts from the moment a request was due. Without anything, with all free metrics on every request,
-and with every judged metric, on one request in ten and on all, by a judge that takes 200 ms. One process per variant, in turn, each alone.
+and with every judged metric, on one request in ten and on all, by a judge that takes 200 ms; scored on a
+thread of the application's process and in a worker process. One process per variant, in turn, each alone.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from measure import Row, Settings, Worker, interleave, median, quantile, run, sp
 
 NAME = "live_latency"
 THREADS = 4
-LABELS = {
+METRICS = {
     "free": "free metrics on all",
     "judged 10 %": "free metrics on all, judged on one in ten",
     "judged": "free and judged metrics on all",
 }
+PLACES = {"thread": "", "process": ", scoring=process"}
+LABELS = {f"{what}, {where}": METRICS[what] + PLACES[where] for what in METRICS for where in PLACES}
 MODEL_S, STORE_S = 0.02, 0.005
 
 
@@ -45,17 +48,21 @@ def attach(variant: str, options: dict[str, Any]) -> tuple[list[Any], Any]:
     from ragmeter.adapters.langchain import RagMeterCallbackHandler
     from ragmeter.exporters.otel import OpenTelemetryExporter
 
+    what, _, scoring = variant.rpartition(", ")
     exporters = [OpenTelemetryExporter(tracer_provider=tracer_provider(SpanCount()))]
-    if variant.startswith("judged"):
+    if what.startswith("judged"):
         from ragmeter.metrics.judge import OpenAIJudge
 
         judge = OpenAIJudge(model="fake", base_url=options["url"], api_key="none", concurrency=64)
-        share = 1.0 if variant == "judged" else 0.1
         meter = RagMeter(
-            judge=judge, exporters=exporters, judge_concurrency=64, judge_sample_rate=share
+            judge=judge,
+            exporters=exporters,
+            judge_concurrency=64,
+            judge_sample_rate=1.0 if what == "judged" else 0.1,
+            scoring=scoring,
         )
     else:
-        meter = RagMeter(exporters=exporters)
+        meter = RagMeter(exporters=exporters, scoring=scoring)
     return [RagMeterCallbackHandler(meter)], meter
 
 
@@ -81,6 +88,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Any:
         for thread in threads:
             thread.start()
         before = meter.stats().exported if meter is not None else 0
+        worked = time.process_time()
         began = time.perf_counter() + 0.05
         for number in range(int(rate * seconds)):
             at = began + number / rate
@@ -94,7 +102,8 @@ def prepare(variant: str, options: dict[str, Any]) -> Any:
         if meter is not None:
             meter.flush(30)
         scored = meter.stats().exported - before if meter is not None else 0
-        return {"ms": latencies, "scored": scored}
+        cpu_ms = (time.process_time() - worked) * 1000 / len(latencies)
+        return {"ms": latencies, "scored": scored, "cpu_ms": cpu_ms}
 
     return {"window": window}
 
@@ -133,6 +142,13 @@ def benchmark(settings: Settings) -> list[Row]:
                     met,
                     f"{spread(ours)}; without {spread(bare)}", note)
             )  # fmt: skip
+        ours = [window["cpu_ms"] for window in windows[name]]
+        bare = [window["cpu_ms"] for window in base]
+        rows.append(
+            Row(NAME, f"CPU of the application's process per request, {label}", "ms", median(ours), median(bare),
+                "without", median(ours) / median(bare), None, None,
+                f"{spread(ours)}; without {spread(bare)}", "all threads; not the worker process")
+        )  # fmt: skip
     return rows
 
 

@@ -25,6 +25,10 @@ class Flushable(Protocol):
         """Flush within the configured deadline. Must not raise."""
         ...
 
+    def depart(self) -> None:
+        """End what would outlive this process's threads. Called last. Must not raise."""
+        ...
+
 
 class _Watch:
     def __init__(self) -> None:
@@ -51,6 +55,11 @@ class _Watch:
         for meter in tuple(self._watched):
             meter.farewell()
 
+    def end(self) -> None:
+        self.flush()
+        for meter in tuple(self._watched):
+            meter.depart()
+
     def reset_after_fork(self) -> None:
         self._lock = threading.Lock()
         self._thread = None
@@ -59,7 +68,7 @@ class _Watch:
 _watch = _Watch()
 os.register_at_fork(after_in_child=_watch.reset_after_fork)
 # For what was captured after the main thread ended, by threads that outlive it.
-atexit.register(_watch.flush)
+atexit.register(_watch.end)
 
 
 def keep_watch(meter: Flushable) -> None:

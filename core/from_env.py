@@ -34,6 +34,7 @@ def meter_arguments() -> dict[str, Any]:
         "exporters": _exporters(settings),
         "sample_rate": settings.sample_rate,
         "judge_sample_rate": settings.judge_sample_rate,
+        "scoring": settings.scoring,
         "keep": settings.keep,
         "fused": settings.fused,
         "hold_s": settings.hold_s,

@@ -95,14 +95,21 @@ class JudgeLoop:
             if not self._closed:
                 self._ensure_running()
 
-    def submit(self, job: JudgeJob) -> None:
-        """Take a request to judge; drop the oldest waiting one if there are too many."""
+    def submit(self, job: JudgeJob, left_s: float | None = None) -> None:
+        """Take a request to judge; drop the oldest waiting one if there are too many.
+
+        Args:
+            job: The request.
+            left_s: Seconds left of the deadline, if it has waited elsewhere; None: all of them.
+        """
         dropped: list[tuple[JudgeJob, str]] = []
         with self._changed:
             if self._closed:
                 dropped.append((job, "shutdown"))
             else:
-                self._inbox.append((job, time.monotonic() + self._deadline_s))
+                self._inbox.append(
+                    (job, time.monotonic() + (self._deadline_s if left_s is None else left_s))
+                )
                 while len(self._inbox) > self._max_backlog:
                     dropped.append((self._inbox.popleft()[0], "queue_full"))
                 self._ensure_running()

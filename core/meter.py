@@ -18,6 +18,7 @@ from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesMeter
 from ragmeter.metrics import ConfigurationError, Metric, RagSample, Reference, Score
 from ragmeter.metrics.registry import default_metrics, resolve_metrics
 
+from .arguments import at_least, check_methods, default_exporters, more_than_0, one_of
 from .counters import Counters
 from .farewell import keep_watch
 from .forking import PATIENCE_S, follow_forks
@@ -35,6 +36,8 @@ from .worst import WorstKeeper
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.contract import Judge
 
+    from .worker import ScoringProcess
+
 __all__ = ["RagMeter"]
 
 
@@ -51,6 +54,9 @@ class RagMeter:
             writes spans, events and metrics through the global providers.
         sample_rate: Probability, by trace id, that a request is scored.
         judge_sample_rate: Probability that a scored request is judged, too.
+        scoring: ``"process"`` scores and judges in a worker process of ours, so that it does not
+            hold this process's interpreter lock; metrics and judge must be importable there. See
+            ``docs/production.md``.
         keep: ``"worst"`` scores and judges failed requests, empty retrievals and the lowest
             lexical scores even when they are not sampled.
         fused: Judge precision, recall and relevancy in one call; for the default metrics only.
@@ -79,6 +85,7 @@ class RagMeter:
         sample_rate: float = 1.0,
         judge_sample_rate: float = 1.0,
         *,
+        scoring: Literal["thread", "process"] = "thread",
         keep: Literal["none", "worst"] = "none",
         fused: bool = False,
         hold_s: float = 5.0,
@@ -91,20 +98,20 @@ class RagMeter:
         late_window: int = 512,
         late_window_s: float = 900.0,
     ) -> None:
-        if keep not in ("none", "worst"):
-            raise ConfigurationError(f"keep is {keep!r}; it is 'none' or 'worst'")
+        one_of("keep", keep, "none", "worst")
+        one_of("scoring", scoring, "thread", "process")
         self._limits = Limits(
             sample_rate=check_rate("sample_rate", sample_rate),
             judge_sample_rate=check_rate("judge_sample_rate", judge_sample_rate),
-            hold_s=_at_least(0, "hold_s", hold_s),
-            queue_size=int(_more_than_0("queue_size", queue_size)),
-            queue_bytes=int(_more_than_0("queue_bytes", queue_bytes)),
-            judge_concurrency=int(_more_than_0("judge_concurrency", judge_concurrency)),
-            judge_deadline_s=_more_than_0("judge_deadline_s", judge_deadline_s),
-            late_window=int(_at_least(0, "late_window", late_window)),
-            late_window_s=_more_than_0("late_window_s", late_window_s),
+            hold_s=at_least(0, "hold_s", hold_s),
+            queue_size=int(more_than_0("queue_size", queue_size)),
+            queue_bytes=int(more_than_0("queue_bytes", queue_bytes)),
+            judge_concurrency=int(more_than_0("judge_concurrency", judge_concurrency)),
+            judge_deadline_s=more_than_0("judge_deadline_s", judge_deadline_s),
+            late_window=int(at_least(0, "late_window", late_window)),
+            late_window_s=more_than_0("late_window_s", late_window_s),
         )
-        self._shutdown_timeout_s = _at_least(0, "shutdown_timeout_s", shutdown_timeout_s)
+        self._shutdown_timeout_s = at_least(0, "shutdown_timeout_s", shutdown_timeout_s)
         self._metrics = MetricSet(
             default_metrics(judged=judge is not None, fused=fused)
             if metrics is None
@@ -126,12 +133,13 @@ class RagMeter:
         self._watched = False
         self._shut_down = False
         self._shutdown_lock = threading.Lock()
-        chosen = _default_exporters() if exporters is None else tuple(exporters)
-        _check_methods("judge", () if judge is None else (judge,), "subscribe")
-        _check_methods("exporters", chosen, "export", "flush", "shutdown")
+        chosen = default_exporters() if exporters is None else tuple(exporters)
+        check_methods("judge", () if judge is None else (judge,), "subscribe")
+        check_methods("exporters", chosen, "export", "flush", "shutdown")
         self._pipeline = Pipeline(
             self._metrics,
             judge,
+            self._scoring_process(judge) if scoring == "process" else None,
             load_references(references),
             chosen,
             self._limits,
@@ -147,6 +155,18 @@ class RagMeter:
             before=self._before_fork,
             after_in_parent=self._pipeline.after_fork_in_parent,
             after_in_child=self._after_fork,
+        )
+
+    def _scoring_process(self, judge: Judge | None) -> ScoringProcess:
+        from .worker import ScoringProcess  # noqa: PLC0415 -- only when wanted
+
+        return ScoringProcess(
+            self._metrics,
+            judge,
+            log=self._log,
+            concurrency=self._limits.judge_concurrency,
+            max_backlog=self._limits.queue_size,
+            deadline_s=self._limits.judge_deadline_s,
         )
 
     @classmethod
@@ -357,6 +377,11 @@ class RagMeter:
             if not self._shut_down:
                 self.flush(self._shutdown_timeout_s)
 
+    def depart(self) -> None:
+        """End what outlives threads, as the interpreter is exiting; called by ragmeter itself."""
+        with self._farewell_guard:
+            self._pipeline.depart()
+
     def _before_fork(self) -> None:
         self._pipeline.before_fork(time.monotonic() + PATIENCE_S)
 
@@ -366,29 +391,3 @@ class RagMeter:
         self._watched = False
         self._counters.reset_after_fork()
         self._pipeline.reset_after_fork()
-
-
-def _at_least(least: float, name: str, value: float) -> float:
-    if not value >= least:
-        raise ConfigurationError(f"{name} is {value!r}; it must be at least {least:g}")
-    return value
-
-
-def _more_than_0(name: str, value: float) -> float:
-    if not value > 0:
-        raise ConfigurationError(f"{name} is {value!r}; it must be greater than 0")
-    return value
-
-
-def _check_methods(argument: str, given: Sequence[object], *methods: str) -> None:
-    for item in given:
-        lacks = [name for name in methods if not callable(getattr(item, name, None))]
-        if lacks or isinstance(item, type):
-            wrong = f"has no method {', '.join(lacks)}" if lacks else "is a class; pass an object"
-            raise ConfigurationError(f"{argument}: {item!r} {wrong}")
-
-
-def _default_exporters() -> tuple[Exporter, ...]:
-    from ragmeter.exporters.otel import OpenTelemetryExporter  # noqa: PLC0415 -- only when wanted
-
-    return (OpenTelemetryExporter(),)

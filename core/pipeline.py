@@ -17,7 +17,7 @@ from uuid import UUID
 
 from ragmeter.exporters.protocol import Exporter
 from ragmeter.exporters.run import RagRun, ScoredRun
-from ragmeter.metrics import Metric, RagSample, Reference, Score
+from ragmeter.metrics import Metric, Reference, Score
 
 from .counters import Counters
 from .explain import explain
@@ -31,13 +31,15 @@ from .redaction import Redact, redacted_reference, redacted_run
 from .references import ReferenceSource
 from .sampling import position, within
 from .scope import leave_host
-from .scoring import MetricSet, Pending
+from .scoring import MetricSet, Pending, PendingJob
 from .worst import WorstKeeper
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.contract import Judge, JudgeCall
 
     from .judging import JudgeLoop
+    from .worker import ScoringProcess
+    from .worker.jobs import WorkerJudging
 
 __all__ = ["Limits", "Offered", "Pipeline"]
 
@@ -92,6 +94,7 @@ class Pipeline:
         self,
         metrics: MetricSet,
         judge: Judge | None,
+        apart: ScoringProcess | None,
         references: ReferenceSource | None,
         exporters: Sequence[Exporter],
         limits: Limits,
@@ -123,7 +126,15 @@ class Pipeline:
             queue_size=max(limits.queue_size, OUTBOUND_SIZE),
             queue_bytes=max(limits.queue_bytes, OUTBOUND_BYTES),
         )
-        self._judging = _judge_loop(judge, limits, guard_for) if metrics.awaited else None
+        self._apart = apart
+        self._computing: MetricSet | ScoringProcess = metrics if apart is None else apart
+        self._judging: JudgeLoop | WorkerJudging | None = None
+        if apart is not None:
+            apart.on_judge_call(self._on_judge_call)
+        if metrics.awaited:
+            self._judging = (
+                _judge_loop(judge, limits, guard_for) if apart is None else apart.judging
+            )
         self._scoring: Lane[Offered | Amendment] = Lane(
             "ragmeter-scoring",
             self._score_batch,
@@ -154,7 +165,9 @@ class Pipeline:
         requests would be scored by then, and find no exporter.
         """
         self._outbound.start()
-        if self._judging is not None:
+        if self._apart is not None:
+            self._apart.start()
+        elif self._judging is not None:
             self._judging.start()
 
     def put(self, item: Offered | Amendment, size_bytes: int = 0) -> None:
@@ -177,16 +190,27 @@ class Pipeline:
         # A share of the time is kept for the exporters: scores nobody writes are lost scores.
         if self._judging is not None:
             self._judging.close(remaining(deadline) * 0.7)
+        if self._apart is not None:
+            self._apart.close(remaining(deadline) * 0.5)
         self._outbound.close(deadline)
+
+    def depart(self) -> None:
+        """End the worker process, if there is one; a request that still comes starts another."""
+        if self._apart is not None:
+            self._apart.rest()
 
     def before_fork(self, deadline: float) -> None:
         """Let no worker be in the middle of something, if that is so before `deadline`."""
         self._scoring.before_fork(deadline)
+        if self._apart is not None:
+            self._apart.before_fork(deadline)
         self._outbound.before_fork(deadline)
 
     def after_fork_in_parent(self) -> None:
         """Let the workers go on."""
         self._outbound.after_fork_in_parent()
+        if self._apart is not None:
+            self._apart.after_fork_in_parent()
         self._scoring.after_fork_in_parent()
 
     def reset_after_fork(self) -> None:
@@ -195,7 +219,9 @@ class Pipeline:
         self._pacer.reset_after_fork()
         self._recent.reset_after_fork()
         self._scoring.reset_after_fork()
-        if self._judging is not None:
+        if self._apart is not None:
+            self._apart.reset_after_fork()
+        elif self._judging is not None:
             self._judging.reset_after_fork()
         self._outbound.reset_after_fork()
 
@@ -233,7 +259,7 @@ class Pipeline:
         limits = self._limits
         worst = measured = False
         try:
-            scores = self._metrics.compute(run.sample, self._rest)
+            scores = self._computing.compute(run.sample, self._rest)
             worst = self._worst is not None and self._worst.keeps(run.sample, scores)
             measured = True
         finally:
@@ -253,7 +279,7 @@ class Pipeline:
         else:
             pending = Pending(run, scores, self._emit, self._paced(rates))
             self._held.append((time.monotonic() + limits.hold_s, pending))
-            self._judging.submit(_Job(pending, self._metrics.awaited, self._end_judging))
+            self._judging.submit(PendingJob(pending, self._metrics.awaited, self._end_judging))
 
     def _paced(self, rates: tuple[float, float]) -> tuple[float, float]:
         return rates[0], rates[1] * self._pacer.share
@@ -275,11 +301,11 @@ class Pipeline:
                 reference = redacted_reference(reference, self._redact)
             run = replace(run, sample=run.sample.model_copy(update={"reference": reference}))
             self._recent.remember(run)
-            scores.update(self._metrics.compute_again(run.sample))
+            scores.update(self._computing.compute_again(run.sample))
             awaited = self._metrics.awaiting_reference
         pending = Pending(run, scores, self._emit, rates, exported=True)
         if awaited and self._judging is not None:
-            self._judging.submit(_Job(pending, awaited, self._end_judging))
+            self._judging.submit(PendingJob(pending, awaited, self._end_judging))
         else:
             pending.finish()
 
@@ -364,29 +390,3 @@ def _judge_loop(
         max_backlog=limits.queue_size,
         deadline_s=limits.judge_deadline_s,
     )
-
-
-class _Job:
-    """A pending run as the judge's loop sees it."""
-
-    __slots__ = ("_end", "_pending", "metrics")
-
-    def __init__(
-        self,
-        pending: Pending,
-        metrics: Sequence[Metric],
-        end: Callable[[Pending, Sequence[Metric], str | None], None],
-    ) -> None:
-        self._pending = pending
-        self._end = end
-        self.metrics = metrics
-
-    @property
-    def sample(self) -> RagSample:
-        return self._pending.run.sample
-
-    def judged(self, scores: Sequence[Score]) -> None:
-        self._pending.add(scores)
-
-    def done(self, skipped: str | None) -> None:
-        self._end(self._pending, self.metrics, skipped)

@@ -15,7 +15,7 @@ from ragmeter.exporters.run import RagRun, ScoredRun
 from ragmeter.metrics import ComputedMetric, ConfigurationError, Metric, RagSample, Score
 from ragmeter.metrics.metric import compute_metric, scores_without_value
 
-__all__ = ["MetricSet", "Pending"]
+__all__ = ["MetricSet", "Pending", "PendingJob"]
 
 WORK_S = 0.0002
 """Seconds of scoring after which others may have the interpreter lock."""
@@ -56,7 +56,12 @@ class MetricSet:
 
     def compute_again(self, sample: RagSample) -> dict[str, Score]:
         """Run those computed metrics that a reference makes possible."""
-        return _compute((m for m in self.computed if _reads_reference(m)), sample)
+        return _compute(self.computed_again, sample)
+
+    @property
+    def computed_again(self) -> tuple[ComputedMetric, ...]:
+        """The computed metrics that a reference makes possible."""
+        return tuple(metric for metric in self.computed if _reads_reference(metric))
 
     @property
     def awaiting_reference(self) -> tuple[Metric, ...]:
@@ -170,3 +175,32 @@ class Pending:
             sample_rate=sample_rate,
             judge_sample_rate=judge_sample_rate,
         )
+
+
+class PendingJob:
+    """A pending run as the judge's loop sees it: a `ragmeter.judging.JudgeJob`."""
+
+    __slots__ = ("_end", "_pending", "metrics")
+
+    def __init__(
+        self,
+        pending: Pending,
+        metrics: Sequence[Metric],
+        end: Callable[[Pending, Sequence[Metric], str | None], None],
+    ) -> None:
+        self._pending = pending
+        self._end = end
+        self.metrics = metrics
+
+    @property
+    def sample(self) -> RagSample:
+        """What is judged."""
+        return self._pending.run.sample
+
+    def judged(self, scores: Sequence[Score]) -> None:
+        """Take the scores of one metric."""
+        self._pending.add(scores)
+
+    def done(self, skipped: str | None) -> None:
+        """All metrics have answered, or `skipped` says why nobody asked them."""
+        self._end(self._pending, self.metrics, skipped)

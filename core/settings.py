@@ -50,6 +50,8 @@ class Settings(BaseSettings):
     """Probability that a request is scored."""
     judge_sample_rate: Rate = 1.0
     """Probability that a scored request is judged."""
+    scoring: Literal["thread", "process"] = "thread"
+    """``process``: score and judge in a worker process, outside the application's interpreter lock."""
     keep: Literal["none", "worst"] = "none"
     """``worst``: failed requests, empty retrievals and the lowest scores escape sampling."""
     judge_model: str | None = None

@@ -14,7 +14,8 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, overload
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, overload
 
 from .errors import ConfigurationError
 from .sample import RagSample
@@ -28,6 +29,7 @@ __all__ = [
     "FunctionMetric",
     "Metric",
     "compute_metric",
+    "failed_scores",
     "metric",
     "missing_field",
     "run_metric",
@@ -185,6 +187,22 @@ def _not_measurable(metric: Metric, sample: RagSample) -> tuple[Score, ...] | No
     return None
 
 
+def failed_scores(
+    metric: Metric,
+    sample: RagSample,
+    status: ScoreStatus,
+    explanation: str,
+    error_type: str,
+) -> tuple[Score, ...]:
+    """Build the scores of a metric that nobody could measure.
+
+    What would not have been measured anyhow says so: ``missing_input`` or ``skipped``.
+    """
+    return _not_measurable(metric, sample) or scores_without_value(
+        metric, status, explanation, error_type
+    )
+
+
 def _failed(metric: Metric, error: Exception) -> tuple[Score, ...]:
     status: ScoreStatus = "metric_error"
     # On Python 3.10 asyncio's is another class. Whoever raised it has loaded asyncio; we need not.
@@ -241,6 +259,14 @@ class FunctionMetric(ComputedMetric):
         """Call the function itself."""
         return self.function(sample)
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Pickle a decorated function by its name: in its module the name means the metric."""
+        module = str(getattr(self.function, "__module__", None))
+        path = str(getattr(self.function, "__qualname__", None))
+        if module != "__main__" and module in sys.modules and _named(module, path) is self:
+            return _named, (module, path)
+        return super().__reduce_ex__(protocol)
+
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Wrap the function's number; None is ``undefined``, NaN and infinities are errors."""
         value = self.function(sample)
@@ -261,6 +287,14 @@ class FunctionMetric(ComputedMetric):
                 range=self.range,
             ),
         )
+
+
+def _named(module: str, path: str) -> Any:
+    """Return what is called `path` in `module`; None where there is no such thing."""
+    found: Any = import_module(module)
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found
 
 
 @overload

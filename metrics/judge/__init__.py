@@ -21,7 +21,8 @@ if TYPE_CHECKING:
         Reply,
         Usage,
     )
-    from .openai_judge import JudgeStats, OpenAIJudge
+    from .openai_judge import OpenAIJudge
+    from .tally import JudgeStats
 
 __all__ = [
     "Answer",
@@ -43,7 +44,7 @@ __all__ = [
 _HOMES = {
     "JudgeBudget": "budget",
     "JudgeCache": "cache",
-    "JudgeStats": "openai_judge",
+    "JudgeStats": "tally",
     "OpenAIJudge": "openai_judge",
 }
 

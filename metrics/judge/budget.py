@@ -106,17 +106,25 @@ class JudgeBudget:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the limits, not what was spent: another process starts with a window of its own."""
-        make = partial(
-            JudgeBudget,
-            self.calls_per_minute,
-            self.tokens_per_minute,
-            cost_per_minute=self.cost_per_minute,
-            max_cost=self.max_cost,
-            input_price=self.input_price,
-            output_price=self.output_price,
-            when_exhausted=self.when_exhausted,
-        )
-        return make, ()
+        return partial(JudgeBudget, **self.limits), ()
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The arguments it was made with, less the clock."""
+        return {
+            "calls_per_minute": self.calls_per_minute,
+            "tokens_per_minute": self.tokens_per_minute,
+            "cost_per_minute": self.cost_per_minute,
+            "max_cost": self.max_cost,
+            "input_price": self.input_price,
+            "output_price": self.output_price,
+            "when_exhausted": self.when_exhausted,
+        }
+
+    @property
+    def counts(self) -> bool:
+        """Whether there is anything to limit or to add up."""
+        return any(value for name, value in self.limits.items() if name != "when_exhausted")
 
     def __repr__(self) -> str:
         return (
@@ -138,10 +146,14 @@ class JudgeBudget:
             JudgeError: There is no room (status ``skipped``, error type ``budget``).
         """
         while True:
-            room = self.take(estimated_tokens)
+            room = await self.obtain(estimated_tokens)
             if isinstance(room, Reservation):
                 return room
             await asyncio.sleep(room)
+
+    async def obtain(self, estimated_tokens: int) -> Reservation | float:
+        """Do as `take`, wherever the budget is kept: a worker process asks the meter's for it."""
+        return self.take(estimated_tokens)
 
     def take(self, estimated_tokens: int) -> Reservation | float:
         """Take room for one call, or return the seconds until it is worth trying again.

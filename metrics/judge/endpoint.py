@@ -178,7 +178,7 @@ class Endpoint:
                     self._breaker.admit()
                     call.admitted = True
                 pause_s = self._not_before - time.monotonic()
-                if pause_s <= 0 and self._takes_room(call):
+                if pause_s <= 0 and await self._takes_room(call):
                     if self._knows_better(call):
                         body = self._body(call)
                     return await self._post(wire, body, call)
@@ -191,10 +191,10 @@ class Endpoint:
                 async with resources.waiting_room:
                     await self._budget.until_room(call.tokens)
 
-    def _takes_room(self, call: _Call) -> bool:
+    async def _takes_room(self, call: _Call) -> bool:
         if self._budget is None or call.reservation is not None:
             return True
-        room = self._budget.take(call.tokens)
+        room = await self._budget.obtain(call.tokens)
         if isinstance(room, Reservation):
             call.reservation = room
             return True

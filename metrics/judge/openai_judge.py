@@ -12,9 +12,7 @@ import os
 import secrets
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,39 +25,14 @@ from .cache import JudgeCache
 from .clients import LoopResources
 from .contract import Ask, JudgeCall, JudgeError, JudgeObserver, Reply
 from .endpoint import Endpoint
+from .tally import JudgeStats, Tally
 from .wire import Caller, Wire
 
-__all__ = ["JudgeStats", "OpenAIJudge"]
+__all__ = ["OpenAIJudge"]
 
 _MAX_REPLY_BYTES = 4 * 2**20
 
 _judges: weakref.WeakSet[OpenAIJudge] = weakref.WeakSet()
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeStats:
-    """What a judge did since it was built."""
-
-    calls: int = 0
-    """Calls made, retries of one call counted once."""
-    input_tokens: int = 0
-    """Prompt tokens."""
-    output_tokens: int = 0
-    """Completion tokens."""
-    cache_hits: int = 0
-    """Items answered without asking."""
-    cache_misses: int = 0
-    """Items asked about."""
-    errors: Mapping[str, int] = field(default_factory=dict)
-    """Calls that failed, by class."""
-    cost: float = 0.0
-    """What was spent, if the budget knows prices."""
-
-    @property
-    def cache_hit_ratio(self) -> float | None:
-        """Share of the items that were answered without asking; None before the first."""
-        items = self.cache_hits + self.cache_misses
-        return self.cache_hits / items if items else None
 
 
 class OpenAIJudge:
@@ -159,17 +132,16 @@ class OpenAIJudge:
             budget=budget,
             breaker=self._breaker,
         )
+        self._tally = Tally()
         self._asker = Asker(
             f"{model}\n{base_url or ''}",
             self._complete,
             self.cache,
             secrets.token_bytes(16),
-            self._count_hits,
+            self._tally.answered,
         )
         self._observers: list[JudgeObserver] = []
         self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
-        self._errors: Counter[str] = Counter()
         self._resources: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopResources] = (
             weakref.WeakKeyDictionary()
         )
@@ -203,16 +175,33 @@ class OpenAIJudge:
     @property
     def stats(self) -> JudgeStats:
         """Calls, tokens, cache hits, errors and cost so far."""
-        with self._lock:
-            return JudgeStats(
-                **self._counts,
-                errors=dict(self._errors),
-                cost=self.budget.cost if self.budget is not None else 0.0,
-            )
+        return self._tally.stats(self.budget.cost if self.budget is not None else 0.0)
 
     def subscribe(self, observer: JudgeObserver) -> None:
         """Tell `observer` about every call from now on, on the event loop that made it."""
         self._observers.append(observer)
+
+    def report(self, call: JudgeCall) -> None:
+        """Count a call and tell the observers; a worker process that asks for us has it done here."""
+        if not call.cached:
+            self._tally.called(call)
+        for observer in tuple(self._observers):
+            observer(call)
+
+    def report_items(self, hits: int, misses: int) -> None:
+        """Count items that a worker process answered without asking, and those it asked about."""
+        self._tally.answered(hits, misses)
+
+    def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arguments of this judge: those that may be pickled, and those that must not.
+
+        For a worker process of our own, which makes the same judge of both.
+        """
+        settings = {name: value for name, value in self._arguments.items() if name != "base_url"}
+        headers = {str(name): str(value) for name, value in self._caller.headers.items()}
+        # An address may hold a password.
+        secret = {"base_url": self._base_url, "api_key": self._caller.key, "headers": headers}
+        return settings, secret
 
     async def ask(self, ask: Ask) -> Reply:
         """Answer every item of `ask`: from the cache, with another ask's call, or with one call.
@@ -225,7 +214,7 @@ class OpenAIJudge:
             flights = self._flights.setdefault(loop, {})
         reply = await self._asker.ask(ask, flights)
         if reply.usage.calls == 0 and reply.answers:
-            self._tell(JudgeCall(ask.metric, self._model, 0.0, 0, 0, cached=True))
+            self.report(JudgeCall(ask.metric, self._model, 0.0, 0, 0, cached=True))
         return reply
 
     async def aclose(self) -> None:
@@ -249,13 +238,7 @@ class OpenAIJudge:
                 0 if isinstance(outcome, JudgeError) else outcome.output_tokens,
                 outcome.error_type,
             )
-            with self._lock:
-                self._counts["calls"] += 1
-                self._counts["input_tokens"] += call.input_tokens
-                self._counts["output_tokens"] += call.output_tokens
-                if call.error_type is not None:
-                    self._errors[call.error_type] += 1
-            self._tell(call)
+            self.report(call)
 
         return await self._endpoint.complete(self._on_this_loop(), messages, schema, finished)
 
@@ -268,18 +251,10 @@ class OpenAIJudge:
                 self._resources[loop] = resources
         return resources
 
-    def _count_hits(self, hits: int, misses: int) -> None:
-        with self._lock:
-            self._counts["cache_hits"] += hits
-            self._counts["cache_misses"] += misses
-
-    def _tell(self, call: JudgeCall) -> None:
-        for observer in tuple(self._observers):
-            observer(call)
-
     def _renew_after_fork(self) -> None:
         """Start afresh in a forked child: threads of the parent held locks, its loops sockets."""
         self._lock = threading.Lock()
+        self._tally.renew_lock()
         self._resources = weakref.WeakKeyDictionary()
         self._flights = weakref.WeakKeyDictionary()
         self._breaker.renew_lock()

@@ -46,6 +46,7 @@ def test_opentelemetry_flags_are_read_and_the_short_name_wins(monkeypatch):
         ("RAGMETER_SAMPLE_RATE", "2", "less than or equal to 1"),
         ("RAGMETER_SPAN_MODE", "all", "'auto', 'own', 'evaluation' or 'off'"),
         ("RAGMETER_QUEUE_SIZE", "many", "valid integer"),
+        ("RAGMETER_SCORING", "fork", "'thread' or 'process'"),
         ("OTEL_INSTRUMENTATION_RAGMETER_EVENTS", "yes", "'log'"),
     ],
 )

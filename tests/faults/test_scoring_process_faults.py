@@ -1,0 +1,295 @@
+"""The worker process crashes, hangs, cannot start; the application forks, exits, is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from fakes_worker import (
+    EchoJudge,
+    ends,
+    is_running,
+    misbehave,
+    question_length,
+    scorer_pid,
+    workers_of,
+)
+
+from ragmeter import RagMeter
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import RagSample
+from ragmeter.worker import connection, jobs
+
+HERE = Path(__file__).parent
+FORKING_IS_MEANT = ("-W", "ignore:This process:DeprecationWarning")
+SAMPLE = RagSample(question="q", contexts=["a"], answer="b")
+
+
+@pytest.fixture
+def build():
+    """Build meters that are shut down at the end, and leave no process."""
+    meters = []
+
+    def make(metrics, **arguments):
+        exporter = InMemoryExporter()
+        meter = RagMeter(metrics, exporters=[exporter], scoring="process", **arguments)
+        meters.append(meter)
+        return meter, exporter
+
+    yield make
+    for meter in meters:
+        meter.shutdown()
+    assert workers_of(os.getpid()) == []
+
+
+def asked(meter, exporter, question="q"):
+    before = len(exporter.results)
+    meter.submit(SAMPLE.model_copy(update={"question": question}))
+    assert meter.flush(30)
+    return exporter.results[before].scores
+
+
+@pytest.mark.contains_errors
+def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(build):
+    meter, exporter = build([scorer_pid])
+    first = int(asked(meter, exporter)["scorer_pid"].value)
+
+    os.kill(first, signal.SIGKILL)
+    second = int(asked(meter, exporter)["scorer_pid"].value)
+
+    assert second != first
+    assert ends(first, 5)
+    assert meter.stats().internal_errors == {"worker": 1}
+
+
+@pytest.mark.contains_errors
+@pytest.mark.parametrize("deed", ["crash", "exit"])
+def test_a_request_that_took_its_worker_down_is_tried_once_more(build, tmp_path, deed):
+    meter, exporter = build([misbehave])
+
+    score = asked(meter, exporter, f"{deed} {tmp_path / 'done'}")["misbehave"]
+
+    assert (score.value, score.status) == (1.0, "ok")
+
+
+@pytest.mark.contains_errors
+def test_a_request_that_takes_every_worker_down_scores_an_error_and_starts_do_not_pile_up(build):
+    """It is tried twice; then no worker is started for a while, and scores say why."""
+    meter, exporter = build([misbehave, "answer_overlap"])
+
+    scores = asked(meter, exporter, "crash")
+    meanwhile = [asked(meter, exporter)["misbehave"] for _ in range(20)]
+
+    assert (scores["misbehave"].value, scores["misbehave"].status) == (None, "metric_error")
+    assert "SIGKILL" in scores["misbehave"].explanation
+    assert scores["token_f1"].status == "missing_input"
+    assert {score.status for score in meanwhile} == {"metric_error"}
+    assert meter.stats().internal_errors == {"worker": 2}
+    time.sleep(1.1)
+    assert asked(meter, exporter)["misbehave"].value == 1.0
+
+
+@pytest.mark.contains_errors
+def test_a_worker_that_hangs_is_ended_and_the_next_request_is_scored(build, monkeypatch):
+    monkeypatch.setattr(connection, "SCORE_S", 1.0)
+    meter, exporter = build([misbehave])
+
+    hung = asked(meter, exporter, "hang")["misbehave"]
+
+    assert (hung.value, hung.status) == (None, "timeout")
+    assert asked(meter, exporter)["misbehave"].value == 1.0
+
+
+@pytest.mark.contains_errors
+def test_judging_goes_on_with_the_next_worker(build, tmp_path):
+    judge = EchoJudge("crash", str(tmp_path / "done"))
+    meter, exporter = build([question_length, "context_utilization"], judge=judge, hold_s=60)
+
+    scores = asked(meter, exporter)
+
+    assert scores["context_utilization"].value == 1.0
+    assert scores["question_length"].value == 1.0
+    assert meter.stats().judge_calls == 1
+
+
+@pytest.mark.contains_errors
+def test_what_no_worker_lives_to_judge_is_a_judge_error(build):
+    meter, exporter = build(
+        [question_length, "context_utilization"], judge=EchoJudge("crash always")
+    )
+
+    scores = asked(meter, exporter)
+
+    assert scores["question_length"].value == 1.0
+    assert (scores["context_utilization"].value, scores["context_utilization"].status) == (
+        None,
+        "judge_error",
+    )
+    assert "SIGKILL" in scores["context_utilization"].explanation
+
+
+@pytest.mark.contains_errors
+def test_a_frozen_worker_misses_its_deadline_and_is_ended(build, monkeypatch):
+    monkeypatch.setattr(jobs, "GRACE_S", 0.5)
+    meter, exporter = build(
+        [question_length, "context_utilization"], judge=EchoJudge("freeze"), judge_deadline_s=0.5
+    )
+
+    meter.submit(SAMPLE)
+    assert meter.flush(20)
+
+    scores = exporter.results[0].scores
+    assert scores["question_length"].value == 1.0
+    assert scores["context_utilization"].value is None
+
+
+@pytest.mark.contains_errors
+def test_a_worker_that_cannot_start_is_said_to_be_so(build, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "path", ["/nowhere"])
+    meter, exporter = build([question_length])
+
+    score = asked(meter, exporter)["question_length"]
+
+    assert score.status == "metric_error"
+    assert "did not start" in score.explanation
+    assert "No module named" in capfd.readouterr().err
+
+
+def test_signals_that_stop_the_application_do_not_stop_the_worker(build):
+    """Its last requests are still to be scored: Ctrl-C, and systemd's SIGTERM to the whole group."""
+    meter, exporter = build([scorer_pid])
+    pid = int(asked(meter, exporter)["scorer_pid"].value)
+
+    assert os.getsid(pid) != os.getsid(0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(pid, number)
+
+    assert int(asked(meter, exporter)["scorer_pid"].value) == pid
+
+
+@pytest.mark.contains_errors
+def test_shutdown_ends_a_hanging_worker_within_its_time(build):
+    meter, exporter = build([misbehave, scorer_pid])
+    pid = int(asked(meter, exporter)["scorer_pid"].value)
+    meter.submit(RagSample(question="hang"))
+    time.sleep(0.3)
+
+    began = time.monotonic()
+    meter.shutdown(1.0)
+
+    assert time.monotonic() - began < 4.0
+    assert not is_running(pid)
+
+
+def test_two_meters_have_a_worker_each(build):
+    first, one = build([scorer_pid])
+    second, other = build([scorer_pid])
+
+    pids = {asked(first, one)["scorer_pid"].value, asked(second, other)["scorer_pid"].value}
+    first.shutdown()
+
+    assert len(pids) == 2
+    assert asked(second, other)["scorer_pid"].value in pids
+
+
+def test_many_threads_at_once_and_a_small_queue(build):
+    meter, exporter = build([question_length], queue_size=64)
+
+    def send(start):
+        for number in range(100):
+            meter.submit(RagSample(question="x" * (start + number)))
+
+    threads = [threading.Thread(target=send, args=(start,)) for start in range(0, 400, 100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert meter.flush(30)
+
+    stats = meter.stats()
+    assert stats.captured == 400 == stats.exported + sum(stats.dropped.values())
+    assert all(
+        result.scores["question_length"].value == len(result.sample.question)
+        for result in exporter.results
+    )
+
+
+PREAMBLE = """
+import os, signal, sys, time
+from fakes_worker import AskedPid, EchoJudge, scorer_pid, workers_of
+from ragmeter import RagMeter
+from ragmeter.metrics import RagSample
+SAMPLE = RagSample(question="q", contexts=["a"])
+class Printing:
+    def export(self, batch):
+        for result in batch:
+            os.write(1, f"{os.getpid()} {int(result.scores['scorer_pid'].value)}\\n".encode())
+    def flush(self, timeout_s):
+        return True
+    def shutdown(self, timeout_s):
+        pass
+meter = RagMeter([scorer_pid, AskedPid()], EchoJudge(), exporters=[Printing()], scoring="process")
+"""
+
+
+def start_python(body):
+    return subprocess.Popen(
+        [sys.executable, *FORKING_IS_MEANT, "-c", PREAMBLE + textwrap.dedent(body)],
+        env={**os.environ, "PYTHONPATH": str(HERE.parent / "core")},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_a_forked_child_has_a_worker_of_its_own_and_the_parent_keeps_its():
+    with start_python(
+        """
+        meter.submit(SAMPLE); meter.flush(20)
+        child = os.fork()
+        if child == 0:
+            meter.submit(SAMPLE); meter.flush(20); meter.shutdown()
+            os._exit(0)
+        os.waitpid(child, 0)
+        meter.submit(SAMPLE); meter.flush(20)
+        meter.shutdown()
+        print(meter.stats().internal_errors)
+        """
+    ) as process:
+        out, err = process.communicate(timeout=60)
+
+    *lines, errors = out.splitlines()
+    by_process = [tuple(map(int, line.split())) for line in lines]
+    assert (errors, err) == ("{}", "")
+    assert len(by_process) == 3
+    assert by_process[0] == by_process[2]
+    assert by_process[1][0] != by_process[0][0]
+    assert by_process[1][1] != by_process[0][1]
+    assert all(ends(worker, 5) for _, worker in by_process)
+
+
+def test_a_worker_ends_with_a_killed_application_also_when_a_child_of_it_lives_on():
+    with start_python(
+        """
+        meter.submit(SAMPLE); meter.flush(20)
+        child = os.fork()
+        if child == 0:
+            os.close(1); os.close(2)
+            time.sleep(30)
+            os._exit(0)
+        print("child", child, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    ) as process:
+        out, _ = process.communicate(timeout=60)
+
+    worker = int(out.split()[1])
+    child = int(out.split()[3])
+    try:
+        assert ends(worker, 3)
+        assert is_running(child)
+    finally:
+        os.kill(child, signal.SIGKILL)
