@@ -61,7 +61,13 @@ def peer_states(name: str, into: Path = ROOT) -> dict[str, str]:
 def peer_versions(name: str, into: Path = ROOT) -> dict[str, str]:
     """Return the versions installed in an environment."""
     report = env_dir(name, into) / "bench-peers.json"
-    return json.loads(report.read_text())["versions"] if report.exists() else {}
+    found = json.loads(report.read_text())["versions"] if report.exists() else {}
+    return {canonical(name): version for name, version in found.items()}
+
+
+def canonical(name: str) -> str:
+    """Return a distribution's name as requirements spell it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def installed_copy() -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tomllib
-from environments import ROOT, env_dir, peer_states, peer_versions
+from environments import ROOT, canonical, env_dir, peer_states, peer_versions
 from growth_plot import draw
 from measure import Row, number
 
@@ -130,7 +130,8 @@ def table(rows: list[Row], *, full: bool) -> list[str]:
 
 def report(parts: list[Part], peers_dir: Path, *, plot: bool) -> str:
     """Return RESULTS.md; `plot`: there is one to point to."""
-    found = {dist.metadata["Name"]: dist.version for dist in importlib.metadata.distributions()}
+    installed = importlib.metadata.distributions()
+    found = {canonical(dist.metadata["Name"]): dist.version for dist in installed}
     ours = ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
     aimed = [row for part in parts for row in part.rows if row.target is not None]
     out = [
