@@ -91,7 +91,7 @@ def draw(rows: Iterable[Row]) -> str | None:
     for number, (package, strategy) in enumerate(
         dict.fromkeys(key for p in found.values() for key in p)
     ):
-        at, base = LEFT + number * 200, height - 14
+        at, base = 20 + number * 212, height - 14
         look = f'stroke="{COLOURS[package]}" stroke-dasharray="{DASHES[strategy]}"'
         out.append(f'<path d="M{at} {base - 4}h24" stroke-width="2" {look}/>')
         name = strategy.removeprefix("rouge_").removesuffix("_match")
