@@ -80,7 +80,7 @@ class OpenRequests(Generic[K, R]):
                     or now - opened > self._max_age_s
                 ):
                     break
-                self._remove(oldest)
+                self.take(oldest)
                 evicted.append((oldest, old))
         for old_key, old in evicted:
             self._on_evict(old_key, old)
@@ -94,8 +94,18 @@ class OpenRequests(Generic[K, R]):
 
     def close(self, key: K) -> R | None:
         """Take a request out and return it, or None when it is not there (any more)."""
+        taken = self.take(key)
+        return None if taken is None else taken[0]
+
+    def take(self, key: K) -> tuple[R, int] | None:
+        """Take a request out and return it and the bytes it held, as told by `grow`, or None."""
         with self._lock:
-            return self._remove(key)
+            entry = self._entries.pop(key, None)
+            if entry is None:
+                return None
+            size_bytes = self._sizes.pop(key, 0)
+            self._bytes -= size_bytes
+            return entry[1], size_bytes
 
     def values(self) -> list[R]:
         """Return the open requests, oldest first."""
@@ -117,13 +127,6 @@ class OpenRequests(Generic[K, R]):
         """Forget the parent's requests and replace the lock it may have held."""
         self._lock = threading.RLock()
         self.clear()
-
-    def _remove(self, key: K) -> R | None:
-        entry = self._entries.pop(key, None)
-        if entry is None:
-            return None
-        self._bytes -= self._sizes.pop(key, 0)
-        return entry[1]
 
 
 def _reset_all_after_fork() -> None:

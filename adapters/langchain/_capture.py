@@ -135,11 +135,11 @@ def _answer_and_status(
     if ending.streamed and request.open_llms:
         return answer, "partial"
     note = answering_llm(request)
-    if answer is None and note is not None and ending.outputs is not list:
+    if answer is None and note is not None and ending.kind is not list:
         ends = [item.ended_order for item in notes if item.ended_order is not None]
         if not ends or note.run.order > max(ends):
             answer = note.text
-    if note is None and ending.outputs is str and _is_formatted(answer or "", contexts):
+    if note is None and ending.kind is str and _is_formatted(answer or "", contexts):
         return None, "retrieval_only"
     if answer is None:
         return None, "retrieval_only" if note is None else "no_answer"

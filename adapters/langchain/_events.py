@@ -72,6 +72,9 @@ __all__ = [
 ]
 
 
+_NOTHING = type(None)
+
+
 def begin(
     attached: Attachment,
     options: Options,
@@ -142,7 +145,8 @@ def retriever_started(
         return
     if enclosing_retriever(run) is not None:
         return
-    outer = attached.tracker.get(active_retriever.get())
+    around = active_retriever.get()
+    outer = None if around is None else attached.tracker.runs.get(around)
     note = RetrievalNote(run, query, metadata)
     if outer is not None and outer.open and outer.request is request and outer is not run:
         note.outer = outer
@@ -150,7 +154,7 @@ def retriever_started(
     request.retrievals.append(note)
     if _may_show_span(request):
         _find_retrieval_span(attached, request, note)
-    active_retriever.set(run.run_id)
+    active_retriever.set(run.run_id.int)
 
 
 def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any) -> None:
@@ -182,7 +186,7 @@ def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any
             notes.append(note)
             parent = parent.parent
     if run is request.root:
-        end_request(attached, request, Ending(now, None, None, streamed=False))
+        end_request(attached, request, Ending(now, _NOTHING, None, False), None)
 
 
 def retriever_failed(attached: Attachment, run: Run, run_id: UUID, error: BaseException) -> None:
@@ -213,7 +217,7 @@ def chain_ended(
         streamed = "inputs" in kwargs
         if streamed:
             take_late_inputs(attached, request, kwargs["inputs"])
-        end_request(attached, request, Ending(now, outputs, None, streamed))
+        end_request(attached, request, Ending(now, type(outputs), None, streamed), outputs)
 
 
 def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> None:
@@ -228,7 +232,7 @@ def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> 
     if documents and not run.children_retrievals and enclosing_retriever(run) is None:
         add_passage(attached, run, now, None, snapshot_documents(documents), 1)
     if run is request.root:
-        end_request(attached, request, Ending(now, None, None, streamed=False))
+        end_request(attached, request, Ending(now, _NOTHING, None, False), None)
 
 
 def llm_started(run: Run) -> None:
@@ -275,7 +279,7 @@ def run_failed(
         streamed = "inputs" in kwargs
         if streamed:
             take_late_inputs(attached, request, kwargs["inputs"])
-        end_request(attached, request, Ending(now, None, error, streamed))
+        end_request(attached, request, Ending(now, _NOTHING, error, streamed), None)
 
 
 def _ambient_run_id() -> UUID | None:
@@ -305,7 +309,7 @@ def _comes_too_late(run_id: UUID, parent_run_id: UUID | None) -> bool:
 
 
 def _leave_retriever(run_id: UUID) -> None:
-    if active_retriever.get() == run_id:
+    if active_retriever.get() == run_id.int:
         active_retriever.set(None)
 
 

@@ -183,7 +183,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         attached = self._own or default_attachment()
         if attached is None:
             return
-        run = attached.tracker.get(run_id)
+        run = attached.tracker.runs.get(run_id.int)
         if run is None:
             return
         with attached.on_chain_end:
@@ -228,7 +228,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         attached = self._own or default_attachment()
         if attached is None:
             return
-        run = attached.tracker.get(run_id)
+        run = attached.tracker.runs.get(run_id.int)
         if run is None:
             return
         with attached.on_retriever_end:
@@ -239,7 +239,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         attached = self._own or default_attachment()
         if attached is None:
             return
-        run = attached.tracker.get(run_id)
+        run = attached.tracker.runs.get(run_id.int)
         if run is None:
             return
         with attached.on_retriever_error:
@@ -278,7 +278,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         attached = self._own or default_attachment()
         if attached is None:
             return
-        run = attached.tracker.get(run_id)
+        run = attached.tracker.runs.get(run_id.int)
         if run is None:
             return
         with attached.on_llm_end:
@@ -318,7 +318,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         attached = self._own or default_attachment()
         if attached is None:
             return
-        run = attached.tracker.get(run_id)
+        run = attached.tracker.runs.get(run_id.int)
         if run is None:
             return
         with attached.on_tool_end:
@@ -363,7 +363,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         attached = self._own or default_attachment()
         if attached is None:
             return
-        run = attached.tracker.get(run_id)
+        run = attached.tracker.runs.get(run_id.int)
         if run is None:
             return
         with attached.on_error:

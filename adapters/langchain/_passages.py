@@ -27,10 +27,8 @@ def note_passage(
     if type(outputs) is str:
         return
     request = run.request
-    if request.options.strict or enclosing_retriever(run) is not None:
-        return
     given = document_lists(outputs)
-    if not given:
+    if not given or request.options.strict or enclosing_retriever(run) is not None:
         return
     taken = run.documents
     if taken is None and late_inputs is not None:

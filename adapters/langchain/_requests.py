@@ -94,23 +94,23 @@ def begin_request(
                 _override_question(request, options.question, inputs)
 
 
-def end_request(attached: Attachment, request: OpenRequest, ending: Ending) -> None:
+def end_request(
+    attached: Attachment, request: OpenRequest, ending: Ending, outputs: object
+) -> None:
     """Take the request out and offer it to the meter, if it retrieved."""
-    tracker = attached.tracker
     run_id = request.root.run_id
-    size_bytes = tracker.requests.size_bytes(run_id.int)
-    if not tracker.close_request(request):
+    size_bytes = attached.tracker.close_request(request)
+    if size_bytes is None:
         return
     annotation = attached.take_annotation(run_id)
     options = request.options
-    outputs = ending.outputs
     given = output_contexts = None
     if options.contexts is not None and ending.error is None:
         with attached.on_override:
             read = _read(options.contexts, outputs)
             given = None if read is None else snapshot_documents(read)
     answer = find_answer(outputs, request.inputs)
-    if given is None and not has_retrieved(request):
+    if given is None and not request.retrievals and not has_retrieved(request):
         output_contexts = _output_documents(request, outputs, answer)
         if output_contexts is None:
             request.dissolve()
@@ -134,11 +134,9 @@ def end_request(attached: Attachment, request: OpenRequest, ending: Ending) -> N
     if meter is None:
         request.dissolve()
         return
-    # Only its kind matters from here on; the object itself is the application's.
-    final = Ending(ending.ended_ns, type(outputs), ending.error, ending.streamed)
     span = request.target or request.parent_span
     meter.offer(
-        lambda: build_run(request, final, answer, given, output_contexts),
+        lambda: build_run(request, ending, answer, given, output_contexts),
         run_id=run_id,
         trace_id=None if span is None else span.trace_id,
         size_bytes=size_bytes + len(answer or ""),

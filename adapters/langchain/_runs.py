@@ -47,7 +47,7 @@ RunKind = Literal["chain", "llm", "retriever", "tool"]
 MAX_LIVE_RUNS = 4096
 """Beyond so many runs in one request, those that have ended are forgotten."""
 
-active_retriever: ContextVar[UUID | None] = ContextVar("ragmeter_active_retriever", default=None)
+active_retriever: ContextVar[int | None] = ContextVar("ragmeter_active_retriever", default=None)
 """The retriever run around the current code: tells that a retriever is nested in another even
 where the outer one does not forward its callbacks. Holds an id, so it keeps nothing alive."""
 
@@ -201,8 +201,8 @@ class Ending(NamedTuple):
     """How a root run ended."""
 
     ended_ns: int
-    outputs: object
-    """The root's output at first; only its class once the request is offered."""
+    kind: type[Any]
+    """Class of the root's output; the object itself is the application's."""
     error: BaseException | None
     streamed: bool
 
@@ -328,11 +328,11 @@ class RunTracker:
             hidden.root = Run(_NOBODY, "chain", None, hidden, None, 0)
         self.alias(run_id, hidden.root)
 
-    def close_request(self, request: OpenRequest) -> bool:
-        """Forget a request and all its runs; tell whether it was still there."""
-        there = self.requests.close(request.root.run_id.int) is not None
+    def close_request(self, request: OpenRequest) -> int | None:
+        """Forget a request and all its runs; return the bytes it held, None if it was gone."""
+        taken = self.requests.take(request.root.run_id.int)
         self._forget(request)
-        return there
+        return None if taken is None else taken[1]
 
     def reset(self) -> None:
         """Forget everything."""
