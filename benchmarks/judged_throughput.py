@@ -130,7 +130,7 @@ def benchmark(settings: Settings) -> list[Row]:
         rows.append(
             Row(NAME, f"{what}, {concurrency} at once, {latency_s * 1000:.0f} ms a call", "/s", median(rates),
                 ideal, "concurrency / latency", share, "≥ 0.9", share >= 0.9, spread(rates),
-                f"{number(cpu)} ms of CPU a call; bare sockets reach {number(possible)}/s")
+                f"{number(cpu)} ms of CPU a call, so one core does {1000 / cpu:.0f}/s at most; bare sockets reach {number(possible)}/s")
         )  # fmt: skip
     return rows
 
