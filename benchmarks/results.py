@@ -25,6 +25,7 @@ BENCHMARKS = {
     "request_overhead_langchain": "CPU added to a LangChain request, on the request's path",
     "request_overhead_llama_index": "CPU added to a LlamaIndex request, on the request's path",
     "live_latency": "Latency of an application at a fixed request rate",
+    "waking_up": "How late a thread wakes up beside scoring",
     "deterministic_metrics": "Metrics without a judge: time by size, equal results",
     "judged_metrics": "Judged metrics: calls, prompt tokens, wall time",
     "judged_throughput": "Judged throughput against concurrency / latency",

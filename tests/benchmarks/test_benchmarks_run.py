@@ -14,6 +14,7 @@ NAMES = {
     "request_overhead_langchain": "langchain_core",
     "request_overhead_llama_index": "llama_index.core",
     "live_latency": "langchain_core",
+    "waking_up": "openai",
     "deterministic_metrics": "ragmeter",
     "judged_metrics": "openai",
     "judged_throughput": "openai",
