@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from ragmeter.metrics.once import once
 
 from .sentences import sentences
+from .stems import CONTENT
 from .tokens import MARK, content_of, content_set_of, tokens, tokens_of_lines
 
 __all__ = ["Analysis", "analyse", "forget_texts", "latest"]
@@ -115,9 +116,10 @@ class Analysis:
         return list(map(content_of, self.sentence_tokens))
 
     @once
-    def sentence_sets(self) -> list[frozenset[str]]:
-        """The distinct content tokens of each sentence."""
-        return list(map(content_set_of, self.sentence_tokens))
+    def sentence_sets(self) -> list[frozenset[str | None]]:
+        """The distinct content tokens of each sentence, and None where it has other tokens, too."""
+        stems = CONTENT.__getitem__
+        return [frozenset(map(stems, words)) for words in self.sentence_tokens]
 
     @property
     def _words(self) -> list[str]:

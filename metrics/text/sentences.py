@@ -44,20 +44,21 @@ def sentences(text: str) -> list[str]:
     start = at = 0
     other_marks = not ascii_only or "\n" in text or "!" in text or "?" in text
     pieces = text.split(". ")
-    last = len(pieces) - 1
-    for number, piece in enumerate(pieces):
+    for piece, following in zip(pieces, [*pieces[1:], ""], strict=True):
         # Most sentences end at once: a whole word, a full stop, a space, a capital letter.
         mark = at + len(piece)
+        word = piece[piece.rfind(" ") + 1 :]
         if (
-            number < last
-            and "." not in piece
-            and pieces[number + 1][:1].isupper()
-            and len(word := piece[piece.rfind(" ") + 1 :]) > 1
+            following[:1].isupper()
             and word.isalpha()
+            and "." not in piece
             and word.casefold() not in _SPECIAL
+            and len(word) > 1
             and not (other_marks and _OTHER_MARK.search(piece))
         ):
-            found.append(text[start : mark + 1].strip())
+            # Mostly a sentence ended right before, and the piece is the whole of this one.
+            whole = start == at - 1
+            found.append(f"{piece.lstrip()}." if whole else text[start : mark + 1].strip())
             start = mark + 1
         else:
             for run in _RUN.finditer(text, at, mark + 1):
