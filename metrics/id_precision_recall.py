@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .matching import chunk_ids
 from .metric import ComputedMetric, scores_without_value
 from .precision_recall_f1 import MOST_ITEMS
 from .sample import RagSample
@@ -51,8 +52,10 @@ class IdPrecisionRecall(ComputedMetric):
         count = len(retrieved) + len(contexts) - len(ids)
         hits = sum(identifier in golden for identifier in retrieved)
         precision_items = [
-            evidence_item(id=f"chunk-{rank}", verdict=context.id in golden, text=context.id)
-            for rank, context in enumerate(contexts[:MOST_ITEMS], start=1)
+            evidence_item(rank, context.id in golden, context.id)
+            for rank, context in zip(
+                chunk_ids(min(len(contexts), MOST_ITEMS)), contexts, strict=False
+            )
         ]
         recall_items = [
             evidence_item(id=f"id-{number}", verdict=identifier in retrieved, text=identifier)

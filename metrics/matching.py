@@ -25,6 +25,7 @@ __all__ = [
     "MatchingBackend",
     "MatchingStrategy",
     "TruthMatch",
+    "chunk_ids",
     "distinct",
 ]
 
@@ -186,8 +187,18 @@ class Matcher:
         return _match_by_tokens(retrieved, truth, self.threshold)
 
 
+_CHUNK_IDS = tuple(f"chunk-{number}" for number in range(1, _MOST_SHARED_IDS + 1))
+
+
+def chunk_ids(count: int) -> Sequence[str]:
+    """Return the ids by which evidence names the first `count` chunks."""
+    if count <= _MOST_SHARED_IDS:
+        return _CHUNK_IDS[:count]
+    return [f"chunk-{number}" for number in range(1, count + 1)]
+
+
 def _chunks(texts: Sequence[str], encoded: Sequence[str] | None) -> Components:
-    ids = [f"chunk-{number}" for number in range(1, len(texts) + 1)]
+    ids = chunk_ids(len(texts))
     return Components(ids, texts, [""] * len(ids) if encoded is None else encoded)
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .errors import ConfigurationError
-from .matching import Matcher, MatchingBackend, MatchingStrategy
+from .matching import Matcher, MatchingBackend, MatchingStrategy, chunk_ids
 from .metric import ComputedMetric, scores_without_value
 from .precision_recall_f1 import MOST_ITEMS
 from .ranking import average_precision, ndcg, reciprocal_rank
 from .sample import RagSample, Reference, RetrievedContext
-from .score import Score, ScoreMethod, evidence_item
+from .score import Score, ScoreMethod, evidence_item, plain_score
 
 __all__ = ["RankedRetrieval"]
 
@@ -105,26 +105,31 @@ class RankedRetrieval(ComputedMetric):
         matching = _by_id(contexts, truth) if by_id else self._by_text(contexts, truth)
         credited = _credit(matching)
         scores = self._scores(matching, credited, len(truth), len(golden))
-        items = [
+        items = tuple(
             evidence_item(
-                id=f"chunk-{rank}",
-                verdict=position is not None,
-                text=context.id if by_id else context.text,
-                evidence=None if position is None else truth[position],
+                rank,
+                position is not None,
+                context.id if by_id else context.text,
+                None if position is None else truth[position],
             )
-            for rank, (context, position) in enumerate(
-                zip(contexts[:MOST_ITEMS], credited, strict=False), start=1
+            for rank, context, position in zip(
+                chunk_ids(min(len(contexts), MOST_ITEMS)), contexts, credited, strict=False
             )
-        ]
-        made = [
-            self.make_score(
-                name, value, items=items, explanation="no golden item" if value is None else None
+        )
+        return [
+            plain_score(
+                name,
+                value,
+                "undefined" if value is None else "ok",
+                "exact" if by_id else self.method,
+                self.definition,
+                self.target,
+                "no golden item" if value is None else None,
+                items,
+                self.range,
             )
             for name, value in zip(self.score_names, scores, strict=True)
         ]
-        if by_id and self.method != "exact":
-            return [score.model_copy(update={"method": "exact"}) for score in made]
-        return made
 
     def _by_text(
         self, contexts: Sequence[RetrievedContext], truth: Sequence[str]

@@ -6,6 +6,7 @@ context precision call them.  A list of relevances is in rank order, best rank f
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 __all__ = ["average_precision", "average_precision_bounds", "ndcg", "reciprocal_rank"]
 
@@ -121,23 +122,29 @@ def ndcg(relevances: Sequence[float], total_relevant: int | None = None) -> floa
     Raises:
         ValueError: A gain is negative, or more items are relevant than exist.
     """
-    if any(not gain >= 0 for gain in relevances):
+    verdicts = set(map(type, relevances)) <= {bool}  # most lists: nothing to check one by one
+    if not verdicts and any(not gain >= 0 for gain in relevances):
         raise ValueError("gains are at least 0")
     gained = _discounted(relevances)
     if total_relevant is None:
         ideal = _discounted(sorted(relevances, reverse=True))
         return gained / ideal if ideal else None
-    if any(gain not in (0, 1) for gain in relevances):
+    if not verdicts and any(gain not in (0, 1) for gain in relevances):
         raise ValueError("with total_relevant, every relevance is 0 or 1")
-    _check_total(sum(1 for gain in relevances if gain), total_relevant)
+    _check_total(sum(map(bool, relevances)), total_relevant)
     if total_relevant == 0:
         return None
-    ideal = _discounted([1.0] * min(len(relevances), total_relevant))
+    ideal = _ideal(min(len(relevances), total_relevant))
     return gained / ideal if ideal else 0.0
 
 
 def _discounted(gains: Sequence[float]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1) if gain)
+
+
+@lru_cache(maxsize=1024)
+def _ideal(count: int) -> float:
+    return _discounted([1.0] * count)
 
 
 def _check_total(hits: int, total_relevant: int) -> None:
