@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from ragmeter.metrics import Metric, RagSample, Score
@@ -133,9 +134,10 @@ class JudgeLoop:
         for job in left:
             self._end(job, "shutdown")
         loop, thread = self._loop, self._thread
-        if loop is not None and thread is not None and thread.is_alive():
-            with self._guard:
-                loop.call_soon_threadsafe(self._stop)
+        if thread is not None and thread.is_alive():
+            if loop is not None:
+                with suppress(RuntimeError):  # somebody else closed it a moment ago
+                    loop.call_soon_threadsafe(self._stop)
             thread.join(max(0.5, min(timeout_s, 2.0)))
         return finished
 
@@ -171,11 +173,12 @@ class JudgeLoop:
             self._changed.notify_all()
 
     async def _main(self, ready: threading.Event) -> None:
-        self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         ready.set()
         self._pump()
-        await self._stopped.wait()
+        if not self._closed:  # perhaps before there was a loop to tell
+            await self._stopped.wait()
         for task in tuple(self._tasks):
             task.cancel()
         if self._tasks:

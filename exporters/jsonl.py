@@ -7,6 +7,7 @@ meter to count.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -71,6 +72,10 @@ class JsonlExporter:
             file = self._open()
             try:
                 os.fsync(file)
+            except OSError as error:
+                # A pipe, a terminal or the null device has no disk to be put on.
+                if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                    raise
             finally:
                 os.close(file)
         return True

@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -83,7 +84,8 @@ class Errands:
         with self._lock:
             future = self._asked.pop(number, None)
         if future is not None:
-            future.get_loop().call_soon_threadsafe(_resolve, future, (granted, wait_s))
+            with suppress(RuntimeError):  # its loop was closed meanwhile: nobody waits
+                future.get_loop().call_soon_threadsafe(_resolve, future, (granted, wait_s))
 
 
 def _resolve(

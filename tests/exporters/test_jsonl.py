@@ -169,6 +169,13 @@ def test_after_shutdown_nothing_is_written(tmp_path, make):
     assert path.read_bytes() == b""
 
 
+def test_what_is_no_file_on_a_disk_need_not_be_put_there(make):
+    exporter = JsonlExporter(os.devnull)
+    exporter.export([make.scored_run()])
+
+    assert exporter.flush(1)
+
+
 def test_a_rotated_file_is_begun_anew_under_its_name(tmp_path, make):
     """logrotate moves the file away; the next lines are found where people look."""
     path = tmp_path / "scores.jsonl"
