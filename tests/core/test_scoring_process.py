@@ -422,6 +422,7 @@ except ConfigurationError as error:
 
 def test_the_worker_is_not_instrumented_with_the_application(tmp_path):
     """`opentelemetry-instrument` works by PYTHONPATH and sitecustomize; the worker looks at neither."""
+    pytest.importorskip("opentelemetry.instrumentation.auto_instrumentation")
     script = tmp_path / "script.py"
     script.write_text(
         SCRIPT.replace("[scorer_pid]", "[scorer_pid, of_sitecustomize]").replace(
