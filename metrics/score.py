@@ -18,6 +18,7 @@ __all__ = [
     "ScoreTarget",
     "evidence_item",
     "plain_score",
+    "unvalidated",
 ]
 
 ScoreStatus = Literal[
@@ -138,7 +139,16 @@ if _KNOWN_SLOTS:
     )
 
 
-def _unchecked(kind: type[Model], fields: Mapping[str, Any], names: set[str]) -> Model:
+def unvalidated(kind: type[Model], fields: Mapping[str, Any], names: set[str]) -> Model:
+    """Return a model that holds `fields` as they are, as unpickling makes it.
+
+    Args:
+        kind: The model; one without private attributes.
+        fields: A value of every field, known to be valid. Kept, not copied.
+        names: The fields that count as set. Kept, not copied: may be shared, must not change.
+    """
+    if not _KNOWN_SLOTS:
+        return kind.model_construct(names, **fields)
     made = _new(kind)
     _set_fields(made, fields)
     _set_names(made, names)
@@ -170,7 +180,7 @@ def evidence_item(
     }
     if not _KNOWN_SLOTS:
         return ScoreItem.model_validate(fields)
-    # `_unchecked`, written out for speed.  The names are shared: nothing changes them, and a copy
+    # `unvalidated`, written out for speed.  The names are shared: nothing changes them, and a copy
     # has its own.
     made = _new(ScoreItem)
     _set_fields(made, fields)
@@ -222,5 +232,5 @@ def plain_score(
         and type(range) is tuple
         and tuple(map(type, range)) in _RANGES
     ):
-        return _unchecked(Score, _DEFAULTS | given, set(_SCORE_FIELDS))
+        return unvalidated(Score, _DEFAULTS | given, set(_SCORE_FIELDS))
     return Score(**cast("dict[str, Any]", given))

@@ -12,12 +12,12 @@ import marshal
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from pydantic import BaseModel
 
 from ragmeter.metrics import RagSample, Reference, RetrievedContext, Score
-from ragmeter.metrics.score import ScoreItem
+from ragmeter.metrics.score import ScoreItem, unvalidated
 
 __all__ = [
     "UNSENDABLE",
@@ -39,10 +39,6 @@ _ITEM_FIELDS = tuple(ScoreItem.model_fields)
 _STATUS = _SCORE_FIELDS.index("status")
 _WITHOUT_TEXT = frozenset({"missing_input", "skipped"})
 """Their explanation names fields and reasons, never what a request said."""
-
-_set = object.__setattr__  # the models are frozen, and their own __setstate__ takes twice as long
-
-M = TypeVar("M", bound=BaseModel)
 
 
 def pack(value: Any) -> bytes:
@@ -92,8 +88,8 @@ def unpack_sample(packed: Packed, tell: Callable[[Exception], None]) -> RagSampl
     fields["contexts"] = (
         None if contexts is None else tuple(_unpack_context(one, tell) for one in contexts)
     )
-    fields["reference"] = None if reference is None else _made(Reference, *reference)
-    return _made(RagSample, fields, given)
+    fields["reference"] = None if reference is None else unvalidated(Reference, *reference)
+    return unvalidated(RagSample, fields, given)
 
 
 def _state(model: BaseModel) -> tuple[dict[str, Any], set[str]]:
@@ -132,7 +128,7 @@ def _unpack_context(packed: Packed, tell: Callable[[Exception], None]) -> Retrie
             fields["metadata"][key] = pickle.loads(pickled)  # noqa: S301 -- our own process
         except (*UNSENDABLE, ImportError, LookupError) as error:  # noqa: PERF203 -- one by one
             tell(error)
-    return _made(RetrievedContext, fields, given)
+    return unvalidated(RetrievedContext, fields, given)
 
 
 def _is_plain(value: Any) -> bool:
@@ -193,14 +189,14 @@ def _unpack_score(packed: Packed, texts: Sequence[str]) -> Score:
             "reason": reason,
             "value": value,
         }
-        items.append(_made(ScoreItem, fields, _names(ScoreItem, given)))
+        items.append(unvalidated(ScoreItem, fields, _names(ScoreItem, given)))
     return _score(values, mask, tuple(items))
 
 
 def _score(values: Packed, mask: int, items: tuple[ScoreItem, ...] = ()) -> Score:
     fields = dict(zip(_SCORE_FIELDS, values, strict=True))
     fields["items"] = items
-    return _made(Score, fields, _names(Score, mask))
+    return unvalidated(Score, fields, _names(Score, mask))
 
 
 _usual = lru_cache(maxsize=512)(_score)
@@ -217,16 +213,6 @@ def _mask(model: BaseModel, names: Sequence[str]) -> int:
 def _names(kind: type[BaseModel], mask: int) -> set[str]:
     # Shared by all that were given the same fields: nobody changes it, the models are frozen.
     return {name for place, name in enumerate(kind.model_fields) if mask >> place & 1}
-
-
-def _made(kind: type[M], fields: dict[str, Any], given: set[str]) -> M:
-    """Make a model of values that were validated in the other process, as unpickling does."""
-    model = kind.__new__(kind)
-    _set(model, "__dict__", fields)
-    _set(model, "__pydantic_fields_set__", given)
-    _set(model, "__pydantic_extra__", None)
-    _set(model, "__pydantic_private__", None)
-    return model
 
 
 def _texts(sample: RagSample) -> list[str]:
