@@ -85,6 +85,7 @@ class Caller:
                 client = AsyncOpenAI(base_url=self.base_url, **settings)
         except http.InvalidURL as error:  # no ValueError, though it is one
             raise ValueError("the address is not one") from error
+        # What no header can carry raises here, not with the first call.
         for name, value in {**client.default_headers, **client.auth_headers}.items():
             if isinstance(value, str):
                 f"{name}{value}".encode("ascii")
