@@ -24,6 +24,7 @@ __all__ = [
     "entity_evidence",
     "entity_recall",
     "normalise_entity",
+    "stands_in",
 ]
 
 EntityTier = Literal["string", "number", "accents", "stems", "han"]
@@ -251,6 +252,15 @@ def _all_keys(entity: str) -> frozenset[str]:
     keys.add(f"string:{_without_suffix(wanted)}")
     keys.update(_whole_keys(wanted))
     return frozenset(keys)
+
+
+def stands_in(entity: str, text: str) -> bool:
+    """Return whether `text` mentions `entity`, by any of the tiers; a blank entity stands nowhere.
+
+    The public question for whoever was handed an entity, by a judge for example, and wants to know
+    whether the text has it.
+    """
+    return EntityFinder((text,)).find(entity) is not None
 
 
 def entity_evidence(

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from ragmeter.metrics import EntityFinder
 from ragmeter.metrics.dates import date_keys, may_hold, number_keys
+from ragmeter.metrics.entities import stands_in
 from ragmeter.metrics.text import forget_texts
 
 NUMERIC = st.text(st.sampled_from(list("0012345,.' -/年月日\u0663\u0660a")), max_size=24)
@@ -40,3 +41,12 @@ def test_an_entity_is_found_in_a_list_of_texts_as_in_each(texts, entity):
         default=None,
     )
     assert expected == (found and (tiers.index(found.tier), found.text_index))
+
+
+def test_an_entity_stands_in_a_text_or_does_not():
+    """One entity, one text: by any tier; a blank one stands nowhere."""
+    text = "The Taj Mahal in Agra has 1,000 steps."
+    assert stands_in("taj mahal", text)
+    assert stands_in("1000", text)
+    assert not stands_in("Delhi", text)
+    assert not stands_in(" ", text)
