@@ -1,0 +1,306 @@
+"""Which string of an output of unknown shape is the answer: one rule for every framework.
+
+A chain, graph or workflow may give out anything: a dictionary of its author's own, a dataclass, a list of
+messages.  `strings_in` notes the strings in it, on the request's own path; `choose_answer` decides on
+the worker, by what the request's model calls said.  The answer is what the user got: a string
+of the output or none, never the ``repr`` of an object, and never what a model said last only because
+it was last (a moderation's verdict, follow-up questions, a grade).
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ._output_strings import OutputString, strings_in
+
+__all__ = [
+    "ANSWER_NAMES",
+    "Said",
+    "choose_answer",
+    "is_long",
+]
+
+ANSWER_NAMES = ("answer", "final_answer", "reply", "response", "generation", "completion")
+"""Names of fields that say what they hold; a string under one of them needs no further proof."""
+
+USUAL_NAMES = frozenset({"result", "output", "output_text", "text", "content", "message", "final"})
+"""Names under which an answer often stands, and other things, too: they break ties."""
+
+SELDOM_NAMES = frozenset(
+    """reasoning rationale explanation critique feedback plan draft thought thoughts suggestions summary title
+    topic intent route label category language status state reason note notes""".split()
+)
+"""Names under which an answer stands only if it stands nowhere else."""
+
+OTHER_NAMES = frozenset(
+    """question questions query queries search_query rewritten_query standalone_question input prompt prompts
+    system_prompt user_input user_query history chat_history context contexts documents docs nodes chunks
+    passages sources source_nodes source_documents citations reference references expected ground_truth metadata
+    response_metadata usage_metadata additional_kwargs raw kwargs config settings reasoning_content thinking
+    moderation guardrail safety verdict grade grader grades score scores evaluation followup followups follow_up
+    follow_ups followup_question followup_questions follow_up_questions suggested_questions
+    related_questions next_questions error errors id ids url urls trace trace_id log logs model type
+    role""".split()
+)
+"""Names of fields that say that they hold something else: nothing below them is the answer."""
+
+MAX_SAID = 100
+"""Model calls of a request that are compared: the last ones."""
+MAX_PARSED = 200_000
+"""Characters of what a model said that are parsed as JSON."""
+
+LONG_CHARACTERS = 20
+LONG_WORDS = 3
+LONG_IDEOGRAPHS = 10
+
+
+class Said(NamedTuple):
+    """What one model call of the request said."""
+
+    text: str
+    saw_contexts: bool = False
+    """A retrieved context stood in its prompt: it is more likely the one that answered."""
+
+
+def choose_answer(
+    strings: Sequence[OutputString],
+    said: Iterable[Said | str],
+    *,
+    copied: Iterable[OutputString | str] = (),
+    contexts: Iterable[str] = (),
+) -> str | None:
+    """Return the string of an output that is the answer, or None.
+
+    First match: a string under one of `ANSWER_NAMES`, or the model's message that ends a conversation,
+    if a model said it or if it is the only such string · a string that a model call of this request said:
+    of several, one whose call saw retrieved contexts, that does not only ask questions, under one
+    of `USUAL_NAMES`, the longest · the only long string (`is_long`). Strings under `OTHER_NAMES` never.
+    A string counts as said if it equals what a call said, or a value in the JSON that it said,
+    after what parsers take away (white space, quotation marks, fences, ``<think>``), if it was
+    cut out of it at its lines' ends or is a long part of it, if it contains it, or if it shares four
+    fifths of its words (an application may have rendered it as HTML or linked its citations).
+
+    Args:
+        strings: The output's strings, as `strings_in` noted them.
+        said: What the request's model calls said, in order.
+        copied: Strings of the request's input: what the output repeats of them is no answer, unless it is
+            a message of the model's that it says again.
+        contexts: Texts that were retrieved; neither they nor what pastes them together are answers,
+            unless a model said just that.
+
+    Returns:
+        The application's own string, or None.
+    """
+    texts = [bare for text in contexts if (bare := _bare(text))]
+    asked, repeated = set[str](), set(texts)
+    for given in copied:
+        if isinstance(given, str):
+            asked.add(_bare(given))
+        else:
+            (repeated if given.is_message else asked).add(_bare(given.text))
+    candidates = [
+        candidate
+        for item in strings
+        if not OTHER_NAMES.intersection(item.path)
+        and (candidate := _Candidate(item)).bare
+        and candidate.bare not in asked
+    ]
+    calls = [_Call(item) for item in list(said)[-MAX_SAID:]]
+    hits = [
+        hit
+        for item in candidates
+        for call in calls
+        if (hit := _hit(item, call, texts)) is not None
+        and (hit.closeness == _SAME or item.bare not in repeated)
+    ]
+    named = [hit for hit in hits if hit.candidate.is_named]
+    if not named:
+        alone = [
+            item
+            for item in candidates
+            if item.is_named and item.bare not in repeated and not _pastes(item.bare, texts)
+        ]
+        # One list of paragraphs is one answer.
+        if len({item.item.siblings or item.bare for item in alone}) == 1:
+            return _whole(alone[0].item, candidates)
+    if hits:
+        return _text_of(max(named or hits, key=_rank), candidates)
+    long = {
+        item.bare: item.item.text
+        for item in candidates
+        if is_long(item.bare)
+        and not _pastes(item.bare, texts)
+        and not any(item.bare in whole for whole in (*asked, *repeated))
+    }
+    return next(iter(long.values())) if len(long) == 1 else None
+
+
+def is_long(text: str) -> bool:
+    """Return whether a text reads like a sentence rather than a label, an id or an address.
+
+    Twenty characters in three words with letters, or ten ideographs.
+    """
+    if len(_IDEOGRAPH.findall(text)) >= LONG_IDEOGRAPHS:
+        return True
+    if len(text.strip()) < LONG_CHARACTERS:
+        return False
+    return sum(any(map(str.isalpha, word)) for word in text.split()) >= LONG_WORDS
+
+
+_IDEOGRAPH = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_WORD = re.compile(r"[^\W_]+")
+_END_OF_THOUGHTS = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_FENCE = re.compile(r"```[\w-]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_SENTENCE = re.compile(r"([^.!?。！？\n]+)([.!?。！？]?)")
+_TRIMMED = " \t\r\n\"'`*“”«»‘’…"
+_OPENS = frozenset("\n:：>—")
+_CLOSES = frozenset("\n<")
+
+MAX_PLACES = 20
+"""Occurrences of a short text in what a model said that are looked at."""
+
+
+def _bare(text: str) -> str:
+    """Return a text without what parsers and templates take away or add around it."""
+    return " ".join(text.split()).strip(_TRIMMED)
+
+
+class _Candidate:
+    """A string of the output that may be the answer."""
+
+    def __init__(self, item: OutputString) -> None:
+        self.item = item
+        self.bare = _bare(item.text)
+        self.plain = _bare(html.unescape(item.text)) if "&" in item.text else self.bare
+        self.name = next((name for name in reversed(item.path) if name), "")
+        self.is_named = item.closes or self.name in ANSWER_NAMES
+        self.words: Counter[str] | None = None
+
+
+class _Call:
+    """What one call said, in the forms that parsers hand on."""
+
+    def __init__(self, said: Said | str) -> None:
+        text, self.saw_contexts = (said, False) if isinstance(said, str) else said
+        ends = [match.end() for match in _END_OF_THOUGHTS.finditer(text)]
+        self.spoken = (text[ends[-1] :] if ends else text).strip()
+        fence = _FENCE.search(self.spoken)
+        inner = fence.group(1) if fence else self.spoken
+        self.bare = _bare(self.spoken)
+        self.forms = {self.bare, _bare(text), _bare(inner), *_values(inner.strip())}
+        self.words = Counter(_WORD.findall(self.bare.casefold()))
+        self.only_asks = _only_asks(self.spoken)
+
+
+def _values(text: str) -> list[str]:
+    """Return the strings in what a model said as JSON."""
+    if text[:1] not in ("{", "[") or len(text) > MAX_PARSED:
+        return []
+    try:
+        parsed = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return []
+    return [_bare(item.text) for item in strings_in(parsed)]
+
+
+def _only_asks(text: str) -> bool:
+    """Return whether a text consists of questions."""
+    marks = [
+        match.group(2)
+        for match in _SENTENCE.finditer(text)
+        if any(map(str.isalpha, match.group(1)))
+    ]
+    return bool(marks) and all(mark in ("?", "？") for mark in marks)
+
+
+class _Hit(NamedTuple):
+    """A string of the output that stems from what a call said, and how closely."""
+
+    candidate: _Candidate
+    call: _Call
+    closeness: int
+
+
+_SAME, _CUT_OUT, _CONTAINS, _PASTES, _REWRITTEN = 4, 3, 2, 1, 0
+
+
+def _hit(candidate: _Candidate, call: _Call, contexts: Sequence[str]) -> _Hit | None:
+    if not call.bare:
+        return None
+    plain = candidate.plain
+    if candidate.bare in call.forms or plain in call.forms:
+        return _Hit(candidate, call, _SAME)
+    if _is_cut_out(plain, call):
+        return _Hit(candidate, call, _CUT_OUT)
+    if call.bare in plain and (is_long(call.bare) or 2 * len(call.bare) >= len(plain)):
+        pastes = any(context in plain and context not in call.bare for context in contexts)
+        return _Hit(candidate, call, _PASTES if pastes else _CONTAINS)
+    if is_long(plain) and is_long(call.bare):
+        if candidate.words is None:
+            candidate.words = Counter(_WORD.findall(plain.casefold()))
+        least = min(candidate.words.total(), call.words.total())
+        if least >= 5 and 5 * (candidate.words & call.words).total() >= 4 * least:
+            return _Hit(candidate, call, _REWRITTEN)
+    return None
+
+
+def _is_cut_out(text: str, call: _Call) -> bool:
+    """Return whether a parser may have cut `text` out: a long part, or all between two marks."""
+    if is_long(text):
+        return text in call.bare
+    spoken = call.spoken
+    start = spoken.find(text)
+    for _ in range(MAX_PLACES):
+        if start < 0:
+            return False
+        end = start + len(text)
+        before = spoken[max(0, start - 20) : start].rstrip(" \t\"'`*“«")
+        after = spoken[end : end + 20].lstrip(" \t\"'`*.”»")
+        if (not before or before[-1] in _OPENS) and (not after or after[0] in _CLOSES):
+            return True
+        start = spoken.find(text, start + 1)
+    return False
+
+
+def _rank(hit: _Hit) -> tuple[Any, ...]:
+    """Return how likely a string that was said is the answer, as something to compare."""
+    candidate, call, closeness = hit
+    return (
+        not SELDOM_NAMES.intersection(candidate.item.path),
+        call.saw_contexts,
+        not call.only_asks,
+        candidate.name in USUAL_NAMES,
+        min(len(candidate.plain), len(call.bare)),
+        closeness,
+        -len(candidate.item.path),
+    )
+
+
+def _text_of(hit: _Hit, candidates: Sequence[_Candidate]) -> str:
+    """Return the answer: the application's string; without the contexts that it pastes below it."""
+    if hit.closeness == _PASTES:
+        return hit.call.spoken
+    return (
+        _whole(hit.candidate.item, candidates)
+        if hit.candidate.is_named
+        else hit.candidate.item.text
+    )
+
+
+def _whole(item: OutputString, candidates: Sequence[_Candidate]) -> str:
+    """Return a named string, with its neighbours where it is one paragraph of several."""
+    if item.closes or not item.siblings:
+        return item.text
+    return "\n".join(
+        other.item.text for other in candidates if other.item.siblings == item.siblings
+    )
+
+
+def _pastes(text: str, contexts: Sequence[str]) -> bool:
+    """Return whether a text contains a retrieved one whole, or is a part of one."""
+    return any(text in context or context in text for context in contexts)
