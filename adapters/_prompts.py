@@ -1,0 +1,318 @@
+"""Which retrieved texts stand in the prompts that were sent to the model, whatever templates did.
+
+Adapters note the prompts of a request's model calls by reference and ask here, on the worker. A
+prompt is compared and then forgotten. No framework is known here: texts in, indices out.
+
+Texts are compared by their letters and digits, with escapes read (`_prompt_text`). One that does not
+stand in a prompt as a whole may stand there cut: its beginning, or its end, of at least
+`MIN_CUT` letters.
+
+No place in a prompt counts twice: the longest texts claim theirs first, so a chunk that is a part of
+another one is seen only where it stands on its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ._prompt_text import Page, collapsed, weight_of, words_of
+
+__all__ = ["Prompt", "prompt_of", "seen_in_prompts"]
+
+MIN_ALONE = 12
+"""A text of fewer letters, or of one word, is too common to be recognised by itself: it counts
+only beside another text that was found. A Chinese or Japanese character counts as three letters."""
+
+MIN_FREE = 20
+"""A text of fewer letters must begin and end where words do."""
+
+MIN_CUT = 32
+"""So much of a text's beginning or end must be there when the text was cut."""
+
+NEIGHBOURHOOD = 80
+"""So many letters may stand between a short text and the one it is found beside: a line of metadata."""
+
+_MOST_PLACES = 1_000
+"""So many places of one text are looked at where texts are cut; prompts repeat no chunk as often."""
+
+
+class Prompt(NamedTuple):
+    """What one model call was sent."""
+
+    texts: Sequence[str]
+    """Instructions, the user's message and what came after it: where retrieved texts stand."""
+    history: Sequence[str] = ()
+    """Earlier turns and what the model said itself: looked at only if `texts` shows nothing."""
+
+
+def prompt_of(messages: Iterable[tuple[str, Sequence[str]]]) -> Prompt:
+    """Return the prompt that a conversation makes, told as role and texts of each message.
+
+    A document of an earlier turn, or one that the model quoted, says nothing about this request. So
+    what comes before the last user messages is history, but for the system's instructions.
+
+    Args:
+        messages: Role (``system``, ``developer``, ``user`` or ``human``, ``assistant`` or ``ai``,
+            anything else) and texts, in the order sent.
+    """
+    told = list(messages)
+    users = [place for place, (role, _) in enumerate(told) if role in _USER]
+    turn = users[-1] if users else 0
+    while turn > 0 and told[turn - 1][0] in _USER:
+        turn -= 1
+    texts: list[str] = []
+    history: list[str] = []
+    for place, (role, parts) in enumerate(told):
+        is_new = role in _INSTRUCTIONS or (place >= turn and role not in _MODEL)
+        (texts if is_new else history).extend(parts)
+    return Prompt(texts, history)
+
+
+_USER = frozenset({"user", "human"})
+_MODEL = frozenset({"assistant", "ai", "AIMessageChunk", "model", "chatbot"})
+_INSTRUCTIONS = frozenset({"system", "developer"})
+
+
+def seen_in_prompts(
+    candidates: Sequence[str], prompts: Sequence[Prompt], question: str | None = None
+) -> tuple[int, ...] | None:
+    """Return which candidates stand in the prompts, in the prompts' order; None if none does.
+
+    Args:
+        candidates: Retrieved texts in retrieval order, duplicates included.
+        prompts: Prompts of the calls that made the answer, in their order. They add up: one call
+            may show one document, the next one another.
+        question: What the user asked. It stands in a prompt in its own right, so a chunk that is
+            a part of it is not seen there.
+
+    Returns:
+        Indices of `candidates`. Of equal texts, as many as the prompts show, the first ones first.
+        None says that the prompts tell nothing: another rule has to decide.
+    """
+    fresh = [prompt.texts for prompt in prompts]
+    seen = _match(candidates, fresh, question)
+    if seen is None and any(prompt.history for prompt in prompts):
+        whole = [(*prompt.history, *prompt.texts) for prompt in prompts]
+        seen = _match(candidates, whole, question)
+    return seen
+
+
+class _Group:
+    """Candidates that no template can tell apart: equal letters and digits."""
+
+    __slots__ = ("indices", "letters", "weight", "words")
+
+    def __init__(self, letters: str, words: int) -> None:
+        self.letters = letters
+        self.words = words
+        self.weight = weight_of(letters)
+        self.indices: list[int] = []
+
+    @property
+    def is_common(self) -> bool:
+        """Return whether the text is too short to be recognised by itself."""
+        return self.weight < MIN_ALONE or (self.words < 2 and self.weight < 2 * MIN_ALONE)
+
+
+def _match(
+    candidates: Sequence[str], calls: Sequence[Sequence[str]], question: str | None
+) -> tuple[int, ...] | None:
+    groups = _grouped(candidates)
+    page = Page(text for texts in calls for text in texts)
+    asked = "" if question is None else "".join(words_of(question))
+    found: list[tuple[int, _Group]] = []
+    missing: list[tuple[_Group, int]] = []
+    common = [group for group in groups if group.is_common]
+    own = [group for group in groups if not group.is_common]
+    question_is_open = any(group.letters in asked for group in groups)
+    for group in own:
+        letters = group.letters
+        if question_is_open and len(asked) > len(letters):
+            question_is_open = False
+            page.claim(page.places(asked), len(asked))
+        places = page.places(letters, whole_words=group.weight < MIN_FREE)
+        page.claim(places, len(letters))
+        if letters == asked:
+            question_is_open = False
+            del places[-1:]
+        copies = len(group.indices)
+        found += [(place, group) for place in places[-copies:]]
+        if len(places) < copies:
+            missing.append((group, copies - len(places)))
+    found += _cut(missing, page)
+    if not found:
+        return None
+    if common and question_is_open:
+        page.claim(page.places(asked), len(asked))
+    found += _beside(common, page, [(place, len(group.letters)) for place, group in found])
+    found.sort(key=lambda item: item[0])
+    return tuple(_chosen(found, candidates, calls))
+
+
+def _grouped(candidates: Sequence[str]) -> list[_Group]:
+    """Return the candidates by their letters and digits, longest first; those without any are left out."""
+    groups: dict[str, _Group] = {}
+    for index, text in enumerate(candidates):
+        words = words_of(text)
+        letters = "".join(words)
+        if letters:
+            groups.setdefault(letters, _Group(letters, len(words))).indices.append(index)
+    return sorted(groups.values(), key=lambda group: -len(group.letters))
+
+
+class _Cut(NamedTuple):
+    """A place that shows the beginning, or the end, of a text."""
+
+    length: int
+    start: int
+    group: _Group
+
+
+def _cut(missing: Sequence[tuple[_Group, int]], page: Page) -> list[tuple[int, _Group]]:
+    """Find texts that were cut; where several begin alike, the one that agrees longest stands there."""
+    found: list[tuple[int, _Group]] = []
+    wanted = {group.letters: copies for group, copies in missing}
+    for find_one in (_beginnings, _ends):
+        cuts = [
+            cut for group, _ in missing if wanted[group.letters] for cut in find_one(group, page)
+        ]
+        # At equal length the last place, as for whole texts.
+        for cut in sorted(cuts, key=lambda cut: (-cut.length, -cut.start)):
+            before, after = page.free_around(cut.start + cut.length)
+            is_free = before <= cut.start and cut.start + cut.length <= after
+            if is_free and wanted[cut.group.letters]:
+                wanted[cut.group.letters] -= 1
+                page.claim([cut.start], cut.length)
+                found.append((cut.start, cut.group))
+    return found
+
+
+def _beginnings(group: _Group, page: Page) -> Iterator[_Cut]:
+    letters = group.letters
+    key = _head(letters)
+    if len(key) >= len(letters):
+        return
+    for place in _few(page.places(key)):
+        _, limit = page.free_around(place + len(key))
+        end = place + _common_prefix(letters, page.letters, place, limit)
+        # By chance, what follows may begin with the letter that was cut off.
+        end = page.word_end_before(end, place + len(key))
+        yield _Cut(end - place, place, group)
+
+
+def _ends(group: _Group, page: Page) -> Iterator[_Cut]:
+    letters = group.letters
+    key = _head(letters[::-1])[::-1]
+    if len(key) >= len(letters):
+        return
+    for place in _few(page.places(key)):
+        end = place + len(key)
+        limit, _ = page.free_around(end)
+        start = end - _common_suffix(letters, page.letters, end, limit)
+        start = page.word_start_after(start, place)
+        yield _Cut(end - start, start, group)
+
+
+def _few(places: list[int]) -> list[int]:
+    return places[-_MOST_PLACES:]
+
+
+def _head(letters: str) -> str:
+    """Return the shortest beginning that weighs `MIN_CUT`."""
+    if weight_of(letters) < MIN_CUT:
+        return letters
+    low, high = MIN_CUT // 3, MIN_CUT
+    while low < high:
+        middle = (low + high) // 2
+        if weight_of(letters[:middle]) < MIN_CUT:
+            low = middle + 1
+        else:
+            high = middle
+    return letters[:low]
+
+
+def _common_prefix(letters: str, page: str, start: int, limit: int) -> int:
+    low, high = 0, min(len(letters), limit - start)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if page.startswith(letters[low:middle], start + low):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _common_suffix(letters: str, page: str, end: int, limit: int) -> int:
+    low, high = 0, min(len(letters), end - limit)
+    size = len(letters)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if page.startswith(letters[size - middle : size - low], end - middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _beside(
+    groups: Sequence[_Group], page: Page, shown: Sequence[tuple[int, int]]
+) -> list[tuple[int, _Group]]:
+    """Find texts too short to be recognised by themselves: between others, or next to one."""
+    spans = sorted((start, start + length) for start, length in shown)
+    found: list[tuple[int, _Group]] = []
+    for group in groups:
+        length = len(group.letters)
+        near = [
+            (distance, place)
+            for place in page.places(group.letters, whole_words=True)
+            if (distance := _distance(place, place + length, spans, page)) <= NEIGHBOURHOOD
+        ]
+        places = [place for _, place in sorted(near)[: len(group.indices)]]
+        page.claim(places, length)
+        found += [(place, group) for place in places]
+    return found
+
+
+def _distance(start: int, end: int, spans: Sequence[tuple[int, int]], page: Page) -> int:
+    """Return how many letters part a place from the nearest found text; 0 between two of them."""
+    place = bisect_right(spans, (start, end))
+    gaps: list[int] = []
+    if place and not page.divides(spans[place - 1][1], start):
+        gaps.append(start - spans[place - 1][1])
+    if place < len(spans) and not page.divides(end, spans[place][0]):
+        gaps.append(spans[place][0] - end)
+    return 0 if len(gaps) == 2 else min(gaps, default=NEIGHBOURHOOD + 1)
+
+
+def _chosen(
+    found: Sequence[tuple[int, _Group]],
+    candidates: Sequence[str],
+    calls: Sequence[Sequence[str]],
+) -> Iterator[int]:
+    """Yield a candidate for each place: those that stand there to the letter before the others."""
+    waiting: dict[str, Iterator[int]] = {}
+    prompts: list[str] | None = None
+    for _, group in found:
+        letters = group.letters
+        if letters not in waiting:
+            indices = group.indices
+            if len({candidates[index] for index in indices}) > 1:
+                if prompts is None:
+                    prompts = [collapsed(text) for texts in calls for text in texts]
+                indices = _exact_first(indices, candidates, prompts)
+            waiting[letters] = iter(indices)
+        yield next(waiting[letters])
+
+
+def _exact_first(
+    indices: Sequence[int], candidates: Sequence[str], prompts: Sequence[str]
+) -> list[int]:
+    """Order texts that differ in signs only (``-5``, ``5``) by whether a prompt has those signs.
+
+    Longer ones first: "5" stands in "-5", too.
+    """
+    plain = {index: collapsed(candidates[index]) for index in indices}
+    exact = {index for index in indices if any(plain[index] in text for text in prompts)}
+    return sorted(indices, key=lambda index: (index not in exact, -len(plain[index]), index))
