@@ -10,6 +10,7 @@ changes what passes by, and contains its own errors.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -73,7 +74,6 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         ConfigurationError: An argument has the wrong type.
     """
 
-    run_inline = True
     raise_error = False
 
     def __init__(
@@ -106,6 +106,27 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
             check_meter(meter)
         self._meter = meter  # held here: the shared state must not keep a meter alive
         self._own = None if meter is None else attachment_of(meter)
+
+    @property
+    def run_inline(self) -> bool:  # type: ignore[override]
+        """Whether LangChain calls the handler in the request's own task, without a thread hop.
+
+        Always, but for one question: before an asynchronous text model starts, LangChain asks all
+        handlers, and as soon as one says yes it tells the others nothing. There the answer is no
+        (LangChain asks again, and calls inline, when it delivers the event), unless another handler
+        has already said yes, which leaves us to say so too or miss the event as well.
+        """
+        asking = sys._getframe(1)  # noqa: SLF001 -- who asks decides, and nothing else tells
+        if asking.f_code.co_name == "<listcomp>" and asking.f_back is not None:
+            asking = asking.f_back
+        if asking.f_code.co_name != "on_llm_start":
+            return True
+        handlers = getattr(asking.f_locals.get("self"), "handlers", ())
+        return any(
+            handler.run_inline
+            for handler in handlers
+            if not isinstance(handler, RagMeterCallbackHandler)
+        )
 
     @property
     def meter(self) -> RagMeter | None:
