@@ -26,6 +26,7 @@ from ragmeter.exporters.run import RagRun, Retrieval
 from ragmeter.metrics import RagSample, Reference, RetrievedContext
 from ragmeter.metrics.sample import SampleStatus
 
+from .parts import contexts_of, rule_of, status_of
 from .references import as_reference
 from .scope import RequestScope, current_scope, is_suppressed, scoped
 
@@ -256,7 +257,7 @@ class Request:
         contexts = (
             tuple(context for item in told for context in item.contexts)
             if told
-            else _contexts_of(samples)
+            else contexts_of(samples)
         )
         answer = self._answer
         if answer is None:
@@ -276,10 +277,11 @@ class Request:
             sample=RagSample(
                 question=question,
                 contexts=contexts,
+                contexts_by="given" if told else rule_of(samples),
                 answer=answer,
                 reference=own.reference
                 or next((s.reference for s in samples if s.reference is not None), None),
-                status=status or _status_of(samples, answer),
+                status=status or status_of(samples, answer),
                 name=own.name or next((s.name for s in samples if s.name), None),
             ),
             run_id=self.run_id,
@@ -294,25 +296,6 @@ class Request:
             metadata=own.metadata,
             error_type=error_type or next((r.error_type for r in runs if r.error_type), None),
         )
-
-
-def _contexts_of(samples: Sequence[RagSample]) -> tuple[RetrievedContext, ...] | None:
-    """Return what reached the model: an answering part's contexts win over a bare retriever's."""
-    known = [s for s in samples if s.contexts is not None]
-    if not known:
-        return None
-    answering = [s for s in known if s.answer is not None]
-    return tuple(context for s in answering or known for context in s.contexts or ())
-
-
-def _status_of(samples: Sequence[RagSample], answer: str | None) -> SampleStatus:
-    """Return the status of the last part that answered, or of the last that ended badly."""
-    for sample in reversed(samples):
-        if answer is not None and sample.answer is not None:
-            return sample.status
-        if answer is None and sample.status not in ("ok", "retrieval_only"):
-            return sample.status
-    return "ok" if answer is not None else "retrieval_only"
 
 
 def _as_retrieval(told: _Told) -> Retrieval:

@@ -31,6 +31,7 @@ def redacted_run(run: RagRun, redact: Redact) -> RagRun:
         sample=RagSample(
             question=_optional(sample.question, redact),
             contexts=None if sample.contexts is None else _contexts(sample.contexts, redact),
+            contexts_by=sample.contexts_by,
             answer=_optional(sample.answer, redact),
             reference=redacted_reference(sample.reference, redact),
             status=sample.status,

@@ -148,6 +148,7 @@ def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
         "metadata": _metadata(run.metadata),
         "sample_rate": scored.sample_rate,
         "judge_sample_rate": scored.judge_sample_rate,
+        "contexts_by": sample.contexts_by,
         "context_count": None if sample.contexts is None else len(sample.contexts),
         "retrievals": [_retrieval(each, content=content) for each in run.retrievals],
         "scores": {name: _score(each, content=content) for name, each in scored.scores.items()},

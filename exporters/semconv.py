@@ -116,6 +116,8 @@ SPAN_METADATA_PREFIX: Final = _own("ragmeter.metadata.")
 RUN_ID: Final = _own("ragmeter.run_id")
 FRAMEWORK: Final = _own("ragmeter.framework")
 REQUEST_STATUS: Final = _own("ragmeter.request.status")
+CONTEXTS_BY: Final = _own("ragmeter.contexts_by")
+"""How it is known what the model saw: ``prompt``, ``runs`` or ``given`` (`RagSample.contexts_by`)."""
 SAMPLE_RATE: Final = _own("ragmeter.sample_rate")
 JUDGE_SAMPLE_RATE: Final = _own("ragmeter.judge_sample_rate")
 LATE: Final = _own("ragmeter.late")

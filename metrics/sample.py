@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["RagSample", "Reference", "RetrievedContext", "SampleStatus"]
+__all__ = ["ContextsBy", "RagSample", "Reference", "RetrievedContext", "SampleStatus"]
 
 SampleStatus = Literal[
     "ok", "no_answer", "retrieval_only", "partial", "cancelled", "interrupted", "error"
@@ -19,6 +19,14 @@ SampleStatus = Literal[
 ``ok``: answered. ``no_answer``: ended cleanly without an answer. ``retrieval_only``: nobody asked
 for an answer. ``partial``: the answer was streamed and not read to its end. ``cancelled``: the
 caller gave up. ``interrupted``: paused for a person and not resumed. ``error``: it raised.
+"""
+
+ContextsBy = Literal["prompt", "runs", "given"]
+"""How it is known what the model saw.
+
+``prompt``: each context stands in a prompt that the model was sent. ``runs``: no prompt could be
+read, or none showed a context; what retrievers returned, as the framework's runs passed it on.
+``given``: the application said it.
 """
 
 
@@ -113,6 +121,8 @@ class RagSample(BaseModel):
         | None
     ) = None
     """What reached the model, in order."""
+    contexts_by: ContextsBy = "given"
+    """How it is known that these are the contexts that reached the model."""
     answer: str | None = None
     """What the user got."""
     reference: Reference | None = None

@@ -79,6 +79,7 @@ def _run_of(
     sample = RagSample(
         question=_question(request, queries),
         contexts=None if contexts is None else to_contexts(contexts),
+        contexts_by="runs" if given_contexts is None else "given",
         answer=answer,
         reference=None if scope is None else scope.reference,
         status=status,

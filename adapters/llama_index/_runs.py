@@ -31,6 +31,7 @@ def build_run(captured: Captured) -> RagRun:
         sample=RagSample(
             question=captured.question if scope.question is None else scope.question,
             contexts=None if nodes is None else to_node_contexts(nodes),
+            contexts_by="runs",
             answer=captured.answer,
             reference=scope.reference,
             status=captured.status,

@@ -107,6 +107,8 @@ def request_essentials(scored: ScoredRun) -> Group:
         semconv.FRAMEWORK: clean(run.framework),
         semconv.RUN_ID: clean(run.run_id),
     }
+    if run.sample.contexts is not None:
+        group[semconv.CONTEXTS_BY] = run.sample.contexts_by
     if scored.sample_rate < 1.0:
         group[semconv.SAMPLE_RATE] = scored.sample_rate
     if scored.judge_sample_rate < 1.0:

@@ -107,8 +107,13 @@ def test_the_hook_sees_every_text(texts):
     memory = InMemoryExporter()
     meter = RagMeter(metrics=[], exporters=[memory], redact=lambda text: seen.append(text) or "x")
 
-    meter.submit(RagSample(question=texts[0], contexts=texts, answer=texts[-1]))
+    sample = RagSample(question=texts[0], contexts=texts, answer=texts[-1], contexts_by="prompt")
+    meter.submit(sample)
     assert meter.flush(10)
 
     assert sorted(seen) == sorted([texts[0], *texts, texts[-1]])
-    assert {context.text for context in memory.results[0].sample.contexts} == {"x"}
+    redacted = memory.results[0].sample
+    assert {context.text for context in redacted.contexts} == {"x"}
+    assert redacted == sample.model_copy(
+        update={name: getattr(redacted, name) for name in ("question", "contexts", "answer")}
+    )

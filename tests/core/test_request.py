@@ -130,6 +130,27 @@ def test_bare_retrievals_within_a_request_are_joined_in_order(meter, memory):
     assert (sample.question, sample.answer, sample.status) == ("first", "Both.", "ok")
 
 
+def test_how_the_contexts_are_known_is_that_of_the_parts_that_count(meter, memory):
+    """Told by hand: given. Else the weakest rule of the runs whose contexts count."""
+    parts = {
+        "by prompt": RagSample(question="q", contexts=["A"], answer="a", contexts_by="prompt"),
+        "by runs": RagSample(question="q", contexts=["B"], answer="a", contexts_by="runs"),
+        "retriever": RagSample(question="q", contexts=["C"], contexts_by="runs"),
+    }
+    for expected, names in {
+        "given": (),
+        "prompt": ("retriever", "by prompt"),
+        "runs": ("by prompt", "by runs"),
+    }.items():
+        with meter.request("q") as request:
+            if not names:
+                request.retrieved(["A"])
+            for name in names:
+                _offer(meter, parts[name])
+        assert _only(meter, memory).sample.contexts_by == expected
+        memory.clear()
+
+
 def test_a_run_that_ends_after_its_request_stands_alone(meter, memory):
     with ragmeter.request("group"):
         scope = current_scope()

@@ -462,6 +462,7 @@ any_sample = st.builds(
     RagSample,
     question=st.none() | texts,
     contexts=st.none() | st.lists(contexts, max_size=3),
+    contexts_by=st.sampled_from(["prompt", "runs", "given"]),
     answer=st.none() | texts,
     reference=st.none() | references,
 )

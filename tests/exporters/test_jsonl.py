@@ -30,6 +30,7 @@ def test_one_object_per_run_with_scores_and_ids_and_no_text(tmp_path, make):
     assert first["trace_id"] == f"{0xA1:032x}"
     assert first["span_id"] == f"{0xB1:016x}"
     assert first["context_count"] == 2
+    assert first["contexts_by"] == "given"
     assert first["retrievals"][0]["documents"] == [
         {"id": "doc-1", "score": 0.8},
         {"id": None, "score": None},

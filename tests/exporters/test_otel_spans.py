@@ -12,6 +12,7 @@ REQUEST = {
     "ragmeter.request.status": "ok",
     "ragmeter.framework": "langchain",
     "ragmeter.run_id": "run-1",
+    "ragmeter.contexts_by": "given",
     "gen_ai.conversation.id": "thread-7",
     "session.id": "thread-7",
     "user.id": "user-9",
