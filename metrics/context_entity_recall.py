@@ -88,7 +88,7 @@ class ContextEntityRecall(JudgedMetric):
         if self.strict and self.aliases:
             raise ConfigurationError("strict and aliases exclude each other; choose one")
         prompts = ["entities"] + (["entity_presence"] if self.aliases else [])
-        version = "1;strict" if self.strict else "1"
+        version = "1;strict" if self.strict else "2"
         object.__setattr__(self, "definition", definition_of(version, *prompts))
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:

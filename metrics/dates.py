@@ -1,63 +1,63 @@
-"""Normal forms of the numbers and dates in a text, in English, Russian and Chinese.
+"""Normal forms of the dates in a text, in English, Russian and Chinese.
 
-`entities` alone calls this, with text that is casefolded and has single spaces.  A date's key is
-``date:1960-04-21``, a number's ``number:1000``; ambiguous spellings give every reading.
+`entities` and `named_entities` call this, with text that is casefolded and has single spaces.  A
+date's key is ``date:1960-04-21``, ``date:1960-04`` or ``date:--04-21``; ambiguous spellings give
+every reading.  A full date mentions its month and its year as well.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+from .text.numerals import HAN_NUMERAL, han_value
+from .text.quantities import may_hold, number_keys
 
 __all__ = ["date_keys", "date_spans", "may_hold", "number_keys"]
 
 _MONTHS = (
-    ("january", "jan", "январ", "янв"),
-    ("february", "feb", "феврал", "фев"),
-    ("march", "mar", "март", "мар"),
-    ("april", "apr", "апрел", "апр"),
-    ("may", "may", "ма[йяею]", "мая"),
-    ("june", "jun", "июн", "июн"),
-    ("july", "jul", "июл", "июл"),
-    ("august", "aug", "август", "авг"),
-    ("september", "sept?", "сентябр", "сент?"),
-    ("october", "oct", "октябр", "окт"),
-    ("november", "nov", "ноябр", "нояб?"),
-    ("december", "dec", "декабр", "дек"),
+    ("january", "jan", "январ[ьяюе]м?", "янв"),
+    ("february", "feb", "феврал[ьяюе]м?", "февр?"),
+    ("march", "mar", "март[ауе]?(?:ом)?", "мар"),
+    ("april", "apr", "апрел[ьяюе]м?", "апр"),
+    ("may", "may", "ма[йяею]м?", "мая"),
+    ("june", "jun", "июн[ьяюе]м?", "июн"),
+    ("july", "jul", "июл[ьяюе]м?", "июл"),
+    ("august", "aug", "август[ауе]?(?:ом)?", "авг"),
+    ("september", "sept?", "сентябр[ьяюе]м?", "сент?"),
+    ("october", "oct", "октябр[ьяюе]м?", "окт"),
+    ("november", "nov", "ноябр[ьяюе]м?", "нояб?"),
+    ("december", "dec", "декабр[ьяюе]м?", "дек"),
 )
-_MONTH_PATTERNS = tuple(
-    re.compile(rf"(?:{full}|{short}|{russian}[а-яё]{{0,3}}|{brief})\.?\Z")
-    for full, short, russian, brief in _MONTHS
-)
-_MONTH = r"([a-zа-яё]{3,10}\.?)"
-_YEAR = r"(\d{4})"
+_MONTH_PATTERNS = tuple(re.compile(rf"(?:{'|'.join(forms)})\.?\Z") for forms in _MONTHS)
+_MONTH = rf"((?:{'|'.join(form for forms in _MONTHS for form in forms)})(?![a-zа-яё])\.?)"
+_YEAR = r"(\d{4})(?!\d)"
 _DAY = r"(\d{1,2})"
-_DAY_MONTH_YEAR = re.compile(
-    rf"(?<!\d){_DAY}(?:st|nd|rd|th|-?е|-?го)?(?: of)? {_MONTH},? {_YEAR}(?!\d)"
+_NTH = r"(?:st|nd|rd|th|-?е|-?го)?"
+_AND = r" ?(?:-|,| to| and| по| и|至|到) ?(?:the )?"
+_DAY_MONTH = re.compile(
+    rf"(?<![\d.,-])(?:{_DAY}{_NTH}{_AND})?{_DAY}{_NTH}(?: of)? {_MONTH}(?:,? (?:of )?{_YEAR})?"
 )
-_MONTH_DAY_YEAR = re.compile(rf"(?<![a-zа-яё]){_MONTH} {_DAY}(?:st|nd|rd|th)?,? {_YEAR}(?!\d)")
-_ISO = re.compile(r"(?<!\d)(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
+_MONTH_DAY = re.compile(
+    rf"(?<![a-zа-яё]){_MONTH} (?:the )?{_DAY}{_NTH}(?!\d|[.,:]\d|%)(?:{_AND}{_DAY}{_NTH}(?!\d))?"
+    rf"(?:,? {_YEAR})?"
+)
+_MONTH_YEAR = re.compile(rf"(?<![a-zа-яё]){_MONTH},? (?:of )?{_YEAR}")
+_ISO = re.compile(r"(?<!\d)(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)")
 _NUMERIC = re.compile(r"(?<!\d)(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?!\d)")
-_HAN_DATE = re.compile(r"(?<!\d)(\d{4}) ?年 ?(\d{1,2}) ?月 ?(\d{1,2}) ?[日号]")
-_FOUR_DIGITS = re.compile(r"\d{4,}")
-_AFTER_YEAR = re.compile(r"[-/.]\d| ?年")
-_DIGIT = re.compile(r"\d")
-_LONGEST_BEFORE_YEAR = 24
-"""Characters that the day and the month may take before the year, with room to spare."""
+_HAN_DATE = re.compile(r"(?:(?<!\d)(\d{4}) ?年 ?)?(?<!\d)(\d{1,2}) ?月(?: ?(\d{1,2}) ?[日号號])?")
+_HAN_DATE_IN_HAN = re.compile(
+    r"(?:[〇零一二三四五六七八九]{4}年)?[一二三四五六七八九十]{1,2}月(?:[一二三四五六七八九十]{1,3}[日号號])?"
+)
+_DIGIT = re.compile(r"\d|[〇零一二三四五六七八九十][年月日]")
 _YEAR_WORD = re.compile(r" ?(?:года|году|год|г\.?|year)\Z")
 
-_GROUPS = r"(?:[,'\u00a0\u2009\u202f ]\d{3})+(?:\.\d+)?"
-_GROUPED = rf"\d{{1,3}}{_GROUPS}"
-# The grouped form may not begin after a digit, a full stop or a comma.  Both forms begin with the
-# same digit, so that the search jumps from digit to digit.
-_NUMBER = re.compile(rf"\d(?:(?<![\d.,]\d)\d{{0,2}}{_GROUPS}(?!\d)|\d*(?:[.,]\d+)*)")
-_POINTS = re.compile("[.,]")
-_SEPARATORS = re.compile("[,' \u00a0\u2009\u202f]")
-_ONLY_NUMBER = re.compile(rf"[-+~≈№#$€£¥₽]? ?({_GROUPED}|\d+(?:[.,]\d+)*) ?[%$€£¥₽]?\Z")
+_Spotted = tuple[int, int, frozenset[str]]
 
 
-def _key(year: str, month: int, day: int) -> str | None:
-    if 1 <= month <= 12 and 1 <= day <= 31:
-        return f"date:{int(year):04d}-{month:02d}-{day:02d}"
-    return None
+def _key(year: str | None, month: int, day: str | None) -> str | None:
+    if not 1 <= month <= 12 or (day is not None and not 1 <= int(day) <= 31):
+        return None
+    start = f"{int(year):04d}-{month:02d}" if year else f"--{month:02d}"
+    return f"date:{start}" if day is None else f"date:{start}-{int(day):02d}"
 
 
 def _month_number(word: str) -> int:
@@ -67,112 +67,117 @@ def _month_number(word: str) -> int:
     return 0
 
 
-def _may_hold_date(text: str) -> bool:
-    """Tell whether what stands beside a year can be the rest of a date.
+def _dated(
+    match: re.Match[str], year: str | None, month: int, *days: str | None
+) -> Iterable[_Spotted]:
+    keys = {_key(year, month, day) for day in days if day is not None or len(days) == 1}
+    known = frozenset(key for key in keys if key is not None)
+    if known:
+        yield match.start(), match.end(), known
 
-    Most years in prose stand alone; trying every form at every character costs more than all
-    else that is done with a text.
-    """
-    for year in _FOUR_DIGITS.finditer(text):
-        start, end = year.span()
-        if end - start > 4:  # every form has a year of four digits, and no digit beside it
-            continue
-        before = text[max(0, start - _LONGEST_BEFORE_YEAR) : start]
-        if before[-1:] in (" ", "-", "/", ".") and _DIGIT.search(before) is not None:
-            return True
-        if _AFTER_YEAR.match(text, end):
-            return True
-    return False
+
+def _of_day_month(match: re.Match[str]) -> Iterable[_Spotted]:
+    return _dated(match, match[4], _month_number(match[3]), match[2], match[1])
+
+
+def _of_month_day(match: re.Match[str]) -> Iterable[_Spotted]:
+    return _dated(match, match[4], _month_number(match[1]), match[2], match[3])
+
+
+def _of_month_year(match: re.Match[str]) -> Iterable[_Spotted]:
+    return _dated(match, match[2], _month_number(match[1]), None)
+
+
+def _of_iso(match: re.Match[str]) -> Iterable[_Spotted]:
+    return _dated(match, match[1], int(match[3]), match[4])
+
+
+def _of_numeric(match: re.Match[str]) -> Iterable[_Spotted]:
+    # 04/05/1960 is the fourth of May or the fifth of April: both.
+    one = _key(match[4], int(match[3]), match[1])
+    other = _key(match[4], int(match[1]), match[3])
+    keys = frozenset(key for key in (one, other) if key is not None)
+    if keys:
+        yield match.start(), match.end(), keys
+
+
+def _of_han(match: re.Match[str]) -> Iterable[_Spotted]:
+    if match[1] or match[3]:  # 4月 alone is as good as four months
+        yield from _dated(match, match[1], int(match[2]), match[3])
+
+
+def _of_han_in_han(match: re.Match[str]) -> Iterable[_Spotted]:
+    written = HAN_NUMERAL.sub(lambda numeral: han_value(numeral[0]) or "0", match[0])
+    digits = _HAN_DATE.fullmatch(written)
+    if digits is not None:
+        for _, _, keys in _of_han(digits):
+            yield match.start(), match.end(), keys
+
+
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Iterable[_Spotted]]], ...] = (
+    (_ISO, _of_iso),
+    (_NUMERIC, _of_numeric),
+    (_DAY_MONTH, _of_day_month),
+    (_MONTH_DAY, _of_month_day),
+    (_MONTH_YEAR, _of_month_year),
+)
+_HAN_FORMS = ((_HAN_DATE, _of_han), (_HAN_DATE_IN_HAN, _of_han_in_han))
+
+
+def _spotted(text: str) -> list[_Spotted]:
+    """Return the dates in reading order, without overlaps: the form that begins first wins."""
+    if _DIGIT.search(text) is None:
+        return []
+    forms = _FORMS if "月" not in text else (*_FORMS, *_HAN_FORMS)
+    # Of two that begin together, the one that says more; sorting keeps the forms' order.
+    every = sorted(
+        (
+            found
+            for pattern, read in forms
+            for match in pattern.finditer(text)
+            for found in read(match)
+        ),
+        key=lambda found: (found[0], -found[1]),
+    )
+    kept: list[_Spotted] = []
+    end = 0
+    for found in every:
+        if found[0] >= end:
+            kept.append(found)
+            end = found[1]
+    return kept
+
+
+def _implied(key: str) -> set[str]:
+    """Return what a date's key mentions besides: April 21, 1960 is a day in April 1960."""
+    date = key.partition(":")[2]
+    if date.startswith("--"):
+        return set()
+    year = f"number:{date[:4].lstrip('0') or '0'}"
+    return {year, f"date:{date[:7]}", f"date:-{date[4:]}"} if len(date) > 7 else {year}
 
 
 def date_keys(text: str, *, whole: bool = False) -> frozenset[str]:
-    """Return the keys of the full dates in `text`; with `whole`, only if it is one date."""
-    if not _may_hold_date(text):
-        return frozenset()
+    """Return the keys of the dates in `text`; with `whole`, only if it is one date.
+
+    Without `whole` the month, the day and the year of a fuller date are mentioned, too.
+    """
     if whole:
         text = _YEAR_WORD.sub("", text)
-    keys: set[str | None] = set()
-
-    def add(match: re.Match[str], year: str, month: int, day: int) -> None:
-        if not whole or match.end() - match.start() == len(text):
-            keys.add(_key(year, month, day))
-
-    for match in _DAY_MONTH_YEAR.finditer(text):
-        add(match, match[3], _month_number(match[2]), int(match[1]))
-    for match in _MONTH_DAY_YEAR.finditer(text):
-        add(match, match[3], _month_number(match[1]), int(match[2]))
-    for match in (*_ISO.finditer(text), *_HAN_DATE.finditer(text)):
-        add(match, match[1], int(match[2]), int(match[3]))
-    for match in _NUMERIC.finditer(text):
-        # 04/05/1960 is the fourth of May or the fifth of April: both.
-        add(match, match[4], int(match[3]), int(match[1]))
-        add(match, match[4], int(match[1]), int(match[3]))
-    return frozenset(key for key in keys if key is not None)
-
-
-def date_spans(text: str) -> list[tuple[int, int]]:
-    """Return where the full dates of `text`, as written, begin and end, without overlaps."""
-    small = text.lower()
-    if len(small) != len(text):  # some capital has a longer small form: places would shift
-        return []
-    if not _may_hold_date(small):
-        return []
-    spans: list[tuple[int, int]] = []
-    for pattern in (_DAY_MONTH_YEAR, _MONTH_DAY_YEAR, _ISO, _NUMERIC, _HAN_DATE):
-        for match in pattern.finditer(small):
-            start, end = match.span()
-            if date_keys(small[start:end]) and not any(a < end and start < b for a, b in spans):
-                spans.append((start, end))
-    return sorted(spans)
-
-
-def number_keys(text: str, *, whole: bool = False) -> frozenset[str]:
-    """Return the keys of the numbers in `text`; with `whole`, only if it is one number."""
-    if whole:
-        only = _ONLY_NUMBER.match(text)
-        return _readings(only[1]) if only else frozenset()
-    keys: set[str] = set()
-    for match in _NUMBER.finditer(text):
-        keys |= _readings(match[0])
-        if " " in match[0]:
-            # "in 2004 300 people": the parts may be numbers of their own.
-            for part in match[0].split(" "):
-                keys |= _readings(part)
+        for start, end, found in _spotted(text):
+            if start == 0 and end == len(text):
+                return found
+        return frozenset()
+    keys = set[str]()
+    for _, _, found in _spotted(text):
+        keys.update(found)
+        keys.update(*map(_implied, found))
     return frozenset(keys)
 
 
-def may_hold(text: str, keys: Iterable[str]) -> bool:
-    """Tell whether `text` may have one of `keys`; no is certain, and costs next to nothing.
-
-    Whatever the separators, the last three digits of a number stand together in the text, and so
-    do those of its fraction and of a date's year.
-    """
-    for key in keys:
-        kind, _, rest = key.partition(":")
-        if kind == "date":
-            # A year is read from the digits of any script.
-            if rest[:4] in text or not text.isascii():
-                return True
-        elif all(part[-3:] in text for part in _POINTS.split(rest)):
-            return True
-    return False
-
-
-def _readings(number: str) -> frozenset[str]:
-    if number.isdecimal():
-        return frozenset((_plain(number),))
-    if re.fullmatch(_GROUPED, number):
-        return frozenset({_plain(_SEPARATORS.sub("", number))})
-    if number.count(",") == 1 and "." not in number:
-        return frozenset({_plain(number.replace(",", "."))})  # a decimal comma
-    if number.count(".") <= 1 and "," not in number:
-        return frozenset({_plain(number)})
-    return frozenset({f"number:{number}"})
-
-
-def _plain(number: str) -> str:
-    whole, _, fraction = number.partition(".")
-    fraction = fraction.rstrip("0")
-    # lstrip rather than int(): Python refuses to read numbers of thousands of digits.
-    whole = whole.lstrip("0") or "0"
-    return f"number:{whole}.{fraction}" if fraction else f"number:{whole}"
+def date_spans(text: str) -> list[tuple[int, int]]:
+    """Return where the dates of `text`, as written, begin and end, without overlaps."""
+    small = text.lower()
+    if len(small) != len(text):  # some capital has a longer small form: places would shift
+        return []
+    return [(start, end) for start, end, _ in _spotted(small)]

@@ -1,20 +1,22 @@
 """Tell whether texts mention an entity: a name, a place, a number, a date.
 
 `LexicalEntityRecall` and the judged `context_entity_recall` share this: only membership matters,
-so the contexts' own entities are never extracted.  Five tiers are tried in order, each looser
-than the one before, and the tier that decided is reported.  No judge is asked here.
+so the contexts' own entities are never extracted.  Numbers and dates are compared by what they
+mean, names word by word; the tier that decided is reported.  No judge is asked here.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from .dates import date_keys, may_hold, number_keys
+from .dates import date_keys, date_spans, may_hold, number_keys
 from .score import ScoreItem, evidence_item
 from .text.analysis import Analysis, analyse
-from .text.stems import CONTENT, STOP_WORDS
-from .text.tokens import has_han, normalise, tokens
+from .text.han_names import stands_in_han, without_suffix
+from .text.names import Name, NameIndex, composed, name_of, stable_part
+from .text.quantities import quantities
+from .text.tokens import HAN, has_han, normalise
 
 __all__ = [
     "EntityFinder",
@@ -30,18 +32,29 @@ __all__ = [
 EntityTier = Literal["string", "number", "accents", "stems", "han"]
 """What made an entity count as mentioned.
 
-``string``: the same letters at word boundaries, whatever the case, width, quotes and articles.
-``number``: the same number or date in another form. ``accents``: the same but for accents.
-``stems``: the same Snowball stems in the same order. ``han``: the same but for 市, 省, 县 or 区.
+``string``: the same letters at word boundaries, whatever the width, quotes and articles, and
+whatever the case where it does not tell a name from a word. ``number``: the same number or date in
+another form. ``accents``: the same but for accents. ``stems``: other forms of the same words, a
+full name in another order or with initials. ``han``: the same but for 市, 省, 县 or 区.
 """
 
+_TIERS: tuple[EntityTier, ...] = ("string", "number", "accents", "stems", "han")
 _QUOTES = re.compile('["“”„«»‹›「」『』《》〈〉`*_]+')
 _ASCII_QUOTES = '"`*_'
 _ASCII_SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
-_APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "‑": "-", "–": "-", "‐": "-"})
+_APOSTROPHES = str.maketrans(
+    {"’": "'", "‘": "'", "ʼ": "'", "‑": "-", "–": "-", "‐": "-", "‒": "-", "−": "-"}
+)
 _ARTICLE = re.compile(r"(?:the|an|a)\s+(?=\S)")
 _EDGES = " \t\n.,;:!?…。，、；：！？()[]{}（）【】'"
-_HAN_SUFFIXES = ("市", "省", "县", "區", "区", "縣")
+_NET = re.compile(r"\.[^\W\d_]")
+_INITIAL = re.compile(r"(?:\A|[\s.])[^\W\d_]\Z")
+_HAN_GAP = re.compile(rf"(?<=[{HAN}])\s+|\s+(?=[{HAN}])")
+_ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
+_PLAIN_BEFORE = frozenset(" \n\t([{\"«“„'‘`*_")
+_PLAIN_AFTER = frozenset(' \n\t,;!?)]}"»”`*_')
+_PLAIN_TRIES = 8
+"""Places at which a name is looked for as written before the words of the text are indexed."""
 
 
 class EntityMatch(NamedTuple):
@@ -56,7 +69,7 @@ class EntityMatch(NamedTuple):
 def _flatten(text: str) -> str:
     normal = normalise(text)
     if not normal.isascii():
-        normal = _QUOTES.sub(" ", normal.translate(_APOSTROPHES))
+        normal = _QUOTES.sub(" ", normal.translate(_APOSTROPHES)).replace("ё", "е")
     else:
         for quote in _ASCII_QUOTES:
             normal = normal.replace(quote, " ")
@@ -65,17 +78,27 @@ def _flatten(text: str) -> str:
     return " ".join(normal.split())
 
 
+def _trimmed(text: str) -> str:
+    """Drop punctuation at the ends, less the full stop of .NET and that of an initial."""
+    bare = text.strip(_EDGES)
+    if not bare:
+        return text
+    start = text.find(bare)
+    end = start + len(bare)
+    if start and _NET.match(text, start - 1):
+        start -= 1
+    if text[end : end + 1] == "." and _INITIAL.search(bare):
+        end += 1
+    return text[start:end]
+
+
 def normalise_entity(entity: str) -> str:
-    """Return the form in which entities are compared and counted as distinct.
+    """Return the form in which entities are counted as distinct.
 
     NFKC, casefold, spaces collapsed; quotes, a leading article and punctuation at the ends gone.
     """
-    flat = _flatten(entity)
-    return (
-        _ARTICLE.sub("", flat.strip(_EDGES), count=1)
-        if _ARTICLE.match(flat)
-        else (flat.strip(_EDGES) or flat)
-    )
+    flat = _trimmed(_flatten(entity))
+    return _ARTICLE.sub("", flat, count=1) if _ARTICLE.match(flat) else flat
 
 
 def distinct_entities(entities: Iterable[str]) -> tuple[str, ...]:
@@ -88,78 +111,90 @@ def distinct_entities(entities: Iterable[str]) -> tuple[str, ...]:
     return tuple(seen.values())
 
 
-def _without_accents(text: str) -> str:
-    if text.isascii():
-        return text
-    decomposed = unicodedata.normalize("NFKD", text)
-    return "".join(c for c in decomposed if not unicodedata.combining(c))
+class _Wanted(NamedTuple):
+    """An entity, prepared for looking it up."""
+
+    flat: str
+    """As `normalise_entity` returns it."""
+    keys: frozenset[str]
+    """Its meaning, if it is nothing but a number or a date."""
+    han: str
+    """With Han characters: as it is looked for in Chinese text; else empty."""
+    name: Name
+    """Word by word."""
+    needed: tuple[str, ...]
+    """Letters of its words that stand in every text that mentions it, accents aside."""
 
 
-def _stems(words: Iterable[str]) -> list[str]:
-    content = CONTENT
-    return [word if (stemmed := content[word]) is None else stemmed for word in words]
-
-
-def _stem_line(words: Iterable[str]) -> str:
-    return f" {' '.join(_stems(words))} "
-
-
-def _is_bound(text: str, position: int) -> bool:
-    """Tell whether a word ends or begins at `position`, a place between two characters."""
-    if position <= 0 or position >= len(text):
-        return True
-    before, after = text[position - 1], text[position]
-    if not (before.isalnum() and after.isalnum()):
-        return True
-    return has_han(before) or has_han(after)
-
-
-def _mentions(text: str, entity: str) -> bool:
-    """Tell whether `entity` stands in `text` at word boundaries."""
-    start = text.find(entity)
-    while start >= 0:
-        end = start + len(entity)
-        if _is_bound(text, start) and _is_bound(text, end) and not _cuts_number(text, start, end):
-            return True
-        start = text.find(entity, start + 1)
-    return False
-
-
-def _cuts_number(text: str, start: int, end: int) -> bool:
-    # "5" is not in "3.5", nor "1" in "1,000".
-    before = text[max(0, start - 2) : start]
-    after = text[end : end + 2]
-    cut_before = (
-        len(before) == 2 and before[0].isdigit() and before[1] in ".," and text[start].isdigit()
-    )
-    cut_after = (
-        len(after) == 2 and after[1].isdigit() and after[0] in ".," and text[end - 1].isdigit()
-    )
-    return cut_before or cut_after
+@lru_cache(maxsize=2_000)
+def _wanted(entity: str) -> _Wanted:
+    flat = normalise_entity(entity)
+    keys = date_keys(flat, whole=True) or number_keys(flat, whole=True)
+    cased = _trimmed(" ".join(_QUOTES.sub(" ", composed(entity)).split()))
+    name = name_of(cased)
+    needed = [
+        stable_part(word)
+        for word in name.words
+        if not (word.surface.isupper() or word.initial) and word.folded.isalpha()
+    ]
+    if name.person:
+        needed = sorted(needed, key=len)[-1:] if len(needed) == len(name.words) else []
+    han = _HAN_GAP.sub("", flat) if has_han(flat) else ""
+    return _Wanted(flat, keys, han, name, tuple(needed))
 
 
 def _flat(known: Analysis) -> str:
     return _flatten(known.text)
 
 
+def _han_flat(known: Analysis) -> str:
+    return _HAN_GAP.sub("", normalise(known.text))
+
+
 def _keys(known: Analysis) -> frozenset[str]:
     flat = known.kept(_flat)
-    return date_keys(flat) | number_keys(flat)
+    # The numbers inside a date are no numbers of their own; its year is.
+    found = quantities(flat, date_spans(flat))
+    return date_keys(flat).union(*[one.keys for one in found])
 
 
-def _unaccented(known: Analysis) -> str:
-    return _without_accents(known.kept(_flat))
+def _composed(known: Analysis) -> str:
+    return composed(known.text)
 
 
-def _stemmed(known: Analysis) -> str:
-    return _stem_line(known.tokens)
+def _is_accented(known: Analysis) -> bool:
+    return not known.text.isascii() and _ACCENTED.search(known.kept(_flat)) is not None
+
+
+def _index(known: Analysis) -> NameIndex:
+    return NameIndex(known.kept(_composed))
+
+
+def _stands_plainly(text: str, name: str) -> bool:
+    """Return whether `name` stands in `text` as written, between spaces or the like.
+
+    No is no answer: what is less plain the words decide.
+    """
+    start = text.find(name)
+    for _ in range(_PLAIN_TRIES):
+        if start < 0:
+            return False
+        end = start + len(name)
+        if (start == 0 or text[start - 1] in _PLAIN_BEFORE) and (
+            end == len(text)
+            or text[end] in _PLAIN_AFTER
+            or (text[end] in ".:" and text[end + 1 : end + 2] in ("", " ", "\n"))
+        ):
+            return True
+        start = text.find(name, start + 1)
+    return False
 
 
 class EntityFinder:
     """Looks entities up in a list of texts; each text is prepared once, and only as far as needed.
 
-    The forms that the tiers search are kept with the text (see `text.analysis`), so that a chunk
-    that is retrieved again costs nothing.
+    The forms in which a text is searched are kept with it (see `text.analysis`), so that a chunk
+    that is retrieved again costs nothing.  One look-up takes time linear in the texts.
 
     Args:
         texts: The contexts, in order. Blank ones mention nothing.
@@ -167,91 +202,59 @@ class EntityFinder:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = [analyse(text) for text in texts]
-        self._flat = [known.kept(_flat) for known in self._texts]
 
     def find(self, entity: str) -> EntityMatch | None:
-        """Return the tier and the first text that mention `entity`, or None.
-
-        All texts are tried at one tier before the next, so the tightest tier is reported.
-        """
-        wanted = normalise_entity(entity)
-        if not wanted:
+        """Return the tightest tier and the first text that mention `entity` by it, or None."""
+        wanted = _wanted(entity)
+        if not wanted.flat:
             return None
-        for index, flat in enumerate(self._flat):
-            if wanted in flat and _mentions(flat, wanted):
-                return EntityMatch("string", index)
-        return (
-            self._find_number(wanted)
-            or self._find_unaccented(wanted)
-            or self._find_stems(wanted)
-            or self._find_han(wanted)
-        )
-
-    def _find_number(self, wanted: str) -> EntityMatch | None:
-        keys = _whole_keys(wanted)
-        if not keys:
-            return None
-        for index, flat in enumerate(self._flat):
-            if may_hold(flat, keys) and not keys.isdisjoint(self._texts[index].kept(_keys)):
-                return EntityMatch("number", index)
-        return None
-
-    def _find_unaccented(self, wanted: str) -> EntityMatch | None:
-        bare = _without_accents(wanted)
-        if not bare:
-            return None
-        for index, flat in enumerate(self._flat):
-            if bare == wanted and flat.isascii():
-                continue  # neither has an accent to lose: the first tier has seen this
-            if _mentions(self._texts[index].kept(_unaccented), bare):
-                return EntityMatch("accents", index)
-        return None
-
-    def _find_stems(self, wanted: str) -> EntityMatch | None:
-        stems = _stems(tokens(wanted))
-        line = f" {' '.join(stems)} "
-        if not line.strip():
-            return None
-        # A stem that is no stop word is among a text's content, or nowhere in it.
-        needed = frozenset(stems) - STOP_WORDS
+        best: EntityMatch | None = None
         for index, known in enumerate(self._texts):
-            if needed <= known.content_set and line in known.kept(_stemmed):
-                return EntityMatch("stems", index)
-        return None
+            tier = _tier(wanted, known)
+            if tier == "string":
+                return EntityMatch(tier, index)
+            if tier is not None and (best is None or _TIERS.index(tier) < _TIERS.index(best.tier)):
+                best = EntityMatch(tier, index)
+        return best
 
-    def _find_han(self, wanted: str) -> EntityMatch | None:
-        bare = _without_suffix(wanted)
-        if bare == wanted:
+
+def _tier(wanted: _Wanted, known: Analysis) -> EntityTier | None:
+    """Return the tightest tier by which one text mentions what is wanted."""
+    if wanted.keys:
+        return _tier_of_number(wanted, known)
+    if wanted.han:
+        text = known.kept(_han_flat)
+        if stands_in_han(text, wanted.han):
+            return "string"
+        bare = without_suffix(wanted.han)
+        return "han" if bare != wanted.han and stands_in_han(text, bare) else None
+    name = wanted.name
+    text = known.kept(_composed)
+    if name.plain and _stands_plainly(text, name.text):
+        return "string"
+    # Words that are in the text in no form can save it from being cut into words.
+    flat = known.kept(_flat)
+    for part in wanted.needed:
+        if part not in flat and not (part.isascii() and known.kept(_is_accented)):
             return None
-        for index, flat in enumerate(self._flat):
-            if bare in flat:
-                return EntityMatch("han", index)
+    return known.kept(_index).find(name)
+
+
+def _tier_of_number(wanted: _Wanted, known: Analysis) -> EntityTier | None:
+    flat = known.kept(_flat)
+    if not may_hold(flat, wanted.keys) or wanted.keys.isdisjoint(known.kept(_keys)):
         return None
+    start = flat.find(wanted.flat)
+    while start >= 0:
+        end = start + len(wanted.flat)
+        if not (flat[start - 1 : start].isalnum() or flat[end : end + 1].isalnum()):
+            return "string"
+        start = -1
+    return "number"
 
 
-def _without_suffix(entity: str) -> str:
-    # Two characters must remain: 城市 is a word of its own, not a city called 城.
-    if len(entity) > 2 and entity.endswith(_HAN_SUFFIXES) and has_han(entity):
-        return entity[:-1]
-    return entity
-
-
-def _whole_keys(wanted: str) -> frozenset[str]:
-    """Normal forms of an entity that is nothing but a number or a date."""
-    return date_keys(wanted, whole=True) or number_keys(wanted, whole=True)
-
-
-def _all_keys(entity: str) -> frozenset[str]:
-    """Every form under which one entity equals another, for lists of entities."""
-    wanted = normalise_entity(entity)
-    keys = {
-        f"string:{wanted}",
-        f"string:{_without_accents(wanted)}",
-        f"stems:{_stem_line(tokens(wanted))}",
-    }
-    keys.add(f"string:{_without_suffix(wanted)}")
-    keys.update(_whole_keys(wanted))
-    return frozenset(keys)
+def _same(one: str, other: str) -> bool:
+    return stands_in(one, other) and stands_in(other, one)
 
 
 def stands_in(entity: str, text: str) -> bool:
@@ -298,7 +301,7 @@ def entity_recall(
         reference_entities: What should have been found; repeats and blanks do not count.
         context_entities: What was found.
         strict: Compare the strings as they are, the plain |CE ∩ GE| / |GE| of ragas 0.4.3 (without
-            its epsilon); otherwise two entities are equal when any tier says so.
+            its epsilon); otherwise two entities are equal when each stands in the other.
 
     Returns:
         0.0 to 1.0, or None when there is no reference entity.
@@ -311,8 +314,7 @@ def entity_recall(
     wanted = distinct_entities(reference_entities)
     if not wanted:
         return None
-    found: set[str] = set()
-    for entity in context_entities:
-        if normalise_entity(entity):
-            found.update(_all_keys(entity))
-    return sum(not found.isdisjoint(_all_keys(entity)) for entity in wanted) / len(wanted)
+    found = list(dict.fromkeys(context_entities))
+    exact = set(found)
+    equal = sum(one in exact or any(_same(one, other) for other in found) for one in wanted)
+    return equal / len(wanted)

@@ -311,7 +311,7 @@ class LexicalEntityRecall(ComputedMetric):
     needs = ("contexts", "reference.answer")
     method = "lexical"
     target = "retrieval"
-    definition = "1"
+    definition = "2"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Look every entity of the reference up in the contexts."""

@@ -1,0 +1,354 @@
+"""Find the numbers of a text with all that belongs to them: sign, power of ten, unit, currency.
+
+`dates` and the entity modules call this, with text in NFKC that is casefolded and has single
+spaces.  A key says what a number means, whatever the language and the spelling: ``number:1000``,
+``number:-5``, ``number:5000000|$``, ``number:5|km``.  Ambiguous spellings give every reading.
+Numbers of different keys are different: -5, 5, 5 % and $5, and 5 km and 5 alone.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from .numerals import HAN_NUMERAL, decimal, han_value, roman_value, shifted
+from .units import PREFIX, SCALE, UNIT, scale_of, units_of
+
+__all__ = ["Quantity", "may_hold", "number_keys", "quantities"]
+
+
+class Quantity(NamedTuple):
+    """A number, or a range of two, as it stands in a text."""
+
+    start: int
+    """Where it begins, sign and currency included."""
+    end: int
+    """Where it ends, unit included; the word for "year" is no part of it."""
+    keys: frozenset[str]
+    """What it means."""
+    reach: int
+    """Where the word for "year" ends that may follow; else `end`."""
+
+
+_GROUPS = r"(?:(?:[,']\d{3})+(?:\.\d+)?|(?:[\u00a0\u2009\u202f ]\d{3})+(?:[.,]\d+(?![.,]?\d))?)"
+_GROUPED = re.compile(rf"\d{{1,3}}{_GROUPS}")
+_INDIAN = re.compile(r"\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?")
+_POINTED = re.compile(r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|\d{1,3}(?:\.\d{3})+,\d+")
+# The grouped form may not begin after a digit, a full stop or a comma.  Both forms begin with the
+# same digit, so that the search jumps from digit to digit.
+_NUMBER = re.compile(rf"\d(?:(?<![\d.,]\d)\d{{0,2}}{_GROUPS}(?!\d)|\d*(?:[.,]\d+)*)")
+_POINTS = re.compile("[.,]")
+_SEPARATORS = re.compile("[,']")
+_SPACES = re.compile("[ \u00a0\u2009\u202f]")
+_CYRILLIC = re.compile("[\u0400-\u04ff]")
+_HAN_LETTER = re.compile("[\u3005\u3007\u3400-\u9fff]")
+
+_ORDINAL_END = (
+    r"(?:st|nd|rd|th|-?(?:ый|ой|ий|ого|его|ому|ему|ым|ом|ая|ую|ое|ые|ых|й|я|е|го|му|м|х|ю))"
+)
+_ORDINAL = re.compile(rf"{_ORDINAL_END}(?![^\W])")
+_CENTURY = re.compile(
+    rf"{_ORDINAL_END}?[ -](?:century|centuries|век[а-я]{{0,3}}|столети[а-я]{{1,2}}|вв?\.)(?!\w)|世纪|世紀"
+)
+_DECADE = re.compile(r"(?:'?s|-?(?:е|х|ые|ых)(?: (?:годы|годов|годах|гг?\.?))?)(?!\w)|年代")
+_YEAR = re.compile(
+    rf"{_ORDINAL_END}? ?(?:год[а-я]{{0,2}}|гг?\.?)(?!\w)|-(?:го|м|й)(?!\w)| ?年(?!代|级)"
+)
+_ERA = re.compile(r" ?(?:bce?(?!\w)|b\. ?c\.(?: ?e\.)?|до н\. ?э\.?|до нашей эры)")
+_TIME = re.compile(
+    r"(?<![\d:.,])([01]?\d|2[0-4])(?:[:.]([0-5]\d)(?::[0-5]\d)?(?!\d|:|[.,]\d))?(?: ?([ap])\.?m(?!\w)\.?)?"
+)
+_ROMAN_CENTURY = re.compile(
+    r"(?<!\w)([ivx]{1,6})(?:-[а-я]{1,3})? (?:век[а-я]{0,3}|столети[а-я]{1,2}|вв?\.|century)"
+)
+_COMPOUND = re.compile(r"[亿億](\d{1,4})[万萬]")  # 3亿5000万
+_MINUS_AFTER = " ([{~≈,;:/=«\"'"
+_SCALED = re.compile(
+    "[百千万萬亿億]|thous|illion|million|тыс|тыся|млн|млрд|трлн|илли|mln|bln|bn|\\d ?[kmbt]|crore|lakh"
+)
+_BETWEEN = re.compile(r" ?(?:-|~|\.\.\.?) ?| (?:to|and|до|по|и) |至|到|和")
+_BEFORE_WHOLE = re.compile(r"(?:the )?(?:year )?[~≈№#+ ]*\Z")
+_EDGE = 14
+"""Characters before a number that can belong to it, with room to spare."""
+
+
+def _readings(number: str, *, comma: bool) -> frozenset[str]:
+    """Return the values that the digits and separators of `number` can mean.
+
+    Args:
+        number: Digits with points, commas or spaces inside.
+        comma: Whether a comma may be a decimal comma even before three digits.
+    """
+    if number.isdecimal():
+        return frozenset((decimal(number),))
+    if _GROUPED.fullmatch(number) or _INDIAN.fullmatch(number):
+        if _SPACES.search(number):
+            return frozenset((decimal(_SPACES.sub("", number).replace(",", ".")),))
+        values = {decimal(_SEPARATORS.sub("", number))}
+        if comma and number.count(",") == 1 and "." not in number:
+            values.add(decimal(number.replace(",", ".")))
+        return frozenset(values)
+    if _POINTED.fullmatch(number):  # 1.234.567,8 as on the European continent
+        return frozenset((decimal(number.replace(".", "").replace(",", ".")),))
+    if number.count(",") == 1 and "." not in number:
+        return frozenset((decimal(number.replace(",", ".")),))
+    if number.count(".") <= 1 and "," not in number:
+        return frozenset((decimal(number),))
+    return frozenset((number,))
+
+
+def _is_word(letter: str) -> bool:
+    return letter.isalnum() and not _HAN_LETTER.match(letter)
+
+
+class _Found(NamedTuple):
+    """One number before it is joined to a range."""
+
+    start: int
+    end: int
+    reach: int
+    values: frozenset[str]
+    units: frozenset[str]
+    sign: str
+    scale: int
+
+    def keys(self, units: frozenset[str] | None = None, scale: int | None = None) -> set[str]:
+        power = self.scale if scale is None else scale
+        names = self.units if units is None else units
+        return {
+            f"number:{_amount(self.sign, value, power)}{f'|{name}' if name else ''}"
+            for value in self.values
+            for name in names
+        }
+
+
+_NO_UNIT = frozenset(("",))
+
+
+def _amount(sign: str, value: str, power: int) -> str:
+    if power and value.count(".") <= 1 and "," not in value:
+        value = shifted(value, power)
+    return value if value == "0" else f"{sign}{value}"
+
+
+def _whole_unit(
+    text: str, end: int, *, year: bool, ten: bool, before_christ: bool
+) -> tuple[int, str, int] | None:
+    """Return the end, the unit and the reach of what makes a number a year, a decade and so on."""
+    found = _CENTURY.match(text, end)
+    if found:
+        return found.end(), "century", found.end()
+    if ten and (found := _DECADE.match(text, end)):
+        return found.end(), "decade", found.end()
+    word = _YEAR.match(text, end)
+    era = _ERA.match(text, word.end() if word else end)
+    if era:
+        return era.end(), "bc", era.end()
+    if before_christ:
+        stop = word.end() if word else end
+        return stop, "bc", stop
+    if year and word:
+        return end, "", word.end()
+    found = _ORDINAL.match(text, end)
+    if found:
+        return found.end(), "ordinal", found.end()
+    return None
+
+
+def _complete(
+    text: str, start: int, end: int, values: frozenset[str], *, han: bool
+) -> _Found | None:
+    """Add sign, power of ten and unit to the digits between `start` and `end`."""
+    before = text[max(0, start - _EDGE) : start]
+    if before.endswith("百分之"):
+        return _Found(start - 3, end, end, values, frozenset("%"), "", 0)
+    prefix = PREFIX.search(before)
+    sign, units, begin = "", _NO_UNIT, start
+    if prefix is not None and prefix[0]:
+        begin = start - len(prefix[0])
+        left = text[begin - 1] if begin else " "
+        marked = prefix["sign"] or prefix["inner"]
+        if prefix["unit"] and not (prefix["unit"][0].isalpha() and _is_word(left)):
+            units = units_of(prefix["unit"])
+        else:
+            begin = start - len(marked or "")
+        left = text[begin - 1] if begin else " "
+        if marked == "-" and left not in _MINUS_AFTER and not _HAN_LETTER.match(left):
+            begin += 1  # a hyphen, or the dash of a range
+        elif marked:
+            sign = "-"
+    plain = next(iter(values))
+    last = text[start:end][-1:]
+    if last.isdecimal() or han:
+        special = _whole_unit(
+            text,
+            end,
+            year=plain.isdecimal() and 2 < len(plain) < 5,
+            ten=plain.isdecimal() and plain.endswith("0") and 1 < len(plain) < 5,
+            before_christ=before.endswith("公元前"),
+        )
+        if special is not None and units is _NO_UNIT:
+            stop, unit, reach = special
+            begin -= 3 if before.endswith("公元前") else 0
+            return _Found(begin, stop, reach, values, frozenset((unit,)), sign, 0)
+    if before.endswith("第") and not (units - _NO_UNIT):
+        return _Found(start - 1, end, end, values, frozenset(("ordinal",)), "", 0)
+    scale, stop = 0, end
+    compound = _COMPOUND.match(text, end)
+    if compound is not None and plain.isdecimal():
+        values = frozenset((shifted(f"{plain}{compound[1].zfill(4)}", 4),))
+        stop = compound.end()
+    power = SCALE.match(text, stop)
+    while power is not None and (power[1] or units is not _NO_UNIT) and scale < 24:
+        scale += scale_of(power[1] or power[2])
+        stop = power.end()
+        power = SCALE.match(text, stop)
+    if units is _NO_UNIT:
+        unit_word = UNIT.match(text, stop)
+        if unit_word is not None:
+            units, stop = units_of(unit_word[1]), unit_word.end(1)
+    if stop < len(text) and _is_word(text[stop]) and text[stop - 1].isdecimal():
+        return None  # the digits are a part of a word: 5g, 3d
+    return _Found(begin, stop, stop, values, units, sign, scale)
+
+
+def _digits(text: str, cyrillic: bool) -> Iterable[_Found]:
+    for match in _NUMBER.finditer(text):
+        start, end = match.span()
+        if start and _is_word(text[start - 1]) and not text[start - 1].isdigit():
+            continue  # F16
+        left = text[start - 2 : start - 1]
+        if start > 1 and text[start - 1] == "-" and left.isalpha() and _is_word(left):
+            continue  # COVID-19
+        values = _readings(match[0], comma=cyrillic)
+        if start > 1 and text[start - 1] in "亿億" and text[start - 2].isdecimal():
+            continue  # read with what stands before
+        found = _complete(text, start, end, values, han=False)
+        if found is not None:
+            yield found
+
+
+def _han_numerals(text: str) -> Iterable[_Found]:
+    for match in HAN_NUMERAL.finditer(text):
+        start, end = match.span()
+        if start and text[start - 1].isdecimal():
+            continue  # 500万: a power of ten
+        numeral = match[0]
+        value = han_value(numeral)
+        if value is None:
+            continue
+        found = _complete(text, start, end, frozenset((value,)), han=True)
+        if found is not None and (
+            len(numeral) > 1 or found.units != _NO_UNIT or found.start < start or found.reach > end
+        ):
+            yield found
+
+
+def _times(text: str) -> Iterable[Quantity]:
+    for match in _TIME.finditer(text):
+        if match[2] is None and match[3] is None:
+            continue
+        separator = text[match.end(1)]
+        if match[3] is None and separator == ".":
+            continue  # 3.45 is a decimal
+        hour, minute = int(match[1]), match[2] or "00"
+        if match[3]:
+            hour = hour % 12 + (12 if match[3] == "p" else 0)
+        key = frozenset((f"time:{hour:02d}:{minute}",))
+        yield Quantity(match.start(), match.end(), key, match.end())
+
+
+def quantities(text: str, taken: Collection[tuple[int, int]] = ()) -> list[Quantity]:
+    """Return the numbers of `text` in reading order, and after them ranges of two neighbours.
+
+    Args:
+        text: NFKC, casefolded, dashes as hyphens.
+        taken: Where no number may begin, as places from and to: dates.
+    """
+    busy = set[int]()
+    for start, end in taken:
+        busy.update(range(start, end))
+    done: list[Quantity] = []
+    if ":" in text or "m" in text:
+        for time in _times(text):
+            if time.start not in busy:
+                done.append(time)
+                busy.update(range(time.start, time.end))
+    numbers = list(_digits(text, _CYRILLIC.search(text) is not None))
+    if _HAN_LETTER.search(text):
+        numbers += _han_numerals(text)
+        numbers.sort()
+    for match in _ROMAN_CENTURY.finditer(text):
+        value = roman_value(match[1])
+        if value is not None:
+            key = frozenset((f"number:{value}|century",))
+            done.append(Quantity(match.start(), match.end(), key, match.end()))
+    numbers = [
+        number for number in numbers if not busy.intersection((number.start, number.end - 1))
+    ]
+    done += _joined(text, numbers)
+    return sorted(done)
+
+
+def _joined(text: str, numbers: list[_Found]) -> list[Quantity]:
+    done: list[Quantity] = []
+    for position, number in enumerate(numbers):
+        keys = number.keys()
+        following = numbers[position + 1] if position + 1 < len(numbers) else None
+        if following is not None and following.start - number.reach < 6:
+            between = _BETWEEN.fullmatch(text, number.reach, following.start)
+            if between is not None:
+                joined = between[0].strip() not in ("and", "и", "和")
+                if joined or text[max(0, number.start - 8) : number.start].endswith("between "):
+                    # In "5-10 million km" power of ten and unit belong to both numbers.
+                    own = number.units != _NO_UNIT
+                    units = number.units if own else following.units
+                    scale = number.scale if own or number.scale else following.scale
+                    low, high = number.keys(units, scale), following.keys()
+                    if not own or number.units == following.units:
+                        keys = low
+                        span = frozenset(
+                            f"range:{one.partition(':')[2]}:{other.partition(':')[2]}"
+                            for one in low
+                            for other in high
+                        )
+                        done.append(Quantity(number.start, following.end, span, following.reach))
+        done.append(Quantity(number.start, number.end, frozenset(keys), number.reach))
+    return done
+
+
+def number_keys(text: str, *, whole: bool = False) -> frozenset[str]:
+    """Return the keys of the numbers in `text`; with `whole`, only if it is one number."""
+    found = quantities(text)
+    if whole:
+        for one in found:
+            if one.reach >= len(text.rstrip(". ")) and _BEFORE_WHOLE.match(text[: one.start]):
+                return one.keys
+        return frozenset()
+    return frozenset().union(*[one.keys for one in found])
+
+
+def may_hold(text: str, keys: Iterable[str]) -> bool:
+    """Return whether `text` may have one of `keys`; no is certain, and costs next to nothing.
+
+    Whatever the separators, the last three digits of a number stand together in the text, and so
+    do those of its fraction and of a date's year, unless a word stands for its zeros.
+    """
+    for key in keys:
+        kind, _, rest = key.partition(":")
+        amount, _, unit = rest.partition("|")
+        if kind == "number" and unit != "century":
+            if all(part[-3:] in text for part in _POINTS.split(amount.lstrip("-"))):
+                return True
+            if _SCALED.search(text) or HAN_NUMERAL.search(text) or not _all_ascii_digits(text):
+                return True
+        elif kind == "date" and rest[0] != "-":
+            # A year is read from the digits of any script.
+            if rest[:4] in text or not text.isascii():
+                return True
+        else:
+            return True
+    return False
+
+
+def _all_ascii_digits(text: str) -> bool:
+    return text.isascii() or not any(letter.isdecimal() and not letter.isascii() for letter in text)
