@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup fix check test demo bench bench-setup soak services peers build clean
+.PHONY: help setup fix check test demo bench bench-setup soak services peers frameworks build clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ services: ## Tests against real backends: Phoenix, Prometheus, a browser
 
 peers: ## Tests beside other instrumentations
 	bash .ci/peers
+
+frameworks: ## The frameworks' own test suites, with ragmeter attached and without
+	bash .ci/frameworks --full
 
 build: ## Build sdist and wheel from a clean tree
 	$(PYTHON) -m pip wheel --no-deps -w dist .

@@ -1,0 +1,116 @@
+"""A pytest plugin that runs somebody else's tests with ragmeter attached to the whole process.
+
+``run.py`` loads it into the test suites of the frameworks themselves (``-p attached``), once with
+and once without ragmeter, and compares what it wrote down: the outcome of every test, what our
+guards contained, and what was still open when the last test had ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LOG = Path(os.environ["RAGMETER_FRAMEWORKS_LOG"])
+ATTACH = os.environ.get("RAGMETER_FRAMEWORKS_ATTACH", "").split()
+"""Frameworks to attach to: ``langchain``, ``llama_index``; none: only the outcomes are noted."""
+
+_outcomes: dict[str, str] = {}
+_attached: dict[str, Any] = {}
+
+
+class _Unended:
+    """The spans that LlamaIndex began and never ended: a run whose event loop was closed has none."""
+
+    open_spans: dict[str, Any]
+
+    def __init__(self) -> None:
+        self.open_spans = {}
+        self.ids: set[str] = set()
+
+    def span_enter(self, id_: str, **_: Any) -> None:
+        self.ids.add(id_)
+
+    def span_exit(self, id_: str, **_: Any) -> None:
+        self.ids.discard(id_)
+
+    span_drop = span_exit
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def capture_propagation_context(self) -> dict[str, Any]:
+        return {}
+
+    def restore_propagation_context(self, context: dict[str, Any]) -> None:
+        """Nothing to restore."""
+
+    @classmethod
+    def class_name(cls) -> str:
+        return cls.__name__
+
+
+def pytest_configure() -> None:
+    """Attach before the first module of the suite is imported, as ``sitecustomize`` would."""
+    if not ATTACH:
+        return
+    from ragmeter import RagMeter
+    from ragmeter.exporters.memory import InMemoryExporter
+
+    # A few bytes are remembered: leaks of ours would be found by what stays open, not by this.
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=["retrieval_health"], exporters=[memory], queue_size=100_000)
+    _attached["meter"], _attached["memory"] = meter, memory
+    if "langchain" in ATTACH:
+        from ragmeter.adapters import instrument
+        from ragmeter.adapters.langchain import RagMeterCallbackHandler
+
+        instrument(meter, frameworks=["langchain"])
+        _attached["langchain"] = RagMeterCallbackHandler(meter)
+    if "llama_index" in ATTACH:
+        from llama_index_instrumentation import get_dispatcher
+
+        from ragmeter.adapters.llama_index import RagMeterHandler
+
+        _attached["llama_index"] = RagMeterHandler(meter).attach()
+        _attached["unended"] = _Unended()
+        get_dispatcher().add_span_handler(_attached["unended"])
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note a test's outcome; a failure while it is set up or torn down is one, too."""
+    if report.when == "call" or report.outcome != "passed":
+        earlier = _outcomes.get(report.nodeid)
+        if earlier in (None, "passed"):
+            _outcomes[report.nodeid] = report.outcome
+
+
+def pytest_sessionfinish() -> None:
+    """Write down what happened."""
+    facts: dict[str, Any] = {"outcomes": _outcomes}
+    if _attached:
+        for _ in range(3):
+            gc.collect()
+        meter = _attached["meter"]
+        flushed = meter.flush(60)
+        stats = meter.stats()
+        opened: dict[str, int] = {}
+        if "langchain" in _attached:
+            opened["langchain"] = _attached["langchain"].open_requests
+        if "llama_index" in _attached:
+            followed = set(_attached["llama_index"]._spans._frames)
+            opened["llama_index"] = len(followed - _attached["unended"].ids)
+        facts["ragmeter"] = {
+            "flushed": flushed,
+            "captured": stats.captured,
+            "exported": stats.exported,
+            "dropped": dict(stats.dropped),
+            "contained": dict(stats.internal_errors),
+            "open": opened,
+        }
+        meter.shutdown(10)
+    LOG.write_text(json.dumps(facts), encoding="utf-8")

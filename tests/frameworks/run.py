@@ -1,0 +1,219 @@
+"""Run the frameworks' own test suites with ragmeter attached to the process, and without.
+
+    python tests/frameworks/run.py [--full] [--suite NAME] [--folder FOLDER]
+
+Attaching ragmeter must change nothing for anybody else. The suites of LangChain, LangGraph and
+LlamaIndex (``suites.toml``) say what "anything" is: each runs twice, and must end the same way both
+times but for tests that count who listens; nothing of ours may have been contained meanwhile, and
+nothing be open at the end. Suites and environments are made in a folder outside the checkout.
+Exit status: 0 the same, 1 a difference, 2 a suite could not be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    raise SystemExit("this command reads TOML: run it with Python 3.11 or newer")
+
+HERE = Path(__file__).resolve().parent
+CHECKOUT = HERE.parent.parent
+PER_TEST_S = 120
+PER_SUITE_S = 1800
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what was asked for; return the exit status."""
+    options = _parser().parse_args(arguments)
+    described = tomllib.loads((HERE / "suites.toml").read_text(encoding="utf-8"))
+    suites = [
+        suite
+        for suite in described["suites"]
+        if not options.suite or suite["distribution"].partition("==")[0] in options.suite
+    ]
+    if not suites:
+        raise SystemExit(f"no such suite: {', '.join(options.suite)}")
+    folder = Path(options.folder or tempfile.mkdtemp(prefix="ragmeter-frameworks-")).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    environments: dict[str, Path] = {}
+    status = 0
+    for suite in suites:
+        name = suite["environment"]
+        if name not in environments:
+            environments[name] = _environment(folder / name, described["environments"][name])
+        status = max(status, _compare(suite, environments[name], folder, full=options.full))
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--full", action="store_true", help="whole suites, not their short forms")
+    parser.add_argument("--suite", action="append", default=[], help="only this distribution")
+    parser.add_argument("--folder", help="scratch folder that is kept and used again")
+    return parser
+
+
+def _environment(folder: Path, described: Mapping[str, Any]) -> Path:
+    """Return the Python of an environment with the frameworks, their test tools and ragmeter."""
+    python = folder / "bin" / "python"
+    pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+    if not (folder / "complete").exists():
+        venv.create(folder, with_pip=True, clear=True)
+        _checked([*pip, *described["packages"]])
+        for package in described.get("without_dependencies", ()):
+            _checked([*pip, "--no-deps", package])
+        (folder / "complete").touch()
+    # The package itself is installed anew: it is what changes between two runs.
+    _checked([*pip, "opentelemetry-api", "pydantic-settings", "rapidfuzz", "snowballstemmer"])
+    _checked([*pip, "--no-deps", "--force-reinstall", str(CHECKOUT)])
+    return python
+
+
+def _sources(distribution: str, python: Path, folder: Path) -> Path:
+    """Return the unpacked source distribution."""
+    name, _, version = distribution.partition("==")
+    unpacked = folder / "sources" / f"{name.replace('-', '_')}-{version}"
+    if not unpacked.is_dir():
+        download = folder / "downloads" / name
+        _checked(
+            [
+                str(python),
+                "-m",
+                "pip",
+                "download",
+                "-qq",
+                "--disable-pip-version-check",
+                "--no-deps",
+                "--no-binary",
+                name,
+                "-d",
+                str(download),
+                distribution,
+            ]
+        )
+        (archive,) = download.glob("*.tar.gz")
+        with tarfile.open(archive) as packed:
+            packed.extractall(folder / "sources", filter="data")
+    return unpacked
+
+
+def _compare(suite: Mapping[str, Any], python: Path, folder: Path, *, full: bool) -> int:
+    """Run one suite without and with ragmeter; print what differs; return the exit status."""
+    name = suite["distribution"]
+    sources = _sources(name, python, folder)
+    without = _run(suite, python, sources, folder, full=full, attach=())
+    attached = _run(suite, python, sources, folder, full=full, attach=suite["attach"])
+    before, after = without["outcomes"], attached["outcomes"]
+    if len(before) < suite.get("at_least", 20):
+        print(f"{name}: only {len(before)} tests ran: see {folder}")
+        return 2
+    expected = set(suite.get("counts_handlers", ()))
+    different = [
+        test
+        for test in sorted(before.keys() | after.keys())
+        if before.get(test) != after.get(test) and test.partition("[")[0] not in expected
+    ]
+    problems = [
+        f"{test}: {before.get(test, 'not run')} without, {after.get(test, 'not run')} with"
+        for test in different
+        if not _unsteady(suite, python, sources, folder, test)
+    ]
+    facts = attached["ragmeter"]
+    problems += [f"contained in {seam}: {count}" for seam, count in facts["contained"].items()]
+    problems += [
+        f"open at the end, {what}: {count}" for what, count in facts["open"].items() if count
+    ]
+    problems += [f"dropped, {reason}: {count}" for reason, count in facts["dropped"].items()]
+    if not facts["flushed"]:
+        problems.append("not everything was exported in time")
+    print(
+        f"{name}: {len(before)} tests, {len(problems)} problems; "
+        f"{facts['captured']} requests captured",
+        flush=True,
+    )
+    for problem in problems:
+        print(f"  {problem}")
+    return 1 if problems else 0
+
+
+def _unsteady(
+    suite: Mapping[str, Any], python: Path, sources: Path, folder: Path, test: str
+) -> bool:
+    """Return whether a test that ended differently ends the same when its file is run again.
+
+    Some suites assert on the clock, and fail on a busy machine with and without us.
+    """
+    module = {**suite, "tests": [test.partition("::")[0]], "options": []}
+    for _ in range(3):
+        without = _run(module, python, sources, folder, full=True, attach=())
+        attached = _run(module, python, sources, folder, full=True, attach=suite["attach"])
+        if without["outcomes"].get(test) == attached["outcomes"].get(test):
+            print(f"{suite['distribution']}: {test} is unsteady: run again it ends the same")
+            return True
+    return False
+
+
+def _run(
+    suite: Mapping[str, Any],
+    python: Path,
+    sources: Path,
+    folder: Path,
+    *,
+    full: bool,
+    attach: Sequence[str],
+) -> dict[str, Any]:
+    """Run a suite once; return what the plugin wrote down."""
+    label = f"{suite['distribution']}-{'attached' if attach else 'without'}"
+    log = folder / f"{label}.json"
+    log.unlink(missing_ok=True)
+    paths = suite["tests"] if full else suite.get("short", suite["tests"])
+    options = (
+        suite.get("options", []) if full else suite.get("short_options", suite.get("options", []))
+    )
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "attached"]
+    command += [f"--timeout={PER_TEST_S}", *options, *paths]
+    environment = {
+        **os.environ,
+        **suite.get("variables", {}),
+        "PYTHONPATH": str(HERE),
+        "PYTHONHASHSEED": "0",
+        "RAGMETER_FRAMEWORKS_LOG": str(log),
+        "RAGMETER_FRAMEWORKS_ATTACH": " ".join(attach),
+    }
+    output = folder / f"{label}.txt"
+    with output.open("wb") as file:
+        subprocess.run(
+            command,
+            cwd=sources,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            timeout=PER_SUITE_S,
+            check=False,
+        )
+    if not log.exists():
+        tail = output.read_text(encoding="utf-8", errors="replace")[-3000:]
+        raise SystemExit(f"{label} did not end as a test run does:\n{tail}")
+    facts: dict[str, Any] = json.loads(log.read_text(encoding="utf-8"))
+    return facts
+
+
+def _checked(command: Sequence[str]) -> None:
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
