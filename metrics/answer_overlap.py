@@ -39,7 +39,7 @@ class AnswerOverlap(ComputedMetric):
     needs = ("answer", "reference.answer")
     method = "rouge"
     target = "answer"
-    definition = "1"
+    definition = "2"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Compare the answer with every reference answer and keep the best."""

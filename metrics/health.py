@@ -3,6 +3,7 @@
 The one metric that needs nothing but the contexts; it is worth having on every request.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +11,14 @@ from dataclasses import dataclass
 from .metric import ComputedMetric
 from .sample import RagSample
 from .score import Score, ScoreItem, evidence_item
+from .text.analysis import analyse
 
 __all__ = ["RetrievalHealth"]
+
+_NO_LETTER = re.compile(r"[\W_]+")
+_END = 200
+_LETTERS = 8
+"""Characters at either end of a text that are looked at, and letters and digits taken of them."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +27,7 @@ class RetrievalHealth(ComputedMetric):
 
         context_count   = K, the number of retrieved chunks
         empty_retrieval = 1.0 if K = 0 or every chunk is blank, else 0.0
-        duplicate_ratio = 1 - distinct chunks / K, texts compared after collapsing white space
+        duplicate_ratio = 1 - distinct chunks / K, texts compared without their layout
 
     Range: `context_count` is a count, 0 or more; the other two 0.0 to 1.0.  Lower is better for
     both: these are plain measurements, not quality scores.
@@ -38,7 +45,7 @@ class RetrievalHealth(ComputedMetric):
     needs = ("contexts",)
     method = "exact"
     target = "retrieval"
-    definition = "1"
+    definition = "2"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Return the count, the emptiness and the share of repeats."""
@@ -69,13 +76,16 @@ class RetrievalHealth(ComputedMetric):
 
 
 def _comparable(texts: Sequence[str]) -> list[str]:
-    """Collapse white space, but only in texts that have the same first and last words as another.
+    """Undo the layout, but only of texts that begin and end with the same letters as another.
 
-    The others are distinct anyway, and collapsing is what costs.
+    The others are distinct anyway, and undoing is what costs.
     """
-    ends = [(*text.split(None, 1)[:1], *text.rsplit(None, 1)[-1:]) for text in texts]
-    shared = {pair for pair, count in Counter(ends).items() if count > 1}
+    ends = [
+        (_NO_LETTER.sub("", text[:_END])[:_LETTERS], _NO_LETTER.sub("", text[-_END:])[-_LETTERS:])
+        for text in texts
+    ]
+    counts = Counter(ends)
     return [
-        " ".join(text.split()) if pair in shared else text
+        analyse(text).exact_key if counts[pair] > 1 else text
         for text, pair in zip(texts, ends, strict=True)
     ]

@@ -18,7 +18,7 @@ from .prompts import load_prompt
 from .ranking import average_precision, average_precision_bounds
 from .sample import RagSample, RetrievedContext
 from .score import Score, ScoreItem, ScoreMethod, ScoreStatus
-from .text.sentences import sentences
+from .text.sentences import RULES, sentences
 
 __all__ = [
     "Chunks",
@@ -132,8 +132,12 @@ class JudgedMetric(Metric):
 
 
 def definition_of(version: str, *prompts: str, unit: str | None = None) -> str:
-    """Return the definition to publish: version of the formula, unit, and the prompts' versions."""
-    parts = [version] if unit is None else [version, f"unit={unit}"]
+    """Return the definition to publish: version of the formula, unit and how we cut it, the prompts'."""
+    parts = [version]
+    if unit is not None:
+        parts.append(f"unit={unit}")
+    if unit == "sentence":
+        parts.append(f"sentences={RULES}")
     return ";".join([*parts, *(f"{name}={load_prompt(name).version}" for name in prompts)])
 
 

@@ -94,7 +94,7 @@ class LexicalGroundedness(ComputedMetric):
     needs = ("contexts", "answer")
     method = "lexical"
     target = "answer"
-    definition = "1"
+    definition = "2"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Cover the answer with the words of all contexts; the evidence is per sentence."""
@@ -172,7 +172,7 @@ class LexicalContextRecall(ComputedMetric):
     needs = ("contexts", "reference.answer")
     method = "lexical"
     target = "retrieval"
-    definition = "1"
+    definition = "2"
 
     def __post_init__(self) -> None:
         if self.scope not in ("window", "whole"):
@@ -248,7 +248,7 @@ class LexicalContextPrecision(ComputedMetric):
     needs = ("contexts", "reference.answer")
     method = "lexical"
     target = "retrieval"
-    definition = "1"
+    definition = "2"
 
     def __post_init__(self) -> None:
         _check_threshold(self.threshold)
@@ -348,7 +348,7 @@ class LexicalQueryCoverage(ComputedMetric):
     needs = ("question", "contexts")
     method = "lexical"
     target = "retrieval"
-    definition = "1"
+    definition = "2"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Cover the question's words; the evidence is each chunk's own share."""

@@ -11,9 +11,12 @@ from itertools import chain, compress
 from typing import Literal, NamedTuple
 
 from .errors import ConfigurationError
+from .once import once
 from .rouge_compat import CompatText, covers
 from .text.analysis import analyse
 from .text.encoding import encode, encoded_pair
+from .text.layout import exact_key
+from .text.sentences import RULES
 from .text.subsequences import lcs_rows
 from .text.tokens import tokens
 
@@ -26,7 +29,6 @@ __all__ = [
     "MatchingStrategy",
     "TruthMatch",
     "chunk_ids",
-    "distinct",
 ]
 
 ROUGE_CHUNK_MATCH_THRESHOLD = 0.7
@@ -46,9 +48,9 @@ class MatchingStrategy(str, Enum):
     """What is compared (chunks or sentences), and how (equality or ROUGE-L recall)."""
 
     EXACT_CHUNK_MATCH = "exact_chunk_match"
-    """A retrieved chunk equals a golden chunk, character by character."""
+    """A retrieved chunk equals a golden chunk but for their layout (`text.layout.exact_key`)."""
     EXACT_SENTENCE_MATCH = "exact_sentence_match"
-    """A sentence of a retrieved chunk equals a sentence of a golden chunk."""
+    """A sentence of a retrieved chunk equals a sentence of a golden chunk, likewise."""
     ROUGE_CHUNK_MATCH = "rouge_chunk_match"
     """ROUGE-L recall of the golden chunk is at least 0.7."""
     ROUGE_SENTENCE_MATCH = "rouge_sentence_match"
@@ -65,21 +67,49 @@ class MatchingStrategy(str, Enum):
         return self in (self.ROUGE_CHUNK_MATCH, self.ROUGE_SENTENCE_MATCH)
 
 
-class Components(NamedTuple):
-    """Chunks or sentences, in order: three lists of one length."""
+class Components:
+    """Chunks or sentences, in order: four lists of one length.
 
-    ids: Sequence[str]
-    """``chunk-2`` or ``chunk-2/sentence-1``, counted from 1."""
-    texts: Sequence[str]
-    """Their texts."""
-    encoded: Sequence[str]
-    """Their tokens as `text.encoding` writes them, for the backend that compares them; else empty
-    strings."""
+    Args:
+        ids: ``chunk-2`` or ``chunk-2/sentence-1``, counted from 1.
+        texts: Their texts.
+        encoded: Their tokens as `text.encoding` writes them, for the backend that compares them;
+            None: empty strings.
+        key: What equal texts have in common.
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str],
+        encoded: Sequence[str] | None,
+        key: Callable[[str], str],
+    ) -> None:
+        self.ids = ids
+        self.texts = texts
+        self.encoded = [""] * len(ids) if encoded is None else encoded
+        self._key = key
+
+    @once
+    def keys(self) -> list[str]:
+        """The key of each."""
+        return list(map(self._key, self.texts))
 
     @property
     def size(self) -> int:
         """How many they are."""
         return len(self.ids)
+
+    def distinct(self) -> "Components":
+        """Return those of which no equal one came before."""
+        first = dict(zip(reversed(self.keys), range(self.size - 1, -1, -1), strict=True))
+        if len(first) == self.size:
+            return self
+        at = sorted(first.values())
+        ids, texts, encoded = (
+            [side[position] for position in at] for side in (self.ids, self.texts, self.encoded)
+        )
+        return Components(ids, texts, encoded, self._key)
 
 
 class TruthMatch(NamedTuple):
@@ -145,9 +175,16 @@ class Matcher:
     @property
     def definition(self) -> str:
         """Name what decides a match, for `Metric.definition`."""
-        if not self.strategy.uses_rouge:
-            return f"1/{self.strategy.value}"
-        return f"1/{self.strategy.value}/{self.backend}/{self.threshold:g}"
+        if self.strategy.uses_rouge:
+            how = f"{self.backend}/{self.threshold:g}"
+            return f"{self._version}/{self.strategy.value}/{how}"
+        return f"{self._version}/{self.strategy.value}"
+
+    @property
+    def _version(self) -> str:
+        # As the package does it, layout matters, unless we split the sentences.
+        own = self.strategy.by_sentence and self._split is None
+        return RULES if own or self.backend == "unicode" else "1"
 
     def components(
         self, retrieved: Sequence[str], golden: Sequence[str]
@@ -162,7 +199,7 @@ class Matcher:
         if not self.strategy.by_sentence:
             if encodes:
                 wanted, found = encoded_pair(golden, retrieved).chunks
-            return _chunks(retrieved, found), _chunks(golden, wanted)
+            return self._chunks(retrieved, found), self._chunks(golden, wanted)
         found_split, wanted_split = self._sentences(retrieved), self._sentences(golden)
         if encodes and self._split is None:
             wanted, found = encoded_pair(golden, retrieved).sentences
@@ -171,17 +208,32 @@ class Matcher:
                 [tokens(sentence) for sentences in wanted_split for sentence in sentences],
                 [tokens(sentence) for sentences in found_split for sentence in sentences],
             )
-        return _sentences(found_split, found), _sentences(wanted_split, wanted)
+        return self._components(found_split, found), self._components(wanted_split, wanted)
 
     def _sentences(self, texts: Sequence[str]) -> list[list[str]]:
         if self._split is None:
             return [analyse(text).sentences for text in texts]
         return [_strings(self._split(text)) for text in texts]
 
+    def _chunks(self, texts: Sequence[str], encoded: Sequence[str] | None) -> Components:
+        key = _itself if self.backend == "rouge_compat" else _chunk_key
+        return Components(chunk_ids(len(texts)), texts, encoded, key)
+
+    def _components(
+        self, split: Sequence[Sequence[str]], encoded: Sequence[str] | None
+    ) -> Components:
+        ids: list[str] = []
+        for number, sentences in enumerate(split, start=1):
+            ids += _sentence_ids(number, len(sentences))
+        key: Callable[[str], str] = _itself
+        if self.backend != "rouge_compat":
+            key = _sentence_key if self._split is None else exact_key
+        return Components(ids, list(chain.from_iterable(split)), encoded, key)
+
     def match(self, retrieved: Components, truth: Components) -> list[TruthMatch]:
         """Return one `TruthMatch` per component of `truth`, which has no repeats."""
         if not self.strategy.uses_rouge:
-            return _match_exactly(retrieved.texts, truth.texts)
+            return _match_exactly(retrieved.keys, truth.keys)
         if self.backend == "rouge_compat":
             return _match_like_the_package(retrieved.texts, truth.texts, self.threshold)
         return _match_by_tokens(retrieved, truth, self.threshold)
@@ -195,22 +247,6 @@ def chunk_ids(count: int) -> Sequence[str]:
     if count <= _MOST_SHARED_IDS:
         return _CHUNK_IDS[:count]
     return [f"chunk-{number}" for number in range(1, count + 1)]
-
-
-def _chunks(texts: Sequence[str], encoded: Sequence[str] | None) -> Components:
-    ids = chunk_ids(len(texts))
-    return Components(ids, texts, [""] * len(ids) if encoded is None else encoded)
-
-
-def _sentences(split: Sequence[Sequence[str]], encoded: Sequence[str] | None) -> Components:
-    ids: list[str] = []
-    for number, sentences in enumerate(split, start=1):
-        ids += _sentence_ids(number, len(sentences))
-    return Components(
-        ids,
-        list(chain.from_iterable(split)),
-        [""] * len(ids) if encoded is None else encoded,
-    )
 
 
 @lru_cache(maxsize=_MOST_SHARED_IDS)
@@ -233,15 +269,17 @@ def _strings(split: Iterable[str]) -> list[str]:
     return found
 
 
-def distinct(components: Components) -> Components:
-    """Drop components whose text came before."""
-    if len(set(components.texts)) == components.size:
-        return components
-    first: dict[str, int] = {}
-    for position, text in enumerate(components.texts):
-        first.setdefault(text, position)
-    ids, texts, encoded = ([side[position] for position in first.values()] for side in components)
-    return Components(ids, texts, encoded)
+def _itself(text: str) -> str:
+    return text
+
+
+def _chunk_key(text: str) -> str:
+    return analyse(text).exact_key
+
+
+def _sentence_key(sentence: str) -> str:
+    # Our own sentences have no layout left but spaces beside Han.
+    return sentence if sentence.isascii() else exact_key(sentence)
 
 
 def _positions(texts: Sequence[str]) -> dict[str, list[int]]:
@@ -267,11 +305,11 @@ def _match_by_tokens(
     rows = lcs_rows(list(filter(None, truth.encoded)), retrieved.encoded)
     needed: dict[int, int] = {}
     matches: list[TruthMatch] = []
-    for text, characters in zip(truth.texts, truth.encoded, strict=True):
+    for key, characters in zip(truth.keys, truth.encoded, strict=True):
         total = len(characters)
         if not total:
             # Nothing but punctuation: there is no recall, only equality.
-            matches.extend(_match_exactly(retrieved.texts, [text]))
+            matches.extend(_match_exactly(retrieved.keys, [key]))
             continue
         if total not in needed:
             needed[total] = _least_count(total, threshold)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .errors import ConfigurationError
-from .matching import Components, Matcher, MatchingBackend, MatchingStrategy, TruthMatch, distinct
+from .matching import Components, Matcher, MatchingBackend, MatchingStrategy, TruthMatch
 from .metric import ComputedMetric
 from .sample import RagSample
 from .score import Score, ScoreItem, ScoreMethod, evidence_item
@@ -28,7 +28,8 @@ class PrecisionRecallF1(ComputedMetric):
         f1        = 2PR / (P + R), 0.0 when both are 0
 
     A component is a chunk or a sentence, as the strategy says; one may match many.  Retrieved
-    repeats count each time.  A golden component without a letter or digit matches only its equal.
+    repeats count each time.  Layout is no difference (line breaks, indentation, ``>``); a sentence
+    has a letter or digit, and a golden chunk without one matches only its equal.
 
     Range: 0.0 to 1.0 each, dimensionless.
     Needs: ``contexts``, ``reference.contexts``.
@@ -84,9 +85,9 @@ class PrecisionRecallF1(ComputedMetric):
         golden = sample.reference.contexts if sample.reference else ()
         texts = [context.text for context in sample.contexts or ()]
         retrieved, truth = self._matcher.components(texts, golden)
-        truth = distinct(truth)
+        truth = truth.distinct()
         if self.dedupe_retrieved:
-            retrieved = distinct(retrieved)
+            retrieved = retrieved.distinct()
         matches = self._matcher.match(retrieved, truth)
         found_by: dict[int, tuple[int, float | None]] = {}
         for position, match in enumerate(matches):

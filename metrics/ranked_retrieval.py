@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .crediting import credit, credit_first_free
 from .errors import ConfigurationError
 from .matching import Matcher, MatchingBackend, MatchingStrategy, chunk_ids
 from .metric import ComputedMetric, scores_without_value
@@ -22,12 +23,14 @@ __all__ = ["RankedRetrieval"]
 class RankedRetrieval(ComputedMetric):
     """How high do the known relevant items stand?
 
-    R distinct golden items; the chunk at rank k has v_k = 1 when it matches a golden item that no
-    chunk above it was credited with (the first such; only that one is credited)::
+    R distinct golden items, K retrieved chunks; the chunk at rank k has v_k = 1 when it is credited
+    with a golden item that it matches.  Each item is credited once and each chunk with one, in the
+    way that credits most chunks at every rank (`crediting`), whatever the golden items' order::
 
         average_precision = sum of v_k * hits_k / k, divided by R
         reciprocal_rank   = 1 / rank of the first v_k = 1, else 0.0
-        ndcg              = sum of v_k / log2(k + 1), divided by its greatest possible value
+        ndcg              = NDCG@K: sum of v_k / log2(k + 1) over the K retrieved, divided by the
+                            same sum with 1 on the first min(K, R) ranks
         hit_rate          = 1.0 if any v_k = 1, else 0.0
 
     A repeated chunk has v_k = 0, so nothing exceeds 1.  One large chunk that holds several golden
@@ -39,7 +42,9 @@ class RankedRetrieval(ComputedMetric):
     Source: textbook definitions; binary gains; NDCG after Järvelin and Kekäläinen 2002.
     Differs from the source: nothing; with ``denominator="retrieved"`` the numbers of
         continuous-eval 0.3.14, ``RankedRetrievalMetrics``: average precision over the chunks that
-        match anything, divided by their number, and NDCG's ideal over the whole golden list.
+        match anything, divided by their number, and NDCG's ideal over the whole golden list, not
+        cut at K, and the first golden item that is free is credited, so that (there alone) the
+        order of the golden list matters where chunks overlap.
 
     Args:
         strategy: How texts match; one of the two chunk strategies.
@@ -88,7 +93,10 @@ class RankedRetrieval(ComputedMetric):
         object.__setattr__(self, "strategy", matcher.strategy)
         object.__setattr__(self, "_matcher", matcher)
         object.__setattr__(self, "method", "rouge" if matcher.strategy.uses_rouge else "exact")
-        object.__setattr__(self, "definition", f"{matcher.definition}/{self.denominator}")
+        credited = "optimal" if self.denominator == "all" else "first"
+        object.__setattr__(
+            self, "definition", f"{matcher.definition}/{self.denominator}/{credited}"
+        )
         object.__setattr__(self, "needs", ("contexts", golden[self.by]))
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
@@ -99,11 +107,10 @@ class RankedRetrieval(ComputedMetric):
             self.by == "auto" and bool(reference.context_ids) and not reference.contexts
         )
         golden = reference.context_ids if by_id else reference.contexts
-        truth = list(dict.fromkeys(golden))
         if by_id and contexts and all(context.id is None for context in contexts):
             return scores_without_value(self, "missing_input", "no retrieved context has an id")
-        matching = _by_id(contexts, truth) if by_id else self._by_text(contexts, truth)
-        credited = _credit(matching)
+        truth, matching = (_by_id if by_id else self._by_text)(contexts, golden)
+        credited = (credit if self.denominator == "all" else credit_first_free)(matching)
         scores = self._scores(matching, credited, len(truth), len(golden))
         items = tuple(
             evidence_item(
@@ -132,14 +139,17 @@ class RankedRetrieval(ComputedMetric):
         ]
 
     def _by_text(
-        self, contexts: Sequence[RetrievedContext], truth: Sequence[str]
-    ) -> list[list[int]]:
+        self, contexts: Sequence[RetrievedContext], golden: Sequence[str]
+    ) -> tuple[Sequence[str], list[list[int]]]:
+        """Return the distinct golden texts, and which of them each context matches."""
         matching: list[list[int]] = [[] for _ in contexts]
-        cut = self._matcher.components([context.text for context in contexts], truth)
-        for position, match in enumerate(self._matcher.match(*cut)):
+        texts = [context.text for context in contexts]
+        retrieved, truth = self._matcher.components(texts, golden)
+        truth = truth.distinct()
+        for position, match in enumerate(self._matcher.match(retrieved, truth)):
             for index in match.matched:
                 matching[index].append(position)
-        return matching
+        return truth.texts, matching
 
     def _scores(
         self,
@@ -169,21 +179,13 @@ class RankedRetrieval(ComputedMetric):
         )
 
 
-def _by_id(contexts: Sequence[RetrievedContext], truth: Sequence[str]) -> list[list[int]]:
+def _by_id(
+    contexts: Sequence[RetrievedContext], golden: Sequence[str]
+) -> tuple[Sequence[str], list[list[int]]]:
+    """Return the distinct golden ids, and which of them each context has."""
+    truth = list(dict.fromkeys(golden))
     positions = {identifier: position for position, identifier in enumerate(truth)}
-    return [
+    return truth, [
         [positions[context.id]] if context.id is not None and context.id in positions else []
         for context in contexts
     ]
-
-
-def _credit(matching: Sequence[Sequence[int]]) -> list[int | None]:
-    """Give each chunk the first golden item that it matches and no chunk above it was given."""
-    taken: set[int] = set()
-    credited: list[int | None] = []
-    for positions in matching:
-        free = next((position for position in positions if position not in taken), None)
-        if free is not None:
-            taken.add(free)
-        credited.append(free)
-    return credited

@@ -106,9 +106,9 @@ def reciprocal_rank(relevances: Sequence[bool | int]) -> float:
 
 
 def ndcg(relevances: Sequence[float], total_relevant: int | None = None) -> float | None:
-    """Return the discounted gain of the ranking as a share of the best possible one.
+    """Return NDCG@K: the discounted gain of K ranks as a share of the best that K ranks can have.
 
-        sum over k of v_k / log2(k + 1), divided by the same sum for the ideal order
+        sum over k = 1 ... K of v_k / log2(k + 1), divided by the same sum for the ideal order
 
     Args:
         relevances: Gains per rank, at least 0; with `total_relevant`, 0 or 1.

@@ -1,5 +1,6 @@
 """Fixtures that every test may use."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,8 +10,12 @@ from ragmeter.guard import observed_errors
 
 # Examples are small, machines are not always idle: hypothesis' own 200 ms per example fails a
 # property, "flaky", whenever the processor was elsewhere, and so does its check of the generation.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# No chance decides a test: every run sees the same examples.  The search for new ones is a lane of
+# its own (`.ci/search`), and what it finds becomes an `@example`.
+settings.register_profile("fixed", _PATIENT, derandomize=True)
+settings.register_profile("search", _PATIENT, max_examples=2_000, print_blob=True)
+settings.load_profile(os.environ.get("RAGMETER_TEST_EXAMPLES", "fixed"))
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,9 @@
 """Word lists behind the sentence rules: abbreviations and words that open sentences.
 
-`sentences` alone reads them.  Entries are casefolded and lack their last full stop.
+`sentences` and `layout` read them.  Entries are casefolded and lack their last full stop.
 """
 
-__all__ = ["ENDS_IF_CAPITAL", "NEVER_ENDS", "NUMBER_WORDS", "STARTERS"]
+__all__ = ["ENDS_IF_CAPITAL", "NEVER_ENDS", "NEVER_LAST", "NUMBER_WORDS", "STARTERS"]
 
 NEVER_ENDS = frozenset(
     # English titles and references: something always follows.
@@ -34,3 +34,11 @@ STARTERS = frozenset(
     "Так Там Тогда Однако Его Её Ее Их Что Кто Где Почему Также".split()
 )
 """Words that open a sentence more often than they follow an initial."""
+
+NEVER_LAST = frozenset(
+    "a an the of to in on at by for and or with as from into than about over under between during "
+    "if that which who whose but nor is are was were be has have had "
+    "в во на с со и к ко о об у по за из от для до не но а или что как при под над без через между "
+    "перед про это".split()
+)
+"""Words that a title, a list entry or another line complete in itself does not end with."""

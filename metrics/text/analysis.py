@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 from ragmeter.metrics.once import once
 
-from .sentences import sentences
+from .layout import key_of, units
+from .sentences import sentences_of
 from .stems import CONTENT
-from .tokens import MARK, content_of, content_set_of, tokens, tokens_of_lines
+from .tokens import MARK, content_of, content_set_of, line_tokens, tokens_of_lines
 
 __all__ = ["Analysis", "analyse", "forget_texts", "latest"]
 
@@ -76,7 +77,7 @@ class Analysis:
         # No token crosses the end of a sentence, so the sentences' tokens are the text's.
         if "marked_tokens" in self.__dict__:
             return list(filter(MARK.__ne__, self.marked_tokens))
-        return _shared(tokens(self.text))
+        return _shared(line_tokens(self.plain))
 
     @once
     def content(self) -> list[str]:
@@ -91,7 +92,22 @@ class Analysis:
     @once
     def sentences(self) -> list[str]:
         """As `text.sentences`; not to be changed."""
-        return sentences(self.text)
+        return sentences_of(self.units)
+
+    @once
+    def units(self) -> list[str]:
+        """As `layout.units`; not to be changed."""
+        return units(self.text)
+
+    @once
+    def plain(self) -> str:
+        """The text without its layout: its units, one a line; every sentence stands in it."""
+        return "\n".join(self.units)
+
+    @once
+    def exact_key(self) -> str:
+        """As `layout.exact_key`."""
+        return key_of(self.units, self.text)
 
     @once
     def marked_tokens(self) -> list[str]:

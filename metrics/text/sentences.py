@@ -6,43 +6,63 @@ whether a sentence ends there.  The word lists behind the decisions are in `abbr
 """
 
 import re
+from collections.abc import Iterable
 
 from .abbreviations import ENDS_IF_CAPITAL, NEVER_ENDS, NUMBER_WORDS, STARTERS
-from .tokens import HAN
+from .characters import HAN
+from .layout import units
 
-__all__ = ["sentences"]
+__all__ = ["RULES", "sentences", "sentences_of"]
 
 _CLOSERS = "\"'”’»›)\\]}」』）】》〉＂＇"
+# Danda, Ethiopic, Khmer, Burmese and the other marks that never stand inside a word.
+_WIDE = "。！？；｡।॥։።፧፨។៕။᠃"
+_MARKS = f".!?…{_WIDE}．‼⁇⁈⁉؟۔"
 # One run: an end mark, and the end marks, closing quotes and brackets that follow it.  A single
 # character class after the first mark, so that a run is never scanned twice.
-_RUN = re.compile(rf"\n|[.!?…。！？；｡‼⁇⁈⁉][.!?…。！？；｡‼⁇⁈⁉{_CLOSERS}]*")
-_OTHER_MARK = re.compile("[\n!?…。！？；｡‼⁇⁈⁉]")
+_RUN = re.compile(f"[{_MARKS}][{_MARKS}{_CLOSERS}]*")
+_OTHER_MARK = re.compile(f"[{_MARKS.replace('.', '')}]")
 _WORD_BEFORE = re.compile(r"\S*\Z")
 _NEXT_WORD = re.compile(r"""\s*([\s"'“„«‹(\[{「『（【《〈¿¡–—-]*)(\w*)""")
 _HAN_CHARACTER = re.compile(f"[{HAN}]")
-_LINE_BREAKS = re.compile("\r\n?|[\u0085\u2028\u2029\x0b\x0c]")
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _OPENERS = "\"'“„«‹([{「『（【《〈*–—-"
-_WIDE_MARKS = frozenset("。！？；｡")
+_WIDE_MARKS = frozenset(_WIDE)
 _LONGEST_ABBREVIATION = 24
 _ROMAN = re.compile(r"[IVXLC]+\Z")
 _COMPOUNDS = {"д": "т.д", "п": "т.п", "э": "н.э", "е": "т.е"}
 _SPECIAL = NEVER_ENDS | ENDS_IF_CAPITAL | NUMBER_WORDS
 _LETTERS_WITH_DOTS = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]\Z")
 
+RULES = "2"
+"""Version of the rules by which texts are cut; part of the definition of what counts sentences."""
+
 
 def sentences(text: str) -> list[str]:
     """Split `text` into sentences, stripped, in order; blank text gives none.
 
-    A sentence ends after ``. ! ? …`` before white space, after ``。！？；``, and at every line
-    break; closing quotes and brackets stay with it.  None ends inside a decimal or a URL, after an
-    initial, a list number or an abbreviation (``Dr.``, ``e.g.``, ``г.``, ``т. е.``).
+    A sentence ends after ``. ! ? …`` before white space, after ``。！？；`` and the marks of other
+    scripts, and where a paragraph, list item, heading, table row or line of code ends
+    (`layout.units`); a line break inside prose is a space.  Closing quotes and brackets stay with
+    their sentence.  None ends inside a decimal or a URL, after an initial, a list number or an
+    abbreviation (``Dr.``, ``e.g.``, ``г.``, ``т. е.``).  What has no letter or digit is none.
     """
-    ascii_only = text.isascii()
-    if not ascii_only or "\r" in text or "\x0b" in text or "\x0c" in text:
-        text = _LINE_BREAKS.sub("\n", text)
+    return sentences_of(units(text))
+
+
+def sentences_of(parts: Iterable[str]) -> list[str]:
+    """Return the sentences of a text's units."""
+    found: list[str] = []
+    for part in parts:
+        found += _split(part)
+    return found
+
+
+def _split(text: str) -> list[str]:
+    """Split one unit, which has no line break."""
     found: list[str] = []
     start = at = 0
-    other_marks = not ascii_only or "\n" in text or "!" in text or "?" in text
+    other_marks = not text.isascii() or "!" in text or "?" in text
     pieces = text.split(". ")
     for piece, following in zip(pieces, [*pieces[1:], ""], strict=True):
         # Most sentences end at once: a whole word, a full stop, a space, a capital letter.
@@ -63,14 +83,14 @@ def sentences(text: str) -> list[str]:
         else:
             for run in _RUN.finditer(text, at, mark + 1):
                 end = run.end()
-                if text[run.start()] == "\n" or _ends_sentence(text, start, run.start(), end):
+                if _ends_sentence(text, start, run.start(), end):
                     sentence = text[start:end].strip()
-                    if sentence:
+                    if _LETTER_OR_DIGIT.search(sentence):
                         found.append(sentence)
                     start = end
         at = mark + 2
     rest = text[start:].strip()
-    if rest:
+    if _LETTER_OR_DIGIT.search(rest):
         found.append(rest)
     return found
 
@@ -90,17 +110,19 @@ def _ends_sentence(text: str, start: int, mark: int, end: int) -> bool:
         if len(word) > 1 and word.isalpha() and word.casefold() not in _SPECIAL:
             return True
     run = text[mark:end]
+    following = text[end]
+    if run[0] == "．":
+        return not following.isdigit()  # the decimal point of wide digits, too
     if not _WIDE_MARKS.isdisjoint(run):
         return True
-    following = text[end]
     if not following.isspace():
         # Chinese typed with half-width marks has no space after them.
-        return run[0] in "!?" and _HAN_CHARACTER.match(following) is not None
+        return run[0] in "!?؟" and _HAN_CHARACTER.match(following) is not None
     # The next word is looked for within a bounded stretch, which keeps the whole linear.
     upcoming = _NEXT_WORD.match(text, end, end + 64)
     next_word = upcoming.group(2) if upcoming else ""
     if run[0] != ".":
-        if run[0] == "…" or run[-1] not in "!?":
+        if run[0] == "…" or run[-1] not in "!?؟":
             return not next_word[:1].islower()
         return True
     if len(run) > 1:

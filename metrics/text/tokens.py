@@ -7,24 +7,24 @@ Russian and Chinese are cut by one rule, in time linear in the text.
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import cast
 
+from .characters import HAN, marks
+from .layout import has_layout, units
 from .stems import CONTENT, MARK
 
 __all__ = [
-    "HAN",
     "MARK",
     "content_of",
     "content_set_of",
     "content_tokens",
     "has_han",
+    "line_tokens",
     "normalise",
     "tokens",
     "tokens_of_lines",
 ]
-
-HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""The Han characters, as the inside of a regular expression's character class."""
 
 # One token is one Han character, or a run of other letters and digits; a decimal stays whole.
 # No alternative can match where another failed, so nothing is ever scanned twice.
@@ -40,17 +40,35 @@ _ASCII_TOKEN = re.compile(r"[a-z0-9]+(?:[.,][0-9]+)*")
 _ASCII_TOKEN_OR_MARK = re.compile(rf"{_ASCII_TOKEN.pattern}|{MARK}")
 _TOKEN = re.compile(rf"[{HAN}]|[^\W_{HAN}]+(?:[.,]\d+)*")
 _HAN = re.compile(f"[{HAN}]")
-# Left over by NFKC and casefold: Russian stress marks, the dot of a Turkish capital I, soft
-# hyphens.  They would cut one word into two.
-_MARKS = re.compile("[\u00ad\u0300-\u036f]+")
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+# What no reader sees as a letter: soft hyphens, joiners, marks of direction, variation selectors,
+# and the accents that NFKC leaves loose (Russian stress, the dot of a Turkish capital I).
+_UNSEEN = re.compile(
+    "[\u00ad\u0300-\u036f\u0483-\u0487\u1ab0-\u1aff\u1dc0-\u1dff\u200c-\u200f\u202a-\u202e"
+    "\u2060-\u2064\u2066-\u206f\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\U000e0100-\U000e01ef]+"
+)
+
+
+@lru_cache(maxsize=2)
+def _with_marks(*, astral: bool) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what finds a combining mark, and `_TOKEN` for texts that have one."""
+    mark = f"[{marks(astral=astral)}]"
+    letters = rf"[^\W_{HAN}]"
+    return (
+        re.compile(mark),
+        re.compile(rf"[{HAN}]|{letters}+(?:{mark}+{letters}*)*(?:[.,]\d+)*"),
+    )
 
 
 def normalise(text: str) -> str:
-    """Return `text` in NFKC, casefolded, without loose combining accents and soft hyphens."""
+    """Return `text` in NFKC, casefolded, ё as е, without loose accents and unseen characters.
+
+    Accents that belong to a letter stay (é, й), and so do the vowel signs of other scripts.
+    """
     if text.isascii():
         return text.lower()
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return _MARKS.sub("", folded) if _MARKS.search(folded) else folded
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("ё", "е")
+    return _UNSEEN.sub("", folded) if _UNSEEN.search(folded) else folded
 
 
 def _without_typography(text: str) -> str:
@@ -64,18 +82,28 @@ def _without_typography(text: str) -> str:
 def tokens(text: str) -> list[str]:
     """Cut `text` into tokens: words of letters and digits, each Han character on its own.
 
-    Case, width and compatibility forms do not matter (NFKC, casefold); a decimal such as ``3.5``
-    or ``3,5`` stays one token; punctuation, spaces and underscores are dropped.  Stop words stay.
+    Case, width and compatibility forms do not matter (NFKC, casefold), nor does ё for е; a decimal
+    such as ``3.5`` or ``3,5`` stays one token; combining marks stay with their letters;
+    punctuation, spaces and underscores are dropped.  Stop words stay.  Line breaks do not matter:
+    a word that one of them hyphenates is whole again where `layout.units` makes it so.
     """
+    return line_tokens("\n".join(units(text)) if has_layout(text) else text)
+
+
+def line_tokens(text: str) -> list[str]:
+    """Cut a text into tokens, as `tokens` does, whose layout plays no part: a unit or sentence."""
     text = _without_typography(text)
     if text.isascii() and MARK not in text and _ASCII_DECIMAL.search(text) is None:
         return text.translate(_ASCII_LINES).split()
     normal = normalise(text)
-    return (_ASCII_TOKEN if normal.isascii() else _TOKEN).findall(normal)
+    if normal.isascii():
+        return _ASCII_TOKEN.findall(normal)
+    mark, token = _with_marks(astral=_ASTRAL.search(normal) is not None)
+    return (_TOKEN if mark.search(normal) is None else token).findall(normal)
 
 
 def tokens_of_lines(lines: Sequence[str]) -> list[str]:
-    """Cut many texts in one go: the tokens of each as `tokens` cuts them, and `MARK` after each.
+    """Cut many texts in one go: the tokens of each as `line_tokens` cuts them, and `MARK` after each.
 
     One flat list is cheaper to make, to keep and to let go than a list of lists.
     """
@@ -96,7 +124,7 @@ def tokens_of_lines(lines: Sequence[str]) -> list[str]:
 def _one_by_one(lines: Iterable[str]) -> list[str]:
     found: list[str] = []
     for line in lines:
-        found += tokens(line)
+        found += line_tokens(line)
         found.append(MARK)
     return found
 

@@ -1,0 +1,297 @@
+"""Undo the layout of a text: cut it into units, within which no line break means anything.
+
+PDF extraction, e-mail and wrapped Markdown break lines inside sentences; lists, tables, addresses
+and code break them between things.  `sentences` splits the units found here, `tokens` and the
+comparison of texts read them, so that no score depends on how wide somebody's page was.
+Which break is which: `_Block`; what a line is by itself: `lines`.  Linear in the text.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from ragmeter.metrics.once import once
+
+from .abbreviations import NEVER_ENDS, NEVER_LAST
+from .characters import HAN, WIDE
+from .lines import Line, Ordinals, Structure, read_lines
+
+__all__ = ["exact_key", "has_layout", "key_of", "units"]
+
+_BREAK = re.compile("\r\n?|[\x0b\x0c\x85\u2028]")
+_RARE_BREAK = re.compile("[\x85\u2028\u2029]")
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+_QUOTED = re.compile(r"\s*(?:>\s*)+")
+_SPACE_BY_WIDE = re.compile(rf"(?<=[{WIDE}]) | (?=[{WIDE}])")
+_WIDE = re.compile(f"[{WIDE}]")
+_WIDE_MARK = re.compile(
+    "[\u3001-\u3004\u3008-\u301f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]"
+)
+_SPACE_INSIDE = re.compile(r"[^\s>] +[^\s>]")
+_SPACED_WIDE = re.compile(f"[{HAN}] [a-zA-Z0-9]|[a-zA-Z0-9] [{HAN}]")
+_HAN = re.compile(f"[{HAN}]")
+_WORD = re.compile(r"[^\W\d_]+")
+_OPENERS = "\"'“‘„«‹([{「『（【《〈¿¡*_"
+_CLOSERS = "\"'”’»›)]}」』）】》〉*_"
+_JOINERS = ",;、，(（[«“„/&+"
+_ENDS = ".!?…。！？؟।"
+_STOPS = _ENDS + ";；"
+_DASHES = "-–—―"
+_SUSPENDED = frozenset("and or und oder и или bis to".split())
+
+_BOTH = 2
+
+_LEAST_WIDTH = 20
+"""Columns; nobody wraps narrower, so a line that had room for the next word was ended on purpose."""
+
+_RAGGED = 0.7
+"""Share of a block's width up to which a line of prose set in a proportional font may fall short."""
+
+_RAGGED_WIDE = 0.85
+"""The same for Chinese, where only punctuation makes lines uneven."""
+
+
+def has_layout(text: str) -> bool:
+    """Return whether `text` has a line break of any kind."""
+    return (
+        "\n" in text
+        or "\r" in text
+        or "\x0b" in text
+        or "\x0c" in text
+        or (not text.isascii() and _RARE_BREAK.search(text) is not None)
+    )
+
+
+def units(text: str) -> list[str]:
+    """Cut `text` into paragraphs, list items, headings, table rows and lines of code, in order.
+
+    White space inside a unit is one space each; between Han or kana a line break is nothing.
+    Quotation marks of e-mail (``>``), fences and rules are left out, and so is every unit without
+    a letter or digit.
+    """
+    if not has_layout(text):
+        quoted = _QUOTED.match(text)
+        found = [" ".join((text[quoted.end() :] if quoted else text).split())]
+    else:
+        text = _BREAK.sub("\n", text).replace("\u2029", "\n\n")
+        found = list(_units(text))
+    return [unit for unit in found if _LETTER_OR_DIGIT.search(unit)]
+
+
+def exact_key(text: str) -> str:
+    """Return what two texts share if and only if they are equal but for their layout.
+
+    Spaces beside Han and kana do not count either: wrapping makes and loses them.
+    """
+    return key_of(units(text), text)
+
+
+def key_of(parts: Sequence[str], text: str) -> str:
+    """Return the `exact_key` of a text whose units are known."""
+    key = " ".join(parts) or " ".join(text.split())
+    if key.isascii():
+        return key
+    return _SPACE_BY_WIDE.sub("", unicodedata.normalize("NFC", key))
+
+
+def _units(text: str) -> Iterator[str]:
+    habits = _Habits(text)
+    block: list[Line] = []
+    lines = read_lines(text)
+    margin = min((line.indent for line in lines if line.text), default=0)
+    for line in lines:
+        if block and (line.structure is not Structure.PROSE or line.depth != block[-1].depth):
+            yield from _Block(block, margin, habits).units()
+            block = []
+        if line.structure is Structure.PROSE:
+            block.append(line)
+        elif line.structure is Structure.WHOLE:
+            yield " ".join(line.text.split())
+    if block:
+        yield from _Block(block, margin, habits).units()
+
+
+class _Habits:
+    """How a text spells what its line breaks hide; each is looked up when first asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def has_word(self, word: str) -> bool:
+        """Return whether the text has `word` somewhere, in one piece."""
+        return word.casefold() in self._words
+
+    @once
+    def _words(self) -> frozenset[str]:
+        return frozenset(_WORD.findall(self._text.casefold()))
+
+    @once
+    def knows_no_space(self) -> bool:
+        """Whether it has Han characters, and no space inside a line."""
+        return _HAN.search(self._text) is not None and not _SPACE_INSIDE.search(self._text)
+
+    @once
+    def by_wide(self) -> str:
+        """What stands between Han and Latin letters: a space, where it does so within a line."""
+        return " " if _SPACED_WIDE.search(self._text) else ""
+
+
+class _Block:
+    """Consecutive lines without structure of their own; decides which breaks between them count.
+
+    A line break ends a unit
+
+    - before a list item;
+    - before a line ``Key: ...`` when the unit began with one;
+    - before a line that begins a paragraph by its indentation;
+    - before a line that begins with a capital, a digit or a letter without case, when its first
+      word would have fitted on the line before: whoever broke there did not run out of room.
+
+    All other breaks are spaces: before a small letter, after a comma, a hyphen, an article or a
+    preposition, after a full line.  "Full" is measured against the longest line of the block, and
+    generously where some line begins with a small letter, as only prose does.
+    """
+
+    def __init__(self, lines: Sequence[Line], margin: int, habits: _Habits) -> None:
+        self._lines = lines
+        self._margin = margin
+        self._habits = habits
+        several = [line for line in lines if " " in line.text or _WIDE.search(line.text)] or lines
+        self._width = max(_LEAST_WIDTH, *(line.width for line in several))
+        self._columns = max(_LEAST_WIDTH, *(line.columns for line in several))
+        self._ragged = any(_begins_small(line.text) for line in lines[1:])
+
+    def units(self) -> Iterator[str]:
+        """Yield the units, their lines joined."""
+        if self._is_code():
+            for line in self._lines:
+                yield " ".join(line.text.split())
+            return
+        ordinals = Ordinals()
+        first = before = self._lines[0]
+        ordinals.note(first)
+        parts = [first.text]
+        for line in self._lines[1:]:
+            if self._ends_unit(first, before, line, ordinals):
+                yield " ".join("".join(parts).split())
+                first, parts = line, [line.text]
+                ordinals.note(line)
+            else:
+                self._join(parts, before, line)
+            before = line
+        yield " ".join("".join(parts).split())
+
+    def _is_code(self) -> bool:
+        """Return whether the block is code by its indentation, and does not read as prose."""
+        lines = self._lines
+        if len(lines) == 1 or min(line.indent for line in lines) < self._margin + 4:
+            return False
+        if sum(line.looks_like_code for line in lines) * 2 >= len(lines):
+            return True
+        if lines[-1].text.rstrip(_CLOSERS)[-1:] in _ENDS:
+            return False
+        pairs = list(pairwise(lines))
+        return len(pairs) == 1 or not all(self._is_full(*pair, exactly=True) for pair in pairs)
+
+    def _ends_unit(self, first: Line, before: Line, line: Line, ordinals: Ordinals) -> bool:
+        ended = before.text.rstrip(_CLOSERS)[-1:]
+        full = None
+        if line.bullet or line.ordinals:
+            full = self._is_full(before, line, exactly=True)
+            if self._begins_item(first, line, ordinals, full, ended):
+                return True
+        elif first.is_entry and line.is_entry:
+            return True
+        if _begins_small(line.text) or not _begins_word(line.text):
+            return False
+        if (first.bullet or first.ordinals) and line.indent > first.indent:
+            return False
+        if line.indent > before.indent + 1 and before is not first:
+            return True
+        if ended in _JOINERS or _never_last(before.text):
+            return False
+        if self._is_full(before, line, exactly=True) if full is None else full:
+            return False
+        return not (self._ragged and self._is_full(before, line, exactly=False))
+
+    def _begins_item(
+        self,
+        first: Line,
+        line: Line,
+        ordinals: Ordinals,
+        full: bool,
+        ended: str,
+    ) -> bool:
+        dashed = bool(line.bullet) and line.bullet in _DASHES
+        announced = ended in ":：" or (ended in _STOPS and (bool(first.bullet) or not dashed))
+        if line.ordinals:
+            return ordinals.continued_by(line) or (line.may_begin_list and (announced or not full))
+        # A dash that a full line left for the next one is a dash; other marks are hardly ever.
+        again = first.bullet == line.bullet and (line.bullet == "-" or not dashed)
+        return announced or not full or again
+
+    def _is_full(self, before: Line, line: Line, *, exactly: bool) -> bool:
+        """Return whether the first word of `line` would not have fitted on the line before."""
+        if _WIDE.match(line.text) and _WIDE.match(before.text[-1:]):
+            return (
+                before.width + 1 > _RAGGED_WIDE * self._width
+                or before.columns + 2 > _RAGGED_WIDE * self._columns
+            )
+        word = line.text.split(None, 1)[0]
+        if not exactly or not _has_case(word):
+            return before.width + 1 + len(word) > max(_LEAST_WIDTH, _RAGGED * self._width)
+        return before.width + 1 + len(word) > self._width
+
+    def _join(self, parts: list[str], before: Line, line: Line) -> None:
+        """Add to `parts` what stands in the place of a break that counts for nothing, and `line`."""
+        last, following = before.text[-1:], line.text[:1]
+        wide = (_WIDE.match(last) is not None) + (_WIDE.match(following) is not None)
+        between = " "
+        if wide:
+            mark = _WIDE_MARK.match(last) or _WIDE_MARK.match(following)
+            between = "" if wide == _BOTH or mark else self._habits.by_wide
+        elif last == "\u00ad":
+            parts[-1] = parts[-1][:-1]
+            between = ""
+        elif last in "-‐" and before.text[-2:-1].isalnum() and following.isalnum():
+            between = self._hyphenated(parts, line)
+        elif last == "-" and before.text[-2:-1] == "-" and before.text[-3:-2].isalnum():
+            between = ""  # "word--word"
+        elif self._habits.knows_no_space:
+            between = ""  # Chinese is broken anywhere, also inside a year
+        elif last.isdigit() and following.isdigit() and _HAN.search(before.text):
+            between = "" if before.width == self._width else " "
+        parts.append(between + line.text)
+
+    def _hyphenated(self, parts: list[str], line: Line) -> str:
+        """Return what joins a word at its hyphen, which goes where the text spells it without."""
+        head = _WORD.findall(parts[-1][-64:-1])
+        tail = _WORD.match(line.text)
+        if line.text.split(None, 1)[0] in _SUSPENDED:
+            return " "  # "pre- and post-war"
+        whole = head[-1] + tail.group() if head and tail and tail.group()[0].islower() else ""
+        if whole and self._habits.has_word(whole):
+            parts[-1] = parts[-1][:-1]
+        return ""
+
+
+def _begins_small(text: str) -> bool:
+    return text.lstrip(_OPENERS)[:1].islower()
+
+
+def _begins_word(text: str) -> bool:
+    # A full stop, a comma, a dash or a closing bracket belongs to what stands before it.
+    return text.lstrip(_OPENERS + "$€£#@§№+-~")[:1].isalnum()
+
+
+def _has_case(word: str) -> bool:
+    return word.lower() != word.upper() or word[:1].isdigit() or not word[:1].isalnum()
+
+
+def _never_last(text: str) -> bool:
+    word = text[text.rfind(" ") + 1 :].lstrip(_OPENERS)
+    if word.endswith("."):
+        word = word[:-1]
+        return word.casefold() in NEVER_ENDS or (len(word) == 1 and word.isupper())
+    return word.casefold() in NEVER_LAST
