@@ -24,7 +24,7 @@ __all__ = ["Counters"]
 
 logger = logging.getLogger("ragmeter")
 
-_EXPECTED = frozenset({"sampled_out", "fork"})
+_EXPECTED = frozenset({"sampled_out", "paced", "fork", "no_provider"})
 
 
 class Counters:
@@ -135,7 +135,8 @@ class Counters:
             )
 
     def _tell(self, reason: str, consequence: str) -> None:
-        # Sampling is what was asked for; everything else somebody should hear of.
+        # Sampling is what was asked for, and a missing provider is told elsewhere; of everything
+        # else somebody should hear.
         if reason not in _EXPECTED and self._may_log.allows((reason, consequence)):
             logger.warning(
                 "ragmeter: %s (%s); counted in RagMeter.stats() and ragmeter.dropped. "

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesMeter
-from ragmeter.metrics import ConfigurationError, Metric, RagSample, Reference, Score
+from ragmeter.metrics import (
+    ConfigurationError,
+    Metric,
+    RagSample,
+    Reference,
+    Score,
+    ScoreDirection,
+)
 from ragmeter.metrics.registry import default_metrics, resolve_metrics
 
 from .arguments import at_least, check_methods, default_exporters, more_than_0, one_of
@@ -27,9 +34,10 @@ from .handmade import Request, RunBuilder, SubmittedSample, request
 from .pipeline import Limits, Offered, Pipeline
 from .recent import Amendment, request_key
 from .references import as_reference, load_references
-from .sampling import check_rate, within
+from .sampling import check_rate
 from .scope import RequestScope
 from .scoring import MetricSet
+from .selection import Candidate
 from .silence import Silence
 from .worst import WorstKeeper
 
@@ -146,6 +154,7 @@ class RagMeter:
             WorstKeeper() if self._keeps_worst else None,
             redact,
             self._counters,
+            self._silence,
             self.guard,
         )
         for exporter in chosen:
@@ -214,16 +223,16 @@ class RagMeter:
             if self._shut_down:
                 self._counters.dropped("shutdown")
                 return
-            offered = Offered(build, run_id, trace_id)
+            candidate = Candidate(run_id, trace_id)
             rate = self._limits.sample_rate
-            if rate < 1.0 and not self._keeps_worst and not within(offered.place, rate):
+            if not self._keeps_worst and not candidate.within("sample", rate):
                 self._counters.dropped("sampled_out")
                 return
             if not self._watched:
                 self._watched = True
                 keep_watch(self)
                 self._pipeline.start()
-            self._pipeline.put(offered, size_bytes)
+            self._pipeline.put(Offered(build, candidate), size_bytes)
 
     def lost(self, reason: str, count: int = 1) -> None:
         """Count requests that an adapter saw begin and had to give up, e.g. ``evicted``."""
@@ -305,6 +314,7 @@ class RagMeter:
         *,
         label: str | None = None,
         explanation: str | None = None,
+        direction: ScoreDirection = "higher",
     ) -> None:
         """Note, after the fact, what somebody thought of a request. Never blocks, never raises.
 
@@ -314,6 +324,7 @@ class RagMeter:
             value: The score; between 0.0 and 1.0 if it is to appear in the score histogram.
             label: A low-cardinality word for it.
             explanation: A comment. Content: leaves only when content capture is on.
+            direction: Which way is better.
         """
         with self._amend_guard:
             if not name.isidentifier() or name != name.lower():
@@ -329,6 +340,7 @@ class RagMeter:
                 label=label,
                 explanation=explanation,
                 range=(0.0, 1.0) if bounded else (min(0.0, value), None),
+                direction=direction,
             )
             self._pipeline.put(Amendment(request_key(run_or_trace_id), score=score))
 

@@ -1,29 +1,46 @@
-"""How a judge's budget becomes fewer judged requests, evenly over time.
+"""How a judge's budget becomes a probability of being judged, known before a request is looked at.
 
-Without pacing, a budget per minute is spent in the minute's first seconds and the rest
-goes unjudged.  `JudgePacer` learns what judging one request costs and admits
-requests at the rate the budget allows, a few at a time; it also knows which share of the
-requests it admits, which exporters write down as the judge's sample rate.
+Refusing what is over the budget would judge the first requests of every burst and leave nothing to
+weigh them by.  `JudgePacer` learns how many requests come and what judging one costs, and lowers
+the probability for all of them alike; that probability is what exporters write down, so that the
+sum of its inverses over the judged requests is the number of requests.  The judge's own budget
+stays behind it as a fuse: what that refuses is a missing value.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.contract import JudgeCall
 
-__all__ = ["Budget", "JudgePacer"]
+__all__ = ["Arrivals", "Budget", "JudgePacer"]
 
-BURST_S = 5.0
-"""Seconds' worth of requests that may be admitted at once."""
+WINDOW_S = 300.0
+"""Arrivals of so many seconds tell how many requests come."""
+SLOT_S = 5.0
+"""They are counted by so many seconds."""
+SHORTEST_S = 10.0
+"""Arrivals are divided by at least so many seconds: three requests at the start are no flood."""
+USED_SHARE = 0.8
+"""Share of the budget that is planned with; the rest is for bursts, so that the fuse seldom blows."""
+LEAST = 2.0**-12
+"""The smallest probability: smaller ones would make weights that decide a mean alone."""
+WORST_SHARE = 0.5
+"""Share of the budget that requests kept for being bad may take."""
+WORST_BURST_S = 5.0
+"""Seconds' worth of them that may be judged at once."""
 MEMORY = 0.05
-"""Weight of the newest request in the running averages."""
+"""Weight of the newest request in the running averages of cost."""
 FIRST_CALLS = 3.0
 """Calls per request assumed until some were seen."""
+_PRICES = ("input_price", "output_price", "cost_per_minute")
 
 
 class Budget(Protocol):
@@ -41,7 +58,7 @@ class Budget(Protocol):
 
 
 class PricedBudget(Protocol):
-    """A budget that also limits money; `ragmeter.metrics.judge.JudgeBudget` does."""
+    """A budget that was told prices and may limit money; `ragmeter.metrics.judge.JudgeBudget` may."""
 
     @property
     def cost_per_minute(self) -> float | None:
@@ -53,16 +70,55 @@ class PricedBudget(Protocol):
         ...
 
 
+class Arrivals:
+    """How many came of late: a count over the last `WINDOW_S` seconds. For one thread."""
+
+    def __init__(self) -> None:
+        self._slots: deque[tuple[float, int]] = deque()
+        self._count = 0
+        self._since: float | None = None
+
+    def add(self, now: float) -> None:
+        """Count one."""
+        if self._since is None:
+            self._since = now
+        slot = now // SLOT_S
+        if self._slots and self._slots[-1][0] >= slot:
+            at, count = self._slots.pop()
+            self._slots.append((at, count + 1))
+        else:
+            self._slots.append((slot, 1))
+        self._count += 1
+
+    def per_second(self, now: float) -> float:
+        """Return how many came per second, within the window or since the first, if that is less."""
+        oldest = (now - WINDOW_S) // SLOT_S
+        while self._slots and self._slots[0][0] < oldest:
+            self._count -= self._slots.popleft()[1]
+        if self._since is None or not self._count:
+            return 0.0
+        # The oldest slot is counted whole, so the time is taken from its beginning.
+        covered = now - max(self._since, oldest * SLOT_S)
+        return self._count / max(covered, SHORTEST_S)
+
+
 class JudgePacer:
-    """Admits requests to judging as evenly as the judge's budget allows. Thread-safe.
+    """Says with which probability the next request is to be judged. Thread-safe.
 
     Args:
-        budget: The judge's limits; None: everything is admitted.
+        budget: The judge's limits; None: `rate` it is.
+        rate: The probability where the budget suffices, 0.0 to 1.0.
         clock: Monotonic seconds.
     """
 
-    def __init__(self, budget: Budget | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        budget: Budget | None,
+        rate: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._budget = budget
+        self._rate = rate
         self._clock = clock
         self._lock = threading.Lock()
         self._calls_per_request = FIRST_CALLS
@@ -71,34 +127,55 @@ class JudgePacer:
         self._calls = 0
         self._tokens = 0
         self._cost = 0.0
-        priced = getattr(budget, "cost_per_minute", None) is not None
+        priced = any(getattr(budget, name, None) is not None for name in _PRICES)
         self._prices: PricedBudget | None = cast("PricedBudget", budget) if priced else None
-        self._admitted = 0
-        self._share = 1.0
-        self._credit = 1.0
+        self._arrivals = Arrivals()
+        self._worst = Arrivals()
+        self._worst_credit = 1.0
         self._credited_at = clock()
 
-    @property
-    def share(self) -> float:
-        """The share of requests admitted of late, 0.0 to 1.0."""
-        return self._share
+    def arrived(self) -> float:
+        """Count a request and return its probability of being judged.
 
-    def admits(self) -> bool:
-        """Decide about the next request."""
+        It follows from the requests before this one alone, and is `rate` or, where the budget
+        allows less, a power of two: few different weights.
+        """
         with self._lock:
-            rate = self._requests_per_second()
-            if rate is None:
+            budget_per_s = self._requests_per_second()
+            if budget_per_s is None:
+                return self._rate
+            now = self._clock()
+            come_per_s = self._arrivals.per_second(now)
+            left_per_s = USED_SHARE * budget_per_s - self._worst.per_second(now)
+            self._arrivals.add(now)
+            if not come_per_s:
+                return self._rate
+            affordable = max(left_per_s / come_per_s, LEAST)
+            if affordable >= self._rate:
+                return self._rate
+            return min(self._rate, 2.0 ** math.floor(math.log2(affordable)))
+
+    def takes_worst(self) -> bool:
+        """Return whether there is room to judge a request for being bad, and take it.
+
+        The room was there, or not, before anybody knew that the request is bad.
+        """
+        with self._lock:
+            budget_per_s = self._requests_per_second()
+            if budget_per_s is None:
                 return True
             now = self._clock()
-            most = max(1.0, rate * BURST_S)
-            self._credit = min(most, self._credit + (now - self._credited_at) * rate)
+            worst_per_s = WORST_SHARE * budget_per_s
+            earned = (now - self._credited_at) * worst_per_s
+            self._worst_credit = min(
+                max(1.0, worst_per_s * WORST_BURST_S), self._worst_credit + earned
+            )
             self._credited_at = now
-            admitted = self._credit >= 1.0
-            if admitted:
-                self._credit -= 1.0
-                self._admitted += 1
-            self._share += MEMORY * (float(admitted) - self._share)
-            return admitted
+            if self._worst_credit < 1.0:
+                return False
+            self._worst_credit -= 1.0
+            self._worst.add(now)
+            return True
 
     def called(self, call: JudgeCall) -> None:
         """Note a call to the judge."""
@@ -110,8 +187,18 @@ class JudgePacer:
             if self._prices is not None:
                 self._cost += self._prices.price(call.input_tokens, call.output_tokens)
 
+    def priced(self, call: JudgeCall) -> JudgeCall:
+        """Return `call` with its cost, if the budget was told prices and it has none yet."""
+        prices = self._prices
+        if prices is None or call.cached or call.cost is not None:
+            return call
+        return replace(call, cost=prices.price(call.input_tokens, call.output_tokens))
+
     def judged(self) -> None:
-        """Note that judging one request has ended: its calls are in."""
+        """Note that judging one request has ended: its calls are in.
+
+        Not for a request that the budget refused: it says nothing about what judging costs.
+        """
         with self._lock:
             self._calls_per_request += MEMORY * (self._calls - self._calls_per_request)
             self._tokens_per_request = _moved(self._tokens_per_request, self._tokens)
@@ -133,9 +220,9 @@ class JudgePacer:
             rates.append(self._budget.calls_per_minute / max(self._calls_per_request, 0.1))
         if self._budget.tokens_per_minute is not None and self._tokens_per_request:
             rates.append(self._budget.tokens_per_minute / self._tokens_per_request)
-        if self._prices is not None and self._cost_per_request:
-            limit = self._prices.cost_per_minute
-            rates.append(0.0 if limit is None else limit / self._cost_per_request)
+        limit = None if self._prices is None else self._prices.cost_per_minute
+        if limit is not None and self._cost_per_request:
+            rates.append(limit / self._cost_per_request)
         return min(rates) / 60.0 if rates else None
 
 

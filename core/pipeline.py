@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import UUID
 
 from ragmeter.exporters.protocol import Exporter
 from ragmeter.exporters.run import RagRun, ScoredRun
 from ragmeter.metrics import Metric, Reference, Score
 
 from .counters import Counters
+from .destinations import Destinations
 from .explain import explain
 from .guard import Guard
 from .handmade import RunBuilder
@@ -29,9 +29,10 @@ from .pacing import JudgePacer
 from .recent import Amendment, RecentRuns
 from .redaction import Redact, redacted_reference, redacted_run
 from .references import ReferenceSource
-from .sampling import position, within
 from .scope import leave_host
-from .scoring import MetricSet, Pending, PendingJob
+from .scoring import Chances, MetricSet, Pending, PendingJob
+from .selection import Candidate, Selector
+from .silence import Silence
 from .worst import WorstKeeper
 
 if TYPE_CHECKING:
@@ -71,16 +72,10 @@ class Limits:
 
 
 class Offered(NamedTuple):
-    """A request as it was offered: how to build it, and what its place among all requests follows from."""
+    """A request as it was offered: how to build it, and what it is chosen by."""
 
     build: RunBuilder
-    run_id: str | UUID
-    trace_id: int | None
-
-    @property
-    def place(self) -> int:
-        """The request's place; worked out when somebody asks, which is rarely on its own path."""
-        return position(self.trace_id, str(self.run_id))
+    candidate: Candidate
 
 
 LATE_WINDOW_BYTES = 16 * 1024 * 1024
@@ -101,17 +96,18 @@ class Pipeline:
         worst: WorstKeeper | None,
         redact: Redact | None,
         counters: Counters,
+        silence: Silence,
         guard_for: Callable[[str], Guard],
     ) -> None:
         self._metrics = metrics
         self._references = references
         self._limits = limits
-        self._worst = worst
         self._redact = redact
         self._counters = counters
         self._reference_guard = guard_for("meter.reference")
         self._build_guard = guard_for("meter.build")
-        self._pacer = JudgePacer(getattr(judge, "budget", None))
+        self._pacer = JudgePacer(getattr(judge, "budget", None), limits.judge_sample_rate)
+        self._destinations = Destinations(exporters, counters, silence, guard_for)
         self._recent = RecentRuns(
             max_runs=limits.late_window,
             max_bytes=LATE_WINDOW_BYTES,
@@ -135,6 +131,12 @@ class Pipeline:
             self._judging = (
                 _judge_loop(judge, limits, guard_for) if apart is None else apart.judging
             )
+        self._selector = Selector(
+            limits.sample_rate,
+            limits.judge_sample_rate,
+            None if self._judging is None else self._pacer,
+            worst,
+        )
         self._scoring: Lane[Offered | Amendment] = Lane(
             "ragmeter-scoring",
             self._score_batch,
@@ -233,7 +235,7 @@ class Pipeline:
                 continue
             run = self._built(item)
             if run is not None:
-                self._score(run, item.place)
+                self._score(run, item.candidate)
 
     def _built(self, offered: Offered) -> RagRun | None:
         """Return the run, complete and redacted; None, accounted for, when there is none."""
@@ -255,55 +257,58 @@ class Pipeline:
                 self._counters.dropped("error")
         return run if done else None
 
-    def _score(self, run: RagRun, place: int) -> None:
-        limits = self._limits
-        worst = measured = False
+    def _score(self, run: RagRun, candidate: Candidate) -> None:
+        # The explaining log is a destination, too.
+        if not self._destinations.any_delivers() and not explanations.isEnabledFor(logging.DEBUG):
+            self._counters.dropped("no_provider")
+            return
+        measured = False
         try:
             scores = self._computing.compute(run.sample, self._rest)
-            worst = self._worst is not None and self._worst.keeps(run.sample, scores)
+            choice = self._selector.choose(candidate, run.sample, scores)
             measured = True
         finally:
             if not measured:
                 self._counters.dropped("error")
-        if not worst and not within(place, limits.sample_rate):
+        if choice is None:
+            if self._destinations.measuring:
+                in_order = self._metrics.in_order(scores)
+                self._destinations.measured(ScoredRun(run=run, scores=in_order))
             self._counters.dropped("sampled_out")
             return
-        rates = (1.0, 1.0) if worst else (limits.sample_rate, limits.judge_sample_rate)
-        chosen = worst or within(place, limits.sample_rate * limits.judge_sample_rate)
+        pending = Pending(run, scores, self._emit, choice.chances)
         if self._judging is None:
-            Pending(run, scores, self._emit, rates).finish()
-        elif not chosen or not self._pacer.admits():
-            pending = Pending(run, scores, self._emit, self._paced(rates))
-            reason = "budget" if chosen else "sampled_out"
-            self._end_judging(pending, self._metrics.awaited, reason)
+            pending.finish()
+        elif choice.unjudged is not None:
+            self._end_judging(pending, self._metrics.awaited, choice.unjudged)
         else:
-            pending = Pending(run, scores, self._emit, self._paced(rates))
-            self._held.append((time.monotonic() + limits.hold_s, pending))
+            self._held.append((time.monotonic() + self._limits.hold_s, pending))
             self._judging.submit(PendingJob(pending, self._metrics.awaited, self._end_judging))
-
-    def _paced(self, rates: tuple[float, float]) -> tuple[float, float]:
-        return rates[0], rates[1] * self._pacer.share
 
     def _amend(self, amendment: Amendment) -> None:
         """Score again, or annotate, a request that was exported a while ago."""
-        run = self._recent.find(amendment.key)
-        self._counters.amended("unknown" if run is None else "applied")
-        if run is None:
+        found = self._recent.find(amendment.key)
+        self._counters.amended("unknown" if found is None else "applied")
+        if found is None:
             return
-        rates = (self._limits.sample_rate, self._limits.judge_sample_rate)
+        run = found.run
         scores: dict[str, Score] = {}
         awaited: tuple[Metric, ...] = ()
+        anew = amendment.score is not None
         if amendment.score is not None:
             scores[amendment.score.name] = amendment.score
         reference = amendment.reference
         if reference is not None:
             if self._redact is not None:
                 reference = redacted_reference(reference, self._redact)
+            anew = anew or reference != run.sample.reference
             run = replace(run, sample=run.sample.model_copy(update={"reference": reference}))
-            self._recent.remember(run)
             scores.update(self._computing.compute_again(run.sample))
             awaited = self._metrics.awaiting_reference
-        pending = Pending(run, scores, self._emit, rates, exported=True)
+        # Whatever is asked about it now is asked about every request that is amended.
+        chances = Chances(found.sample_rate, 1.0, found.selection, found.selection)
+        revision = self._recent.revise(found, run, anew=anew)
+        pending = Pending(run, scores, self._emit, chances, revision=revision)
         if awaited and self._judging is not None:
             self._judging.submit(PendingJob(pending, awaited, self._end_judging))
         else:
@@ -335,6 +340,8 @@ class Pipeline:
         if skipped is not None:
             self._counters.judge_skipped(skipped)
             pending.add_missing(self._metrics.unjudged(metrics, skipped))
+        elif pending.refused:
+            self._counters.judge_skipped("budget")
         else:
             self._pacer.judged()
         pending.finish()
@@ -342,8 +349,12 @@ class Pipeline:
     def _emit(self, result: ScoredRun) -> None:
         if not result.late:
             self._counters.exported()
-            self._recent.remember(result.run)
-        result = replace(result, scores=self._metrics.in_order(result.scores))
+            self._recent.remember(result.run, result.sample_rate, result.selection)
+        result = replace(
+            result,
+            scores=self._metrics.in_order(result.scores),
+            judged=self._metrics.awaited_names,
+        )
         if explanations.isEnabledFor(logging.DEBUG):
             explanations.debug("%s", explain(result))
         self._outbound.put(result)
@@ -373,6 +384,7 @@ class Pipeline:
             self._counters.amended(reason)
 
     def _on_judge_call(self, call: JudgeCall) -> None:
+        call = self._pacer.priced(call)
         self._counters.judge_called(call)
         self._pacer.called(call)
         self._outbound.judge_called(call)

@@ -13,10 +13,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ragmeter.exporters.run import RagRun
+from ragmeter.exporters.run import RagRun, Selection
 from ragmeter.metrics import Reference, Score
 
-__all__ = ["Amendment", "RecentRuns", "request_key"]
+__all__ = ["Amendment", "RecentRuns", "Remembered", "request_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,24 @@ def request_key(run_or_trace_id: str | int) -> str:
     if isinstance(run_or_trace_id, int):
         return f"{run_or_trace_id:032x}"
     return run_or_trace_id
+
+
+@dataclass(slots=True)
+class Remembered:
+    """A request that was exported."""
+
+    run: RagRun
+    """The request, as it is now known."""
+    sample_rate: float
+    """The probability with which it was chosen to be scored."""
+    selection: Selection
+    """Whether it was sampled, or only kept for being bad."""
+    since: float
+    """When it was taken in (monotonic)."""
+    size: int
+    """Length of its texts."""
+    revisions: int = 0
+    """How often something was learned about it."""
 
 
 class RecentRuns:
@@ -64,56 +82,82 @@ class RecentRuns:
 
     def _fresh(self) -> None:
         self._lock = threading.Lock()
-        self._runs: OrderedDict[str, tuple[float, int, RagRun]] = OrderedDict()
+        self._runs: OrderedDict[str, Remembered] = OrderedDict()
         self._by_trace: dict[str, str] = {}
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._runs)
 
-    def remember(self, run: RagRun) -> None:
+    def remember(
+        self, run: RagRun, sample_rate: float = 1.0, selection: Selection = "sampled"
+    ) -> None:
         """Add a run, or replace what is known of it, and forget the oldest beyond the bounds."""
         if not self._max_runs:
             return
-        sample = run.sample
-        size = len(sample.question or "") + len(sample.answer or "")
-        size += sum(len(context.text) for context in sample.contexts or ())
-        now = self._clock()
+        entry = Remembered(run, sample_rate, selection, self._clock(), _size_of(run))
         with self._lock:
-            self._forget(run.run_id)
-            self._runs[run.run_id] = (now, size, run)
-            self._bytes += size
-            if run.trace_id is not None:
-                self._by_trace[request_key(run.trace_id)] = run.run_id
-            while self._runs:
-                oldest, (since, _, _) = next(iter(self._runs.items()))
-                if (
-                    len(self._runs) <= self._max_runs
-                    and self._bytes <= self._max_bytes
-                    and now - since <= self._max_age_s
-                ):
-                    break
-                self._forget(oldest)
+            self._put(entry)
 
-    def find(self, key: str) -> RagRun | None:
+    def find(self, key: str) -> Remembered | None:
         """Return the run with this run id or trace id (the newest of the trace), or None."""
         with self._lock:
             entry = self._runs.get(self._by_trace.get(key, key))
-            if entry is None or self._clock() - entry[0] > self._max_age_s:
+            if entry is None or self._clock() - entry.since > self._max_age_s:
                 return None
-            return entry[2]
+            return entry
+
+    def revise(self, found: Remembered, run: RagRun, *, anew: bool) -> str:
+        """Put `run` in the place of what was found; return the name of that revision.
+
+        Args:
+            found: What is remembered.
+            run: The request as it is now known.
+            anew: Whether something about it is new. What was known already and is said once more is
+                the revision it was: exporting that again changes nothing at the backend.
+        """
+        revisions = found.revisions + 1 if anew else max(1, found.revisions)
+        entry = Remembered(
+            run, found.sample_rate, found.selection, self._clock(), _size_of(run), revisions
+        )
+        with self._lock:
+            self._put(entry)
+        return str(revisions)
 
     def reset_after_fork(self) -> None:
         """Forget the parent's requests."""
         self._fresh()
 
+    def _put(self, entry: Remembered) -> None:
+        run = entry.run
+        self._forget(run.run_id)
+        self._runs[run.run_id] = entry
+        self._bytes += entry.size
+        if run.trace_id is not None:
+            self._by_trace[request_key(run.trace_id)] = run.run_id
+        while self._runs:
+            name, oldest = next(iter(self._runs.items()))
+            if (
+                len(self._runs) <= self._max_runs
+                and self._bytes <= self._max_bytes
+                and entry.since - oldest.since <= self._max_age_s
+            ):
+                break
+            self._forget(name)
+
     def _forget(self, run_id: str) -> None:
         entry = self._runs.pop(run_id, None)
         if entry is None:
             return
-        self._bytes -= entry[1]
-        trace_id = entry[2].trace_id
+        self._bytes -= entry.size
+        trace_id = entry.run.trace_id
         if trace_id is not None:
             trace_key = request_key(trace_id)
             if self._by_trace.get(trace_key) == run_id:
                 del self._by_trace[trace_key]
+
+
+def _size_of(run: RagRun) -> int:
+    sample = run.sample
+    size = len(sample.question or "") + len(sample.answer or "")
+    return size + sum(len(context.text) for context in sample.contexts or ())

@@ -10,12 +10,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from ragmeter.exporters.run import RagRun, ScoredRun
+from ragmeter.exporters.run import RagRun, ScoredRun, Selection
 from ragmeter.metrics import ComputedMetric, ConfigurationError, Metric, RagSample, Score
 from ragmeter.metrics.metric import compute_metric, scores_without_value
 
-__all__ = ["MetricSet", "Pending", "PendingJob"]
+__all__ = ["Chances", "MetricSet", "Pending", "PendingJob"]
 
 WORK_S = 0.0002
 """Seconds of scoring after which others may have the interpreter lock."""
@@ -41,6 +42,9 @@ class MetricSet:
                         f"{name!r}; rename one with .prefixed('my_')"
                     )
                 owners[name] = metric.name
+        self.awaited_names = frozenset(
+            name for metric in self.awaited for name in metric.score_names
+        )
         self._rank = {name: rank for rank, name in enumerate(owners)}
 
     def compute(
@@ -101,6 +105,19 @@ def _reads_reference(metric: Metric) -> bool:
     return any("reference." in need for need in metric.needs)
 
 
+class Chances(NamedTuple):
+    """With which probabilities a request came to be scored and judged."""
+
+    sample_rate: float
+    """Of being scored."""
+    judge_sample_rate: float
+    """Of being judged, given that it was scored."""
+    selection: Selection = "sampled"
+    """Whether its place had it scored, or only that it is bad."""
+    judge_selection: Selection = "sampled"
+    """The same of judging."""
+
+
 class Pending:
     """A run that waits for judged scores. Thread-safe: exported at most once whole and once late.
 
@@ -108,26 +125,28 @@ class Pending:
         run: The run.
         scores: What is known already.
         emit: Takes what is to be exported.
-        rates: The probabilities of having been scored and judged.
-        exported: True when the run itself went out before: everything is late then.
+        chances: How it came to be scored and judged.
+        revision: Names what was learned about the run after it went out: everything is late then,
+            and goes out even without scores. Empty: its first scores.
     """
 
-    __slots__ = ("_done", "_emit", "_lock", "_rates", "_scores", "_shown", "run")
+    __slots__ = ("_chances", "_done", "_emit", "_lock", "_revision", "_scores", "_shown", "run")
 
     def __init__(
         self,
         run: RagRun,
         scores: Mapping[str, Score],
         emit: Callable[[ScoredRun], None],
-        rates: tuple[float, float],
+        chances: Chances,
         *,
-        exported: bool = False,
+        revision: str = "",
     ) -> None:
         self.run = run
         self._scores = dict(scores)
         self._emit = emit
-        self._rates = rates
-        self._shown: frozenset[str] | None = frozenset() if exported else None
+        self._chances = chances
+        self._revision = revision
+        self._shown: frozenset[str] | None = frozenset() if revision else None
         self._done = False
         self._lock = threading.Lock()
 
@@ -135,6 +154,15 @@ class Pending:
     def finished(self) -> bool:
         """Whether everything has come in and gone out."""
         return self._done
+
+    @property
+    def refused(self) -> bool:
+        """Whether the judge's budget, a fuse, refused a score of it."""
+        with self._lock:
+            return any(
+                score.status == "skipped" and score.error_type == "budget"
+                for score in self._scores.values()
+            )
 
     def add(self, scores: Sequence[Score]) -> None:
         """Add scores that came in; nothing is exported yet."""
@@ -163,17 +191,19 @@ class Pending:
             rest = {n: s for n, s in self._scores.items() if shown is None or n not in shown}
             self._shown = frozenset(self._scores)
             self._done = True
-        if shown is None or rest:
+        if shown is None or rest or self._revision:
             self._emit(self._result(rest, late=shown is not None))
 
     def _result(self, scores: Mapping[str, Score], *, late: bool) -> ScoredRun:
-        sample_rate, judge_sample_rate = self._rates
         return ScoredRun(
             run=self.run,
             scores=scores,
             late=late,
-            sample_rate=sample_rate,
-            judge_sample_rate=judge_sample_rate,
+            sample_rate=self._chances.sample_rate,
+            judge_sample_rate=self._chances.judge_sample_rate,
+            selection=self._chances.selection,
+            judge_selection=self._chances.judge_selection,
+            revision=self._revision,
         )
 
 

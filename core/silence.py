@@ -1,4 +1,4 @@
-"""Says so when an adapter is attached and nothing arrives.
+"""Says so when nothing arrives, or when nothing that arrives can leave.
 
 The commonest trouble with telemetry is none at all.  The meter looks here
 whenever somebody reads its counters (a metrics exporter does so every minute): no thread, no timer.
@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-__all__ = ["QUIET_S", "Silence"]
+__all__ = ["QUIET_S", "THREE_LINES", "Silence"]
 
 logger = logging.getLogger("ragmeter")
 
 QUIET_S = 300.0
 """Seconds without a request after which the first warning is due."""
+
+THREE_LINES = """\
+    provider = TracerProvider()  # of opentelemetry.sdk.trace
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    opentelemetry.trace.set_tracer_provider(provider)"""
+"""What gives a process somewhere to send spans to."""
 
 
 class Silence:
@@ -29,6 +35,7 @@ class Silence:
         self._clock = clock
         self._since: dict[str, float] = {}
         self._told = False
+        self._told_undelivered = False
 
     def attached(self, adapter: str) -> None:
         """Note that an adapter waits for requests."""
@@ -48,3 +55,19 @@ class Silence:
                 ", ".join(sorted(self._since)),
                 int(waited),
             )
+
+    def undelivered(self, exporters: Sequence[str]) -> None:
+        """Say, once and loudly, that these exporters have nowhere to write to."""
+        if self._told_undelivered:
+            return
+        self._told_undelivered = True
+        logger.error(
+            "ragmeter: %s has nowhere to write to: the process has no OpenTelemetry SDK provider. "
+            "Requests that no other exporter takes are neither scored nor judged, and counted as "
+            "`no_provider`. To see scores, set up the SDK at the start of the application:\n%s\n"
+            "or start it as `opentelemetry-instrument python app.py`, or write a file instead: "
+            'RagMeter(exporters=[JsonlExporter("scores.jsonl")]). A provider that is set later '
+            "is found.",
+            ", ".join(exporters),
+            THREE_LINES,
+        )

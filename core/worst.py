@@ -1,8 +1,8 @@
 """Which requests are worth keeping although they were not sampled: the bad ones.
 
-``RagMeter(keep="worst")`` scores every request for free and keeps, beside the
-sampled ones, those that failed, found nothing, or scored among the lowest of late.  The
-decision is made on the scoring thread and remembers numbers only, no texts.
+``RagMeter(keep="worst")`` scores every request for free and keeps, beside the sampled ones, those
+that failed, found nothing, or scored among the worst of late: the lowest, or the highest where lower
+is better.  The decision is made on the scoring thread and remembers numbers only, no texts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["WorstKeeper"]
 WINDOW = 1_000
 """Scores per name that the comparison looks back at."""
 SHARE = 0.05
-"""A score counts as bad when it is below this quantile of the window."""
+"""A score counts as bad when it is below this quantile of the window, best side up."""
 WARM_UP = 50
 """Scores needed before the quantile means anything."""
 
@@ -31,7 +31,7 @@ class _Recent:
         self._sorted: list[float] = []
 
     def is_low(self, value: float) -> bool:
-        """Tell whether `value` is below the window's low quantile, then take it in."""
+        """Return whether `value` is below the window's low quantile, then take it in."""
         known = len(self._sorted)
         low = known >= WARM_UP and value < self._sorted[int(known * SHARE)]
         self._by_age.append(value)
@@ -43,18 +43,19 @@ class _Recent:
 
 
 class WorstKeeper:
-    """Remembers recent lexical scores and picks out the lowest. For one thread."""
+    """Remembers recent lexical scores and picks out the worst. For one thread."""
 
     def __init__(self) -> None:
         self._recent: dict[str, _Recent] = {}
 
     def keeps(self, sample: RagSample, scores: Mapping[str, Score]) -> bool:
-        """Tell whether the request failed, found nothing, or scored among the lowest of late."""
+        """Return whether the request failed, found nothing, or scored among the worst of late."""
         low = False
         for score in scores.values():
-            if score.method == "lexical" and score.value is not None:
+            if score.method == "lexical" and score.value is not None and score.direction != "none":
+                goodness = -score.value if score.direction == "lower" else score.value
                 # Every score is taken in, also once the decision has fallen.
-                low = self._recent.setdefault(score.name, _Recent()).is_low(score.value) or low
+                low = self._recent.setdefault(score.name, _Recent()).is_low(goodness) or low
         empty = scores.get("empty_retrieval")
         found_nothing = sample.contexts == () or (empty is not None and empty.value == 1.0)
         return low or found_nothing or sample.status == "error"

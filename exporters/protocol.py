@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Exporter",
+    "MayLackDestination",
+    "MeasuresEveryRequest",
     "MeterStats",
     "ObservesJudge",
     "ObservesMeter",
@@ -98,10 +100,10 @@ class MeterStats:
     """Requests given to the exporters (once each, late scores not counted again)."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Requests lost, by reason: ``queue_full``, ``sampled_out``, ``shutdown``, ``fork``, ``error``,
-    ``evicted``, ``detached``."""
+    ``evicted``, ``detached``, ``no_provider``."""
     judge_skipped: Mapping[str, int] = field(default_factory=dict)
-    """Requests exported without judged scores, by reason: ``sampled_out``, ``budget``, ``queue_full``,
-    ``deadline``, ``shutdown``."""
+    """Requests exported without some or all judged scores, by reason: ``sampled_out``, ``paced``,
+    ``budget``, ``queue_full``, ``deadline``, ``shutdown``."""
     in_flight: int = 0
     """Requests accepted and not yet exported or dropped."""
     queue_size: int = 0
@@ -139,4 +141,30 @@ class ObservesJudge(Protocol):
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record `call`. Must not block."""
+        ...
+
+
+@runtime_checkable
+class MayLackDestination(Protocol):
+    """An exporter that may have nowhere to write to yet, as OpenTelemetry without an SDK."""
+
+    def delivers(self) -> bool:
+        """Return whether what is exported now goes anywhere. Asked for every request: must be cheap.
+
+        While no exporter of a meter delivers, its requests are neither scored nor judged, but
+        counted as dropped, reason ``no_provider``.
+        """
+        ...
+
+
+@runtime_checkable
+class MeasuresEveryRequest(Protocol):
+    """An exporter that aggregates free scores, those of requests included that are not exported."""
+
+    def measure(self, scored: ScoredRun) -> None:
+        """Take the free scores of a request that was scored and then sampled out.
+
+        Only aggregates may come of it: the request itself is not exported. Called on the scoring
+        thread, must not block.
+        """
         ...

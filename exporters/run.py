@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from opentelemetry.trace import SpanContext
 
 from ragmeter.metrics import RagSample, RetrievedContext, Score
 
-__all__ = ["RagRun", "Retrieval", "ScoredRun"]
+__all__ = ["RagRun", "Retrieval", "ScoredRun", "Selection"]
+
+Selection = Literal["sampled", "worst"]
+"""How a request came to be judged: by chance, or because it is among the worst."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +121,30 @@ class ScoredRun:
     late: bool = False
     """True: the request itself has been exported before, these are the scores that were missing."""
     sample_rate: float = 1.0
-    """The probability with which this request was chosen to be scored."""
+    """The probability with which this request was chosen to be scored; 1.0 when kept for being bad."""
     judge_sample_rate: float = 1.0
-    """The probability with which it was chosen to be judged, given that it was scored."""
+    """The probability with which it was chosen to be judged, given that it was scored; known before
+    it was looked at, 1.0 when judged for being bad."""
+    selection: Selection = "sampled"
+    """Whether its place among all requests has it exported, or only that it is bad."""
+    judge_selection: Selection = "sampled"
+    """The same of its judged scores. Plain means of judged scores read the ``sampled`` ones; means
+    that are weighted by the rates read all."""
+    judged: frozenset[str] = frozenset()
+    """Names of the scores that only requests chosen to be judged have."""
+    revision: str = ""
+    """Tells the n-th time that something was learned about the request after the fact from the
+    others; empty for its first scores."""
 
     @property
     def sample(self) -> RagSample:
         """The request's sample."""
         return self.run.sample
+
+    def selection_of(self, score: Score) -> Selection | None:
+        """Return how `score` came to be measured for this request; None: as for every request."""
+        if score.method == "llm" or score.name in self.judged:
+            return self.judge_selection
+        # What was measured at once was measured of every request. What is learned later is known of
+        # those that were exported.
+        return "worst" if self.late and self.selection == "worst" else None

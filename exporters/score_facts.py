@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragmeter.metrics import Score
+from ragmeter.metrics import RagSample, Score
 
 from . import semconv
+from .run import ScoredRun
 
-__all__ = ["annotator_kind", "identifier", "score_metadata"]
+__all__ = ["annotator_kind", "identifier", "missing_inputs", "score_metadata"]
 
 
 def annotator_kind(score: Score) -> str:
@@ -26,11 +27,12 @@ def identifier(score: Score) -> str:
 
 
 def score_metadata(score: Score) -> dict[str, Any]:
-    """Return definition, method, range, status and bounds; no text of the request is in it."""
+    """Return definition, method, range, direction, status, bounds; no text of the request is in it."""
     metadata: dict[str, Any] = {
         "definition": score.definition,
         "method": score.method,
         "range": list(score.range),
+        "direction": score.direction,
         "status": score.status,
     }
     if score.lower is not None:
@@ -38,3 +40,23 @@ def score_metadata(score: Score) -> dict[str, Any]:
     if score.upper is not None:
         metadata["upper"] = score.upper
     return metadata
+
+
+def missing_inputs(scored: ScoredRun) -> tuple[str, ...]:
+    """Return the inputs that scores of a request lacked, each once, sorted.
+
+    ``reference`` where there is none at all, ``reference.contexts`` where it lacks only those.
+    """
+    lacking = {s.missing for s in scored.scores.values() if s.status == "missing_input"}
+    if not lacking:
+        return ()
+    return tuple(sorted({_input(field, scored.sample) for field in lacking}))
+
+
+def _input(field: str | None, sample: RagSample) -> str:
+    if field is None:
+        return "unknown"
+    # A metric that takes either of two inputs ("a|b") lacks the first that it would have read.
+    field = field.split("|")[0]
+    whole = field.split(".")[0]
+    return whole if getattr(sample, whole, None) is None else field

@@ -103,6 +103,8 @@ SCORE_MAX: Final = _own("ragmeter.evaluation.score.max")
 SCORE_LOWER: Final = _own("ragmeter.evaluation.score.lower")
 """Lower bound of a ``partial`` score, over every way of filling its unknown verdicts."""
 SCORE_UPPER: Final = _own("ragmeter.evaluation.score.upper")
+SCORE_DIRECTION: Final = _own("ragmeter.evaluation.direction")
+"""``higher``, ``lower`` or ``none``: which way is better."""
 SCORE_STATUS: Final = _own("ragmeter.status")
 """Status of a score, as `Score.status`; on events only when it is not ``ok``."""
 
@@ -111,6 +113,16 @@ SPAN_SCORE_PREFIX: Final = _own("ragmeter.score.")
 SPAN_LABEL_PREFIX: Final = _own("ragmeter.label.")
 SPAN_STATUS_PREFIX: Final = _own("ragmeter.status.")
 SPAN_METADATA_PREFIX: Final = _own("ragmeter.metadata.")
+SPAN_LOWER_IS_BETTER: Final = _own("ragmeter.direction.lower")
+"""Names of the span's scores of which lower is better; of all others, higher is."""
+SPAN_NEITHER_IS_BETTER: Final = _own("ragmeter.direction.none")
+"""Names of the span's scores that are no quality at all, such as counts."""
+
+# What asking the judge for one score took; a request's cost is the sum over its events.
+SCORE_JUDGE_CALLS: Final = _own("ragmeter.evaluation.judge.calls")
+SCORE_INPUT_TOKENS: Final = _own("ragmeter.evaluation.judge.input_tokens")
+SCORE_OUTPUT_TOKENS: Final = _own("ragmeter.evaluation.judge.output_tokens")
+SCORE_CACHE_HITS: Final = _own("ragmeter.evaluation.judge.cache_hits")
 
 # What ragmeter knows of the request.
 RUN_ID: Final = _own("ragmeter.run_id")
@@ -120,12 +132,20 @@ CONTEXTS_BY: Final = _own("ragmeter.contexts_by")
 """How it is known what the model saw: ``prompt``, ``runs`` or ``given`` (`RagSample.contexts_by`)."""
 SAMPLE_RATE: Final = _own("ragmeter.sample_rate")
 JUDGE_SAMPLE_RATE: Final = _own("ragmeter.judge_sample_rate")
+SELECTION: Final = _own("ragmeter.selection")
+"""``sampled``: chosen by chance; ``worst``: kept or judged for being bad. Scores that carry none were
+measured of every request."""
+MISSING: Final = _own("ragmeter.missing")
+"""The inputs that scores of the request lacked, separated by commas, e.g. ``reference``."""
+REVISION: Final = _own("ragmeter.revision")
+"""On an ``evaluation`` span: the n-th time that something was learned about the request afterwards."""
 LATE: Final = _own("ragmeter.late")
 """True on an ``evaluation`` span whose scores came after the request's own spans had left."""
 REASON: Final = _own("ragmeter.reason")
 SEAM: Final = _own("ragmeter.seam")
 EXPORTER: Final = _own("ragmeter.exporter")
 OUTCOME: Final = _own("ragmeter.outcome")
+INSTRUMENT: Final = _own("ragmeter.instrument")
 
 # OpenInference, for Phoenix, Arize and Langfuse.
 OPENINFERENCE_SPAN_KIND: Final = _openinference("openinference.span.kind")
@@ -193,7 +213,13 @@ EVALUATION_SCORE_HISTOGRAM: Final = Instrument(
     kind="histogram",
     unit="1",
     description="Scores of RAG requests whose range is 0 to 1.",
-    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_OPERATION_NAME, GEN_AI_WORKFLOW_NAME),
+    attributes=(
+        GEN_AI_EVALUATION_NAME,
+        GEN_AI_OPERATION_NAME,
+        GEN_AI_WORKFLOW_NAME,
+        SCORE_DIRECTION,
+        SELECTION,
+    ),
     buckets=SCORE_BUCKETS,
 )
 CONTEXT_COUNT: Final = Instrument(
@@ -208,7 +234,8 @@ RESULTS: Final = Instrument(
     name=_own("ragmeter.results"),
     kind="counter",
     unit="{evaluation}",
-    description="Scores by name, status and label, those without a value included.",
+    description="Scores by name, status and label; those that lacked an input stand in "
+    "ragmeter.missing_inputs.",
     attributes=(
         GEN_AI_EVALUATION_NAME,
         SCORE_STATUS,
@@ -217,11 +244,26 @@ RESULTS: Final = Instrument(
         GEN_AI_WORKFLOW_NAME,
     ),
 )
+MISSING_INPUTS: Final = Instrument(
+    name=_own("ragmeter.missing_inputs"),
+    kind="counter",
+    unit="{request}",
+    description="RAG requests of which some scores lacked an input, by input.",
+    attributes=(MISSING, GEN_AI_WORKFLOW_NAME),
+)
+OVERFLOW: Final = Instrument(
+    name=_own("ragmeter.overflow"),
+    kind="counter",
+    unit="{measurement}",
+    description="Measurements counted as `other` to keep an instrument below the SDK's limit.",
+    attributes=(INSTRUMENT,),
+)
 REQUESTS: Final = Instrument(
     name=_own("ragmeter.requests"),
     kind="counter",
     unit="{request}",
-    description="RAG requests that were scored, by how they ended.",
+    description='RAG requests that were scored, by how they ended; with keep="worst" those that were '
+    "sampled out then, too.",
     attributes=(REQUEST_STATUS, GEN_AI_WORKFLOW_NAME, FRAMEWORK, ERROR_TYPE),
 )
 JUDGE_DURATION: Final = Instrument(
@@ -243,7 +285,7 @@ JUDGE_COST: Final = Instrument(
     name=_own("ragmeter.judge.cost"),
     kind="counter",
     unit="{USD}",
-    description="Cost of the judge's tokens, for models whose price was told.",
+    description="Cost of the judge's tokens, by the prices in its JudgeBudget.",
     attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL),
 )
 JUDGE_CALLS: Final = Instrument(
@@ -324,7 +366,9 @@ INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     EVALUATION_SCORE_HISTOGRAM,
     CONTEXT_COUNT,
     RESULTS,
+    MISSING_INPUTS,
     REQUESTS,
+    OVERFLOW,
     JUDGE_DURATION,
     JUDGE_TOKENS,
     JUDGE_COST,

@@ -16,7 +16,7 @@ from .errors import (
 )
 from .metric import ComputedMetric, FunctionMetric, Metric, metric
 from .sample import RagSample, Reference, RetrievedContext, SampleStatus
-from .score import Score, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget
+from .score import Score, ScoreDirection, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget
 
 if TYPE_CHECKING:
     from .answer_overlap import AnswerOverlap
@@ -141,6 +141,7 @@ __all__ = [
     "RougeScore",
     "SampleStatus",
     "Score",
+    "ScoreDirection",
     "ScoreItem",
     "ScoreMethod",
     "ScoreStatus",

@@ -6,14 +6,14 @@ The wrapped metric does all measuring; only names and labels of its scores chang
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from .errors import ConfigurationError
 from .metric import ComputedMetric, Metric
 from .sample import RagSample
-from .score import Score, ScoreMethod, ScoreTarget
+from .score import Score, ScoreDirection, ScoreMethod, ScoreTarget
 
 if TYPE_CHECKING:
     from .judge.contract import Judge
@@ -40,6 +40,8 @@ class _Adjustment:
     target: ScoreTarget = field(init=False)
     definition: str = field(init=False)
     range: tuple[float, float | None] = field(init=False)
+    direction: ScoreDirection = field(init=False)
+    directions: Mapping[str, ScoreDirection] = field(init=False, hash=False)
 
     def __post_init__(self) -> None:
         inner = self.metric
@@ -51,6 +53,8 @@ class _Adjustment:
             ("target", inner.target),
             ("definition", inner.definition),
             ("range", inner.range),
+            ("direction", inner.direction),
+            ("directions", {self.prefix + name: way for name, way in inner.directions.items()}),
         ):
             object.__setattr__(self, attribute, value)
 

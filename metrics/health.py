@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from .metric import ComputedMetric
 from .sample import RagSample
@@ -45,6 +46,8 @@ class RetrievalHealth(ComputedMetric):
     needs = ("contexts",)
     method = "exact"
     target = "retrieval"
+    direction = "lower"
+    directions = MappingProxyType({"context_count": "none"})
     definition = "2"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:

@@ -47,7 +47,9 @@ class IdPrecisionRecall(ComputedMetric):
         golden = dict.fromkeys(sample.reference.context_ids if sample.reference else ())
         ids = [context.id for context in contexts if context.id is not None]
         if contexts and not ids:
-            return scores_without_value(self, "missing_input", "no retrieved context has an id")
+            return scores_without_value(
+                self, "missing_input", "no retrieved context has an id", missing="contexts.id"
+            )
         retrieved = dict.fromkeys(ids)
         count = len(retrieved) + len(contexts) - len(ids)
         hits = sum(identifier in golden for identifier in retrieved)

@@ -121,6 +121,7 @@ class JudgedMetric(Metric):
             upper=None if bounds is None else bounds[1],
             items=tuple(items),
             range=self.range,
+            direction=self.direction_of(name),
         )
 
     def check_options(self, unit: str = "sentence") -> None:

@@ -12,14 +12,23 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, overload
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, get_args, overload
 
 from .errors import ConfigurationError
 from .sample import RagSample
-from .score import Score, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget, plain_score
+from .score import (
+    Score,
+    ScoreDirection,
+    ScoreItem,
+    ScoreMethod,
+    ScoreStatus,
+    ScoreTarget,
+    plain_score,
+)
 
 if TYPE_CHECKING:
     from .judge.contract import Judge
@@ -59,10 +68,18 @@ class Metric(ABC):
     """Version of the formula and prompt; changes whenever scores can move."""
     range: tuple[float, float | None] = (0.0, 1.0)
     """Smallest and largest possible value of its scores."""
+    direction: ScoreDirection = "higher"
+    """Which way is better."""
+    directions: Mapping[str, ScoreDirection] = MappingProxyType({})
+    """The same for single scores, by their names, where they differ from `direction`."""
 
     @abstractmethod
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
         """Return one `Score` per name in `score_names`, in that order."""
+
+    def direction_of(self, score_name: str) -> ScoreDirection:
+        """Return which way is better for the score called `score_name`."""
+        return self.directions.get(score_name, self.direction)
 
     def make_score(
         self,
@@ -92,6 +109,7 @@ class Metric(ABC):
             explanation,
             items,
             self.range if range is None else range,
+            self.direction_of(name),
         )
 
     def prefixed(self, prefix: str) -> Metric:
@@ -144,9 +162,22 @@ def _is_given(sample: RagSample, name: str) -> bool:
 
 
 def scores_without_value(
-    metric: Metric, status: ScoreStatus, explanation: str, error_type: str | None = None
+    metric: Metric,
+    status: ScoreStatus,
+    explanation: str,
+    error_type: str | None = None,
+    *,
+    missing: str | None = None,
 ) -> tuple[Score, ...]:
-    """Build the scores of a metric that has no value to give, all for the same reason."""
+    """Build the scores of a metric that has no value to give, all for the same reason.
+
+    Args:
+        metric: The metric.
+        status: Why there is no value.
+        explanation: The same in a sentence.
+        error_type: Low-cardinality class of what went wrong.
+        missing: The field that was not given, as `Metric.needs` spells it.
+    """
     if error_type is None:
         return tuple(
             plain_score(
@@ -159,6 +190,8 @@ def scores_without_value(
                 explanation,
                 (),
                 metric.range,
+                metric.direction_of(name),
+                missing,
             )
             for name in metric.score_names
         )
@@ -172,6 +205,8 @@ def scores_without_value(
             target=metric.target,
             explanation=explanation,
             range=metric.range,
+            direction=metric.direction_of(name),
+            missing=missing,
             error_type=error_type,
         )
         for name in metric.score_names
@@ -183,7 +218,9 @@ def _not_measurable(metric: Metric, sample: RagSample) -> tuple[Score, ...] | No
         return scores_without_value(metric, "skipped", f"the request ended {sample.status!r}")
     missing = missing_field(sample, metric.needs)
     if missing is not None:
-        return scores_without_value(metric, "missing_input", f"not given: {missing}")
+        return scores_without_value(
+            metric, "missing_input", f"not given: {missing}", missing=missing
+        )
     return None
 
 
@@ -216,10 +253,22 @@ def _failed(metric: Metric, error: Exception) -> tuple[Score, ...]:
     )
 
 
+def _directed(metric: Metric, scores: Sequence[Score]) -> tuple[Score, ...]:
+    """Return `scores`, each with the metric's direction where whoever made it left it out."""
+    if metric.direction == "higher" and not metric.directions:
+        return tuple(scores)
+    return tuple(
+        score
+        if "direction" in score.model_fields_set
+        else score.model_copy(update={"direction": metric.direction_of(score.name)})
+        for score in scores
+    )
+
+
 def compute_metric(metric: ComputedMetric, sample: RagSample) -> tuple[Score, ...]:
     """Run a computed metric; never raises `Exception`, always one score per name."""
     try:
-        return _not_measurable(metric, sample) or tuple(metric.compute(sample))
+        return _not_measurable(metric, sample) or _directed(metric, metric.compute(sample))
     except Exception as error:  # noqa: BLE001 -- what a metric raises is data: a score with a status
         return _failed(metric, error)
 
@@ -234,7 +283,7 @@ async def run_metric(metric: Metric, sample: RagSample, judge: Judge | None) -> 
             return unmeasurable
         if metric.judged and judge is None:
             return scores_without_value(metric, "skipped", "no judge is configured")
-        return tuple(await metric.measure(sample, judge))
+        return _directed(metric, await metric.measure(sample, judge))
     except Exception as error:  # noqa: BLE001 -- what a metric raises is data: a score with a status
         return _failed(metric, error)
 
@@ -249,6 +298,7 @@ class FunctionMetric(ComputedMetric):
     target: ScoreTarget = "retrieval"
     method: ScoreMethod = "exact"
     range: tuple[float, float | None] = (0.0, 1.0)
+    direction: ScoreDirection = "higher"
     definition: str = "1"
     score_names: tuple[str, ...] = field(init=False)
 
@@ -285,6 +335,7 @@ class FunctionMetric(ComputedMetric):
                 definition=self.definition,
                 target=self.target,
                 range=self.range,
+                direction=self.direction,
             ),
         )
 
@@ -309,6 +360,7 @@ def metric(
     target: ScoreTarget = "retrieval",
     method: ScoreMethod = "exact",
     range: tuple[float, float | None] = (0.0, 1.0),
+    direction: ScoreDirection = "higher",
     definition: str = "1",
 ) -> Callable[[Callable[[RagSample], float | None]], FunctionMetric]: ...
 
@@ -322,6 +374,7 @@ def metric(
     target: ScoreTarget = "retrieval",
     method: ScoreMethod = "exact",
     range: tuple[float, float | None] = (0.0, 1.0),  # noqa: A002 -- the public word for it
+    direction: ScoreDirection = "higher",
     definition: str = "1",
 ) -> FunctionMetric | Callable[[Callable[[RagSample], float | None]], FunctionMetric]:
     """Make a metric of a plain function ``(RagSample) -> float | None``.
@@ -335,11 +388,16 @@ def metric(
         target: What the score judges.
         method: How it is computed.
         range: Smallest and largest possible value; a result outside is a ``metric_error``.
+        direction: Which way is better: ``higher``, ``lower`` or, for a plain measurement, ``none``.
         definition: Version of the formula; change it whenever scores can move.
 
     Raises:
-        ConfigurationError: The name is not snake case.
+        ConfigurationError: The name is not snake case, or there is no such direction.
     """
+    if direction not in get_args(ScoreDirection):
+        raise ConfigurationError(
+            f"direction={direction!r} is unknown; allowed: {', '.join(get_args(ScoreDirection))}"
+        )
 
     def decorate(wrapped: Callable[[RagSample], float | None]) -> FunctionMetric:
         metric_name = str(name or getattr(wrapped, "__name__", ""))
@@ -354,6 +412,7 @@ def metric(
             target=target,
             method=method,
             range=range,
+            direction=direction,
             definition=definition,
         )
 

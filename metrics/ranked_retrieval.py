@@ -108,7 +108,9 @@ class RankedRetrieval(ComputedMetric):
         )
         golden = reference.context_ids if by_id else reference.contexts
         if by_id and contexts and all(context.id is None for context in contexts):
-            return scores_without_value(self, "missing_input", "no retrieved context has an id")
+            return scores_without_value(
+                self, "missing_input", "no retrieved context has an id", missing="contexts.id"
+            )
         truth, matching = (_by_id if by_id else self._by_text)(contexts, golden)
         credited = (credit if self.denominator == "all" else credit_first_free)(matching)
         scores = self._scores(matching, credited, len(truth), len(golden))

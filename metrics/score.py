@@ -6,12 +6,13 @@ carries NaN, an epsilon, or 0 in the place of "unknown".
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat, model_validator
 
 __all__ = [
     "Score",
+    "ScoreDirection",
     "ScoreItem",
     "ScoreMethod",
     "ScoreStatus",
@@ -45,6 +46,9 @@ ScoreMethod = Literal["exact", "rouge", "lexical", "llm", "human"]
 
 ScoreTarget = Literal["retrieval", "answer"]
 """What is judged: the retrieval (its span carries the score) or the answer (the workflow's)."""
+
+ScoreDirection = Literal["higher", "lower", "none"]
+"""Which way is better: ``higher`` values, ``lower`` ones, or ``none``, as with counts."""
 
 
 class ScoreItem(BaseModel):
@@ -95,6 +99,10 @@ class Score(BaseModel):
     """The evidence."""
     range: tuple[float, float | None] = (0.0, 1.0)
     """Smallest and largest possible value; None: no upper bound."""
+    direction: ScoreDirection = "higher"
+    """Which way is better; alarms, panels and ``keep="worst"`` follow it."""
+    missing: str | None = None
+    """The field that was not given, as `Metric.needs` spells it; set when ``missing_input``."""
     judge_calls: int = 0
     """Calls made to the judge for this score."""
     input_tokens: int = 0
@@ -119,11 +127,9 @@ class Score(BaseModel):
 _METHODS = frozenset(get_args(ScoreMethod))
 _WITHOUT_VALUE = frozenset(get_args(ScoreStatus)) - {"ok"}
 _TARGETS = frozenset(get_args(ScoreTarget))
+_DIRECTIONS = frozenset(get_args(ScoreDirection))
 _RANGES = frozenset({(float, float), (float, type(None))})
 _ITEM_FIELDS = set(ScoreItem.model_fields)
-_SCORE_FIELDS = {
-    *("name", "value", "status", "method", "definition", "target", "explanation", "items", "range")
-}
 _DEFAULTS = {name: field.default for name, field in Score.model_fields.items()}
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -200,13 +206,17 @@ def plain_score(
     explanation: str | None,
     items: Iterable[ScoreItem],
     range: tuple[float, float | None],  # noqa: A002 -- the field's name
+    direction: ScoreDirection | None = None,
+    missing: str | None = None,
 ) -> Score:
     """Return ``Score(name=name, ...)``; validation is left out where it would change nothing.
+
+    The last two count as not given when they are None.
 
     Raises:
         ValidationError: As `Score` does.
     """
-    given = {
+    given: dict[str, Any] = {
         "name": name,
         "value": value,
         "status": status,
@@ -217,6 +227,10 @@ def plain_score(
         "items": (evidence := tuple(items)),
         "range": range,
     }
+    if direction is not None:
+        given["direction"] = direction
+    if missing is not None:
+        given["missing"] = missing
     if (
         _KNOWN_SLOTS
         and type(name) is str
@@ -227,10 +241,12 @@ def plain_score(
         and type(definition) is str
         and method in _METHODS
         and target in _TARGETS
+        and (direction is None or direction in _DIRECTIONS)
+        and (missing is None or type(missing) is str)
         and (explanation is None or type(explanation) is str)
         and (not evidence or set(map(type, evidence)) == {ScoreItem})
         and type(range) is tuple
         and tuple(map(type, range)) in _RANGES
     ):
-        return unvalidated(Score, _DEFAULTS | given, set(_SCORE_FIELDS))
-    return Score(**cast("dict[str, Any]", given))
+        return unvalidated(Score, _DEFAULTS | given, set(given))
+    return Score(**given)

@@ -186,6 +186,7 @@ def _without_value(score: Score, reason: str) -> Score:
         definition=score.definition,
         target=score.target,
         range=score.range,
+        direction=score.direction,
         explanation=reason,
         error_type="worker",
     )

@@ -18,7 +18,12 @@ from ragmeter.exporters import semconv
 from ragmeter.exporters.json_values import plain
 from ragmeter.exporters.outgoing_text import clean
 from ragmeter.exporters.run import RagRun, Retrieval, ScoredRun
-from ragmeter.exporters.score_facts import annotator_kind, identifier, score_metadata
+from ragmeter.exporters.score_facts import (
+    annotator_kind,
+    identifier,
+    missing_inputs,
+    score_metadata,
+)
 from ragmeter.metrics import RetrievedContext, Score
 
 from ._content import ContentPolicy
@@ -44,7 +49,6 @@ MAX_DOCUMENTS = 100
 MAX_TAGS = 64
 """At most so many tags."""
 _INT64 = 2**63
-_NEVER_TRIED = ("missing_input", "skipped")
 
 
 def workflow_essentials(run: RagRun) -> Group:
@@ -82,11 +86,11 @@ def retrieval_essentials(retrieval: Retrieval) -> Group:
 def score_groups(scores: Iterable[Score]) -> Iterator[Group]:
     """Yield one group per score: value, label, and the status when it is not ``ok``.
 
-    Scores that were never tried (``missing_input``, ``skipped``) come last: their
-    status explains an absence, the others are what people came for.
+    What lacked an input is left out: `request_essentials` names the inputs, once.  ``skipped`` scores
+    come last: their status explains an absence, the others are what people came for.
     """
-    ordered = sorted(scores, key=lambda score: score.status in _NEVER_TRIED)
-    for score in ordered:
+    said = [score for score in scores if score.status != "missing_input"]
+    for score in sorted(said, key=lambda score: score.status == "skipped"):
         name = clean(score.name)
         group: Group = {}
         if score.value is not None:
@@ -97,10 +101,17 @@ def score_groups(scores: Iterable[Score]) -> Iterator[Group]:
             group[semconv.SPAN_STATUS_PREFIX + name] = score.status
         if group:
             yield group
+    for direction, key in (
+        ("lower", semconv.SPAN_LOWER_IS_BETTER),
+        ("none", semconv.SPAN_NEITHER_IS_BETTER),
+    ):
+        names = [clean(score.name) for score in said if score.direction == direction]
+        if names:
+            yield {key: names}
 
 
 def request_essentials(scored: ScoredRun) -> Group:
-    """Return which request it is and how it ended."""
+    """Return which request it is, how it ended and was chosen, and what scores of it lacked."""
     run = scored.run
     group: Group = {
         semconv.REQUEST_STATUS: run.sample.status,
@@ -113,6 +124,11 @@ def request_essentials(scored: ScoredRun) -> Group:
         group[semconv.SAMPLE_RATE] = scored.sample_rate
     if scored.judge_sample_rate < 1.0:
         group[semconv.JUDGE_SAMPLE_RATE] = scored.judge_sample_rate
+    if scored.selection != "sampled":
+        group[semconv.SELECTION] = scored.selection
+    missing = missing_inputs(scored)
+    if missing:
+        group[semconv.MISSING] = ",".join(missing)
     return group
 
 

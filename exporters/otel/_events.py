@@ -3,8 +3,8 @@
 A log record in the judged span's context, or the same attributes as a span event on
 spans of ours for backends that take traces only.  Scores that were never tried
 (``missing_input``, ``skipped``) are no result and make no event: they are counted in
-``ragmeter.results`` and stand on the span as ``ragmeter.status.*``.  The event's
-explanation, which quotes contexts, needs the content opt-in.
+``ragmeter.missing_inputs`` and ``ragmeter.results`` and stand on the span as ``ragmeter.missing`` and
+``ragmeter.status.*``.  The event's explanation, which quotes contexts, needs the content opt-in.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def event_attributes(
         semconv.EVALUATOR_VERSION: clean(score.definition),
         semconv.SCORE_METHOD: score.method,
         semconv.SCORE_TARGET: score.target,
+        semconv.SCORE_DIRECTION: score.direction,
         semconv.SCORE_MIN: float(score.range[0]),
     }
     if score.range[1] is not None:
@@ -72,6 +73,16 @@ def event_attributes(
         attributes[semconv.SAMPLE_RATE] = scored.sample_rate
     if scored.judge_sample_rate < 1.0:
         attributes[semconv.JUDGE_SAMPLE_RATE] = scored.judge_sample_rate
+    selection = scored.selection_of(score)
+    if selection is not None:
+        attributes[semconv.SELECTION] = selection
+    usage = {
+        semconv.SCORE_JUDGE_CALLS: score.judge_calls,
+        semconv.SCORE_INPUT_TOKENS: score.input_tokens,
+        semconv.SCORE_OUTPUT_TOKENS: score.output_tokens,
+        semconv.SCORE_CACHE_HITS: score.cache_hits,
+    }
+    attributes.update({key: count for key, count in usage.items() if count})
     return attributes
 
 

@@ -7,9 +7,8 @@ down a provider, and without an SDK all of it is a cheap no-op.
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal, get_args
 from weakref import WeakMethod
@@ -18,7 +17,7 @@ from opentelemetry._logs import LoggerProvider
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from ragmeter.exporters.judged_spans import JudgedSpans, SpanDirectory
+from ragmeter.exporters.judged_spans import JudgedSpans, SpanDirectory, recorded_spans
 from ragmeter.exporters.protocol import MeterStats, Written
 from ragmeter.exporters.run import RagRun, ScoredRun
 from ragmeter.metrics import ConfigurationError
@@ -61,9 +60,6 @@ class OpenTelemetryExporter:
         capture_content: ``SPAN_ONLY``, ``EVENT_ONLY``, ``SPAN_AND_EVENT``, ``NO_CONTENT`` or a
             boolean. None: what ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says.
         redact: Sees every text before it leaves; what it returns is sent.
-        judge_prices: US dollars per million input and output tokens by model, e.g.
-            ``{"gpt-4o-mini": (0.15, 0.60)}``, for ``ragmeter.judge.cost``. Models without a price
-            have no cost rather than a wrong one.
 
     Raises:
         ConfigurationError: An argument is not one of the values above.
@@ -79,7 +75,6 @@ class OpenTelemetryExporter:
         metrics: bool = True,
         capture_content: bool | str | None = None,
         redact: Callable[[str], str] | None = None,
-        judge_prices: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         if span_mode not in SPAN_MODES:
             raise ConfigurationError(
@@ -93,6 +88,7 @@ class OpenTelemetryExporter:
             raise ConfigurationError("redact is called with each text; pass a function str -> str")
         content = ContentPolicy.resolve(capture_content, redact)
         self._providers = Providers(tracer_provider, meter_provider, logger_provider)
+        self._writes_spans = span_mode != "off"
         self._spans = SpanWriter(
             span_mode,
             span_events=events in ("span_event", "both"),
@@ -105,13 +101,7 @@ class OpenTelemetryExporter:
             else None
         )
         self._metrics = (
-            MetricWriter(
-                self._providers.meter,
-                context_of=context_of,
-                judge_prices=_checked_prices(judge_prices or {}),
-            )
-            if metrics
-            else None
+            MetricWriter(self._providers.meter, context_of=context_of) if metrics else None
         )
         self._directory = SpanDirectory()
         self._board: tuple[StatsBoard, Callable[[], MeterStats]] | None = None
@@ -137,6 +127,21 @@ class OpenTelemetryExporter:
             board, stats = self._board
             self._board = None
             board.leave(stats)
+
+    def delivers(self) -> bool:
+        """Return whether an SDK provider is in force for anything that is written here."""
+        return self._providers.deliver(
+            spans=self._writes_spans,
+            events=self._events is not None,
+            metrics=self._metrics is not None,
+        )
+
+    def measure(self, scored: ScoredRun) -> None:
+        """Record the free scores of a request that is not exported: metrics, no span, no event."""
+        if self._metrics is not None:
+            recorded = recorded_spans(scored.run)
+            around = recorded.request or scored.run.parent
+            self._metrics.measure(scored, JudgedSpans(around, recorded.retrieval))
 
     def observe_meter(self, stats: Callable[[], MeterStats]) -> None:
         """Publish the meter's own counters, read whenever metrics are collected."""
@@ -181,19 +186,6 @@ class OpenTelemetryExporter:
         if self._metrics is not None:
             self._metrics.write(scored, judged)
         written.add()
-
-
-def _checked_prices(
-    prices: Mapping[str, tuple[float, float]],
-) -> Mapping[str, tuple[float, float]]:
-    pairs: Mapping[str, Sequence[float]] = prices
-    for model, pair in pairs.items():
-        if len(pair) != 2 or not all(0 <= price < math.inf for price in pair):
-            raise ConfigurationError(
-                f"judge_prices[{model!r}] is {pair!r}; give (input, output) in US dollars per "
-                "million tokens"
-            )
-    return prices
 
 
 def _call(method: WeakMethod[Callable[[], None]]) -> None:

@@ -1,14 +1,15 @@
 """Records scores, requests and judge calls on metric instruments.
 
-Every attribute is of low cardinality: names pass a `Limiter`, and no question, user,
-document, conversation or run id is ever among them.  Score and context histograms are
-recorded in the judged span's context, so that exemplars point at the request.
+Every attribute is of low cardinality: names pass a `Limiter`, their combinations a `SeriesBound`, and
+no question, user, document, conversation or run id is ever among them.  Score and context histograms
+are recorded in the judged span's context, so that exemplars point at the request.  A score of a
+request is recorded once, with its first value.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import Context
@@ -20,17 +21,23 @@ from ragmeter.exporters import semconv
 from ragmeter.exporters.judged_spans import JudgedSpans
 from ragmeter.exporters.outgoing_text import clean
 from ragmeter.exporters.run import ScoredRun
+from ragmeter.exporters.score_facts import missing_inputs
 from ragmeter.exporters.semconv import Instrument
 from ragmeter.metrics import Score
+
+from ._series import OTHER, SeriesBound
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.contract import JudgeCall
 
-__all__ = ["OTHER", "Limiter", "MetricWriter"]
+__all__ = ["MAX_DISTINCT", "OTHER", "Limiter", "MetricWriter"]
+
+_NONE: frozenset[str] = frozenset()
 
 MAX_DISTINCT = 100
 """At most so many distinct values per attribute and exporter; the next ones become `OTHER`."""
-OTHER = "other"
+MAX_REMEMBERED = 10_000
+"""Requests of which it is known which scores were recorded."""
 
 
 class Limiter:
@@ -68,7 +75,6 @@ class MetricWriter:
     Args:
         meter: Returns the meter; called once, when the first measurement comes.
         context_of: Makes a context of a judged span.
-        judge_prices: US dollars per million input and output tokens, by model.
     """
 
     def __init__(
@@ -76,24 +82,31 @@ class MetricWriter:
         meter: Callable[[], Meter],
         *,
         context_of: Callable[[SpanContext | None], Context],
-        judge_prices: Mapping[str, tuple[float, float]],
     ) -> None:
-        self._judge_prices = dict(judge_prices)
         self._make_meter = meter
         self._context_of = context_of
         self._limiter = Limiter()
+        self._bound = SeriesBound()
+        self._recorded: dict[str, frozenset[str]] = {}
+        self._sets: dict[frozenset[str], frozenset[str]] = {}
         self._lock = threading.Lock()
         self._meter: Meter | None = None
         self._instruments: dict[str, Any] = {}
 
     def write(self, scored: ScoredRun, judged: JudgedSpans) -> None:
-        """Record the request (unless it was before) and its scores."""
-        base: dict[str, AttributeValue] = {}
-        self._add(base, semconv.GEN_AI_WORKFLOW_NAME, scored.run.name)
-        if not scored.late:
-            self._write_request(scored, judged, base)
-        for score in scored.scores.values():
-            self._write_score(score, judged, base)
+        """Record an exported request (unless it was before) and its scores."""
+        run_id = scored.run.run_id
+        known = self._recorded.get(run_id, _NONE) if scored.late else _NONE
+        self._record(scored, judged, known)
+        valued = frozenset(s.name for s in scored.scores.values() if s.value is not None)
+        # Most requests have the same scores: one set for all of them.
+        self._recorded[run_id] = self._sets.setdefault(known | valued, known | valued)
+        while len(self._recorded) > MAX_REMEMBERED:
+            del self._recorded[next(iter(self._recorded))]
+
+    def measure(self, scored: ScoredRun, judged: JudgedSpans) -> None:
+        """Record a request that is not exported, and its free scores."""
+        self._record(scored, judged, _NONE)
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge, or one question its cache answered."""
@@ -101,28 +114,41 @@ class MetricWriter:
         self._add(base, semconv.GEN_AI_EVALUATION_NAME, call.metric)
         self._add(base, semconv.GEN_AI_REQUEST_MODEL, call.model)
         if call.cached:
-            self._counter(semconv.JUDGE_CACHE_HITS).add(1, base)
+            self._count(semconv.JUDGE_CACHE_HITS, 1, base)
             return
         outcome = dict(base)
         self._add(outcome, semconv.ERROR_TYPE, call.error_type)
-        self._counter(semconv.JUDGE_CALLS).add(1, outcome)
-        self._histogram(semconv.JUDGE_DURATION).record(max(0.0, call.duration_s), outcome)
+        self._count(semconv.JUDGE_CALLS, 1, outcome)
+        self._observe(semconv.JUDGE_DURATION, max(0.0, call.duration_s), outcome)
         for token_type, count in (("input", call.input_tokens), ("output", call.output_tokens)):
             if count > 0:
-                attributes = {**base, semconv.GEN_AI_TOKEN_TYPE: token_type}
-                self._counter(semconv.JUDGE_TOKENS).add(count, attributes)
-        prices = self._judge_prices.get(call.model)
-        if prices is not None:
-            dollars = (
-                max(0, call.input_tokens) * prices[0],
-                max(0, call.output_tokens) * prices[1],
-            )
-            self._counter(semconv.JUDGE_COST).add(sum(dollars) / 1e6, base)
+                self._count(
+                    semconv.JUDGE_TOKENS, count, {**base, semconv.GEN_AI_TOKEN_TYPE: token_type}
+                )
+        if call.cost is not None:
+            self._count(semconv.JUDGE_COST, max(0.0, call.cost), base)
 
     def reset_after_fork(self) -> None:
         """Replace the locks, which a thread of the parent may have held."""
         self._lock = threading.Lock()
         self._limiter.reset_after_fork()
+        self._bound.reset_after_fork()
+
+    def _record(self, scored: ScoredRun, judged: JudgedSpans, known: frozenset[str]) -> None:
+        if semconv.OVERFLOW.name not in self._instruments:
+            # To Prometheus a counter's first value is no growth, so it begins with none.
+            self._overflow(semconv.EVALUATION_SCORE_HISTOGRAM, 0)
+        base: dict[str, AttributeValue] = {}
+        self._add(base, semconv.GEN_AI_WORKFLOW_NAME, scored.run.name)
+        if not scored.late:
+            self._write_request(scored, judged, base)
+            for name in missing_inputs(scored):
+                missing = dict(base)
+                self._add(missing, semconv.MISSING, name)
+                self._count(semconv.MISSING_INPUTS, 1, missing)
+        for score in scored.scores.values():
+            if score.status != "missing_input" and score.name not in known:
+                self._write_score(scored, score, judged, base)
 
     def _write_request(
         self, scored: ScoredRun, judged: JudgedSpans, base: dict[str, AttributeValue]
@@ -131,35 +157,43 @@ class MetricWriter:
         attributes = {**base, semconv.REQUEST_STATUS: run.sample.status}
         self._add(attributes, semconv.FRAMEWORK, run.framework)
         self._add(attributes, semconv.ERROR_TYPE, run.error_type)
-        self._counter(semconv.REQUESTS).add(1, attributes)
+        self._count(semconv.REQUESTS, 1, attributes)
         if run.sample.contexts is not None:
-            self._histogram(semconv.CONTEXT_COUNT).record(
-                len(run.sample.contexts), base, self._context_of(judged.carrier("retrieval"))
+            self._observe(
+                semconv.CONTEXT_COUNT,
+                len(run.sample.contexts),
+                base,
+                self._context_of(judged.carrier("retrieval")),
             )
 
     def _write_score(
-        self, score: Score, judged: JudgedSpans, base: dict[str, AttributeValue]
+        self,
+        scored: ScoredRun,
+        score: Score,
+        judged: JudgedSpans,
+        base: dict[str, AttributeValue],
     ) -> None:
         named = dict(base)
         self._add(named, semconv.GEN_AI_EVALUATION_NAME, score.name)
         result = {**named, semconv.SCORE_STATUS: score.status}
         self._add(result, semconv.GEN_AI_EVALUATION_SCORE_LABEL, score.label)
         self._add(result, semconv.ERROR_TYPE, score.error_type)
-        self._counter(semconv.RESULTS).add(1, result)
+        self._count(semconv.RESULTS, 1, result)
         lowest, highest = score.range
         # Buckets and dashboards are made for 0 to 1; counts and the like would drown them.
         if score.value is None or lowest < 0.0 or highest is None or highest > 1.0:
             return
-        operation = (
+        named[semconv.GEN_AI_OPERATION_NAME] = str(
             semconv.OPERATION_RETRIEVAL
             if score.target == "retrieval"
             else semconv.OPERATION_INVOKE_WORKFLOW
         )
-        self._histogram(semconv.EVALUATION_SCORE_HISTOGRAM).record(
-            score.value,
-            {**named, semconv.GEN_AI_OPERATION_NAME: str(operation)},
-            self._context_of(judged.carrier(score.target)),
-        )
+        named[semconv.SCORE_DIRECTION] = score.direction
+        selection = scored.selection_of(score)
+        if selection is not None:
+            named[semconv.SELECTION] = selection
+        context = self._context_of(judged.carrier(score.target))
+        self._observe(semconv.EVALUATION_SCORE_HISTOGRAM, score.value, named, context)
 
     def _add(
         self, attributes: dict[str, AttributeValue], key: semconv.Term, value: str | None
@@ -167,13 +201,35 @@ class MetricWriter:
         if value:
             attributes[key] = self._limiter.admit(key, value)
 
-    def _counter(self, instrument: Instrument) -> Counter:
+    def _count(
+        self, instrument: Instrument, amount: float, attributes: dict[str, AttributeValue]
+    ) -> None:
         counter: Counter = self._instruments.get(instrument.name) or self._make(instrument)
-        return counter
+        counter.add(amount, self._fitted(instrument, attributes))
 
-    def _histogram(self, instrument: Instrument) -> Histogram:
+    def _observe(
+        self,
+        instrument: Instrument,
+        value: float,
+        attributes: dict[str, AttributeValue],
+        context: Context | None = None,
+    ) -> None:
         histogram: Histogram = self._instruments.get(instrument.name) or self._make(instrument)
-        return histogram
+        histogram.record(value, self._fitted(instrument, attributes), context)
+
+    def _fitted(
+        self, instrument: Instrument, attributes: dict[str, AttributeValue]
+    ) -> dict[str, AttributeValue]:
+        fitted = self._bound.fit(instrument.name, attributes)
+        if OTHER in fitted.values():
+            self._overflow(instrument, 1)
+        return fitted
+
+    def _overflow(self, instrument: Instrument, measurements: int) -> None:
+        counter: Counter = self._instruments.get(semconv.OVERFLOW.name) or self._make(
+            semconv.OVERFLOW
+        )
+        counter.add(measurements, {semconv.INSTRUMENT: str(instrument.name)})
 
     def _make(self, instrument: Instrument) -> Any:
         with self._lock:

@@ -9,6 +9,7 @@ Nothing is cached per module, so two exporters can serve two providers.
 from __future__ import annotations
 
 import math
+import os
 import time
 from importlib.metadata import version
 from typing import Any
@@ -20,6 +21,9 @@ from ragmeter.exporters import semconv
 from ._span_ids import PinnedIds
 
 __all__ = ["Providers"]
+
+_DISABLED = "OTEL_SDK_DISABLED"
+_API = ("opentelemetry.trace", "opentelemetry.metrics", "opentelemetry._logs")
 
 
 class Providers:
@@ -75,6 +79,20 @@ class Providers:
         """Return the meter provider that is in force now, perhaps the API's proxy."""
         return self._meter_provider or metrics.get_meter_provider()
 
+    def deliver(self, *, spans: bool, events: bool, metrics: bool) -> bool:
+        """Return whether one of those asked for is in force: an SDK's provider and not the API's own.
+
+        The API's proxies and no-ops take everything and deliver nothing; a provider that the
+        application sets later takes their place.
+        """
+        if os.environ.get(_DISABLED, "").strip().lower() == "true":
+            return False
+        return (
+            (spans and _is_real(self._tracer_provider or trace.get_tracer_provider()))
+            or (metrics and _is_real(self.meter_provider()))
+            or (events and _is_real(self._logger_provider or _logs.get_logger_provider()))
+        )
+
     def force_flush(self, timeout_s: float) -> bool:
         """Ask every SDK provider to send what it holds; those without the method hold nothing.
 
@@ -103,3 +121,8 @@ class Providers:
                     raise
                 return False
         return done
+
+
+def _is_real(provider: object) -> bool:
+    # The API gives no other sign: its proxies and no-ops are all defined in its own packages.
+    return not type(provider).__module__.startswith(_API)

@@ -20,7 +20,13 @@ __all__ = ["PinnedIds", "evaluation_span_id"]
 
 
 def evaluation_span_id(
-    trace_id: int, span_id: int, scores: Iterable[tuple[str, str]], *, run_id: str, late: bool
+    trace_id: int,
+    span_id: int,
+    scores: Iterable[tuple[str, str]],
+    *,
+    run_id: str,
+    late: bool,
+    revision: str = "",
 ) -> int:
     """Return the id of the evaluation span about one judged span: 64 bits, never 0.
 
@@ -30,9 +36,11 @@ def evaluation_span_id(
         scores: Name and definition of each score.
         run_id: The request, as several may share the application's span around them.
         late: Whether the scores came after the first export.
+        revision: Which of several late ones, if something was learned about the request.
     """
     parts = [f"{trace_id:032x}", f"{span_id:016x}", *sorted("=".join(pair) for pair in scores)]
-    key = "\n".join([*parts, run_id, "late" if late else "first"])
+    when = f"late {revision}".rstrip() if late else "first"
+    key = "\n".join([*parts, run_id, when])
     digest = blake2b(key.encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest, "big") or 1
 

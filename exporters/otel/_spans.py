@@ -194,6 +194,8 @@ class SpanWriter:
             essentials[semconv.GEN_AI_WORKFLOW_NAME] = clean(name)
         if scored.late:
             essentials[semconv.LATE] = True
+        if scored.revision:
+            essentials[semconv.REVISION] = scored.revision
         now = time.time_ns()
         span_id = evaluation_span_id(
             carrier.trace_id if carrier else 0,
@@ -201,6 +203,7 @@ class SpanWriter:
             [(score.name, score.definition) for score in scores],
             run_id=scored.run.run_id,
             late=scored.late,
+            revision=scored.revision,
         )
         with PinnedIds.pinned(tracer, span_id):
             span = tracer.start_span(

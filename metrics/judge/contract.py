@@ -205,6 +205,8 @@ class JudgeCall:
     """Low-cardinality class of the failure, or None."""
     cached: bool = False
     """True when no call was made because the answer was known."""
+    cost: float | None = None
+    """What it cost, in the currency of the judge's prices; None: no price was told."""
 
 
 JudgeObserver = Callable[[JudgeCall], None]

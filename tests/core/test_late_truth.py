@@ -4,10 +4,15 @@ import threading
 
 import pytest
 from fakes_core import FakeJudge, GatedMetric, context_tally, exact_answer
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragmeter import RagMeter, RagRun
 from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import RagSample, Reference
 from ragmeter.recent import RecentRuns
 
@@ -82,6 +87,67 @@ def test_judged_metrics_are_asked_again_only_if_they_need_a_reference(memory):
     assert meter.flush(10)
 
     assert {name: s.value for name, s in memory.results[1].scores.items()} == {"gated": 0.5}
+
+
+def test_each_revision_is_exported_under_an_id_of_its_own(memory):
+    """A second reference is a second result: backends keep the first span of an id."""
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    reader = InMemoryMetricReader()
+    telemetry = OpenTelemetryExporter(provider, MeterProvider([reader]))
+    meter = RagMeter(metrics=[exact_answer], exporters=[memory, telemetry])
+    meter.submit(SAMPLE)
+    assert meter.flush(10)
+    run_id = memory.results[0].run.run_id
+
+    for answer in ("Here.", "There.", "There.", "Here."):
+        meter.attach_reference(run_id, answer)
+    for value in (0.0, 1.0):
+        meter.feedback(run_id, "thumbs_up", value)
+    assert meter.flush(10)
+
+    assert [result.revision for result in memory.results] == ["", "1", "2", "2", "3", "4", "5"]
+    late = [span for span in spans.get_finished_spans() if span.name == "evaluation"]
+    ids = [span.context.span_id for span in late]
+    # What was said twice in a row is one thing, and one span at the backend.
+    assert len(ids) == 6
+    assert len(set(ids)) == 5
+    assert ids[1] == ids[2]
+    points = {
+        point.attributes["gen_ai.evaluation.name"]: (point.count, point.sum)
+        for resource in reader.get_metrics_data().resource_metrics
+        for scope in resource.scope_metrics
+        for one in scope.metrics
+        if one.name == "gen_ai.evaluation.score"
+        for point in one.data.data_points
+    }
+    assert points == {"exact_answer": (1, 1.0), "thumbs_up": (1, 0.0)}
+
+
+def test_without_metrics_an_attached_reference_is_still_exported(memory):
+    """Scores may be made elsewhere, by whoever reads what is exported."""
+    meter = RagMeter(metrics=[], exporters=[memory])
+    meter.submit(SAMPLE)
+    assert meter.flush(10)
+    meter.attach_reference(memory.results[0].run.run_id, "Here.")
+    assert meter.flush(10)
+
+    _, late = memory.results
+    assert (late.late, dict(late.scores), late.revision) == (True, {}, "1")
+    assert late.sample.reference == Reference(answer="Here.")
+    assert meter.stats().exported == 1
+
+
+def test_late_truth_about_a_request_kept_for_being_bad_says_so(memory):
+    """The chances of a request are those it was chosen with, also when it is scored again."""
+    meter = RagMeter(metrics=[exact_answer], exporters=[memory], sample_rate=0.0, keep="worst")
+    meter.submit(SAMPLE.model_copy(update={"contexts": ()}))
+    assert meter.flush(10)
+    meter.attach_reference(memory.results[0].run.run_id, "Here.")
+    assert meter.flush(10)
+
+    assert [(one.selection, one.sample_rate) for one in memory.results] == [("worst", 1.0)] * 2
 
 
 def test_an_unknown_request_is_counted(memory):

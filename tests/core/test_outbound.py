@@ -2,6 +2,7 @@
 
 import pytest
 from fakes_core import context_tally
+from opentelemetry.sdk.trace import TracerProvider
 
 from ragmeter import RagMeter
 from ragmeter.exporters.jsonl import JsonlExporter
@@ -64,7 +65,8 @@ def test_lone_surrogates_and_odd_metadata_lose_no_request(tmp_path):
     memory = InMemoryExporter()
     path = tmp_path / "scores.jsonl"
     jsonl = JsonlExporter(path, include_content=True)
-    meter = RagMeter(exporters=[memory, jsonl, OpenTelemetryExporter(capture_content=True)])
+    telemetry = OpenTelemetryExporter(tracer_provider=TracerProvider(), capture_content=True)
+    meter = RagMeter(exporters=[memory, jsonl, telemetry])
     odd = {"text": "a \ud800 lone one", "id": "\udfff", "metadata": {1: "\ud800", (2,): {3}}}
 
     meter.submit(RagSample(question="wh\ud800?", contexts=[odd], answer="\udc80"))

@@ -1,18 +1,22 @@
-"""A judge's budget spread evenly over time; losses are told."""
+"""A judge's budget becomes a probability that is known beforehand; losses are told."""
 
 import itertools
 import logging
-from dataclasses import dataclass
+import threading
+from collections import Counter
+from dataclasses import dataclass, replace
 
 import pytest
 from fakes_core import FakeJudge, GatedMetric, context_tally
 
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import RagSample
+from ragmeter.metrics import Metric, RagSample, metric
 from ragmeter.metrics.judge import JudgeBudget
 from ragmeter.metrics.judge.contract import JudgeCall
-from ragmeter.pacing import JudgePacer
+from ragmeter.metrics.metric import scores_without_value
+from ragmeter.pacing import LEAST, JudgePacer
+from ragmeter.sampling import place, within
 
 
 @dataclass
@@ -21,18 +25,41 @@ class Limits:
     tokens_per_minute: int | None = None
 
 
-def _simulate(limits, *, requests_per_s, seconds, calls, tokens):
+def _judge(pacer, calls, tokens):
+    for _ in range(calls):
+        pacer.called(JudgeCall("m", "model", 0.1, tokens // calls, 0))
+    pacer.judged()
+
+
+def _simulate(limits, arrivals, *, rate=1.0, calls=3, tokens=1_000):
+    """Return when a request was judged and with which probability, with traces of fixed ids."""
     now = [0.0]
-    pacer = JudgePacer(limits, clock=lambda: now[0])
-    admitted = []
-    for step in range(int(requests_per_s * seconds)):
-        now[0] = step / requests_per_s
-        if pacer.admits():
-            for _ in range(calls):
-                pacer.called(JudgeCall("m", "model", 0.1, tokens // calls, 0))
-            pacer.judged()
-            admitted.append(now[0])
-    return pacer, admitted
+    pacer = JudgePacer(limits, rate, clock=lambda: now[0])
+    judged = []
+    for number, now[0] in enumerate(arrivals, start=1):
+        probability = pacer.arrived()
+        if within(place("judge", number, ""), probability):
+            _judge(pacer, calls, tokens)
+            judged.append((now[0], probability))
+    return judged
+
+
+def _steady(per_s, seconds):
+    return [number / per_s for number in range(int(per_s * seconds))]
+
+
+def _bursts(size, every_s, seconds):
+    """Bursts of requests a hundredth of a second apart."""
+    return [at + n * 0.01 for at in range(0, seconds, every_s) for n in range(size)]
+
+
+def _waves(seconds):
+    """Traffic that doubles and halves: twenty minutes busy, twenty quiet."""
+    at, arrivals = 0.0, []
+    while at < seconds:
+        arrivals.append(at)
+        at += 0.1 if at % 2_400 < 1_200 else 0.5
+    return arrivals
 
 
 @pytest.mark.parametrize(
@@ -44,36 +71,94 @@ def _simulate(limits, *, requests_per_s, seconds, calls, tokens):
         (JudgeBudget(cost_per_minute=0.1, input_price=2.0, output_price=8.0), 50),
     ],
 )
-def test_the_budget_is_spent_evenly(limits, per_minute):
+def test_the_budget_is_spent_evenly_and_not_exceeded(limits, per_minute):
     """3 calls and 1,000 tokens a request: the budget allows so many requests a minute."""
-    pacer, admitted = _simulate(limits, requests_per_s=10, seconds=600, calls=3, tokens=1_000)
+    judged = _simulate(limits, _steady(10, 3_600))
 
-    later = [at for at in admitted if at >= 120]
-    by_minute = [sum(1 for at in later if m * 60 <= at < m * 60 + 60) for m in range(2, 10)]
-    assert all(per_minute * 0.85 <= count <= per_minute * 1.15 for count in by_minute)
-    gaps = [b - a for a, b in itertools.pairwise(later)]
-    assert max(gaps) < 3 * 60 / per_minute
-    assert pacer.share == pytest.approx(per_minute / 600, abs=0.08)
+    per_block = Counter(int(at // 600) for at, _ in judged)
+    assert all(0.3 * per_minute <= n / 10 <= per_minute for n in per_block.values())
+    assert len(per_block) == 6
+    gaps = [b - a for (a, _), (b, _) in itertools.pairwise(judged)]
+    assert max(gaps) < 20 * 60 / per_minute
 
 
-def test_without_a_budget_everything_is_admitted():
-    pacer, admitted = _simulate(None, requests_per_s=10, seconds=10, calls=3, tokens=10)
+@pytest.mark.parametrize(
+    ("arrivals", "limits", "rate"),
+    [
+        (_steady(20, 10_000), Limits(calls_per_minute=360), 1.0),
+        (_steady(20, 10_000), None, 0.1),
+        (_bursts(30, 2, 14_400), Limits(calls_per_minute=480), 1.0),
+        (_bursts(600, 60, 14_400), Limits(calls_per_minute=480), 0.75),
+        (_waves(30_000), Limits(calls_per_minute=480), 1.0),
+    ],
+    ids=["steady", "a rate alone", "bursts", "large bursts", "waves"],
+)
+def test_the_inverse_probabilities_of_the_judged_add_up_to_the_requests(arrivals, limits, rate):
+    """Within 3 %, whatever the traffic: what is exported is what decided."""
+    judged = _simulate(limits, arrivals, rate=rate)
 
-    assert (len(admitted), pacer.share) == (100, 1.0)
+    assert len(judged) < len(arrivals) * 0.8
+    assert sum(1 / p for _, p in judged) == pytest.approx(len(arrivals), rel=0.03)
+
+
+def test_the_first_of_a_burst_are_judged_no_more_than_the_last():
+    """A burst's first third is better by .3: refusing the later ones would say .76 instead of .70."""
+    judged = _simulate(Limits(calls_per_minute=480), _bursts(30, 3, 30_000))
+
+    weights = value = 0.0
+    for at, probability in judged:
+        first_third = round(at % 3 * 100) < 10
+        weights += 1 / probability
+        value += (0.9 if first_third else 0.6) / probability
+    assert value / weights == pytest.approx(0.7, abs=0.01)
+
+
+def test_probabilities_are_the_rate_or_powers_of_two_and_never_above_the_rate():
+    judged = _simulate(Limits(calls_per_minute=120), _waves(8_000), rate=0.3)
+
+    assert {p for _, p in judged} <= {0.3, *(2.0**-n for n in range(2, 13))}
+    assert len({p for _, p in judged}) > 1
+
+
+def test_without_a_budget_the_rate_it_is():
+    assert [p for _, p in _simulate(None, _steady(10, 10))] == [1.0] * 100
 
 
 def test_traffic_below_the_budget_is_judged_whole():
-    pacer, admitted = _simulate(
-        Limits(calls_per_minute=600), requests_per_s=2, seconds=300, calls=3, tokens=10
-    )
+    judged = _simulate(Limits(calls_per_minute=600), _steady(2, 300), tokens=10)
 
-    assert len(admitted) == 600
-    assert pacer.share == pytest.approx(1.0, abs=0.01)
+    assert [p for _, p in judged] == [1.0] * 600
 
 
-def test_requests_over_budget_go_out_unjudged_at_once_and_say_so():
-    import threading
+def test_bad_requests_take_half_of_the_budget_at_most():
+    """The others are judged the less for it, and with a probability that says so."""
+    now = [0.0]
+    pacer = JudgePacer(Limits(calls_per_minute=180), clock=lambda: now[0])
+    alone = JudgePacer(Limits(calls_per_minute=180), clock=lambda: now[0])
+    taken = 0
+    for step in range(20_000):
+        now[0] = step / 20
+        probability, undisturbed = pacer.arrived(), alone.arrived()
+        taken += pacer.takes_worst()
 
+    assert taken == pytest.approx(1_000 * 0.5, abs=5)
+    assert LEAST < probability < undisturbed
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_a_call_is_priced_by_the_budget(calls):
+    """Told once, in the budget; a call that cost nothing or is priced already stays as it is."""
+    pacer = JudgePacer(JudgeBudget(input_price=0.5, output_price=2.0))
+    call = JudgeCall("recall", "m", 1.0, 1_000_000 * calls, 500_000)
+
+    assert pacer.priced(call).cost == 0.5 * calls + 1.0
+    assert pacer.priced(replace(call, cached=True)).cost is None
+    assert pacer.priced(replace(call, cost=7.0)).cost == 7.0
+    assert JudgePacer(JudgeBudget(calls_per_minute=9)).priced(call).cost is None
+    assert JudgePacer(None).priced(call).cost is None
+
+
+def test_requests_that_are_not_chosen_go_out_unjudged_at_once_and_say_so():
     gate = threading.Event()
     gate.set()
     judge = FakeJudge()
@@ -88,16 +173,39 @@ def test_requests_over_budget_go_out_unjudged_at_once_and_say_so():
 
     skipped = [r for r in memory.results if r.scores["gated"].status == "skipped"]
     assert len(memory.results) == 40
-    assert 35 <= len(skipped) == meter.stats().judge_skipped["budget"]
+    assert 30 <= len(skipped) == meter.stats().judge_skipped["paced"]
     assert all(result.scores["context_tally"].value == 1.0 for result in memory.results)
-    assert skipped[-1].judge_sample_rate < 0.5
+    assert skipped[-1].judge_sample_rate < 0.1
+
+
+def test_what_the_fuse_refuses_is_a_missing_value_and_counted_as_such():
+    """The budget's own limit stays behind the pace; its refusals are no sampling."""
+
+    @dataclass(frozen=True)
+    class Refused(Metric):
+        name = "refused"
+        score_names = ("refused",)
+        needs = ()
+        method = "llm"
+        target = "retrieval"
+        definition = "1"
+
+        async def measure(self, sample, judge):
+            return scores_without_value(self, "skipped", "the budget is used up", "budget")
+
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=[Refused()], judge=FakeJudge(), exporters=[memory])
+    for _ in range(3):
+        meter.submit(RagSample(question="q", contexts=["a"]))
+    assert meter.flush(20)
+
+    assert meter.stats().judge_skipped == {"budget": 3}
+    scores = [result.scores["refused"] for result in memory.results]
+    assert {(score.status, score.error_type) for score in scores} == {("skipped", "budget")}
+    assert {result.judge_sample_rate for result in memory.results} == {1.0}
 
 
 def test_drops_are_logged_once_a_minute_and_sampling_is_not(caplog):
-    import threading
-
-    from ragmeter.metrics import metric
-
     gate = threading.Event()
 
     @metric

@@ -113,7 +113,7 @@ SCORES = (
     score("faithfulness", 0.9, target="answer", method="llm", label="pass"),
     score("context_recall", None, status="judge_error", method="llm", error_type="RateLimitError"),
     score("answer_relevancy", None, status="skipped", target="answer", method="llm"),
-    score("ndcg", None, status="missing_input"),
+    score("ndcg", None, status="missing_input", missing="reference.contexts"),
 )
 
 

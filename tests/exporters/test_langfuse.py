@@ -30,6 +30,7 @@ def test_langfuse_gets_one_score_each(backend, recorded):
             "definition": "p1",
             "method": "llm",
             "range": [0.0, 1.0],
+            "direction": "higher",
             "status": "ok",
         },
     }

@@ -9,12 +9,17 @@ from ragmeter.exporters.otel import OpenTelemetryExporter
 
 BASE = {
     "ragmeter.evaluation.target": "retrieval",
+    "ragmeter.evaluation.direction": "higher",
     "ragmeter.evaluation.score.min": 0.0,
     "ragmeter.evaluation.score.max": 1.0,
     "gen_ai.workflow.name": "support_bot",
     "gen_ai.conversation.id": "thread-7",
 }
-JUDGED = {"ragmeter.evaluator.type": "llm_judge", "ragmeter.evaluation.method": "llm"}
+JUDGED = {
+    "ragmeter.evaluator.type": "llm_judge",
+    "ragmeter.evaluation.method": "llm",
+    "ragmeter.selection": "sampled",
+}
 COMPUTED = {"ragmeter.evaluator.type": "deterministic", "ragmeter.evaluation.method": "exact"}
 EXPECTED = {
     "context_precision": {

@@ -2,6 +2,8 @@
 
 import random
 import threading
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,10 +15,11 @@ from prometheus_client import REGISTRY, generate_latest
 from ragmeter.exporters import semconv
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.otel._metrics import MAX_DISTINCT, OTHER, Limiter
+from ragmeter.exporters.otel._series import MAX_SERIES, SeriesBound
 from ragmeter.exporters.protocol import MeterStats
-from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.judge.contract import JudgeCall
 
+SCORES = "gen_ai.evaluation.score"
 STATS = MeterStats(
     captured=10,
     exported=4,
@@ -46,11 +49,15 @@ def test_scores_are_a_histogram_with_advised_buckets(sdk, make):
             ("gen_ai.evaluation.name", "context_precision"),
             ("gen_ai.operation.name", "retrieval"),
             ("gen_ai.workflow.name", "support_bot"),
+            ("ragmeter.evaluation.direction", "higher"),
+            ("ragmeter.selection", "sampled"),
         ): 0.73,
         (
             ("gen_ai.evaluation.name", "faithfulness"),
             ("gen_ai.operation.name", "invoke_workflow"),
             ("gen_ai.workflow.name", "support_bot"),
+            ("ragmeter.evaluation.direction", "higher"),
+            ("ragmeter.selection", "sampled"),
         ): 0.9,
     }
     assert tuple(points[0].explicit_bounds) == semconv.SCORE_BUCKETS
@@ -83,7 +90,8 @@ def test_exemplars_point_at_the_request(sdk, make):
 
 
 def test_results_and_requests_are_counted_by_how_they_ended(sdk, make):
-    """Every score counts, those without a value too; a late export counts no second request."""
+    """Scores without a value count, too; a late export counts no second request; what lacked an
+    input is counted by that input, once a request."""
     exporter = OpenTelemetryExporter(**sdk.providers)
     exporter.export([make.scored_run(make.scores[1:])])
     exporter.export([make.scored_run(make.scores[:1], late=True)])
@@ -106,7 +114,10 @@ def test_results_and_requests_are_counted_by_how_they_ended(sdk, make):
     results = points["ragmeter.results"]
     by_name = {point.attributes["gen_ai.evaluation.name"]: point for point in results}
     assert {name: point.attributes["ragmeter.status"] for name, point in by_name.items()} == {
-        score.name: score.status for score in make.scores
+        score.name: score.status for score in make.scores if score.status != "missing_input"
+    }
+    assert values(points["ragmeter.missing_inputs"]) == {
+        (("gen_ai.workflow.name", "support_bot"), ("ragmeter.missing", "reference.contexts")): 1
     }
     assert by_name["context_recall"].attributes["error.type"] == "RateLimitError"
     assert by_name["faithfulness"].attributes["gen_ai.evaluation.score.label"] == "pass"
@@ -147,16 +158,14 @@ def test_judge_calls_are_measured(sdk):
     assert tuple(durations[0].explicit_bounds) == semconv.DURATION_BUCKETS
 
 
-def test_cost_is_counted_for_models_whose_price_was_told(sdk):
-    """Dollars per million tokens; a model without a price has no cost rather than a wrong one."""
-    exporter = OpenTelemetryExporter(**sdk.providers, judge_prices={"gpt-x": (0.5, 2.0)})
-    exporter.judge_called(JudgeCall("recall", "gpt-x", 1.0, 1_000_000, 500_000))
+def test_cost_is_counted_for_calls_whose_price_is_known(sdk):
+    """A call without a price has no cost rather than a wrong one."""
+    exporter = OpenTelemetryExporter(**sdk.providers)
+    exporter.judge_called(JudgeCall("recall", "gpt-x", 1.0, 1_000_000, 500_000, cost=1.5))
     exporter.judge_called(JudgeCall("recall", "other", 1.0, 1_000_000, 500_000))
     (point,) = sdk.points()["ragmeter.judge.cost"]
 
-    assert point.value == 1.5
-    with pytest.raises(ConfigurationError, match="per million tokens"):
-        OpenTelemetryExporter(judge_prices={"gpt-x": (1, -1)})
+    assert (point.value, point.attributes["gen_ai.request.model"]) == (1.5, "gpt-x")
 
 
 def test_the_meters_own_counters_are_observable(sdk):
@@ -180,6 +189,104 @@ def test_the_meters_own_counters_are_observable(sdk):
     assert values(points["ragmeter.queue.bytes"]) == {(): 640}
 
 
+def test_a_score_of_a_request_is_recorded_once(sdk, make):
+    """Late truth told twice, or in other words, goes to spans and events; the sums keep the first."""
+    exporter = OpenTelemetryExporter(**sdk.providers)
+    first = make.score("rouge_l", None, status="missing_input", missing="reference.answer")
+    exporter.export([make.scored_run((first,))])
+    for revision, value in (("1", 0.25), ("2", 0.75)):
+        late = make.scored_run((make.score("rouge_l", value),), late=True)
+        exporter.export([replace(late, revision=revision)])
+    exporter.export([make.scored_run((make.score("rouge_l", 0.5),), run_id="another")])
+    points = sdk.points()
+
+    (histogram,) = points["gen_ai.evaluation.score"]
+    assert (histogram.count, histogram.sum) == (2, 0.75)
+    assert sum(point.value for point in points["ragmeter.results"]) == 2
+    assert points["ragmeter.missing_inputs"][0].value == 1
+
+
+def test_scores_of_requests_judged_for_being_bad_stand_apart(sdk, make):
+    """Free scores are measured of every request and stand together."""
+    exporter = OpenTelemetryExporter(**sdk.providers, span_mode="off", events="off")
+    scores = (make.score("judged", 0.1, method="llm"), make.score("free", 0.5))
+    for judge_selection in ("sampled", "worst", "worst"):
+        run = make.scored_run(scores)
+        exporter.export([replace(run, selection="worst", judge_selection=judge_selection)])
+    exporter.measure(make.scored_run(scores[1:]))
+
+    assert {
+        (p.attributes["gen_ai.evaluation.name"], p.attributes.get("ragmeter.selection")): p.count
+        for p in sdk.points()["gen_ai.evaluation.score"]
+    } == {("judged", "sampled"): 1, ("judged", "worst"): 2, ("free", None): 4}
+
+
+def test_what_is_learned_of_kept_requests_only_is_no_score_of_every_request(sdk, make):
+    """A late reference is known of exported requests; those kept for being bad stand apart."""
+    exporter = OpenTelemetryExporter(**sdk.providers)
+    for selection in ("sampled", "worst"):
+        run = make.scored_run((make.score("rouge_l", 0.5),), late=True, run_id=selection)
+        exporter.export([replace(run, selection=selection, revision="1")])
+
+    selections = [p.attributes.get("ragmeter.selection") for p in sdk.points()[SCORES]]
+    assert selections == [None, "worst"]
+
+
+def test_a_measured_request_leaves_no_span_and_no_event(sdk, make):
+    """It was sampled out: its free scores go into the sums and nowhere else."""
+    exporter = OpenTelemetryExporter(**sdk.providers)
+    exporter.measure(make.scored_run((make.score("free", 0.5),)))
+
+    assert sdk.all_spans() == ()
+    assert sdk.records() == []
+    points = sdk.points()
+    assert points[SCORES][0].sum == 0.5
+    assert points["ragmeter.requests"][0].value == 1
+
+
+def test_workflows_times_scores_stay_below_the_limit_of_the_sdk(sdk, make):
+    """What does not fit stands under `other`, is told, and no measurement is lost."""
+    exporter = OpenTelemetryExporter(**sdk.providers, span_mode="off", events="off")
+    scores = tuple(make.score(f"score_{n}", 0.5) for n in range(28))
+    for workflow in range(100):
+        sample = {"name": f"workflow-{workflow}", "status": "ok"}
+        exporter.export([make.scored_run(scores, sample=sample, run_id=f"run-{workflow}")])
+    points = sdk.points()
+
+    for name in (SCORES, "ragmeter.results"):
+        assert len(points[name]) <= MAX_SERIES + 28
+        assert not any("otel.metric.overflow" in point.attributes for point in points[name])
+    assert sum(point.count for point in points[SCORES]) == 2_800
+    by_workflow = Counter(point.attributes["gen_ai.workflow.name"] for point in points[SCORES])
+    # A workflow has all of its scores or stands under `other` with all of them.
+    assert set(by_workflow.values()) == {28}
+    assert len(by_workflow) == MAX_SERIES // 28 + 1
+    told = {p.attributes["ragmeter.instrument"]: p.value for p in points["ragmeter.overflow"]}
+    others = [p for p in points[SCORES] if p.attributes["gen_ai.workflow.name"] == OTHER]
+    assert told[SCORES] == sum(point.count for point in others) == 28 * (100 - MAX_SERIES // 28)
+
+
+def test_errors_and_labels_cannot_overflow_an_instrument_either():
+    """Whatever is combined, an instrument stays below the limit, and known series stay themselves."""
+    bound = SeriesBound()
+    first = {
+        "gen_ai.workflow.name": "a", "gen_ai.evaluation.name": "recall", "ragmeter.status": "ok",
+    }  # fmt: skip
+    assert bound.fit("results", first) == first
+    series = set()
+    for number in range(20_000):
+        attributes = {
+            "gen_ai.workflow.name": f"w{number % 97}",
+            "gen_ai.evaluation.name": f"s{number % 89}",
+            "ragmeter.status": ("ok", "judge_error", "timeout")[number % 3],
+            "error.type": f"E{number % 83}",
+        }
+        series.add(tuple(bound.fit("results", attributes).items()))
+
+    assert len(series) < 2_000
+    assert bound.fit("results", dict(first)) == first
+
+
 def test_two_meters_of_one_process_add_up(sdk):
     """OpenTelemetry alone would keep the first meter's callback and ignore the second's."""
     first, second = (OpenTelemetryExporter(**sdk.providers) for _ in range(2))
@@ -195,10 +302,10 @@ def test_two_meters_of_one_process_add_up(sdk):
 
 def test_every_instrument_is_emitted_as_it_is_listed(sdk, make):
     """The table in semconv and what leaves are one: names, units, attribute keys."""
-    exporter = OpenTelemetryExporter(**sdk.providers, judge_prices={"m": (1, 2)})
+    exporter = OpenTelemetryExporter(**sdk.providers)
     exporter.observe_meter(lambda: STATS)
     exporter.export([make.scored_run(error_type="ValueError")])
-    exporter.judge_called(JudgeCall("faithfulness", "m", 1.0, 1, 1, error_type="Timeout"))
+    exporter.judge_called(JudgeCall("faithfulness", "m", 1.0, 1, 1, error_type="Timeout", cost=0.1))
     exporter.judge_called(JudgeCall("faithfulness", "m", 0.0, 0, 0, cached=True))
     points = sdk.points()
 

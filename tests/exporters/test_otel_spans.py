@@ -13,6 +13,7 @@ REQUEST = {
     "ragmeter.framework": "langchain",
     "ragmeter.run_id": "run-1",
     "ragmeter.contexts_by": "given",
+    "ragmeter.missing": "reference.contexts",
     "gen_ai.conversation.id": "thread-7",
     "session.id": "thread-7",
     "user.id": "user-9",
@@ -45,7 +46,6 @@ RETRIEVAL_SCORES = {
     "ragmeter.status.recall": "undefined",
     "ragmeter.score.context_count": 2.0,
     "ragmeter.status.context_recall": "judge_error",
-    "ragmeter.status.ndcg": "missing_input",
 }
 
 
@@ -194,6 +194,7 @@ def test_beside_another_instrumentation_one_evaluation_span_per_judged_span(sdk,
         "definition": "d1",
         "method": "llm",
         "range": [0.0, 1.0],
+        "direction": "higher",
         "status": "ok",
     }
     assert {

@@ -205,6 +205,7 @@ def expected_evaluations(*scores, explanation):
             "definition": version,
             "method": method,
             "range": [0.0, highest],
+            "direction": "higher",
             "status": "ok",
         }
         given = {

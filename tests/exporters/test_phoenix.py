@@ -26,6 +26,7 @@ def test_phoenix_gets_one_annotation_per_score_with_a_value(backend, recorded):
             "definition": "p1",
             "method": "llm",
             "range": [0.0, 1.0],
+            "direction": "higher",
             "status": "ok",
         },
     }

@@ -16,12 +16,16 @@ LOW_CARDINALITY = {
     "gen_ai.request.model",
     "gen_ai.token.type",
     "gen_ai.workflow.name",
+    "ragmeter.evaluation.direction",
     "ragmeter.exporter",
     "ragmeter.framework",
+    "ragmeter.instrument",
+    "ragmeter.missing",
     "ragmeter.outcome",
     "ragmeter.reason",
     "ragmeter.request.status",
     "ragmeter.seam",
+    "ragmeter.selection",
     "ragmeter.status",
 }
 

@@ -13,7 +13,7 @@ from rag_apps import QUESTION, TEXTS, langchain_chain
 
 from ragmeter import RagMeter
 from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.metrics.judge import OpenAIJudge
+from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge
 
 OFF_TOPIC = "A sourdough starter is fed with flour and water."
 
@@ -62,9 +62,10 @@ class LiveApp:
         self.port = server.server_port
         self._meter = RagMeter(
             metrics=["precision_recall_f1", "lexical_context_recall", "retrieval_health",
-                     "context_relevancy"],
-            judge=OpenAIJudge("scripted", base_url=self._server.url, api_key="none", max_retries=0),
-            exporters=[OpenTelemetryExporter(meter_provider=provider, judge_prices={"scripted": (0.15, 0.6)}), Unreachable()],
+                     "context_relevancy", "id_precision_recall"],
+            judge=OpenAIJudge("scripted", base_url=self._server.url, api_key="none", max_retries=0,
+                              budget=JudgeBudget(input_price=0.15, output_price=0.6)),
+            exporters=[OpenTelemetryExporter(meter_provider=provider), Unreachable()],
             sample_rate=0.9,
             judge_sample_rate=0.9,
         )  # fmt: skip

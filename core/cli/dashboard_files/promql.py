@@ -10,16 +10,19 @@ from collections.abc import Sequence
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters.semconv import Instrument, Term
-from ragmeter.metrics.health import RetrievalHealth
 
 from .names import bucket, count, label, metric_name, total
 
 __all__ = [
+    "DIRECTION",
+    "HIGHER",
+    "LOWER",
     "NAME",
     "QUALITY",
     "WORKFLOW",
     "Matcher",
     "appeared",
+    "bucket_growth",
     "growth",
     "is_set",
     "matches",
@@ -38,8 +41,16 @@ Matcher = tuple[Term, str, str]
 """Attribute, operator, value."""
 
 
-QUALITY: Matcher = (NAME, "!~", "|".join(RetrievalHealth().score_names))
-"""Match scores of which higher is better: empty and repeated retrievals are counted apart."""
+DIRECTION = semconv.SCORE_DIRECTION
+HIGHER: Matcher = (DIRECTION, "=", "higher")
+"""Match scores of which higher is better."""
+LOWER: Matcher = (DIRECTION, "=", "lower")
+"""Match scores of which lower is better."""
+QUALITY: Matcher = (DIRECTION, "!=", "none")
+"""Match scores that can get better or worse at all."""
+_UNBIASED: Matcher = (semconv.SELECTION, "!=", "worst")
+"""Match what was measured of every request or of a random share. Requests judged only for being bad
+say nothing about the others, so no expression here reads them."""
 
 
 def matches(attribute: Term, pattern: str) -> Matcher:
@@ -53,6 +64,8 @@ def is_set(attribute: Term) -> Matcher:
 
 
 def _selector(instrument: Instrument, where: Sequence[Matcher], more: str = "") -> str:
+    if semconv.SELECTION in instrument.attributes:
+        where = [*where, _UNBIASED]
     parts = [
         f'{label(instrument, attribute)}{operator}"{value}"' for attribute, operator, value in where
     ]
@@ -118,6 +131,12 @@ def mean(
     sums = _summed(instrument, total(instrument), "rate", window, by, where)
     counts = _summed(instrument, count(instrument), "rate", window, by, where)
     return f"{sums}\n/\n({counts} > 0)"
+
+
+def bucket_growth(instrument: Instrument, window: str, *, where: Sequence[Matcher] = ()) -> str:
+    """Return by how much each of a histogram's buckets grew."""
+    grown = f"increase({bucket(instrument)}{_selector(instrument, where)}[{window}])"
+    return f"{_by(instrument, (), 'le')}({grown})"
 
 
 def quantile(

@@ -14,6 +14,9 @@ from ragmeter.exporters.semconv import Instrument, Term
 
 from .names import label, metric_name
 from .promql import (
+    DIRECTION,
+    HIGHER,
+    LOWER,
     NAME,
     QUALITY,
     WORKFLOW,
@@ -47,7 +50,7 @@ class RuleSettings:
     interval: str = "1m"
     """How often the rules are evaluated."""
     fall: float = 0.1
-    """By how much a mean score must have fallen."""
+    """By how much a mean score must have become worse."""
     least_scores: int = 20
     """Fewer scores than that per window prove nothing."""
     empty_share: float = 0.1
@@ -91,7 +94,7 @@ def _count_record(settings: RuleSettings) -> str:
 
 def _recorded(settings: RuleSettings) -> list[dict[str, Any]]:
     score = semconv.EVALUATION_SCORE_HISTOGRAM
-    by = (WORKFLOW, NAME)
+    by = (WORKFLOW, NAME, DIRECTION)
     return [
         {
             "record": _mean_record(settings),
@@ -120,19 +123,24 @@ def _alert(
 
 
 def _quality_fell(settings: RuleSettings) -> dict[str, Any]:
-    score, workflow = (
-        label(semconv.EVALUATION_SCORE_HISTOGRAM, attribute) for attribute in (NAME, WORKFLOW)
-    )
+    histogram = semconv.EVALUATION_SCORE_HISTOGRAM
+    score, workflow = (label(histogram, attribute) for attribute in (NAME, WORKFLOW))
     before, enough = f"offset {settings.against}", f">= {settings.least_scores}"
     means, counts = _mean_record(settings), _count_record(settings)
+    # Worse is less or, where lower is better, more.
+    high, low = (
+        f'{means}{{{label(histogram, attribute)}{operator}"{value}"}}'
+        for attribute, operator, value in (HIGHER, LOWER)
+    )
     return _alert(
         "RagmeterQualityFell",
-        f"({means} {before} - {means}) > {settings.fall:g}\n"
+        f"(({high} {before} - {high}) > {settings.fall:g}\n"
+        f"or\n({low} - {low} {before}) > {settings.fall:g})\n"
         f"and {counts} {enough}\nand {counts} {before} {enough}",
         settings.hold,
         severity="warning",
         summary=f"{{{{ $labels.{score} }}}} of {{{{ $labels.{workflow} }}}} is "
-        f'{{{{ $value | printf "%.2f" }}}} lower than {settings.against} ago.',
+        f'{{{{ $value | printf "%.2f" }}}} worse than {settings.against} ago.',
         runbook="Compare low-scored traces with last week's: index, chunking, embedding model, "
         "prompt or questions changed?",
     )
@@ -178,14 +186,15 @@ def _scores_dropped(settings: RuleSettings) -> dict[str, Any]:
         severity="warning",
         summary="Requests leave without scores: "
         f"{{{{ $labels.{label(dropped, semconv.REASON)} }}}}.",
-        runbook="queue_full: lower sample_rate or raise queue_size; others: see the log of the "
-        "application.",
+        runbook="queue_full: lower sample_rate (with keep=worst every request is scored: drop costly "
+        "metrics instead); others: see the log of the application.",
     )
 
 
 def _scoring_stopped(settings: RuleSettings) -> dict[str, Any]:
     captured = per_second(semconv.CAPTURED, settings.recent)
     results = per_second(semconv.RESULTS, settings.recent)
+    missing = per_second(semconv.MISSING_INPUTS, settings.recent)
     wanted = per_second(
         semconv.DROPPED,
         settings.recent,
@@ -193,7 +202,7 @@ def _scoring_stopped(settings: RuleSettings) -> dict[str, Any]:
     )
     return _alert(
         "RagmeterScoringStopped",
-        f"(({captured} - ({wanted} or vector(0))) > 0)\nunless\n({results} > 0)",
+        f"(({captured} - ({wanted} or vector(0))) > 0)\nunless\n(({results} > 0) or ({missing} > 0))",
         settings.hold,
         severity="critical",
         summary="Requests come in and none is scored.",

@@ -9,9 +9,11 @@ from ragmeter.exporters import semconv
 from .names import label, metric_name
 from .panels import Query, heatmap, lines, stat
 from .promql import (
+    HIGHER,
+    LOWER,
     NAME,
-    QUALITY,
     WORKFLOW,
+    bucket_growth,
     growth,
     is_set,
     matches,
@@ -34,6 +36,7 @@ CONTEXTS = semconv.CONTEXT_COUNT
 CALLS = semconv.JUDGE_CALLS
 TOKENS = semconv.JUDGE_TOKENS
 REQUESTS = semconv.REQUESTS
+MISSING = semconv.MISSING_INPUTS
 MODEL = semconv.GEN_AI_REQUEST_MODEL
 UNWANTED_DROPS = (semconv.REASON, "!=", "sampled_out")
 
@@ -98,13 +101,24 @@ def quality() -> list[dict[str, Any]]:
             "Mean per score and workflow. Higher is better for all of them.",
             [
                 Query(
-                    mean(SCORE, RATE, by=both, where=[IN_WORKFLOW, SHOWN, QUALITY]),
+                    mean(SCORE, RATE, by=both, where=[IN_WORKFLOW, SHOWN, HIGHER]),
                     _legend(SCORE, NAME, WORKFLOW),
                 )
             ],
             unit="percentunit",
             most=1.0,
-            width=16,
+        ),
+        lines(
+            "Scores of which lower is better",
+            "Mean per score and workflow. Lower is better for all of them.",
+            [
+                Query(
+                    mean(SCORE, RATE, by=both, where=[IN_WORKFLOW, LOWER]),
+                    _legend(SCORE, NAME, WORKFLOW),
+                )
+            ],
+            unit="percentunit",
+            most=1.0,
         ),
         lines(
             "At or below $threshold",
@@ -112,7 +126,7 @@ def quality() -> list[dict[str, Any]]:
             [
                 Query(
                     share_at_most(
-                        "$threshold", SCORE, RATE, by=both, where=[IN_WORKFLOW, SHOWN, QUALITY]
+                        "$threshold", SCORE, RATE, by=both, where=[IN_WORKFLOW, SHOWN, HIGHER]
                     ),
                     _legend(SCORE, NAME, WORKFLOW),
                 )
@@ -136,8 +150,7 @@ def quality() -> list[dict[str, Any]]:
         heatmap(
             "$focus: how scores spread",
             "Requests per bucket. The lowest bucket holds exact zeros.",
-            f"sum by (le) (increase({metric_name(SCORE)}_bucket"
-            f'{{{label(SCORE, WORKFLOW)}=~"$workflow",{label(SCORE, NAME)}=~"$focus"}}[{RATE}]))',
+            bucket_growth(SCORE, RATE, where=[IN_WORKFLOW, FOCUS]),
             width=12,
         ),
     ]
@@ -174,6 +187,17 @@ def retrieval() -> list[dict[str, Any]]:
             ],
             unit="reqps",
         ),
+        lines(
+            "Missing inputs",
+            "Requests per second of which some scores lacked an input, by input.",
+            [
+                Query(
+                    per_second(MISSING, RATE, by=(semconv.MISSING,), where=[IN_WORKFLOW]),
+                    _legend(MISSING, semconv.MISSING),
+                )
+            ],
+            unit="reqps",
+        ),
     ]
 
 
@@ -206,7 +230,7 @@ def judge() -> list[dict[str, Any]]:
         ),
         lines(
             "Judge: cost per hour",
-            "By the prices given to OpenTelemetryExporter as judge_prices; empty without them.",
+            "By the prices in the judge's JudgeBudget; empty without them.",
             [Query(f"3600 * {cost}", model)],
             unit="currencyUSD",
         ),
@@ -229,7 +253,7 @@ def judge() -> list[dict[str, Any]]:
         ),
         lines(
             "Results by status",
-            "Scores per second; all but `ok` have no value.",
+            "Scores per second; all but `ok` and `partial` have no value.",
             [
                 Query(
                     per_second(
@@ -284,6 +308,13 @@ def itself() -> list[dict[str, Any]]:
             "Failed exports",
             "Failures and drops per second, by exporter.",
             [counted(semconv.EXPORT_ERRORS, semconv.EXPORTER)],
+            unit="short",
+        ),
+        lines(
+            "Counted as other",
+            "Measurements per second that lost their names to keep an instrument below the SDK's "
+            "limit, by instrument.",
+            [counted(semconv.OVERFLOW, semconv.INSTRUMENT)],
             unit="short",
         ),
     ]

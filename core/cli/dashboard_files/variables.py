@@ -8,7 +8,7 @@ from ragmeter.exporters import semconv
 
 from .names import label
 from .panels import PROMETHEUS
-from .promql import NAME, QUALITY, WORKFLOW, selected
+from .promql import HIGHER, NAME, WORKFLOW, selected
 
 __all__ = ["variables"]
 
@@ -31,7 +31,7 @@ def _custom(name: str, title: str, values: tuple[str, ...], chosen: str) -> dict
 
 
 def _values_of(name: str, title: str, attribute: semconv.Term, *, several: bool) -> dict[str, Any]:
-    query = f"label_values({selected(SCORE, [QUALITY])}, {label(SCORE, attribute)})"
+    query = f"label_values({selected(SCORE, [HIGHER])}, {label(SCORE, attribute)})"
     variable: dict[str, Any] = {
         "name": name,
         "label": title,

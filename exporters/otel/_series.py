@@ -1,0 +1,95 @@
+"""Keeps every instrument below the number of series that OpenTelemetry's SDK keeps apart.
+
+The SDK puts whatever comes beyond 2,000 combinations of attributes into one nameless series, in
+silence: a hundred workflows times twenty-eight scores are more.  Here the workflows that no longer
+fit are counted together, as `OTHER`, each of them with all its scores or with none, and whoever
+records is told.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+from opentelemetry.util.types import AttributeValue
+
+from ragmeter.exporters import semconv
+
+__all__ = ["MAX_SERIES", "OTHER", "SeriesBound"]
+
+MAX_SERIES = 1_500
+"""No workflow begins whose series would make more than that of an instrument."""
+_LIMIT = 1_900
+"""Nothing begins beyond; between the two there is room for what known workflows still turn up."""
+OTHER = "other"
+_DISPENSABLE = (
+    semconv.ERROR_TYPE,
+    semconv.GEN_AI_EVALUATION_SCORE_LABEL,
+    semconv.FRAMEWORK,
+    semconv.GEN_AI_REQUEST_MODEL,
+    semconv.GEN_AI_EVALUATION_NAME,
+)
+"""What is given up, in this order after the workflow, when even that does not help."""
+
+Attributes = dict[str, AttributeValue]
+_Key = tuple[tuple[str, AttributeValue], ...]
+
+
+class _Known:
+    """What one instrument has."""
+
+    __slots__ = ("series", "sizes", "turned_away")
+
+    def __init__(self) -> None:
+        self.series: set[_Key] = set()
+        self.sizes: Counter[AttributeValue] = Counter()
+        self.turned_away: set[AttributeValue] = set()
+
+
+class SeriesBound:
+    """Admits new series until an instrument has enough of them. Thread-safe."""
+
+    def __init__(self, most: int = MAX_SERIES, limit: int = _LIMIT) -> None:
+        self._most = most
+        self._limit = limit
+        self._known: dict[str, _Known] = {}
+        self._lock = threading.Lock()
+
+    def fit(self, instrument: str, attributes: Attributes) -> Attributes:
+        """Return `attributes` or, where they would be a series too many, the same with `OTHER`."""
+        known = self._known.get(instrument)
+        if known is not None and tuple(attributes.items()) in known.series:
+            return attributes
+        with self._lock:
+            return self._admit(self._known.setdefault(instrument, _Known()), attributes)
+
+    def reset_after_fork(self) -> None:
+        """Replace the lock, which a thread of the parent may have held."""
+        self._lock = threading.Lock()
+
+    def _admit(self, known: _Known, attributes: Attributes) -> Attributes:
+        workflow = attributes.get(semconv.GEN_AI_WORKFLOW_NAME)
+        if workflow is not None and not self._begins(known, workflow):
+            attributes = {**attributes, semconv.GEN_AI_WORKFLOW_NAME: OTHER}
+        for spare in (None, semconv.GEN_AI_WORKFLOW_NAME, *_DISPENSABLE):
+            if spare in attributes:
+                attributes = {**attributes, spare: OTHER}
+            key = tuple(attributes.items())
+            if key in known.series:
+                return attributes
+            if len(known.series) < self._limit:
+                break
+        # Where nothing more can be given up, what is left is a handful of statuses.
+        known.series.add(key)
+        known.sizes[attributes.get(semconv.GEN_AI_WORKFLOW_NAME, "")] += 1
+        return attributes
+
+    def _begins(self, known: _Known, workflow: AttributeValue) -> bool:
+        if workflow in known.sizes or workflow == OTHER:
+            return True
+        # A new one is expected to get as many series as the largest so far.
+        expected = max(known.sizes.values(), default=1)
+        if workflow in known.turned_away or len(known.series) + expected > self._most:
+            known.turned_away.add(workflow)
+            return False
+        return True

@@ -1,0 +1,173 @@
+"""Nothing is scored or judged that no exporter can deliver, and somebody is told."""
+
+import logging
+
+import pytest
+from fakes_core import FakeJudge, GatedMetric, context_tally
+from opentelemetry import metrics, trace
+from opentelemetry._logs import NoOpLoggerProvider
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from ragmeter import RagMeter
+from ragmeter.exporters.jsonl import JsonlExporter
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.metrics import RagSample, metric
+
+SAMPLE = RagSample(question="q", contexts=["a"])
+
+
+@pytest.fixture
+def no_providers(monkeypatch):
+    """The API's own providers, as in a process without the SDK."""
+    monkeypatch.setattr(trace, "get_tracer_provider", trace.ProxyTracerProvider)
+    monkeypatch.setattr(metrics, "get_meter_provider", metrics.NoOpMeterProvider)
+    monkeypatch.setattr("opentelemetry._logs.get_logger_provider", NoOpLoggerProvider)
+
+
+class Counting:
+    """A judge, a judged and a free metric that count what they are asked."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def meter(self, **arguments):
+        counting = self
+
+        @metric
+        def free(sample):
+            counting.asked += 1
+            return 1.0
+
+        return RagMeter(metrics=[free], **arguments)
+
+
+def test_without_a_provider_nothing_is_scored_and_it_is_said_once(no_providers, caplog):
+    counting = Counting()
+    with caplog.at_level(logging.WARNING, "ragmeter"), counting.meter() as meter:
+        for _ in range(5):
+            meter.submit(SAMPLE)
+        assert meter.flush(20)
+        stats = meter.stats()
+
+    assert counting.asked == 0
+    assert (stats.captured, stats.exported, stats.in_flight) == (5, 0, 0)
+    assert stats.dropped == {"no_provider": 5}
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    for words in ("TracerProvider()", "add_span_processor", "set_tracer_provider", "no_provider"):
+        assert words in record.message
+
+
+def test_the_judge_is_not_paid_for_what_nobody_gets(no_providers):
+    import threading
+
+    gate = threading.Event()
+    gate.set()
+    asked = []
+
+    class Asked(GatedMetric):
+        async def measure(self, sample, judge):
+            asked.append(sample)
+            return await super().measure(sample, judge)
+
+    with RagMeter(metrics=[context_tally, Asked(gate)], judge=FakeJudge()) as meter:
+        meter.submit(SAMPLE)
+        assert meter.flush(20)
+        assert meter.stats().dropped == {"no_provider": 1}
+    assert asked == []
+
+
+def test_a_provider_that_is_set_later_is_found(no_providers, monkeypatch):
+    spans = InMemorySpanExporter()
+    with RagMeter(metrics=[context_tally]) as meter:
+        meter.submit(SAMPLE)
+        assert meter.flush(20)
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(spans))
+        monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+        meter.submit(SAMPLE)
+        assert meter.flush(20)
+        stats = meter.stats()
+
+    assert (stats.captured, stats.exported, stats.dropped) == (2, 1, {"no_provider": 1})
+    assert len(spans.get_finished_spans()) == 1
+
+
+@pytest.mark.parametrize("other", ["memory", "jsonl"])
+def test_exporters_of_another_kind_need_no_provider(no_providers, other, tmp_path):
+    """They get everything; what the one without a provider lost is counted under its name."""
+    memory = InMemoryExporter()
+    sink = memory if other == "memory" else JsonlExporter(tmp_path / "scores.jsonl")
+    with RagMeter(metrics=[context_tally], exporters=[OpenTelemetryExporter(), sink]) as meter:
+        meter.submit(SAMPLE)
+        assert meter.flush(20)
+        stats = meter.stats()
+
+    assert (stats.exported, stats.dropped) == (1, {})
+    assert stats.export_errors == {"OpenTelemetryExporter:no_provider": 1}
+
+
+def test_an_application_that_only_collects_metrics_is_delivered_to(no_providers):
+    reader = InMemoryMetricReader()
+    exporter = OpenTelemetryExporter(meter_provider=MeterProvider([reader]))
+    with RagMeter(metrics=[context_tally], exporters=[exporter]) as meter:
+        meter.submit(SAMPLE)
+        assert meter.flush(20)
+        assert meter.stats().exported == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "delivers"),
+    [({}, True), ({"span_mode": "off"}, False), ({"span_mode": "off", "events": "off"}, False)],
+)
+def test_a_provider_counts_only_for_what_is_written(no_providers, options, delivers):
+    exporter = OpenTelemetryExporter(tracer_provider=TracerProvider(), metrics=False, **options)
+
+    assert exporter.delivers() is delivers
+
+
+def test_a_disabled_sdk_delivers_nothing(monkeypatch):
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+
+    assert OpenTelemetryExporter(tracer_provider=TracerProvider()).delivers() is False
+
+
+def test_whoever_reads_the_explanations_is_a_destination(no_providers, caplog):
+    with caplog.at_level(logging.DEBUG, "ragmeter.explain"), Counting().meter() as meter:
+        meter.submit(SAMPLE)
+        assert meter.flush(20)
+        assert meter.stats().exported == 1
+
+
+def test_no_exporters_at_all_is_what_was_asked_for():
+    with RagMeter(metrics=[context_tally], exporters=[]) as meter:
+        meter.submit(SAMPLE)
+        assert meter.flush(20)
+        assert meter.stats().exported == 1
+
+
+@pytest.mark.contains_errors
+def test_an_exporter_that_fails_to_say_is_taken_to_deliver(contained_errors):
+    class Unsure(InMemoryExporter):
+        def delivers(self):
+            raise RuntimeError("cannot tell")
+
+        def measure(self, scored):
+            raise RuntimeError("cannot measure")
+
+    unsure = Unsure()
+    with RagMeter(
+        metrics=[context_tally], exporters=[unsure], sample_rate=0.0, keep="worst"
+    ) as meter:
+        meter.submit(SAMPLE)
+        meter.submit(SAMPLE.model_copy(update={"contexts": ()}))
+        assert meter.flush(20)
+        stats = meter.stats()
+
+    assert (stats.exported, stats.dropped) == (1, {"sampled_out": 1})
+    assert {seam for seam, _ in contained_errors} == {"exporter.delivers", "exporter.measure"}
