@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanContext
 
 from ragmeter.metrics import RagSample, RetrievedContext, Score
 
-__all__ = ["RagRun", "Retrieval", "ScoredRun", "Selection"]
+__all__ = ["RagRun", "Retrieval", "ScoredRun"]
 
 Selection = Literal["sampled", "worst"]
 """How a request came to be judged: by chance, or because it is among the worst."""
