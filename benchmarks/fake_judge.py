@@ -92,11 +92,11 @@ def answer_text(body: dict[str, Any]) -> str:
 def own_value(request: Any, item: str) -> Any:
     example = json.dumps(request.form)
     if "texts" in example and item.startswith("t"):
-        return ["Berlin", "1960"]
+        return ["Brasília", "1960"]
     if "pairs" in example:
-        return [["Which city?", "Berlin"]]
-    if "answer" in example and "verdict" not in example:
-        return "Berlin"
+        return [["Which city?", "Brasília"]]
+    if '"answer"' in example:
+        return "Brasília"
     words = re.findall(r"\"(supported|relevant)\"", example)
     return words[0] if words else True
 
@@ -137,6 +137,12 @@ def responses_reply(model: str, said: str) -> dict[str, Any]:
         "output": [message], "usage": usage, "parallel_tool_calls": True, "tool_choice": "auto",
         "tools": [], "error": None, "incomplete_details": None, "instructions": None, "metadata": {},
     }  # fmt: skip
+
+
+def tag_of(raw: bytes) -> str:
+    """Return what begins the ids of one of our prompts, as its example has it."""
+    found = re.search(rb'\\"([a-z]+)[a-z]0\\"', raw)
+    return found[1].decode() if found else ""
 
 
 class Server:
@@ -186,7 +192,7 @@ class Server:
         body = json.loads(raw)
         arrived = time.monotonic()
         self.bodies.append(body)
-        text = self.always or answer_text(body)
+        text = self.always.replace("TAG", tag_of(raw)) if self.always else answer_text(body)
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
         if body.get("tools"):
             function = body["tools"][0]["function"]
@@ -227,7 +233,8 @@ class FakeJudge:
 
     Args:
         latency_s: Seconds after which a call is answered.
-        always: What it says to everything, at little cost; empty: what each prompt asks for.
+        always: What it says to everything, at little cost, ``TAG`` being what begins the prompt's
+            ids; empty: what each prompt asks for.
     """
 
     def __init__(self, latency_s: float, always: str = "") -> None:

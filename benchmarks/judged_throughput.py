@@ -18,7 +18,7 @@ from measure import Row, Settings, Worker, interleave, median, number, run, spre
 
 NAME = "judged_throughput"
 CHUNKS = 5
-VERDICTS = [{"id": f"c{n + 1}", "reason": "it says so", "verdict": True} for n in range(CHUNKS)]
+VERDICTS = [{"id": f"TAGc{n + 1}", "reason": "it says so", "verdict": True} for n in range(CHUNKS)]
 WAYS = {"aevaluate": "judged throughput", "meter": "judged throughput, through a meter"}
 
 
@@ -111,7 +111,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Any:
 def benchmark(settings: Settings) -> list[Row]:
     concurrency, latency_s = (8, 0.01) if settings.quick else (64, 0.2)
     count = concurrency * (4 if settings.quick else 25)
-    with FakeJudge(latency_s, always=json.dumps({"chunks": VERDICTS})) as judge:
+    with FakeJudge(latency_s, always=json.dumps({"answers": VERDICTS})) as judge:
         options = {"url": judge.url, "concurrency": concurrency}
         workers = {way: Worker(__file__, way, None, options) for way in ("bare", *WAYS)}
         try:

@@ -23,17 +23,19 @@ from .score import Score, ScoreItem
 
 __all__ = ["AnswerRelevancy"]
 
-_CHOICES = ("relevant", "irrelevant", "noncommittal")
+_CHOICES = ("relevant", "irrelevant", "noncommittal", "no_claim")
 
 
 @dataclass(frozen=True)
 class AnswerRelevancy(JudgedMetric):
     """Does the answer address the question?
 
-        value = relevant units of the answer / all its units
+        value = relevant units of the answer / its units that say something
 
     A unit is relevant when it answers the question or directly helps to answer it; whether it is
     true does not matter.  A refusal is an irrelevant unit; its item's evidence is ``noncommittal``.
+    Greetings, thanks and offers of more help (``no_claim``) leave the denominator: they neither help
+    nor harm.
 
     Range: 0.0 to 1.0.
     Needs: ``question``, ``answer``.
@@ -52,7 +54,7 @@ class AnswerRelevancy(JudgedMetric):
     Without a value:
         ``missing_input``: no question or answer.
         ``skipped``: the request did not end ``ok``, or the judge's budget is used up.
-        ``undefined``: the question or the answer is blank.
+        ``undefined``: the question or the answer is blank, or the answer says nothing but courtesies.
         ``partial``: verdicts stayed unknown; see ``lower`` and ``upper``.
         ``judge_error``, ``timeout``: the judge failed.
     """
@@ -71,7 +73,7 @@ class AnswerRelevancy(JudgedMetric):
         prompts = (
             ("answer_relevancy",) if self.unit == "sentence" else ("answer_relevancy", "claims")
         )
-        object.__setattr__(self, "definition", definition_of("1", *prompts, unit=self.unit))
+        object.__setattr__(self, "definition", definition_of("2", *prompts, unit=self.unit))
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge every unit of the answer against the question."""
@@ -81,7 +83,7 @@ class AnswerRelevancy(JudgedMetric):
             return (self.without_value("undefined", f"the {blank} is blank"),)
         lines = numbered("a", await units_of(self.name, answer, self.unit, inquiry))
         items = tuple(Item(item_id, (question, answer, unit)) for item_id, unit in lines.items())
-        group = Group("lines", items, "choice", choices=_CHOICES)
+        group = Group("answers", items, "choice", choices=_CHOICES)
         passages = (*passages_of(question=question), Passage("answer", lines=tuple(lines.items())))
         reply = await inquiry.ask(Ask(self.name, self.name, passages, (group,)))
         evidence: list[ScoreItem] = []
@@ -91,12 +93,12 @@ class AnswerRelevancy(JudgedMetric):
             evidence.append(
                 ScoreItem(
                     id=f"{self.unit}-{number}",
-                    verdict=None if word is None else word == "relevant",
+                    verdict=None if word in (None, "no_claim") else word == "relevant",
                     text=unit,
                     evidence=word,
                     reason=judged.reason,
                 )
             )
-        verdicts = [item.verdict for item in evidence]
-        nothing = f"the answer has no {self.unit}"
+        verdicts = [item.verdict for item in evidence if item.evidence != "no_claim"]
+        nothing = "the answer says nothing" if evidence else f"the answer has no {self.unit}"
         return (ratio_score(self, self.name, verdicts, evidence, nothing=nothing),)

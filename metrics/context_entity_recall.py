@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .copied import is_sentence_of, stands_as_entity
 from .entities import distinct_entities, entity_evidence
 from .errors import ConfigurationError
 from .judge.contract import Ask, Group, Item, Passage
@@ -35,7 +36,7 @@ def entities_group(texts: Mapping[str, str], shared_with: str | None = None) -> 
         texts: What to list them of.
         shared_with: The prompt with whose asks the answers are shared; None: this is one of them.
     """
-    items = tuple(Item(text_id, (text,)) for text_id, text in texts.items())
+    items = tuple(Item(text_id, (text,), source=text) for text_id, text in texts.items())
     return Group("entities", items, "texts", shared_with=shared_with)
 
 
@@ -45,7 +46,8 @@ class ContextEntityRecall(JudgedMetric):
 
         value = entities of the reference that the chunks mention / entities of the reference
 
-    The judge lists the reference's entities, once per reference ever.  Presence goes by tiers: the
+    The judge lists the reference's entities, once per reference ever.  One that does not stand in the
+    reference stays unknown; a whole sentence is none.  Presence goes by tiers: the
     same string at word boundaries, the same number or date, the same but for accents, the same word
     stems (Russian, English), the same but for a Chinese administrative suffix.  Each item names
     the tier that decided.
@@ -69,7 +71,8 @@ class ContextEntityRecall(JudgedMetric):
     Without a value:
         ``missing_input``: no contexts or reference answer given.
         ``undefined``: the reference names nothing.
-        ``partial``: with `aliases`, verdicts stayed unknown; see ``lower`` and ``upper``.
+        ``partial``: the judge listed what the reference does not name, or with `aliases`, verdicts
+            stayed unknown; see ``lower`` and ``upper``.
         ``judge_error``, ``timeout``, ``skipped``: the judge failed, or its budget is used up.
     """
 
@@ -88,7 +91,7 @@ class ContextEntityRecall(JudgedMetric):
         if self.strict and self.aliases:
             raise ConfigurationError("strict and aliases exclude each other; choose one")
         prompts = ["entities"] + (["entity_presence"] if self.aliases else [])
-        version = "1;strict" if self.strict else "2"
+        version = "2;strict" if self.strict else "2"
         object.__setattr__(self, "definition", definition_of(version, *prompts))
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
@@ -98,12 +101,17 @@ class ContextEntityRecall(JudgedMetric):
         if is_blank(reference):
             return (self.without_value("undefined", nothing),)
         listed = (await self._listed({"t1": reference}, inquiry))["t1"]
-        entities = list(dict.fromkeys(listed)) if self.strict else list(distinct_entities(listed))
+        entities = [
+            entity
+            for entity in (dict.fromkeys(listed) if self.strict else distinct_entities(listed))
+            if not is_sentence_of(entity, reference)
+        ]
         chunks = Chunks.of(sample.contexts or ())
         if self.strict:
             items = await self._intersected(entities, chunks, inquiry)
+            items = _unknown_unless_copied(items, reference)
         else:
-            items = self._found(entities, chunks)
+            items = _unknown_unless_copied(self._found(entities, chunks), reference)
             if self.aliases:
                 items = await self._asked(items, reference, chunks, inquiry)
         verdicts = [item.verdict for item in items]
@@ -124,8 +132,8 @@ class ContextEntityRecall(JudgedMetric):
         found: set[str] = set()
         if entities and chunks.texts:
             texts = {f"t{chunk_id[1:]}": text for chunk_id, text in chunks.texts.items()}
-            for listed in (await self._listed(texts, inquiry)).values():
-                found.update(listed)
+            for text_id, listed in (await self._listed(texts, inquiry)).items():
+                found.update(e for e in listed if stands_as_entity(e, texts[text_id]))
         return [
             ScoreItem(
                 id=f"entity-{number}",
@@ -151,10 +159,10 @@ class ContextEntityRecall(JudgedMetric):
         }
         if not missed or not chunks.texts:
             return items
-        passages = (*chunks.passages(), Passage("reference", lines=tuple(missed.items())))
+        passages = (*chunks.passages(), Passage("named things", lines=tuple(missed.items())))
         depends_on = (reference, *chunks.texts.values())
         asked = tuple(Item(item_id, (*depends_on, entity)) for item_id, entity in missed.items())
-        group = Group("entities", asked)
+        group = Group("answers", asked)
         reply = await inquiry.ask(Ask(self.name, "entity_presence", passages, (group,)))
         for item_id in missed:
             answer = reply.answers[item_id]
@@ -166,3 +174,12 @@ class ContextEntityRecall(JudgedMetric):
                 }
             )
         return items
+
+
+def _unknown_unless_copied(items: list[ScoreItem], reference: str) -> list[ScoreItem]:
+    """Take the verdict from the entities that the judge did not copy from the reference."""
+    unknown = {"verdict": None, "evidence": None, "reason": "not found in the reference answer"}
+    return [
+        item if stands_as_entity(item.text or "", reference) else item.model_copy(update=unknown)
+        for item in items
+    ]

@@ -61,7 +61,7 @@ class ContextPrecision(JudgedMetric):
     score_names = ("context_precision",)
     needs = ("question", "contexts", "reference.answer")
     target = "retrieval"
-    definition = definition_of("1", "context_precision")
+    definition = definition_of("2", "context_precision")
 
     def __post_init__(self) -> None:
         self.check_options()
@@ -108,7 +108,7 @@ class ContextUtilization(JudgedMetric):
     score_names = ("context_utilization",)
     needs = ("question", "contexts", "answer")
     target = "retrieval"
-    definition = definition_of("1", "context_utilization")
+    definition = definition_of("2", "context_utilization")
 
     def __post_init__(self) -> None:
         self.check_options()
@@ -131,5 +131,5 @@ async def _ranked(
         Item(chunk_id, (question, target, text)) for chunk_id, text in chunks.texts.items()
     )
     passages = chunks.passages(only_own=True) + passages_of(question=question, **{title: target})
-    reply = await inquiry.ask(Ask(metric.name, metric.name, passages, (Group("chunks", items),)))
+    reply = await inquiry.ask(Ask(metric.name, metric.name, passages, (Group("answers", items),)))
     return ranked_score(metric, metric.score_names[0], chunks.evidence(reply.answers))

@@ -46,7 +46,9 @@ class ContextRecall(JudgedMetric):
 
         value = units of the reference answer attributed to the chunks / all its units
 
-    A unit counts only if everything it states is in the chunks.
+    A unit counts only if everything it states is in the chunks: "built in 1889 in Paris, France" is
+    not found in chunks that never name France.  The judge is told that the units are claims, and no
+    evidence for themselves.
 
     Range: 0.0 to 1.0; the label is ``complete`` from 0.9, ``mostly_complete`` from 0.7,
         ``incomplete`` from 0.5, ``insufficient`` below.
@@ -82,7 +84,7 @@ class ContextRecall(JudgedMetric):
     def __post_init__(self) -> None:
         self.check_options(self.unit)
         prompts = ("context_recall",) if self.unit == "sentence" else ("context_recall", "claims")
-        object.__setattr__(self, "definition", definition_of("1", *prompts, unit=self.unit))
+        object.__setattr__(self, "definition", definition_of("2", *prompts, unit=self.unit))
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge every unit of the reference answer against the chunks."""
@@ -99,9 +101,9 @@ class ContextRecall(JudgedMetric):
             passages = (
                 *chunks.passages(),
                 *passages_of(question=question),
-                Passage("reference answer", lines=tuple(numbered("r", units).items())),
+                Passage("claims", lines=tuple(numbered("r", units).items())),
             )
-            group = Group("lines", recall_items(units, question, reference, chunks))
+            group = Group("answers", recall_items(units, question, reference, chunks))
             answers = (await inquiry.ask(Ask(self.name, self.name, passages, (group,)))).answers
         return (recall_score(self, units, answers, self.unit),)
 

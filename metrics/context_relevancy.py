@@ -139,7 +139,7 @@ class ContextRelevancy(JudgedMetric):
         prompts = (
             ("context_relevancy",) if self.unit == "sentence" else ("context_relevancy", "claims")
         )
-        object.__setattr__(self, "definition", definition_of("1", *prompts, unit=self.unit))
+        object.__setattr__(self, "definition", definition_of("2", *prompts, unit=self.unit))
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge every statement of the chunks against the question."""

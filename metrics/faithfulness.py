@@ -70,7 +70,7 @@ class Faithfulness(JudgedMetric):
     def __post_init__(self) -> None:
         self.check_options(self.unit)
         prompts = ["faithfulness", "claims_only"] + (["claims"] if self.unit == "claim" else [])
-        object.__setattr__(self, "definition", definition_of("1", *prompts, unit=self.unit))
+        object.__setattr__(self, "definition", definition_of("2", *prompts, unit=self.unit))
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge every unit of the answer against the chunks."""
@@ -90,7 +90,7 @@ class Faithfulness(JudgedMetric):
             Passage("answer", lines=tuple(lines.items())),
         )
         items = tuple(Item(item_id, (*depends_on, unit)) for item_id, unit in lines.items())
-        group = Group("lines", items, "choice", choices=_CHOICES)
+        group = Group("answers", items, "choice", choices=_CHOICES)
         reply = await inquiry.ask(Ask(self.name, "faithfulness", passages, (group,)))
         verdicts: list[bool | None] = []
         evidence: list[ScoreItem] = []
@@ -118,7 +118,7 @@ class Faithfulness(JudgedMetric):
         claims: list[object] = [True] * len(units)
         if self.unit == "sentence":
             items = tuple(Item(item_id, (answer, unit)) for item_id, unit in lines.items())
-            group = Group("lines", items, compact=True)
+            group = Group("lines", items, compact=True, reasons=False)
             passage = Passage("answer", lines=tuple(lines.items()))
             reply = await inquiry.ask(Ask(self.name, "claims_only", (passage,), (group,)))
             claims = [reply.answers[item_id].value for item_id in lines]

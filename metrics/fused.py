@@ -39,7 +39,7 @@ class FusedContextMetrics(JudgedMetric):
     """`ContextPrecision`, `ContextRecall` and `ContextRelevancy`, asked in one call.
 
     The scores have the names, formulas, ranges, labels and evidence of the three, by sentence; their
-    definition says that they were fused.  Verdicts come as lists of ids, without reasons.
+    definition says that they were fused.  Verdicts come as lists of ids, with reasons for the false ones.
 
     Range: 0.0 to 1.0 each.
     Needs: ``question``, ``contexts``; without ``reference.answer`` only relevancy is measured.
@@ -73,7 +73,7 @@ class FusedContextMetrics(JudgedMetric):
     def __post_init__(self) -> None:
         self.check_options()
         prompts = ("context_fused", _WITH_ENTITIES) if self.entities else ("context_fused",)
-        object.__setattr__(self, "definition", definition_of("1", *prompts, unit="sentence"))
+        object.__setattr__(self, "definition", definition_of("2", *prompts, unit="sentence"))
 
     def beside(self, names: Collection[str]) -> FusedContextMetrics:
         """Return this metric as it is best asked when the metrics called `names` come after it."""
@@ -119,7 +119,7 @@ class FusedContextMetrics(JudgedMetric):
         relevant = () if is_blank(question) else statements.items(question, chunks)
         return (
             Group("chunks", useful, compact=True),
-            Group("reference", attributed, compact=True),
+            Group("claims", attributed, compact=True),
             Group("lines", relevant, compact=True),
         )
 
@@ -137,7 +137,7 @@ class FusedContextMetrics(JudgedMetric):
             )
             for chunk_id, own in statements.lines.items()
         )
-        reference = (Passage("reference answer", lines=tuple(lines.items())),) if lines else ()
+        reference = (Passage("claims", lines=tuple(lines.items())),) if lines else ()
         return (*chunks, *passages_of(question=question), *reference)
 
     def _precision(

@@ -222,8 +222,9 @@ async def claims_of(
         Passage(f"text {text_id}", text, only_for=frozenset({text_id}))
         for text_id, text in texts.items()
     )
-    items = tuple(Item(text_id, (text,)) for text_id, text in texts.items())
-    reply = await inquiry.ask(Ask(metric, "claims", passages, (Group("claims", items, "texts"),)))
+    items = tuple(Item(text_id, (text,), source=text) for text_id, text in texts.items())
+    group = Group("claims", items, "texts", taken="reworded")
+    reply = await inquiry.ask(Ask(metric, "claims", passages, (group,)))
     return {text_id: known_texts(reply.answers[text_id]) for text_id in texts}
 
 
@@ -234,7 +235,8 @@ def known_texts(answer: Answer) -> list[str]:
         JudgeError: It stayed unknown.
     """
     if not answer.known or not isinstance(answer.value, tuple):
-        raise JudgeError("the judge did not split the text, twice asked", "unusable_reply")
+        why = f": {answer.reason}" if answer.reason else ""
+        raise JudgeError(f"the judge listed nothing usable, twice asked{why}", "unusable_reply")
     return [text for text in answer.value if isinstance(text, str)]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .copied import is_answer_from
 from .judge.contract import Answer, Ask, Group, Item, JudgeError, Passage
 from .judged import Inquiry, JudgedMetric, definition_of, is_blank
 from .quest_eval import QuestEvalScores, QuestTokenizer, quest_eval_scores, quest_tokenizer
@@ -18,6 +19,7 @@ from .score import Score, ScoreItem
 
 __all__ = ["RagQuestEval"]
 
+_NOT_SAID = Answer(known=False, reason="but the reference does not say so")
 _RECALL, _PRECISION = "rag_quest_eval_recall", "rag_quest_eval_precision"
 
 
@@ -29,8 +31,9 @@ class RagQuestEval(JudgedMetric):
         precision = mean token F1 of the two answers, over the answered ones
 
     The judge writes questions about the reference's key information with the reference's answers,
-    then answers them from the generated answer alone; "cannot be answered" is null, not a
-    marker in the text.  The retrieved contexts play no part.
+    then answers them from the generated answer alone; "cannot be answered" is an empty text, not a
+    marker in it.  Answers are copied: one that does not stand in its text leaves its question
+    unknown.  The retrieved contexts play no part.
 
     Range: 0.0 to 1.0 each.
     Needs: ``answer``, ``reference.answer``.
@@ -55,7 +58,7 @@ class RagQuestEval(JudgedMetric):
         ``missing_input``: no answer or reference answer.
         ``skipped``: the request did not end ``ok``, or the judge's budget is used up.
         ``undefined``: the reference answers no question; precision also when nothing was answered.
-        ``partial``: answers stayed unknown; see ``lower`` and ``upper``.
+        ``partial``: answers stayed unknown, or do not stand in their text; see ``lower`` and ``upper``.
         ``judge_error``, ``timeout``: the judge failed.
     """
 
@@ -72,7 +75,7 @@ class RagQuestEval(JudgedMetric):
     def __post_init__(self) -> None:
         self.check_options()
         quest_tokenizer(self.tokenizer, crud_compat=self.crud_compat)
-        version = "1;crud_compat" if self.crud_compat else f"1;tokenizer={self.tokenizer}"
+        version = "2;crud_compat" if self.crud_compat else f"2;tokenizer={self.tokenizer}"
         definition = definition_of(version, "quest_questions", "quest_answers")
         object.__setattr__(self, "definition", definition)
 
@@ -90,14 +93,22 @@ class RagQuestEval(JudgedMetric):
             return (zero, self.without_value("undefined", "the answer is blank", _PRECISION))
         expected = await self._questions(reference, inquiry)
         questions = {f"q{number}": text for number, text in enumerate(expected, start=1)}
+        reference_answers = {item_id: expected[text] for item_id, text in questions.items()}
+        asked = {
+            item_id: text
+            for item_id, text in questions.items()
+            if is_answer_from(reference_answers[item_id], reference)
+        }
         passages = (
             Passage("answer text", answer),
-            Passage("questions", lines=tuple(questions.items())),
+            Passage("questions", lines=tuple(asked.items())),
         )
-        items = tuple(Item(item_id, (answer, text)) for item_id, text in questions.items())
+        items = tuple(
+            Item(item_id, (answer, text), source=answer) for item_id, text in asked.items()
+        )
         group = Group("answers", items, "text")
-        answers = (await inquiry.ask(Ask(self.name, "quest_answers", passages, (group,)))).answers
-        reference_answers = {item_id: expected[text] for item_id, text in questions.items()}
+        reply = await inquiry.ask(Ask(self.name, "quest_answers", passages, (group,)))
+        answers = {item_id: reply.answers.get(item_id, _NOT_SAID) for item_id in questions}
         generated = {
             item_id: answer.value if isinstance(answer.value, str) else None
             for item_id, answer in answers.items()
@@ -113,7 +124,7 @@ class RagQuestEval(JudgedMetric):
 
     async def _questions(self, reference: str, inquiry: Inquiry) -> dict[str, str]:
         """Return the questions that the reference answers, with its answers."""
-        group = Group("questions", (Item("t1", (reference,)),), "pairs")
+        group = Group("questions", (Item("t1", (reference,), source=reference),), "pairs")
         passage = Passage("text t1", reference)
         reply = await inquiry.ask(Ask(self.name, "quest_questions", (passage,), (group,)))
         pairs = reply.answers["t1"]
@@ -159,13 +170,14 @@ def _evidence(
     for number, (item_id, question) in enumerate(questions.items(), start=1):
         answer = answers[item_id]
         said = answer.value if isinstance(answer.value, str) else None
+        expected = f"the reference says: {reference_answers[item_id]}"
         items.append(
             ScoreItem(
                 id=f"question-{number}",
                 verdict=item_id in scores.f1 if answer.known else None,
                 text=question,
                 evidence=said,
-                reason=f"the reference says: {reference_answers[item_id]}",
+                reason="; ".join(filter(None, (expected, None if answer.known else answer.reason))),
                 value=scores.f1.get(item_id),
             )
         )

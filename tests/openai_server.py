@@ -40,8 +40,9 @@ class Request:
 
     @property
     def prompts_without_marker(self) -> tuple[str, str]:
-        """System and user message, comparable between judges."""
-        return self.system.replace(self.marker, ""), self.user.replace(self.marker, "")
+        """System and user message, comparable between judges: without what is drawn for each ask."""
+        user = self.user.replace(self.marker, "").replace(self.tag, "")
+        return self.system.replace(self.marker, ""), user
 
     @property
     def form(self) -> dict[str, Any]:
@@ -49,8 +50,13 @@ class Request:
         return json.loads(re.findall(r"^Form: (\{.*\})$", self.user, re.MULTILINE)[-1])
 
     @property
-    def ids(self) -> list[str]:
-        """The ids asked, spans written out."""
+    def tag(self) -> str:
+        """What begins every id, in the asked ones and in the example's: all letters but the last."""
+        return re.search(r'"([a-z]+)[a-z]0+"', self.user.rsplit("\nForm: ", 1)[1])[1]
+
+    @property
+    def sent_ids(self) -> list[str]:
+        """The ids asked, as they are sent, spans written out."""
         spans = re.findall(r"^Ids to answer: (.*)$", self.user, re.MULTILINE)[-1]
         ids: list[str] = []
         for span in spans.split(", "):
@@ -61,10 +67,32 @@ class Request:
         return ids
 
     @property
+    def ids(self) -> list[str]:
+        """The ids asked, without the tag: ``c1``, ``r2``."""
+        return [sent.removeprefix(self.tag) for sent in self.sent_ids]
+
+    def tagged(self, reply: Any) -> Any:
+        """Return a reply to the ids without the tag as a reply to those that were sent."""
+        if isinstance(reply, list):
+            return [self.tag + r if isinstance(r, str) else self.tagged(r) for r in reply]
+        if not isinstance(reply, dict):
+            return reply
+        return {
+            key: self.tag + str(value)
+            if key == "id"
+            else self.tagged(value)
+            if isinstance(value, (dict, list)) and key not in ("texts", "pairs", "verdict")
+            else value
+            for key, value in reply.items()
+        }
+
+    @property
     def passages(self) -> dict[str, str]:
-        """The texts between delimiters, by title."""
+        """The texts between delimiters, by title; lines with their ids without the tag."""
         pattern = rf"^<<{self.marker} (.*?)>>\n(.*?)\n<<{self.marker}>>$"
-        return dict(re.findall(pattern, self.user, re.MULTILINE | re.DOTALL))
+        found = re.findall(pattern, self.user, re.MULTILINE | re.DOTALL)
+        tagged = re.compile(rf"^{self.tag}(?=[a-z]\d+: )", re.MULTILINE)
+        return {title: tagged.sub("", text) for title, text in found}
 
     def text_of(self, item_id: str) -> str:
         """The text that an id stands for: a chunk, or a numbered line."""
@@ -75,7 +103,7 @@ class Request:
             if line:
                 return line[1]
         if item_id == "t1":  # asked along with the lines of the same text
-            return re.sub(r"^r\d+: ", "", self.passages["reference answer"], flags=re.MULTILINE)
+            return re.sub(r"^r\d+: ", "", self.passages["claims"], flags=re.MULTILINE)
         raise KeyError(item_id)
 
 
@@ -132,43 +160,55 @@ def error(
 
 
 def well_formed(request: Request, answer: Answerer) -> dict[str, Any]:
-    """Build the reply that the prompt's form asks for, with `answer` for every id."""
+    """Build the reply that the prompt's form asks for, with `answer` for every id.
+
+    `answer` is given ids without the request's tag; the reply has them as they were asked.
+    """
     groups = list(request.form.items())
+    tag = request.tag
     reply: dict[str, Any] = {}
     for name, example in groups:
+        listed = example["true"] if isinstance(example, dict) else [example[0]["id"]]
+        prefix = re.match(r"[a-z]+", listed[0].removeprefix(tag))[0]
+        ids = [i for i in request.ids if len(groups) == 1 or re.match(r"[a-z]+", i)[0] == prefix]
         if isinstance(example, dict):
-            prefix = re.match(r"[a-z]+", (example["true"] + example["false"])[0])[0]
-            ids = [
-                i for i in request.ids if len(groups) == 1 or re.match(r"[a-z]+", i)[0] == prefix
-            ]
-            values = {i: answer(request, i) for i in ids}
-            reply[name] = {
-                "true": [i for i in ids if values[i] is True],
-                "false": [i for i in ids if values[i] is False],
-            }
-            continue
-        entries = []
-        prefix = re.match(r"[a-z]+", example[0]["id"])[0]
-        for item_id in request.ids:
-            if len(groups) > 1 and re.match(r"[a-z]+", item_id)[0] != prefix:
-                continue
-            entry: dict[str, Any] = {"id": item_id}
-            value = answer(request, item_id)
-            if value is True and not {"verdict", "answer"} & example[0].keys():
-                value = []  # the default answer, where a list is asked for
-            if "reason" in example[0]:
-                entry["reason"] = f"about {item_id}"
-            if "verdict" in example[0]:
-                entry["verdict"] = value
-            elif "answer" in example[0]:
-                entry["answer"] = None if value is True else value
-            elif "texts" in example[0]:
-                entry["texts"] = value
-            else:
-                entry["pairs"] = [{"question": q, "answer": a} for q, a in value]
-            entries.append(entry)
-        reply[name] = entries
+            reply[name] = _two_lists(request, ids, answer)
+        else:
+            reply[name] = [_entry(request, example[0], item_id, answer) for item_id in ids]
     return reply
+
+
+def _two_lists(request: Request, ids: list[str], answer: Answerer) -> dict[str, Any]:
+    values = {i: answer(request, i) for i in ids}
+    explained = '"reason"' in json.dumps(request.form)
+    return {
+        "true": [request.tag + i for i in ids if values[i] is True],
+        "false": [
+            {"id": request.tag + i, "reason": f"about {i}"} if explained else request.tag + i
+            for i in ids
+            if values[i] is False
+        ],
+    }
+
+
+def _entry(
+    request: Request, example: dict[str, Any], item_id: str, answer: Answerer
+) -> dict[str, Any]:
+    entry: dict[str, Any] = {"id": request.tag + item_id}
+    value = answer(request, item_id)
+    if value is True and not {"verdict", "answer"} & example.keys():
+        value = []  # the default answer, where a list is asked for
+    if "reason" in example:
+        entry["reason"] = f"about {item_id}"
+    if "verdict" in example:
+        entry["verdict"] = value
+    elif "answer" in example:
+        entry["answer"] = "" if value in (True, None) else value
+    elif "texts" in example:
+        entry["texts"] = value
+    else:
+        entry["pairs"] = [{"question": q, "answer": a} for q, a in value]
+    return entry
 
 
 class OpenAIServer:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any, Protocol
 
+from ragmeter.metrics.copied import is_answer_from, is_restatement, is_sentence_of, stands_as_entity
 from ragmeter.metrics.prompts import load_prompt
 
 from .cache import JudgeCache
 from .contract import Answer, Ask, Group, Item, JudgeError, Reply, Usage
-from .prompting import messages_for, schema_for
+from .prompting import schema_for, write
 from .replies import UnusableReplyError, read_reply
 
 __all__ = ["Asker", "Completion", "Flights"]
@@ -52,14 +54,30 @@ Flights = dict[bytes, "asyncio.Future[Answer | JudgeError | None]"]
 """Items being asked about on one event loop; None: whoever asked gave up."""
 
 _UNANSWERED = Answer(known=False)
+_NOT_TAKEN = Answer(known=False, reason="not found in the text it was to be taken from")
+
+_MOST_ITEMS = 100
+"""Items of one call; with more, judges skip some, and replies run into their limit."""
+_MOST_HALVINGS = 3
+"""How often the ids of a reply that was cut off are divided."""
 
 
 @dataclass(slots=True)
 class _Tally:
     usage: Usage
+    not_taken: dict[str, Answer] = field(default_factory=dict)
+    """Answers by id that were said to be taken from a text and are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What became of one call."""
+
+    answers: dict[str, Answer]
     error_type: str | None = None
-    """Class of the last reply that could not be used."""
-    usable_replies: int = 0
+    """Why the reply could not be used, or None."""
+    cut_off: bool = False
+    """There was a reply, but not all of it."""
 
 
 class Asker:
@@ -141,7 +159,8 @@ class Asker:
             failure: JudgeError | None = None
             finished = False
             try:
-                found = await self._answered(ask, list(own), tally)
+                given = await self._answered(ask, list(own), tally)
+                found = {i: given.get(i) or tally.not_taken.get(i, _UNANSWERED) for i in own}
                 finished = True
             except JudgeError as error:
                 failure = error
@@ -150,51 +169,104 @@ class Asker:
                 for item_id, future in own.items():
                     del flights[keys[item_id]]
                     # Neither finished nor failed: cancelled, and whoever joined asks for itself.
-                    result = found.get(item_id, _UNANSWERED) if finished else failure
+                    result = found[item_id] if finished else failure
                     if isinstance(result, Answer) and result.known and self._cache is not None:
                         self._cache.put(keys[item_id], result)
                     if not future.done():
                         future.set_result(result)
-            answers.update({item_id: found.get(item_id, _UNANSWERED) for item_id in own})
+            answers.update(found)
         return joined
 
     async def _answered(self, ask: Ask, ids: list[str], tally: _Tally) -> dict[str, Answer]:
-        """Ask about `ids`, and once more about those without a usable answer."""
-        answers = await self._call(ask, ids, tally)
-        missing = [item_id for item_id in ids if item_id not in answers]
-        if missing:
+        """Ask about `ids`: in one call, or where they are many in several of even size."""
+        try:
+            return await self._in_parts(ask, _even_parts(ids, _MOST_ITEMS), tally, _MOST_HALVINGS)
+        except JudgeError as error:
+            raise error.costing(tally.usage) from None
+
+    async def _in_parts(
+        self, ask: Ask, parts: list[list[str]], tally: _Tally, halvings: int
+    ) -> dict[str, Answer]:
+        """Ask about each of `parts`, at once; a part that fails leaves only its own ids unanswered."""
+        if len(parts) == 1:
+            return await self._part(ask, parts[0], tally, halvings)
+        answers: dict[str, Answer] = {}
+        failures: list[JudgeError] = []
+
+        async def answer(part: list[str]) -> None:
             try:
-                answers.update(await self._call(ask, missing, tally))
+                answers.update(await self._part(ask, part, tally, halvings))
             except JudgeError as error:
-                if not answers:
-                    raise error.costing(tally.usage) from None
-        if not answers and not tally.usable_replies:
-            raise JudgeError(
-                "the judge gave no usable reply, twice",
-                tally.error_type or "unusable_reply",
-                usage=tally.usage,
-            )
+                failures.append(error)
+
+        tasks = [asyncio.ensure_future(answer(part)) for part in parts]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        if failures and not answers:
+            raise failures[0]
         return answers
 
-    async def _call(self, ask: Ask, ids: list[str], tally: _Tally) -> dict[str, Answer]:
+    async def _part(
+        self, ask: Ask, ids: list[str], tally: _Tally, halvings: int
+    ) -> dict[str, Answer]:
+        """Ask about `ids`, and once more about those without a usable answer.
+
+        A reply that was cut off would be cut off again: its ids are asked in halves instead. What the
+        judge refuses to judge it is not asked again.
+        """
+        first = await self._call(ask, ids, tally)
+        if first.cut_off and len(ids) > 1 and halvings:
+            halves = _even_parts(ids, -(-len(ids) // 2))
+            return await self._in_parts(ask, halves, tally, halvings - 1)
+        answers, outcome = dict(first.answers), first
+        missing = [item_id for item_id in ids if item_id not in answers]
+        if missing and not first.cut_off and first.error_type != "refusal":
+            try:
+                second = await self._call(ask, missing, tally)
+            except JudgeError:
+                if not answers:
+                    raise
+            else:
+                answers.update(second.answers)
+                outcome = second if first.error_type else first
+        if not answers and outcome.error_type is not None:
+            twice = "" if outcome is first else ", twice"
+            raise JudgeError(f"the judge gave no usable reply{twice}", outcome.error_type)
+        return answers
+
+    async def _call(self, ask: Ask, ids: list[str], tally: _Tally) -> _Outcome:
         open_ids = frozenset(ids)
-        messages = messages_for(ask, open_ids, self._secret)
+        written = write(ask, open_ids, self._secret)
         try:
-            completion = await self._complete(ask.metric, messages, schema_for(ask, open_ids))
+            completion = await self._complete(
+                ask.metric, written.messages, schema_for(ask, open_ids)
+            )
         except JudgeError as error:
             tally.usage += error.usage
-            raise error.costing(tally.usage) from None
+            raise
         tally.usage += Usage(1, completion.input_tokens, completion.output_tokens)
         if completion.error_type is not None:
-            tally.error_type = completion.error_type
-            return {}
+            cut_off = completion.error_type == "reply_cut_off" and bool(completion.text)
+            return _Outcome({}, completion.error_type, cut_off)
+        shown = f"{_shown(ask)}\n{written.task}"
+        groups = ask.groups_for(open_ids)
         try:
-            answers = read_reply(completion.text, ask.groups_for(open_ids), _shown(ask))
+            read = read_reply(completion.text, groups, shown, written.tag)
         except UnusableReplyError:
-            tally.error_type = "unusable_reply"
-            return {}
-        tally.usable_replies += 1
-        return {item_id: answer for item_id, answer in answers.items() if item_id in ids}
+            return _Outcome({}, "unusable_reply")
+        answers: dict[str, Answer] = {}
+        for group in groups:
+            for item in group.items:
+                if item.id not in open_ids or item.id not in read:
+                    continue
+                if _is_taken(read[item.id], group, item):
+                    answers[item.id] = read[item.id]
+                else:
+                    tally.not_taken[item.id] = _NOT_TAKEN
+        return _Outcome(answers)
 
     def _key(self, ask: Ask, group: Group, item: Item) -> bytes:
         prompt = group.shared_with or ask.prompt
@@ -213,3 +285,30 @@ def _shown(ask: Ask) -> str:
         for text in ([line for _, line in passage.lines] or [passage.text])
     )
     return "\n".join(texts)
+
+
+def _even_parts(ids: list[str], most: int) -> list[list[str]]:
+    """Divide `ids`, in order, into as few parts of at most `most` as will do, of even size."""
+    count = -(-len(ids) // most)
+    ends = [len(ids) * number // count for number in range(count + 1)]
+    return [ids[start:end] for start, end in pairwise(ends)]
+
+
+def _is_taken(answer: Answer, group: Group, item: Item) -> bool:
+    """Return whether `answer` is taken from the item's source, as far as it says anything.
+
+    Of several copies one that stands there is enough: the metric looks at each of them.
+    """
+    source, value = item.source, answer.value
+    if source is None or not value or isinstance(value, bool):
+        return True
+    if isinstance(value, str):
+        return is_answer_from(value, source)
+    if group.taken == "reworded":
+        return all(isinstance(text, str) and is_restatement(text, source) for text in value)
+    return any(
+        stands_as_entity(part, source) and not is_sentence_of(part, source)
+        if isinstance(part, str)
+        else part[1] is None or is_answer_from(part[1], source)
+        for part in value
+    )

@@ -25,6 +25,7 @@ __all__ = [
     "JudgeObserver",
     "Passage",
     "Reply",
+    "Taken",
     "Usage",
 ]
 
@@ -37,6 +38,11 @@ be answered". ``texts``: a list of texts. ``pairs``: a list of (question, answer
 
 AnswerValue = bool | str | tuple[str, ...] | tuple[tuple[str, str | None], ...] | None
 """A bool for ``verdict``, a word for ``choice``, a text or None for ``text``, and so on."""
+
+Taken = Literal["copied", "reworded"]
+"""``copied``: the judge was to copy words of a text; of several answers one must be found there.
+``reworded``: it was to say what the text says; every answer must share most of its words with it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,8 @@ class Item:
     """Unique within the ask, e.g. ``c1``."""
     depends_on: tuple[str, ...]
     """Every text that can change the answer. Same texts, same prompt: asked once."""
+    source: str | None = None
+    """The text that the answer must be taken from, see `Group.taken`; None: it is not checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +84,11 @@ class Group:
     choices: tuple[str, ...] = ()
     """The words allowed when `kind` is ``choice``."""
     reasons: bool = True
-    """Ask for a short reason with each verdict or choice."""
+    """Ask for a short reason with each verdict or choice; in lists with each false one."""
     compact: bool = False
-    """Verdicts come as two lists of ids, which costs fewer tokens and gives no reasons."""
+    """Verdicts come as two lists of ids, which costs fewer tokens; reasons with the false ones only."""
+    taken: Taken = "copied"
+    """How answers are taken from `Item.source`; one that is not is unknown, and never remembered."""
     shared_with: str | None = None
     """Name of the prompt whose asks put the same question: answers are shared with them, and the
     group is asked along only while one of its items is open. What fails here leaves its items

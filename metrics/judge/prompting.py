@@ -7,40 +7,62 @@ and reads no reply.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ragmeter.metrics.prompts import load_prompt
 
 from .contract import Ask, Group
-from .untrusted import enclose, marker_for
+from .untrusted import enclose, marker_for, tag_for
 
-__all__ = ["messages_for", "schema_for"]
+__all__ = ["Written", "schema_for", "write"]
 
 _NUMBERED = re.compile(r"([a-z]+)(\d+)")
+_MOST_WRITTEN_OUT = 12
+"""Ids named one by one; more are given as spans, which cost fewer tokens."""
 
 
-def messages_for(ask: Ask, open_ids: Collection[str], secret: bytes) -> list[dict[str, str]]:
-    """Return the chat messages that ask for the answers to `open_ids`, and only those."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An ask as it is sent."""
+
+    messages: list[dict[str, str]]
+    """System and user message."""
+    tag: str
+    """Begins every id in them; no other ask has it, and nobody who wrote a text can know it."""
+    task: str
+    """Our own words among them: rules, task and form."""
+
+
+def write(ask: Ask, open_ids: Collection[str], secret: bytes) -> Written:
+    """Write the messages that ask for the answers to `open_ids`, and only those.
+
+    What differs least stands first, for the sake of prompt caches: the rules, then the delimiter,
+    the chunks, the rest of the texts, and at the end the task with its ids.
+    """
     prompt = load_prompt(ask.prompt_for(open_ids))
     shown = [
         passage
         for passage in ask.passages
         if passage.only_for is None or not passage.only_for.isdisjoint(open_ids)
     ]
-    marker = marker_for(secret, shown)
     wanted = [item.id for group in ask.groups for item in group.items if item.id in open_ids]
-    parts = [enclose(passage, marker) for passage in shown]
-    parts.append(prompt.task)
-    parts.append(f"Ids to answer: {_spans(wanted)}")
-    return [
-        {"role": "system", "content": prompt.rules.replace("{marker}", marker)},
+    marker, tag = marker_for(secret, shown), tag_for(secret, prompt.name, shown, wanted)
+    rules, task = prompt.rules.replace("{marker}", marker), prompt.task.replace("{tag}", tag)
+    parts = [enclose(passage, marker, tag) for passage in shown]
+    parts += [task, f"Ids to answer: {', '.join(_named(wanted, tag))}"]
+    messages = [
+        {"role": "system", "content": rules},
         {"role": "user", "content": "\n".join(parts)},
     ]
+    return Written(messages, tag, f"{rules}\n{task}")
 
 
-def _spans(ids: Iterable[str]) -> str:
-    """Write ``c1 c2 c3 r1`` as ``c1-c3, r1``: fewer tokens."""
+def _named(ids: Sequence[str], tag: str) -> Iterable[str]:
+    """Name ids one by one where they are few, else as spans: ``c1-c3``, ``r1``."""
+    if len(ids) <= _MOST_WRITTEN_OUT:
+        return [tag + item_id for item_id in ids]
     runs: list[tuple[str, int, int]] = []
     for item_id in ids:
         match = _NUMBERED.fullmatch(item_id)
@@ -49,15 +71,13 @@ def _spans(ids: Iterable[str]) -> str:
             runs[-1] = (letters, runs[-1][1], number)
         else:
             runs.append((letters, number, number))
-    words = []
-    for letters, first, last in runs:
-        if first < 0:
-            words.append(letters)
-        else:
-            words.append(
-                f"{letters}{first}" if first == last else f"{letters}{first}-{letters}{last}"
-            )
-    return ", ".join(words)
+    return [_span(tag + letters, first, last) for letters, first, last in runs]
+
+
+def _span(letters: str, first: int, last: int) -> str:
+    if first < 0:
+        return letters
+    return f"{letters}{first}" if first == last else f"{letters}{first}-{letters}{last}"
 
 
 def schema_for(ask: Ask, open_ids: Collection[str]) -> dict[str, Any]:
@@ -78,23 +98,23 @@ def _closed(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _group_schema(group: Group) -> dict[str, Any]:
-    ids = {"type": "array", "items": {"type": "string"}}
+    """Return the schema of one group. No union in it: some endpoints refuse or ignore those."""
+    text: dict[str, Any] = {"type": "string"}
+    texts = {"type": "array", "items": text}
     if group.compact:
-        return _closed({"true": ids, "false": ids})
-    fields: dict[str, Any] = {"id": {"type": "string"}}
+        explained = {"type": "array", "items": _closed({"id": text, "reason": text})}
+        return _closed({"true": texts, "false": explained if group.reasons else texts})
+    fields: dict[str, Any] = {"id": text}
     if group.kind in ("verdict", "choice"):
         if group.reasons:
-            fields["reason"] = {"type": "string"}
-        fields["verdict"] = (
-            {"type": ["boolean", "null"]}
-            if group.kind == "verdict"
-            else {"type": ["string", "null"], "enum": [*group.choices, None]}
-        )
+            fields["reason"] = text
+        words = ("true", "false") if group.kind == "verdict" else group.choices
+        fields["verdict"] = {"type": "string", "enum": [*words, "unknown"]}
     elif group.kind == "text":
-        fields["answer"] = {"type": ["string", "null"]}
+        fields["answer"] = text
     elif group.kind == "texts":
-        fields["texts"] = ids
+        fields["texts"] = texts
     else:
-        pair = _closed({"question": {"type": "string"}, "answer": {"type": ["string", "null"]}})
+        pair = _closed({"question": text, "answer": text})
         fields["pairs"] = {"type": "array", "items": pair}
     return {"type": "array", "items": _closed(fields)}

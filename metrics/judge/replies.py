@@ -24,6 +24,8 @@ _LONGEST_REASON = 500
 """Characters kept of a reason; twelve words were asked for."""
 
 _THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_EXAMPLE = re.compile(r"[a-z]+0+")
+"""Ids are numbered from 1, but for those of the prompts' examples."""
 _OPENING_FENCE = re.compile(r"```[a-zA-Z]*\s*")
 
 
@@ -31,23 +33,27 @@ class UnusableReplyError(ValueError):
     """The reply holds no JSON object of the form asked for."""
 
 
-def read_reply(text: str, groups: Iterable[Group], shown: str = "") -> dict[str, Answer]:
+def read_reply(
+    text: str, groups: Iterable[Group], shown: str = "", tag: str = ""
+) -> dict[str, Answer]:
     """Return the answers that `text` gives, by item id; items without a usable answer are left out.
 
     A group that answers an id nobody asked for is not aligned with the question and counts as
     not answered at all; so does one item answered twice in different ways. An object that stands
-    in one of the texts that the judge was `shown` is a quotation, not an answer: whoever wrote that
-    text would be judging himself.
+    in what the judge was `shown` is a quotation, not an answer: whoever wrote that text would be
+    judging himself. An id without this ask's `tag` comes from another request or from a guess, and
+    one that ends with the number 0 from the prompt's example: such a reply answers nothing.
 
     Raises:
-        UnusableReplyError: There is no single JSON object (or it has none of the groups).
+        UnusableReplyError: There is no single JSON object (or it has none of the groups), or it is
+            the answer to something else.
     """
     groups = tuple(groups)
     reply = _only_object(text, groups, shown)
     answers: dict[str, Answer] = {}
     for group in groups:
         if group.name in reply:
-            answers.update(_read_group(reply[group.name], group))
+            answers.update(_read_group(reply[group.name], group, tag))
     return answers
 
 
@@ -92,16 +98,22 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _read_group(body: Any, group: Group) -> dict[str, Answer]:
-    asked = {item.id for item in group.items}
+def _read_group(body: Any, group: Group, tag: str) -> dict[str, Answer]:
+    asked = {f"{tag}{item.id}": item.id for item in group.items}
     answers: dict[str, Answer] = {}
     contradicted: set[str] = set()
-    for item_id, answer in _entries(body, group):
-        if item_id not in asked:
-            return {}
+    foreign = False
+    for said_id, answer in _entries(body, group):
+        item_id = asked.get(said_id)
+        if item_id is None:
+            _refuse_other_asks(said_id, tag)
+            foreign = True
+            continue
         before = answers.setdefault(item_id, answer)
         if before.known != answer.known or before.value != answer.value:
             contradicted.add(item_id)
+    if foreign:
+        return {}
     return {
         item_id: answer
         for item_id, answer in answers.items()
@@ -109,12 +121,22 @@ def _read_group(body: Any, group: Group) -> dict[str, Answer]:
     }
 
 
+def _refuse_other_asks(said_id: str, tag: str) -> None:
+    if not said_id.startswith(tag):
+        raise UnusableReplyError("the reply answers another request")
+    if _EXAMPLE.fullmatch(said_id):
+        raise UnusableReplyError("the reply repeats the prompt's example")
+
+
 def _entries(body: Any, group: Group) -> Iterable[tuple[str, Answer]]:
     if group.compact and isinstance(body, dict):
         for word, value in (("true", True), ("false", False)):
-            ids = body.get(word)
-            for item_id in ids if isinstance(ids, list) else ():
-                yield _id(item_id), Answer(known=True, value=value)
+            listed = body.get(word)
+            for entry in listed if isinstance(listed, list) else ():
+                explained = entry if isinstance(entry, dict) else {"id": entry}
+                if "id" in explained:
+                    said = _read_reason(explained)
+                    yield _id(explained["id"]), Answer(known=True, value=value, reason=said)
         return
     for entry in body if isinstance(body, list) else ():
         if isinstance(entry, dict) and "id" in entry:
@@ -126,10 +148,19 @@ def _id(value: Any) -> str:
 
 
 def _read_entry(entry: dict[str, Any], group: Group) -> Answer:
-    reason = entry.get("reason")
     known, value = _read_value(entry, group)
+    return Answer(known=known, value=value, reason=_read_reason(entry))
+
+
+def _read_reason(entry: dict[str, Any]) -> str | None:
+    reason = entry.get("reason")
     said = reason.strip()[:_LONGEST_REASON] if isinstance(reason, str) else ""
-    return Answer(known=known, value=value, reason=said or None)
+    return said if says_something(said) else None
+
+
+def says_something(text: str) -> bool:
+    """Return whether there is a letter or a digit in `text`: dots and dashes alone say nothing."""
+    return any(map(str.isalnum, text))
 
 
 def _read_value(entry: dict[str, Any], group: Group) -> tuple[bool, AnswerValue]:
@@ -140,16 +171,25 @@ def _read_value(entry: dict[str, Any], group: Group) -> tuple[bool, AnswerValue]
         word = _read_choice(entry.get("verdict"), group.choices)
         return word is not None, word
     if group.kind == "text":
-        answer = entry.get("answer", 0)
-        if isinstance(answer, str):
-            return True, answer.strip() or None
-        return answer is None, None
+        return _read_text(entry.get("answer", 0))
     if group.kind == "texts":
         texts = entry.get("texts")
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             return False, None
-        return True, tuple(stripped for text in texts if (stripped := text.strip()))
+        read = tuple(stripped for text in texts if says_something(stripped := text.strip()))
+        # A list of nothing but dots is no list, an empty one is.
+        return bool(read) or not texts, read
     return _read_pairs(entry.get("pairs"))
+
+
+def _read_text(answer: Any) -> tuple[bool, str | None]:
+    """Return whether `answer` is one, and its text; empty and null mean that there is none to give."""
+    if answer is None:
+        return True, None
+    if not isinstance(answer, str):
+        return False, None
+    said = answer.strip()
+    return not said or says_something(said), said or None
 
 
 def _read_pairs(pairs: Any) -> tuple[bool, AnswerValue]:
@@ -161,9 +201,10 @@ def _read_pairs(pairs: Any) -> tuple[bool, AnswerValue]:
         answer = pair.get("answer", 0) if isinstance(pair, dict) else 0
         if not isinstance(question, str) or not (answer is None or isinstance(answer, str)):
             return False, None
-        if question.strip():
-            read.append((question.strip(), (answer or "").strip() or None))
-    return True, tuple(read)
+        known, said = _read_text(answer)
+        if known and says_something(question):
+            read.append((question.strip(), said))
+    return bool(read) or not pairs, tuple(read)
 
 
 def _plain(word: str) -> str:

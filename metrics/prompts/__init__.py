@@ -22,7 +22,7 @@ class Prompt:
     rules: str
     """The rules common to all prompts; ``{marker}`` stands for the request's delimiter."""
     task: str
-    """What is asked, and the form of the reply."""
+    """What is asked, and the form of the reply; ``{tag}`` stands for what begins the request's ids."""
     version: str
     """First 8 hex digits of the SHA-256 of both texts."""
 

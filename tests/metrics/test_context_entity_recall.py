@@ -49,7 +49,9 @@ def test_worked_examples_as_plain_sets(server, name):
 def test_the_tier_that_decided_is_evidence(server):
     server.answer = listed("Эйфелева башня", "1,000", "Brasilia", "上海市", "Oslo")
     contexts = ["У Эйфелевой башни 1000 ступеней.", "Brasília; 上海 is large."]
-    result = only(server, ContextEntityRecall(), sample(contexts=contexts))
+    reference = "Эйфелева башня has 1,000 steps; Brasilia, 上海市 and Oslo have fewer."
+    asked = sample(contexts=contexts, reference=reference)
+    result = only(server, ContextEntityRecall(), asked)
 
     assert result.value == 4 / 5
     assert [item.reason for item in result.items] == [
@@ -62,7 +64,8 @@ def test_a_known_reference_costs_no_call(server):
     server.answer = listed("Oslo")
     judge = judge_at(server)
     for context in ("Oslo is cold.", "Bergen is wet."):
-        [scores] = evaluate([sample(contexts=[context])], [ContextEntityRecall()], judge)
+        asked = sample(contexts=[context], reference="It is in Oslo.")
+        [scores] = evaluate([asked], [ContextEntityRecall()], judge)
     result = scores["context_entity_recall"]
 
     assert (result.value, result.judge_calls, result.cache_hits) == (0.0, 0, 1)
@@ -75,7 +78,8 @@ def test_aliases_asks_about_the_misses_only(server):
         ["Oslo", "Peking", "Rome"] if item_id.startswith("t") else item_id == "e2"
     )
     contexts = ["Oslo and Beijing are capitals."]
-    result = only(server, ContextEntityRecall(aliases=True), sample(contexts=contexts))
+    asked = sample(contexts=contexts, reference="Oslo, Peking and Rome are capitals.")
+    result = only(server, ContextEntityRecall(aliases=True), asked)
 
     assert result.value == pytest.approx(2 / 3)
     assert server.requests[1].ids == ["e2", "e3"]
@@ -93,7 +97,7 @@ def test_aliases_asks_about_the_misses_only(server):
 )
 def test_edges(server, fields, value, status, calls):
     server.answer = listed("Oslo")
-    result = only(server, ContextEntityRecall(), sample(**fields))
+    result = only(server, ContextEntityRecall(), sample(**{"reference": "In Oslo.", **fields}))
 
     assert (result.value, result.status, len(server.requests)) == (value, status, calls)
 
@@ -107,7 +111,8 @@ def test_a_reference_that_names_nothing_is_undefined(server):
 
 def test_repeats_in_the_list_do_not_change_the_score(server):
     server.answer = listed("Oslo", "oslo", "Oslo", "Rome")
-    result = only(server, ContextEntityRecall(), sample(contexts=["Oslo"]))
+    asked = sample(contexts=["Oslo"], reference="Oslo, not Rome; oslo!")
+    result = only(server, ContextEntityRecall(), asked)
 
     assert result.value == 0.5
 

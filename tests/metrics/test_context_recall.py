@@ -60,7 +60,7 @@ def test_worked_example_by_claim(server):
 
 
 def test_claims_of_a_reference_are_asked_for_once(server):
-    server.answer = claims("One.", "Two.")
+    server.answer = claims("It is 31 metres tall.", "It was lit.")
     judge = judge_at(server)
     asked = [sample(contexts=["A chunk."]), sample(contexts=["Another chunk."])]
     for one in asked:
@@ -140,9 +140,9 @@ def test_the_whole_reference_is_read_and_chunks_come_first(server):
     only(server, ContextRecall(), sample())
 
     assert list(server.requests[0].passages) == [
-        "chunk c1", "chunk c2", "question", "reference answer"
+        "chunk c1", "chunk c2", "question", "claims"
     ]  # fmt: skip
-    assert server.requests[0].passages["reference answer"] == (
+    assert server.requests[0].passages["claims"] == (
         "r1: The lighthouse is 31 metres tall.\nr2: It was lit in 1846."
     )
 

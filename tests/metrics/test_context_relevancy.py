@@ -102,9 +102,13 @@ def test_claims_are_split_per_chunk_and_remembered(server):
         if item_id.startswith("t")
         else request.text_of(item_id).endswith("A.")
     )
-    evaluate([sample(contexts=["one", "two"])], [ContextRelevancy(unit="claim")], judge)
+    evaluate(
+        [sample(contexts=["One is tall.", "Two is tall."])], [ContextRelevancy(unit="claim")], judge
+    )
     [scores] = evaluate(
-        [sample(contexts=["two", "three"])], [ContextRelevancy(unit="claim")], judge
+        [sample(contexts=["Two is tall.", "Three is tall."])],
+        [ContextRelevancy(unit="claim")],
+        judge,
     )
 
     assert scores["context_relevancy"].value == 0.5
@@ -114,7 +118,10 @@ def test_claims_are_split_per_chunk_and_remembered(server):
 def test_an_id_in_both_lists_or_in_none_is_unknown(server):
     """s1 stands in both lists, s3 in none: both are asked again, then the score is partial."""
     reply = {"lines": {"true": ["s1", "s2"], "false": ["s1"]}}
-    server.script += [lambda request: reply, lambda request: {"lines": {"true": [], "false": []}}]
+    server.script += [
+        lambda request: request.tagged(reply),
+        lambda request: {"lines": {"true": [], "false": []}},
+    ]
     result = only(server, ContextRelevancy(), sample(contexts=["One. Two. Three."]))
 
     assert server.requests[1].ids == ["s1", "s3"]

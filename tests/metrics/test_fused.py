@@ -77,10 +77,12 @@ def test_a_blank_question_leaves_recall(server):
 def test_a_group_left_out_is_repaired_alone(server):
     """The reply forgets the reference: only its ids are asked again."""
     server.script.append(
-        lambda request: {
-            "chunks": {"true": ["c1"], "false": ["c2"]},
-            "lines": {"true": ["s1", "s2"], "false": []},
-        }
+        lambda request: request.tagged(
+            {
+                "chunks": {"true": ["c1"], "false": ["c2"]},
+                "lines": {"true": ["s1", "s2"], "false": []},
+            }
+        )
     )
     fused = score(server, FusedContextMetrics(), sample())
 
@@ -128,7 +130,7 @@ def schema(request):
 
 def test_the_references_entities_are_listed_in_the_same_call(server):
     """One call; presence goes by the tiers, as it does when they are asked about alone."""
-    server.answer = named("1,846", "31 metres", "lighthouse")
+    server.answer = named("1846", "31 metres", "lighthouse")
     [scores] = evaluate([sample()], WITH_ENTITIES, judge_at(server))
     entities = scores["context_entity_recall"]
 
@@ -155,17 +157,19 @@ def test_once_they_are_known_nothing_of_them_is_asked(server, first):
 
     assert len(server.requests) == 3
     assert request.prompts_without_marker == plain.prompts_without_marker
-    assert schema(request) == schema(plain) == {"chunks", "reference", "lines"}
+    assert schema(request) == schema(plain) == {"chunks", "claims", "lines"}
 
 
 def test_entities_forgotten_by_the_reply_are_asked_for_alone(server):
     """The repair call shows the reference and no chunk."""
     server.script.append(
-        lambda request: {
-            "chunks": {"true": ["c1", "c2"], "false": []},
-            "reference": {"true": ["r1", "r2"], "false": []},
-            "lines": {"true": ["s1", "s2"], "false": []},
-        }
+        lambda request: request.tagged(
+            {
+                "chunks": {"true": ["c1", "c2"], "false": []},
+                "claims": {"true": ["r1", "r2"], "false": []},
+                "lines": {"true": ["s1", "s2"], "false": []},
+            }
+        )
     )
     server.answer = named("31 metres")
     [scores] = evaluate([sample()], WITH_ENTITIES, judge_at(server))

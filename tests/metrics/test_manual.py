@@ -26,7 +26,7 @@ def judged_as_the_manual_says(request, item_id):
         return ["Kolka", "21 metres", "1884", "Roja"]
     if "questions" in request.form:
         return [("How tall?", "21 metres"), ("Lit when?", "1884"), ("Where did he live?", "Roja")]
-    if "answers" in request.form:
+    if '"answer"' in str(request.form).replace("'", '"'):
         return ["21 metres", "in 1884", None][int(item_id[1:]) - 1]
     [verdicts] = [v for words, v in TASKS.items() if words in request.user]
     return verdicts[int(item_id[1:]) - 1]
@@ -35,7 +35,7 @@ def judged_as_the_manual_says(request, item_id):
 TASKS = {
     "at the reference answer": VERDICTS["context_precision"],
     "at the given answer": VERDICTS["context_utilization"],
-    "line of the reference answer": VERDICTS["context_recall"],
+    "For each numbered claim": VERDICTS["context_recall"],
     "about what the question asks": VERDICTS["context_relevancy"],
     '"contradicted"': VERDICTS["faithfulness"],
     '"noncommittal"': VERDICTS["answer_relevancy"],

@@ -1,11 +1,21 @@
 """`rag_quest_eval` through the whole judge path."""
 
+import judging_tools
 import pytest
-from judging_tools import judge_at, sample, score
+from judging_tools import judge_at, score
 
 from ragmeter.metrics import RagQuestEval, evaluate
 
 PAIRS = [("How tall?", "31 metres"), ("Lit when?", "1846"), ("Who keeps it?", "a keeper")]
+
+
+def sample(**fields):
+    """A reference that gives the answers of `PAIRS`, and an answer that has them, too."""
+    said = {
+        "reference": "The lighthouse is 31 metres tall. It was lit in 1846. It has a keeper.",
+        "answer": "Since 1846 a keeper lights it; it is 31 metres, not 31 feet, tall.",
+    }
+    return judging_tools.sample(**{**said, **fields})
 
 
 def quest(*answers, pairs=tuple(PAIRS)):
@@ -32,8 +42,8 @@ def test_worked_example(server):
 def test_a_known_reference_costs_one_call(server):
     server.answer = quest("31 metres", "1846", "a keeper")
     judge = judge_at(server)
-    evaluate([sample(answer="One.")], [RagQuestEval()], judge)
-    [scores] = evaluate([sample(answer="Two.")], [RagQuestEval()], judge)
+    evaluate([sample()], [RagQuestEval()], judge)
+    [scores] = evaluate([sample(answer="1846, 31 metres, a keeper.")], [RagQuestEval()], judge)
 
     assert scores["rag_quest_eval_recall"].judge_calls == 1
     assert len(server.requests) == 3
@@ -42,7 +52,7 @@ def test_a_known_reference_costs_one_call(server):
 def test_the_answers_come_from_the_answer_alone(server):
     """Neither the reference nor the chunks are shown when the answer is questioned."""
     server.answer = quest("31 metres", "1846", "a keeper")
-    score(server, RagQuestEval(), sample())
+    score(server, RagQuestEval(), sample(answer="31 metres, a keeper."))
 
     assert list(server.requests[1].passages) == ["answer text", "questions"]
     assert "1846" not in server.requests[1].user
@@ -99,8 +109,8 @@ def test_a_missing_answer_is_unknown(server):
     server.answer = quest("31 metres", "1846", "a keeper")
     short = {"answers": [{"id": "q1", "answer": "31 metres"}, {"id": "q3", "answer": "a keeper"}]}
     judge = judge_at(server)
-    evaluate([sample(answer="warm")], [RagQuestEval()], judge)
-    server.script += [lambda request: short, lambda request: {"answers": []}]
+    evaluate([sample(answer="31 metres, 1846, a keeper")], [RagQuestEval()], judge)
+    server.script += [lambda request: request.tagged(short), lambda request: {"answers": []}]
     [scores] = evaluate([sample()], [RagQuestEval()], judge)
     recall, precision = values(scores)
 

@@ -55,10 +55,11 @@ def severe(request, _item_id):
 
 def frame(request):
     """The prompt without the texts of others and without the ids."""
-    marker = request.marker
+    marker, tag = request.marker, request.tag
     user = re.sub(
         rf"(<<{marker} [^\n]*>>\n).*?(\n<<{marker}>>)", r"\1\2", request.user, flags=re.DOTALL
     )
+    user = re.sub(rf"\b{tag}(?=[a-z]\d)", "", user)
     return re.sub(r"^Ids to answer: .*$", "", user, flags=re.MULTILINE).replace(marker, "MARKER")
 
 
@@ -152,7 +153,7 @@ def test_a_judge_that_repeats_what_it_was_told_gives_no_score(server, name):
 
 
 def test_delimiters_cannot_be_known_beforehand(server):
-    """48 random bits each: another for every request and for every judge."""
+    """Twelve random digits each: another for every request and for every judge."""
     server.answer = severe
     for _ in range(2):
         evaluate(

@@ -10,11 +10,16 @@ from openai_server import Misbehaviour, completion, content, error
 from ragmeter.metrics import ContextPrecision, ContextRelevancy, Faithfulness, evaluate
 
 JSON = {"content-type": "application/json"}
-GOOD = {"chunks": [{"id": "c1", "reason": "", "verdict": True}, {"id": "c2", "verdict": False}]}
+GOOD = {"answers": [{"id": "c1", "reason": "", "verdict": True}, {"id": "c2", "verdict": False}]}
 
 
 def reply(*entries):
-    return content(json.dumps({"chunks": list(entries)}))
+    return lambda request: request.tagged({"answers": list(entries)})
+
+
+def good(change=str, **options):
+    """A good reply to the request, its text changed."""
+    return lambda request: content(change(json.dumps(request.tagged(GOOD))), **options)
 
 
 def broken_reply(body: bytes, **options) -> Misbehaviour:
@@ -22,27 +27,24 @@ def broken_reply(body: bytes, **options) -> Misbehaviour:
 
 
 USELESS = {
-    "truncated JSON": content(json.dumps(GOOD)[:-9]),
-    "cut off by length": content(json.dumps(GOOD), finish="length"),
+    "truncated JSON": good(lambda text: text[:-9]),
     "prose": content("Yes, chunk 1 is relevant (score 1), chunk 2 is not."),
     "empty text": content(""),
     "no text": content(None),
-    "refusal": content(None, refusal="I cannot help with that."),
-    "content filter": content(json.dumps(GOOD), finish="content_filter"),
     "empty choices": broken_reply(json.dumps({**completion("x"), "choices": []}).encode()),
     "no choices": broken_reply(b"{}"),
     "choices of another kind": broken_reply(b'{"choices": [7]}'),
     "a list": broken_reply(b"[1, 2]"),
     "not UTF-8": broken_reply(b'{"choices": "\xff\xfe"}'),
     "HTML page with status 200": Misbehaviour(body=b"<html><body>Welcome</body></html>"),
-    "10 MB reply": content(json.dumps(GOOD) + " " * 10_000_000),
+    "10 MB reply": good(lambda text: text + " " * 10_000_000),
     "deep nesting": content("[" * 200_000),
-    "two objects": content(json.dumps(GOOD) + json.dumps(GOOD)),
-    "two fenced objects": content(
-        f"```json\n{json.dumps(GOOD)}\n```\n```json\n{json.dumps(GOOD)}\n```"
-    ),
+    "two objects": good(lambda text: text + text),
+    "two fenced objects": good(lambda text: f"```json\n{text}\n```\n```json\n{text}\n```"),
     "another form": content('{"verdicts": [true, false]}'),
-    "a key twice": content('{"chunks": [{"id": "c1", "verdict": true, "verdict": false}]}'),
+    "a key twice": good(lambda text: text.replace('"reason": ""', '"verdict": false')),
+    "the ids of no request": content(json.dumps(GOOD)),
+    "the form": lambda request: request.form,
 }
 
 
@@ -66,10 +68,21 @@ def test_one_such_reply_is_repaired_by_the_second(server, name):
     assert (result.value, result.status, result.judge_calls) == (1.0, "ok", 2)
 
 
+@pytest.mark.parametrize("finish", ["refusal", "content_filter"])
+def test_what_the_judge_will_not_judge_it_is_asked_once(server, finish):
+    """Asking again would be refused again; the next request is asked as ever."""
+    refused = content(None, refusal="I cannot help with that.")
+    server.script.append(refused if finish == "refusal" else good(finish=finish))
+    result = only(server, ContextPrecision(), sample())
+
+    assert (result.value, result.status, result.error_type) == (None, "judge_error", "refusal")
+    assert (result.judge_calls, len(server.requests)) == (1, 1)
+
+
 ONE = {"id": "c1", "verdict": True}
 UNALIGNED = {
-    "wrong ids": [{"id": "1", "verdict": True}, {"id": "2", "verdict": True}],
-    "shifted ids": [{"id": "c0", "verdict": True}, {"id": "c1", "verdict": True}],
+    "wrong ids": [{"id": "c7", "verdict": True}, {"id": "c8", "verdict": True}],
+    "shifted ids": [{"id": "c2", "verdict": True}, {"id": "c3", "verdict": True}],
     "extra ids": [ONE, {"id": "c2", "verdict": True}, {"id": "c3", "verdict": True}],
     "no ids": [{"verdict": True}, {"verdict": True}],
 }
@@ -116,7 +129,7 @@ def test_verdict_words_of_other_endpoints_are_understood(server, true, false):
 
 @pytest.mark.parametrize("thinking", ["<think>c1 is true? {}</think>\n", "Here you are:\n"])
 def test_a_fenced_object_is_read(server, thinking):
-    server.script.append(content(f"{thinking}```json\n{json.dumps(GOOD)}\n```\nDone."))
+    server.script.append(good(lambda text: f"{thinking}```json\n{text}\n```\nDone."))
     result = only(server, ContextPrecision(), sample())
 
     assert (result.value, result.judge_calls) == (1.0, 1)
@@ -219,7 +232,7 @@ def test_a_model_that_refuses_the_temperature_is_asked_without(server):
     def picky(request):
         if "temperature" in request.body:
             return error(400, "unsupported_value", "temperature does not support 0")
-        return GOOD
+        return request.tagged(GOOD)
 
     server.script += [picky, picky, picky]
     judge = judge_at(server)

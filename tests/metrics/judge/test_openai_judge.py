@@ -31,7 +31,7 @@ FIVE_CHUNKS = [f"Chunk {n} is about tower {n}. It has a second sentence." for n 
 
 
 def entities_or_true(request, item_id):
-    return ["tower 1", "tower 9"] if item_id.startswith("t") else True
+    return ["31 metres", "1846"] if item_id.startswith("t") else True
 
 
 def calls(results):
@@ -61,7 +61,7 @@ def test_fused_they_cost_one_call_cold_and_warm(server):
 
 def test_nothing_is_asked_twice(server):
     """Two thousand samples, 30 % repeated chunks and references: every text is sent once."""
-    server.answer = entities_or_true
+    server.answer = lambda request, item_id: [] if item_id.startswith("t") else True
     judge = judge_at(server, concurrency=64)
     samples = []
     for n in range(2000):
@@ -335,9 +335,9 @@ def test_azure_by_its_dated_api(server):
 def test_instrumented_by_nobody_else(server):
     """All judged metrics work with one judge at once, in one go."""
     server.answer = lambda request, item_id: (
-        {"t": ["x"], "q": None}.get(item_id[0], True)
+        {"t": ["1846"], "q": None}.get(item_id[0], True)
         if "pairs" not in str(request.form)
-        else [("Q?", "A")]
+        else [("Lit when?", "in 1846")]
     )
     [scores] = evaluate([sample()], default_metrics(judged=True), judge_at(server))
 
