@@ -13,10 +13,11 @@ from typing import Literal, NamedTuple
 from .dates import date_keys, date_spans, may_hold, number_keys
 from .score import ScoreItem, evidence_item
 from .text.analysis import Analysis, analyse
+from .text.characters import HAN
 from .text.han_names import stands_in_han, without_suffix
 from .text.names import Name, NameIndex, composed, name_of, stable_part
 from .text.quantities import quantities
-from .text.tokens import HAN, has_han, normalise
+from .text.tokens import has_han, normalise
 
 __all__ = [
     "EntityFinder",

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from .characters import HAN
 from .common_words import ASKING, COMMON, NAMES, SUBJECTS
 from .russian_names import same_russian_name
 from .stems import STOP_WORDS, stem
-from .tokens import HAN
 
 __all__ = ["Name", "NameIndex", "NameTier", "composed", "name_of", "stable_part"]
 
