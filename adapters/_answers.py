@@ -23,6 +23,7 @@ __all__ = [
     "Said",
     "choose_answer",
     "is_long",
+    "is_said",
 ]
 
 ANSWER_NAMES = ("answer", "final_answer", "reply", "response", "generation", "completion")
@@ -138,6 +139,11 @@ def choose_answer(
         and not any(item.bare in whole for whole in (*asked, *repeated))
     }
     return next(iter(long.values())) if len(long) == 1 else None
+
+
+def is_said(answer: str, said: str) -> bool:
+    """Return whether an answer stems from what a model call said, by the rules of `choose_answer`."""
+    return _hit(_Candidate(OutputString(answer)), _Call(said), ()) is not None
 
 
 def is_long(text: str) -> bool:

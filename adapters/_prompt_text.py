@@ -29,17 +29,27 @@ _BETWEEN = "\0"
 
 
 class Page:
-    """All texts of the prompts as one, reduced to letters and digits, and what is claimed of it."""
+    """All texts of all calls as one, reduced to letters and digits, and what is claimed of it."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, calls: Iterable[Iterable[str]]) -> None:
         self._pieces: list[str] = []
-        for text in texts:
-            self._pieces += words_of(text)
-            self._pieces.append(_BETWEEN)
+        self._calls: list[int] = []
+        length = 0
+        for texts in calls:
+            self._calls.append(length)
+            for text in texts:
+                words = words_of(text)
+                length += sum(map(len, words)) + len(_BETWEEN)
+                self._pieces += words
+                self._pieces.append(_BETWEEN)
         self.letters = "".join(self._pieces)
         self._word_ends: frozenset[int] | None = None
         self._starts: list[int] = []
         self._ends: list[int] = []
+
+    def call_at(self, place: int) -> int:
+        """Return which call's text stands at a place."""
+        return bisect_right(self._calls, place) - 1
 
     def places(self, letters: str, *, whole_words: bool = False) -> list[int]:
         """Return where a text stands, ascending, outside all that is claimed, without overlaps."""

@@ -14,6 +14,7 @@ another one is seen only where it stands on its own.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -120,10 +121,10 @@ def _match(
     candidates: Sequence[str], calls: Sequence[Sequence[str]], question: str | None
 ) -> tuple[int, ...] | None:
     groups = _grouped(candidates)
-    page = Page(text for texts in calls for text in texts)
+    page = Page(calls)
     asked = "" if question is None else "".join(words_of(question))
     found: list[tuple[int, _Group]] = []
-    missing: list[tuple[_Group, int]] = []
+    missing: list[_Group] = []
     common = [group for group in groups if group.is_common]
     own = [group for group in groups if not group.is_common]
     question_is_open = any(group.letters in asked for group in groups)
@@ -137,18 +138,42 @@ def _match(
         if letters == asked:
             question_is_open = False
             del places[-1:]
-        copies = len(group.indices)
-        found += [(place, group) for place in places[-copies:]]
-        if len(places) < copies:
-            missing.append((group, copies - len(places)))
+        found += [(place, group) for place in places]
+        if len(places) < len(group.indices):
+            missing.append(group)
     found += _cut(missing, page)
     if not found:
         return None
     if common and question_is_open:
         page.claim(page.places(asked), len(asked))
     found += _beside(common, page, [(place, len(group.letters)) for place, group in found])
-    found.sort(key=lambda item: item[0])
-    return tuple(_chosen(found, candidates, calls))
+    return tuple(_chosen(_counted(found, page), candidates, calls))
+
+
+def _counted(found: Sequence[tuple[int, _Group]], page: Page) -> list[tuple[int, _Group]]:
+    """Return the places that count, in order: no more of a text than were retrieved, the last ones.
+
+    A call that shows several texts which another one shows as well shows them again (a draft and its
+    revision). Calls that show one text each add up.
+    """
+    by_call: dict[int, list[tuple[int, _Group]]] = {}
+    for place, group in sorted(found, key=lambda item: item[0]):
+        by_call.setdefault(page.call_at(place), []).append((place, group))
+    tallies = {
+        call: Counter(group.letters for _, group in shown) for call, shown in by_call.items()
+    }
+    kept: list[int] = []
+    for call in sorted(by_call, key=lambda call: (-len(by_call[call]), -call)):
+        if len(by_call[call]) < 2 or not any(tallies[call] <= tallies[other] for other in kept):
+            kept.append(call)
+    left = {group.letters: len(group.indices) for _, group in found}
+    counted: list[tuple[int, _Group]] = []
+    for call in sorted(kept, reverse=True):
+        for place, group in reversed(by_call[call]):
+            if left[group.letters]:
+                left[group.letters] -= 1
+                counted.append((place, group))
+    return counted[::-1]
 
 
 def _grouped(candidates: Sequence[str]) -> list[_Group]:
@@ -170,20 +195,19 @@ class _Cut(NamedTuple):
     group: _Group
 
 
-def _cut(missing: Sequence[tuple[_Group, int]], page: Page) -> list[tuple[int, _Group]]:
+def _cut(missing: Sequence[_Group], page: Page) -> list[tuple[int, _Group]]:
     """Find texts that were cut; where several begin alike, the one that agrees longest stands there."""
     found: list[tuple[int, _Group]] = []
-    wanted = {group.letters: copies for group, copies in missing}
-    for find_one in (_beginnings, _ends):
+    for find_all in (_beginnings, _ends):
+        seen = {group.letters for _, group in found}
         cuts = [
-            cut for group, _ in missing if wanted[group.letters] for cut in find_one(group, page)
+            cut for group in missing if group.letters not in seen for cut in find_all(group, page)
         ]
         # At equal length the last place, as for whole texts.
         for cut in sorted(cuts, key=lambda cut: (-cut.length, -cut.start)):
             before, after = page.free_around(cut.start + cut.length)
             is_free = before <= cut.start and cut.start + cut.length <= after
-            if is_free and wanted[cut.group.letters]:
-                wanted[cut.group.letters] -= 1
+            if is_free:
                 page.claim([cut.start], cut.length)
                 found.append((cut.start, cut.group))
     return found

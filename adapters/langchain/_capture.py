@@ -12,8 +12,11 @@ from ragmeter.adapters._endings import error_type, status_of_error
 from ragmeter.adapters._snapshot import ContextSnapshot, to_contexts
 from ragmeter.exporters.run import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
+from ragmeter.metrics.sample import ContextsBy
 
-from ._contexts import answering_llm, contexts_used, counted_retrievals
+from ._answering import answering_call, said_by, shown
+from ._contexts import candidates, contexts_used, counted_retrievals, read_tool_texts
+from ._outputs import answer_in
 from ._runs import Ending, OpenRequest, RetrievalNote
 
 __all__ = ["build_run", "has_retrieved"]
@@ -29,6 +32,7 @@ def has_retrieved(request: OpenRequest) -> bool:
     """
     return bool(
         request.retrievals
+        or request.tool_texts
         or (request.passages and request.llms)
         or any(passage.run.kind == "tool" for passage in request.passages)
     )
@@ -37,7 +41,6 @@ def has_retrieved(request: OpenRequest) -> bool:
 def build_run(
     request: OpenRequest,
     ending: Ending,
-    answer: str | None,
     given_contexts: tuple[ContextSnapshot, ...] | None,
     output_contexts: tuple[ContextSnapshot, ...] | None,
 ) -> RagRun | None:
@@ -45,13 +48,12 @@ def build_run(
 
     Args:
         request: What was noted.
-        ending: How the root ended.
-        answer: The answer found in the root's output.
+        ending: How the root ended, and what its output says.
         given_contexts: Contexts the application chose itself (``contexts=``); they win.
         output_contexts: Documents of a root output that also holds an answer: the last resort.
     """
     try:
-        return _run_of(request, ending, answer, given_contexts, output_contexts)
+        return _run_of(request, ending, given_contexts, output_contexts)
     finally:
         request.dissolve()
 
@@ -59,27 +61,39 @@ def build_run(
 def _run_of(
     request: OpenRequest,
     ending: Ending,
-    answer: str | None,
     given_contexts: tuple[ContextSnapshot, ...] | None,
     output_contexts: tuple[ContextSnapshot, ...] | None,
 ) -> RagRun | None:
-    notes, made_of_passages = counted_retrievals(request)
+    read_tool_texts(request)
+    answer = _answer(request, ending)
+    answering, _ = answering_call(request, answer)
+    notes, made_of_passages = counted_retrievals(request, answering)
+    queries = [str(note.query) for note in notes if isinstance(note.query, str)]
+    question = _question(request, queries)
+    rule: ContextsBy = "runs"
     if given_contexts is not None:
         contexts: tuple[ContextSnapshot, ...] | None = given_contexts
+        rule = "given"
     elif notes:
-        contexts = contexts_used(request, notes, replace=not made_of_passages)
+        contexts = contexts_used(request, notes, answering, answer, replace=not made_of_passages)
+        found = (
+            None if contexts is None else _in_prompts(request, notes, contexts, answer, question)
+        )
+        if found is not None:
+            contexts, rule = found, "prompt"
     else:
         contexts = output_contexts
     if contexts is None and not notes:
         return None
-    answer, status = _answer_and_status(request, ending, answer, contexts, notes)
+    status = _status(request, ending, answer, contexts)
+    if status not in ("ok", "partial"):
+        answer = None
     root = request.root
     scope = request.scope
-    queries = [str(note.query) for note in notes if isinstance(note.query, str)]
     sample = RagSample(
-        question=_question(request, queries),
+        question=question,
         contexts=None if contexts is None else to_contexts(contexts),
-        contexts_by="runs" if given_contexts is None else "given",
+        contexts_by=rule,
         answer=answer,
         reference=None if scope is None else scope.reference,
         status=status,
@@ -120,31 +134,49 @@ def _question(request: OpenRequest, queries: Sequence[str]) -> str | None:
     return queries[0] if queries and not request.resumes else None
 
 
-def _answer_and_status(
+def _answer(request: OpenRequest, ending: Ending) -> str | None:
+    output = ending.output
+    if not output.strings:
+        return answer_in(output, (), ())
+    texts = [item.text for note in request.retrievals for item in note.contexts or ()]
+    texts += [item.text for passage in request.passages for item in passage.documents]
+    return answer_in(output, said_by(request, texts), texts)
+
+
+def _in_prompts(
+    request: OpenRequest,
+    notes: Sequence[RetrievalNote],
+    used: Sequence[ContextSnapshot],
+    answer: str | None,
+    question: str | None,
+) -> tuple[ContextSnapshot, ...] | None:
+    """Return the documents that stand in what the answering calls were sent, or None."""
+    if request.options.strict or not any(note.contexts for note in notes):
+        return None
+    pool = candidates(request, notes, used)
+    seen = shown(request, answer, [item.text for item in pool], question)
+    return None if seen is None else tuple(pool[index] for index in seen)
+
+
+def _status(
     request: OpenRequest,
     ending: Ending,
     answer: str | None,
     contexts: Sequence[ContextSnapshot] | None,
-    notes: Sequence[RetrievalNote],
-) -> tuple[str | None, SampleStatus]:
+) -> SampleStatus:
     if ending.error is not None:
-        return None, status_of_error(ending.error)
+        return status_of_error(ending.error)
     if request.interrupted:
-        return None, "interrupted"
+        return "interrupted"
     if request.root.kind in ("retriever", "tool"):
-        return None, "retrieval_only"
+        return "retrieval_only"
     if ending.streamed and request.open_llms:
-        return answer, "partial"
-    note = answering_llm(request)
-    if answer is None and note is not None and ending.kind is not list:
-        ends = [item.ended_order for item in notes if item.ended_order is not None]
-        if not ends or note.run.order > max(ends):
-            answer = note.text
-    if note is None and ending.kind is str and _is_formatted(answer or "", contexts):
-        return None, "retrieval_only"
+        return "partial"
+    if not request.llms and ending.kind is str and _is_formatted(answer or "", contexts):
+        return "retrieval_only"
     if answer is None:
-        return None, "retrieval_only" if note is None else "no_answer"
-    return answer, "ok"
+        return "no_answer" if request.llms else "retrieval_only"
+    return "ok"
 
 
 def _is_formatted(answer: str, contexts: Sequence[ContextSnapshot] | None) -> bool:

@@ -7,14 +7,17 @@ notes that were taken on the way. Used by `_capture` only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ragmeter.adapters._prompts import Prompt, seen_in_prompts
 from ragmeter.adapters._snapshot import ContextSnapshot
 
-from ._runs import LlmNote, OpenRequest, Passage, RetrievalNote, Run
+from ._runs import LlmNote, OpenRequest, Passage, Paste, RetrievalNote, Run
+from ._tool_texts import documents_in_text
 
-__all__ = ["answering_llm", "contexts_used", "counted_retrievals"]
+__all__ = ["candidates", "contexts_used", "counted_retrievals", "read_tool_texts"]
 
 
 class _Item(NamedTuple):
@@ -25,7 +28,22 @@ class _Item(NamedTuple):
     run: Run
 
 
-def counted_retrievals(request: OpenRequest) -> tuple[list[RetrievalNote], bool]:
+def read_tool_texts(request: OpenRequest) -> None:
+    """Find the documents in what tools said as text, and note them as other tools' documents are."""
+    for told in request.tool_texts:
+        documents = documents_in_text(told.text)
+        if documents:
+            request.passages.append(
+                Passage(told.run, told.ended_order, told.ended_ns, None, {"": documents})
+            )
+    if request.tool_texts:
+        request.tool_texts = []
+        request.passages.sort(key=lambda passage: passage.ended_order)
+
+
+def counted_retrievals(
+    request: OpenRequest, answering: LlmNote | None
+) -> tuple[list[RetrievalNote], bool]:
     """Return the retrievals that count, in start order, and whether they were told by passages."""
     notes = [note for note in request.retrievals if _is_outermost(note)]
     notes.extend(_tool_retrievals(request))
@@ -34,7 +52,44 @@ def counted_retrievals(request: OpenRequest) -> tuple[list[RetrievalNote], bool]
         return sorted(notes, key=lambda note: note.run.order), False
     if request.options.strict or not request.llms:
         return [], False
-    return _not_given_up(_passage_retrievals(request)), True
+    return _not_given_up(_passage_retrievals(request, answering)), True
+
+
+def candidates(
+    request: OpenRequest,
+    notes: Sequence[RetrievalNote],
+    used: Sequence[ContextSnapshot],
+) -> list[ContextSnapshot]:
+    """Return all documents of this request that a prompt may show, those by the rules for runs first.
+
+    What functions made of documents counts, but not documents that a function was only given: a
+    graph's state may hold those of earlier turns.
+    """
+    found = list(used)
+    known = Counter(item.text for item in used)
+    retrieved = [item for note in notes for item in note.contexts or ()]
+    _add(found, known, retrieved)
+    if request.options.strict:
+        return found
+    own = {item.text for item in retrieved}
+    for passage in request.passages:
+        foreign = {text for texts in (passage.taken or {}).values() for text in texts} - own
+        made = [item for item in passage.documents if item.text not in foreign]
+        _add(found, known, made)
+        own.update(item.text for item in made)
+    return found
+
+
+def _add(
+    found: list[ContextSnapshot], known: Counter[str], more: Iterable[ContextSnapshot]
+) -> None:
+    """Add what is missing: of each text as many as there are in the source that has the most."""
+    seen = Counter[str]()
+    for item in more:
+        seen[item.text] += 1
+        if seen[item.text] > known[item.text]:
+            known[item.text] += 1
+            found.append(item)
 
 
 def _is_outermost(note: RetrievalNote) -> bool:
@@ -69,7 +124,7 @@ def _failed_attempt(run: Run) -> Run | None:
 
 def _as_note(passage: Passage) -> RetrievalNote:
     note = RetrievalNote(passage.run, None, None)
-    note.contexts = passage.given
+    note.contexts = passage.documents
     note.ended_ns = passage.ended_ns
     note.ended_order = passage.ended_order
     return note
@@ -86,14 +141,14 @@ def _tool_retrievals(request: OpenRequest) -> list[RetrievalNote]:
     ]
 
 
-def _passage_retrievals(request: OpenRequest) -> list[RetrievalNote]:
+def _passage_retrievals(request: OpenRequest, answering: LlmNote | None) -> list[RetrievalNote]:
     """Return functions that gave out documents of their own; before the model answered, if any."""
-    limit = _answering_order(request)
+    limit = None if answering is None else answering.run.order
     found: list[Passage] = []
     later: list[Passage] = []
     seen: set[str] = set()
     for passage in request.passages:
-        texts = {item.text for item in passage.given}
+        texts = {item.text for item in passage.documents}
         if passage.taken is not None or (texts and texts <= seen):
             continue
         seen |= texts
@@ -101,20 +156,15 @@ def _passage_retrievals(request: OpenRequest) -> list[RetrievalNote]:
     return [_as_note(passage) for passage in found or later]
 
 
-def answering_llm(request: OpenRequest) -> LlmNote | None:
-    """Return the last finished model call outside any retriever."""
-    return max(request.llms, key=lambda note: note.run.order, default=None)
-
-
-def _answering_order(request: OpenRequest) -> int | None:
-    note = answering_llm(request)
-    return None if note is None else note.run.order
-
-
 def contexts_used(
-    request: OpenRequest, notes: Sequence[RetrievalNote], *, replace: bool
+    request: OpenRequest,
+    notes: Sequence[RetrievalNote],
+    answering: LlmNote | None,
+    answer: str | None,
+    *,
+    replace: bool,
 ) -> tuple[ContextSnapshot, ...] | None:
-    """Return what reached the model: what was retrieved, as functions in between left it."""
+    """Return what reached the model by the runs: what was retrieved, as functions in between left it."""
     if all(note.contexts is None for note in notes):
         return None
     items = [
@@ -128,99 +178,224 @@ def contexts_used(
     ]
     if request.options.strict:
         return tuple(item.snapshot for item in items)
-    limit = _answering_order(request)
-    for passage in request.passages:
-        run = passage.run
-        if limit is not None and passage.ended_order > limit:
+    limit = None if answering is None else answering.run.order
+    steps: list[Passage | Paste] = [*request.passages, *_pastes(request, answer)]
+    for step in sorted(steps, key=lambda step: step.ended_order):
+        run = step.run
+        if limit is not None and step.ended_order > limit:
             continue
         if _failed_attempt(run) is not None or (limit is None and run.parent is None):
             continue
-        if passage.taken is not None:
-            items = _replaced(items, passage)
+        if isinstance(step, Paste):
+            items = _cut_as_text(items, step)
+        elif step.taken is not None:
+            items = _replaced(items, step, step.taken)
         elif replace:
-            items = _narrowed(items, passage)
-    return tuple(item.snapshot for item in _seen_by_model(request, items))
+            items = _narrowed(items, step)
+    return tuple(item.snapshot for item in _given_to_model(items, request, answering))
 
 
-def _replaced(items: list[_Item], passage: Passage) -> list[_Item]:
+def _replaced(
+    items: list[_Item], passage: Passage, taken: Mapping[str, tuple[str, ...]]
+) -> list[_Item]:
     """Apply a function that took documents retrieved before it and gave out others."""
-    taken = set(passage.taken or ())
-    before = passage.run.order
-    if not taken or passage.run.children_retrievals:
+    if passage.run.children_retrievals:
         return items
-    if not taken <= {item.snapshot.text for item in items if item.order < before}:
+    # In a stream a function begins before what it waits for has ended.
+    before = passage.ended_order if passage.streamed else passage.run.order
+    early = [item for item in items if item.order < before]
+    found = {item.snapshot.text for item in early}
+    # A list that holds anything else is not from here: the conversation's, an earlier turn's.
+    own = {key: texts for key, texts in taken.items() if texts and found.issuperset(texts)}
+    used = _lists_used(passage, own)
+    consumed = {text for key in used for text in own[key]}
+    if not consumed:
         return items
+    foreign = {text for key, texts in taken.items() if key not in own for text in texts} - found
+    elsewhere = Counter(text for key in own.keys() - used for text in own[key])
+    # Where several retrievals found a text, it is that of those whose documents were taken whole.
+    partly = {id(item.run) for item in early if item.snapshot.text not in consumed}
+    whole = {item.snapshot.text for item in early if id(item.run) not in partly}
+    inside = Counter(
+        item.snapshot.text
+        for item in items
+        if item.run is not passage.run and _is_within(item.run, passage.run)
+    )
     result: list[_Item] = []
-    placed = False
+    place: int | None = None
     for item in items:
-        if item.order < before and item.snapshot.text in taken:
-            if not placed:
-                placed = True
-                result.extend(
-                    _Item(given, passage.ended_order, passage.run) for given in passage.given
-                )
+        text = item.snapshot.text
+        is_taken = (
+            item.order < before
+            and text in consumed
+            and (id(item.run) not in partly or text not in whole)
+        )
+        if not is_taken:
+            result.append(item)
+        elif elsewhere[text] > 0:
+            elsewhere[text] -= 1
+            result.append(item)
+        elif place is None:
+            place = len(result)
+    if place is None:
+        return items
+    given = []
+    for snapshot in passage.documents:
+        if snapshot.text in foreign:
             continue
-        result.append(item)
-    return result
+        if inside[snapshot.text] > 0 and snapshot.text not in consumed:
+            inside[snapshot.text] -= 1
+            continue
+        given.append(_Item(snapshot, passage.ended_order, passage.run))
+    return [*result[:place], *given, *result[place:]]
+
+
+def _lists_used(passage: Passage, own: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """Return the lists that became what a function gave out; the others reach the model as they were.
+
+    A list given out under its own key replaces the one that stood there; one under a new key those that
+    it shares texts with. A list that is not given out at all is used up, unless a state goes on
+    around the function: a graph's, or a mapping that one value is added to.
+    """
+    texts = {key: {item.text for item in items} for key, items in passage.given.items()}
+    used = {key for key in texts if key in own}
+    new = [key for key in texts if key not in own]
+    for key in new:
+        used |= {name for name, documents in own.items() if texts[key].intersection(documents)}
+    for key in used.copy() & texts.keys():
+        more = texts[key].difference(own[key])
+        used |= {name for name, documents in own.items() if more.intersection(documents)}
+    if not _is_part_of_state(passage.run):
+        used |= own.keys() - passage.passed_on
+    if not used and sum(map(bool, (passage.taken or {}).values())) == 1:
+        used = set(own)
+    return used
+
+
+def _is_part_of_state(run: Run) -> bool:
+    """Return whether what a function gives out is put into a state that holds more than that."""
+    if any(tag.startswith(_STATE_TAGS) for tag in run.tags or ()):
+        return True
+    return run.parent is not None and (run.parent.name or "").startswith("RunnableAssign")
+
+
+_STATE_TAGS = ("map:key:", "graph:step:")
 
 
 def _narrowed(items: list[_Item], passage: Passage) -> list[_Item]:
     """Apply a function that retrieved and then gave out a part of it, or another order."""
     start, end = passage.run.order, passage.ended_order
-    inside = {item.snapshot.text for item in items if start < item.order < end}
-    if passage.lists != 1 or not inside or not {given.text for given in passage.given} <= inside:
+    documents = passage.documents
+
+    def is_inside(item: _Item) -> bool:
+        return start < item.order < end and _is_within(item.run, passage.run)
+
+    inside = {item.snapshot.text for item in items if is_inside(item)}
+    if len(passage.given) != 1 or not inside or not {given.text for given in documents} <= inside:
         return items
-    result: list[_Item] = []
-    placed = False
-    for item in items:
-        if start < item.order < end:
-            if not placed:
-                placed = True
-                result.extend(_Item(given, end, passage.run) for given in passage.given)
-            continue
-        result.append(item)
-    return result
+    return _in_place_of(items, is_inside, [_Item(given, end, passage.run) for given in documents])
 
 
-def _seen_by_model(request: OpenRequest, items: list[_Item]) -> list[_Item]:
+def _in_place_of(
+    items: list[_Item], leaves: Callable[[_Item], bool], given: list[_Item]
+) -> list[_Item]:
+    """Return items with those that leave replaced, where the first of them stood."""
+    place = next((at for at, item in enumerate(items) if leaves(item)), None)
+    if place is None:
+        return items
+    return [
+        *items[:place],
+        *given,
+        *(item for item in items[place:] if not leaves(item)),
+    ]
+
+
+def _pastes(request: OpenRequest, answer: str | None) -> list[Paste]:
+    """Return what functions made of documents as text; not what models, or functions as such, answered."""
+    said = {id(run) for note in request.llms for run in _around(note.run)}
+    return [
+        paste
+        for paste in request.pastes
+        if id(paste.run) not in said
+        and not (answer and any(answer.strip() == text.strip() for text in paste.given))
+    ]
+
+
+def _cut_as_text(items: list[_Item], paste: Paste) -> list[_Item]:
+    """Apply a function that turned documents into text, or cut such a text: some may be gone."""
+    texts = Counter(paste.documents)
+    if not texts and paste.strings:
+        shown = seen_in_prompts([item.snapshot.text for item in items], [Prompt(paste.strings)])
+        texts = Counter(items[index].snapshot.text for index in shown or ())
+    retrieved = {id(note.run) for note in paste.run.children_retrievals or ()}
+
+    def is_given(item: _Item) -> bool:
+        return item.order < paste.ended_order and (
+            item.snapshot.text in texts or id(item.run) in retrieved
+        )
+
+    given = [item for item in items if is_given(item)]
+    seen = seen_in_prompts([item.snapshot.text for item in given], [Prompt(paste.given)])
+    if seen is None or len(seen) == len(given):
+        return items
+    # Half of it at least is documents, or it is an answer that quotes one.
+    kept = [given[index] for index in seen]
+    shown_length = sum(len(item.snapshot.text) for item in kept)
+    if 2 * shown_length < sum(map(len, paste.given)):
+        return items
+    return _in_place_of(items, is_given, kept)
+
+
+def _around(run: Run) -> Iterator[Run]:
+    current: Run | None = run
+    while current is not None:
+        yield current
+        current = current.parent
+
+
+def _given_to_model(
+    items: list[_Item], request: OpenRequest, answering: LlmNote | None
+) -> list[_Item]:
     """Leave out documents that the functions around the answering calls were not given any more.
 
-    A graph's state may overwrite what an earlier node had retrieved. Documents of earlier turns in
-    that state change nothing: only documents of this request are ever kept. What was retrieved
-    elsewhere, e.g. by the chain of another sub-question, is not in question.
+    A graph's state may overwrite what an earlier node had retrieved, and its reducers drop
+    duplicates. Documents of earlier turns in that state change nothing: only documents of this
+    request are ever kept. What was retrieved elsewhere, e.g. by the chain of another
+    sub-question, is not in question.
     """
-    answering = answering_llm(request)
     if answering is None:
-        return items
+        return _without_copies(items, request.reader)
     ends = [item.order for item in items if item.order < answering.run.order]
     since = max(ends, default=0)
-    place: dict[str, int] = {}
+    copies = Counter[str]()
     first: int | None = None
     last: Run | None = None
     lists = 0
     for note in request.llms:
         # Calls since the last retrieval answer together, e.g. one per document.
-        if note.run.order < since:
+        if not since <= note.run.order <= answering.run.order:
             continue
         run = _given_documents(note.run)
         if run is None or run.documents is None:
             continue
+        if run is not last:
+            copies |= Counter(text for pairs in run.documents.values() for _, text in pairs)
         last = run
         first = run.order if first is None else min(first, run.order)
-        for documents in run.documents.values():
-            lists += bool(documents)
-            for _, text in documents:
-                place.setdefault(text, len(place))
+        lists += sum(map(bool, run.documents.values()))
     around = None if last is None else last.parent
-    if around is None or not any(item.snapshot.text in place for item in items):
+    if around is None or not any(item.snapshot.text in copies for item in items):
         return items
-    kept = [
-        item
-        for item in items
-        if item.snapshot.text in place
-        or (first is not None and item.order > first)
-        or not _is_within(item.run, around)
-    ]
+    place = {text: at for at, text in enumerate(copies)}
+    left = copies.copy()
+    kept: list[_Item] = []
+    for item in items:
+        text = item.snapshot.text
+        if (first is not None and item.order > first) or not _is_within(item.run, around):
+            kept.append(item)
+        elif left[text] > 0:
+            left[text] -= 1
+            kept.append(item)
     if lists != 1:
         return kept
     given = iter(
@@ -232,11 +407,24 @@ def _seen_by_model(request: OpenRequest, items: list[_Item]) -> list[_Item]:
     return [next(given) if item.snapshot.text in place else item for item in kept]
 
 
+def _without_copies(items: list[_Item], reader: Run | None) -> list[_Item]:
+    """Leave out duplicates that were not given to the last function that was given documents."""
+    if reader is None or reader.documents is None:
+        return items
+    copies = Counter(text for pairs in reader.documents.values() for _, text in pairs)
+    kept: list[_Item] = []
+    for item in items:
+        text = item.snapshot.text
+        if text in copies and item.order < reader.order:
+            if copies[text] == 0:
+                continue
+            copies[text] -= 1
+        kept.append(item)
+    return kept
+
+
 def _is_within(run: Run, around: Run) -> bool:
-    current: Run | None = run
-    while current is not None and current is not around:
-        current = current.parent
-    return current is around
+    return any(current is around for current in _around(run))
 
 
 def _given_documents(run: Run) -> Run | None:

@@ -7,7 +7,7 @@ shallow copies; texts are neither measured nor joined here.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -31,7 +31,7 @@ from ._extraction import (
     snapshot_documents,
     tool_documents,
 )
-from ._passages import add_passage, enclosing_retriever, note_passage
+from ._passages import add_passage, enclosing_retriever, note_passage, note_paste, strings_of
 from ._requests import (
     IGNORE_TAG,
     begin_request,
@@ -48,10 +48,13 @@ from ._runs import (
     RetrievalNote,
     Run,
     RunKind,
+    ToolText,
     active_retriever,
     copied_lists,
     current_family,
 )
+from ._sent import Sent, new_bytes, tool_arguments
+from ._tool_texts import may_hold_rows, text_of_tool
 
 try:
     from langchain_core.runnables.config import var_child_runnable_config
@@ -108,10 +111,15 @@ def begin(
     request = run.request
     if request.ignored:
         return None
-    if kind == "chain" and type(inputs) is not str:
-        lists = document_lists(inputs)
-        if lists:
-            run.documents = copied_lists(lists)
+    if kind == "chain":
+        run.tags = tags
+        if type(inputs) is not str:
+            lists = document_lists(inputs)
+            if lists:
+                run.documents = copied_lists(lists)
+                request.reader = run
+        if request.retrievals or request.passages:
+            run.strings = strings_of(inputs)
     if request.target is None and ambient_context() is not request.context:
         look_for_workflow(request)
     return run
@@ -213,6 +221,8 @@ def chain_ended(
     run.open = False
     if type(outputs) is not str and (run is not request.root or not holds_state(request)):
         note_passage(attached, run, outputs, kwargs.get("inputs"), now)
+    if run is not request.root and (request.retrievals or request.passages):
+        note_paste(attached, run, outputs, kwargs.get("inputs"))
     if run is request.root:
         streamed = "inputs" in kwargs
         if streamed:
@@ -228,17 +238,34 @@ def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> 
         _drop(attached, run, run_id)
         return
     run.open = False
-    documents = tool_documents(output)
-    if documents and not run.children_retrievals and enclosing_retriever(run) is None:
-        add_passage(attached, run, now, None, snapshot_documents(documents), 1)
+    if not run.children_retrievals and enclosing_retriever(run) is None:
+        documents = tool_documents(output)
+        if documents:
+            add_passage(attached, run, now, None, {"": snapshot_documents(documents)})
+        elif not request.options.strict:
+            text = text_of_tool(output)
+            if text is not None and may_hold_rows(text):
+                note = ToolText(run, next(request.clock), now, text)
+                request.tool_texts.append(note)
+                attached.tracker.requests.grow(request.root.run_id.int, len(text))
     if run is request.root:
         end_request(attached, request, Ending(now, _NOTHING, None, False), None)
 
 
-def llm_started(run: Run) -> None:
-    """Note a model call in progress."""
-    if not run.request.ignored:
-        run.request.open_llms.add(run.run_id.int)
+def llm_started(
+    attached: Attachment, run: Run, read: Callable[[Any], Sent], prompt: object
+) -> None:
+    """Note a model call in progress and what it was sent, unless it helps a retriever."""
+    request = run.request
+    if request.ignored:
+        return
+    request.open_llms[run.run_id.int] = run
+    if run.retriever is not None or run is request.root:
+        return
+    run.sent = read(prompt)
+    size_bytes = new_bytes(run.sent, request.known_texts)
+    if size_bytes:
+        attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
 
 
 def llm_ended(attached: Attachment, run: Run, run_id: UUID, response: object) -> None:
@@ -248,12 +275,14 @@ def llm_ended(attached: Attachment, run: Run, run_id: UUID, response: object) ->
     if request.ignored:
         _drop(attached, run, run_id)
         return
-    request.open_llms.discard(run_id.int)
+    request.open_llms.pop(run_id.int, None)
     if run is request.root:
         attached.tracker.close_request(request)
         return
     if run.retriever is None:
-        request.llms.append(LlmNote(run, llm_text(response)))
+        text = llm_text(response)
+        arguments = () if text else tool_arguments(response)
+        request.llms.append(LlmNote(run, text, arguments))
 
 
 def run_failed(
@@ -270,7 +299,8 @@ def run_failed(
         _drop(attached, run, run_id)
         return
     run.open = False
-    request.open_llms.discard(run_id.int)
+    if request.open_llms.pop(run_id.int, None) is not None:
+        request.failed_llms.append(run)
     if is_control_flow(error):
         request.interrupted = request.interrupted or is_interrupt(error)
     else:

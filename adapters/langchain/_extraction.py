@@ -12,6 +12,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ragmeter.adapters._fields import fields_of
+
 from ._documents import snapshot_documents
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "Question",
     "document_lists",
     "field_of",
+    "fields_in",
     "find_answer",
     "find_question",
     "is_control_flow",
@@ -96,7 +99,7 @@ def find_question(inputs: object) -> Question:
     text = _message_text(inputs, _USER_ROLES, anyone=True)
     if text is not None:
         return Question(text)
-    fields = _fields(inputs)
+    fields = fields_in(inputs)
     if fields is None or _message(inputs)[0] is not None:
         return Question(None)
     for key in QUESTION_KEYS:
@@ -134,10 +137,10 @@ def find_answer(outputs: object, inputs: object = None) -> str | None:
     text = _message_text(outputs, _AI_ROLES, anyone=False)
     if text is not None:
         return text or None
-    fields = _fields(outputs)
+    fields = fields_in(outputs)
     if fields is None or _message(outputs)[0] is not None:
         return None
-    given = _fields(inputs) or {}
+    given = fields_in(inputs) or {}
     for key in ANSWER_KEYS:
         value = fields.get(key)
         if value is None or (key in given and _same(given[key], value)):
@@ -156,7 +159,7 @@ def find_answer(outputs: object, inputs: object = None) -> str | None:
 
 def field_of(payload: object, key: str) -> Any:
     """Return what stands under `key` in a mapping or in an object's fields, or None."""
-    fields = _fields(payload)
+    fields = fields_in(payload)
     return None if fields is None else fields.get(key)
 
 
@@ -164,14 +167,15 @@ def document_lists(payload: object) -> dict[str, Sequence[Any]]:
     """Return every list of documents in a payload, by key; ``""`` when the payload is the list.
 
     A list of lists, such as ``retriever.map()`` gives out, is one list, in its order. Empty lists
-    under a key of `DOCUMENT_KEYS` count: a filter may have rejected everything.
+    under a key of `DOCUMENT_KEYS` count: a filter may have rejected everything. Lists in an object under
+    a key count as well, and lists of objects that hold one document each.
     """
     if payload is None or isinstance(payload, (str, bytes)):
         return {}
     if isinstance(payload, (list, tuple)):
         documents = _documents_in(payload)
         return {"": documents} if documents else {}
-    fields = payload if type(payload) is dict else _fields(payload)
+    fields = payload if type(payload) is dict else fields_in(payload)
     if not fields:
         return {}
     found: dict[str, Sequence[Any]] = {}
@@ -180,7 +184,25 @@ def document_lists(payload: object) -> dict[str, Sequence[Any]]:
             documents = _documents_in(value)
             if documents or (not value and key in DOCUMENT_KEYS):
                 found[str(key)] = documents
+        elif type(value) not in _PLAIN and not is_document(value):
+            for name, documents in _lists_within(value):
+                found[f"{key}.{name}"] = documents
     return found
+
+
+_PLAIN = frozenset({str, bytes, int, float, bool, type(None)})
+
+
+def _lists_within(value: object) -> list[tuple[str, Sequence[Any]]]:
+    """Return the lists of documents that an object of the application's own holds, by field."""
+    fields = fields_of(value)
+    if not fields or "content" in fields:
+        return []
+    return [
+        (name, documents)
+        for name, items in fields.items()
+        if (type(items) is list or type(items) is tuple) and (documents := _documents_in(items))
+    ]
 
 
 def _documents_in(payload: Sequence[Any]) -> Sequence[Any]:
@@ -190,16 +212,38 @@ def _documents_in(payload: Sequence[Any]) -> Sequence[Any]:
     first = payload[0]
     if is_document(first):
         return payload
-    if not isinstance(first, list) or not all(isinstance(item, list) for item in payload):
+    if type(first) in _PLAIN:
+        return ()
+    if not isinstance(first, list):
+        return _documents_held(payload)
+    if not all(isinstance(item, list) for item in payload):
         return ()
     if not all(is_document(item[0]) for item in payload if item):
         return ()
     return [document for item in payload for document in item]
 
 
+def _documents_held(payload: Sequence[Any]) -> Sequence[Any]:
+    """Return the documents of objects that hold one each, such as hits with a grade."""
+    held: list[Any] = []
+    for item in payload:
+        fields = fields_of(item)
+        if not fields or "content" in fields:
+            return ()
+        documents = [
+            value for value in fields.values() if type(value) not in _PLAIN and is_document(value)
+        ]
+        if len(documents) != 1:
+            return ()
+        held += documents
+    return held
+
+
 def is_document(value: Any) -> bool:
-    """Tell whether `value` is a document, or a (document, score) pair."""
+    """Return whether `value` is a document, a row with its fields, or a (document, score) pair."""
     first = value[0] if isinstance(value, tuple) and len(value) > 0 else value
+    if type(first) is dict:
+        return type(first.get("page_content")) is str
     return isinstance(getattr(first, "page_content", None), str)
 
 
@@ -339,7 +383,7 @@ def _content_text(content: object) -> str | None:
     return "".join(parts)
 
 
-def _fields(value: object) -> Mapping[str, Any] | None:
+def fields_in(value: object) -> Mapping[str, Any] | None:
     """Return a mapping's items, or the fields of a pydantic model, dataclass or named tuple."""
     if type(value) is dict or isinstance(value, Mapping):
         return value

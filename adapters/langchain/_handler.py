@@ -34,6 +34,7 @@ from ._events import (
     tool_ended,
 )
 from ._runs import Options
+from ._sent import Sent, messages_sent, prompts_sent
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler
@@ -277,8 +278,8 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Note a model call."""
-        self._llm_start(run_id, parent_run_id, tags, metadata)
+        """Note a model call, and by reference what it was sent."""
+        self._llm_start(run_id, parent_run_id, tags, metadata, messages_sent, messages)
 
     def on_llm_start(
         self,
@@ -292,7 +293,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         """Note a call to a model that completes text."""
-        self._llm_start(run_id, parent_run_id, tags, metadata)
+        self._llm_start(run_id, parent_run_id, tags, metadata, prompts_sent, prompts)
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Note what a model said."""
@@ -361,6 +362,8 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         parent_run_id: UUID | None,
         tags: list[str] | None,
         metadata: dict[str, Any] | None,
+        read: Callable[[Any], Sent],
+        prompt: Any,
     ) -> None:
         attached = self._own or default_attachment()
         if attached is None:
@@ -378,7 +381,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
                 None,
             )
             if run is not None:
-                llm_started(run)
+                llm_started(attached, run, read, prompt)
 
     def _failed(self, error: BaseException, run_id: UUID, kwargs: dict[str, Any]) -> None:
         attached = self._own or default_attachment()

@@ -1,73 +1,134 @@
 """Notes the documents that chains and tools give out without being retrievers.
 
 These "passages" tell what happened to documents between retriever and model: a reranking
-function, a grading node, a vector store called by hand.  Called on the request's own path, at
-the end of a run; what a passage means for the contexts is decided later in
-`_capture`.
+function, a grading node, a vector store called by hand.  Strings that functions give out are noted
+beside them, as "pastes": documents may have been cut after they became text.  Called on the request's
+own path, at the end of a run; what it means for the contexts is decided later, in `_contexts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragmeter.adapters._snapshot import ContextSnapshot
 
 from ._attachment import Attachment
 from ._extraction import document_lists, snapshot_documents
-from ._runs import Passage, RetrievalNote, Run, copied_lists, text_of
+from ._runs import Passage, Paste, RetrievalNote, Run, copied_lists, text_of
 
-__all__ = ["add_passage", "enclosing_retriever", "note_passage"]
+__all__ = ["add_passage", "enclosing_retriever", "note_passage", "note_paste", "strings_of"]
+
+MIN_LENGTH = 12
+"""Strings of fewer characters are labels, not documents."""
 
 
 def note_passage(
     attached: Attachment, run: Run, outputs: object, late_inputs: object, now: int
 ) -> None:
     """Note the documents a chain gave out, if they are not just those it was given or retrieved."""
-    if type(outputs) is str:
-        return
     request = run.request
     given = document_lists(outputs)
     if not given or request.options.strict or enclosing_retriever(run) is not None:
         return
     taken = run.documents
-    if taken is None and late_inputs is not None:
+    streamed = taken is None and late_inputs is not None
+    if streamed:
         lists = document_lists(late_inputs)
         taken = copied_lists(lists) if lists else None
+    passed_on: frozenset[str] = frozenset()
     if taken is not None:
         # A state that is handed through: only the lists that are new or changed matter.
-        given = {
-            key: value for key, value in given.items() if not _same_list(value, taken.get(key))
-        }
-        documents = [item for value in given.values() for item in value]
-        flat = [pair for value in taken.values() for pair in value]
+        passed_on = frozenset(
+            key for key, documents in given.items() if _same_list(documents, taken.get(key))
+        )
+        given = {key: documents for key, documents in given.items() if key not in passed_on}
+        flat = [pair for pairs in taken.values() for pair in pairs]
         if not flat:
             taken = None
-        elif not given or _same_list(documents, flat):
+        elif not given or _same_list(_flat(given), flat):
             return
-    else:
-        documents = [item for value in given.values() for item in value]
+    documents = _flat(given)
     if taken is None:
         notes = run.children_retrievals
         if notes and _as_retrieved(documents, notes):
             return
         if not notes and (request.retrievals or not documents):
             return
-    texts = None if taken is None else tuple(text for value in taken.values() for _, text in value)
-    add_passage(attached, run, now, texts, snapshot_documents(documents), len(given))
+    add_passage(
+        attached,
+        run,
+        now,
+        None
+        if taken is None
+        else {key: tuple(text for _, text in pairs) for key, pairs in taken.items()},
+        {key: snapshot_documents(value) for key, value in given.items()},
+        passed_on,
+        streamed=streamed,
+    )
 
 
 def add_passage(
     attached: Attachment,
     run: Run,
     now: int,
-    taken: tuple[str, ...] | None,
-    given: tuple[ContextSnapshot, ...],
-    lists: int,
+    taken: Mapping[str, tuple[str, ...]] | None,
+    given: Mapping[str, tuple[ContextSnapshot, ...]],
+    passed_on: frozenset[str] = frozenset(),
+    *,
+    streamed: bool = False,
 ) -> None:
     request = run.request
-    request.passages.append(Passage(run, next(request.clock), now, taken, given, lists))
-    attached.tracker.requests.grow(request.root.run_id.int, sum(item.size_bytes for item in given))
+    request.passages.append(
+        Passage(run, next(request.clock), now, taken, given, passed_on, streamed)
+    )
+    size_bytes = sum(item.size_bytes for items in given.values() for item in items)
+    attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
+
+
+def note_paste(attached: Attachment, run: Run, outputs: object, late_inputs: object) -> None:
+    """Note the strings a function gave out, beside the documents and strings that it was given.
+
+    Whether they are documents that it pasted or cut is found out later.
+    """
+    strings = strings_of(outputs)
+    if not strings or run.request.options.strict or enclosing_retriever(run) is not None:
+        return
+    request = run.request
+    before = run.strings or (() if late_inputs is None else strings_of(late_inputs))
+    handed_through = {id(text) for text in before}
+    given = tuple(text for text in strings if id(text) not in handed_through)
+    if not given:
+        return
+    taken = run.documents
+    if taken is None and late_inputs is not None:
+        taken = copied_lists(document_lists(late_inputs))
+    documents = tuple(text for pairs in (taken or {}).values() for _, text in pairs)
+    request.pastes.append(Paste(run, next(request.clock), documents, before, given))
+    attached.tracker.requests.grow(request.root.run_id.int, sum(map(len, given)))
+
+
+def strings_of(payload: object) -> tuple[str, ...]:
+    """Return the strings of a payload that may hold documents: itself, a list's, those under its keys."""
+    if type(payload) is str:
+        return (payload,) if len(payload) >= MIN_LENGTH else ()
+    if type(payload) is list or type(payload) is tuple:
+        return tuple(text for text in payload if type(text) is str and len(text) >= MIN_LENGTH)
+    if type(payload) is not dict:
+        return ()
+    found: list[str] = []
+    for value in payload.values():
+        kind = type(value)
+        if kind is str:
+            if len(value) >= MIN_LENGTH:
+                found.append(value)
+        elif (kind is list or kind is tuple) and value and type(value[0]) is str:
+            found += strings_of(value)
+    return tuple(found)
+
+
+def _flat(lists: Mapping[str, Sequence[Any]]) -> list[Any]:
+    return [document for documents in lists.values() for document in documents]
 
 
 def _same_list(documents: Sequence[Any], pairs: Sequence[tuple[Any, str]] | None) -> bool:

@@ -32,6 +32,7 @@ from ._extraction import (
     find_question,
     snapshot_documents,
 )
+from ._outputs import note_output
 from ._runs import Ending, OpenRequest, Options, RunKind
 
 __all__ = [
@@ -109,16 +110,17 @@ def end_request(
         with attached.on_override:
             read = _read(options.contexts, outputs)
             given = None if read is None else snapshot_documents(read)
-    answer = find_answer(outputs, request.inputs)
     if given is None and not request.retrievals and not has_retrieved(request):
-        output_contexts = _output_documents(request, outputs, answer)
+        output_contexts = _output_documents(request, outputs)
         if output_contexts is None:
             request.dissolve()
             return
-    if options.answer is not None and ending.error is None:
-        with attached.on_override:
-            read = _read(options.answer, outputs)
-            answer = None if read is None else find_answer(read)
+    if ending.error is None:
+        output = note_output(outputs, request.inputs)
+        if options.answer is not None:
+            with attached.on_override:
+                output = note_output(_read(options.answer, outputs))
+        ending = ending._replace(output=output)
     if annotation is not None:
         request.scope = annotation.merged_over(request.scope)
     if request.question.text is None and request.root.kind == "chain":
@@ -136,10 +138,10 @@ def end_request(
         return
     span = request.target or request.parent_span
     meter.offer(
-        lambda: build_run(request, ending, answer, given, output_contexts),
+        lambda: build_run(request, ending, given, output_contexts),
         run_id=run_id,
         trace_id=None if span is None else span.trace_id,
-        size_bytes=size_bytes + len(answer or ""),
+        size_bytes=size_bytes + ending.output.size_bytes,
         scope=request.scope,
     )
 
@@ -166,17 +168,17 @@ def _release(request: OpenRequest) -> None:
         note.documents = ()
 
 
-def _output_documents(
-    request: OpenRequest, outputs: object, answer: str | None
-) -> tuple[ContextSnapshot, ...] | None:
+def _output_documents(request: OpenRequest, outputs: object) -> tuple[ContextSnapshot, ...] | None:
     """Return documents that stand beside an answer in the root's output; the last resort.
 
     This is all that is seen of a chain whose own constructor got the handler. Never for a graph
     that remembers: its state may hold documents of earlier turns.
     """
-    if answer is None or request.options.strict or holds_state(request):
+    if request.options.strict or holds_state(request):
         return None
     lists = document_lists(outputs)
+    if not lists or find_answer(outputs, request.inputs) is None:
+        return None
     given = document_lists(request.inputs)
     for key in DOCUMENT_KEYS:
         if lists.get(key) and key not in given:

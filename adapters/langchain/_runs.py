@@ -25,6 +25,8 @@ from ragmeter.adapters._snapshot import ContextSnapshot
 from ragmeter.scope import RequestScope
 
 from ._extraction import Question
+from ._outputs import OutputNote
+from ._sent import Sent
 
 __all__ = [
     "Ending",
@@ -32,6 +34,7 @@ __all__ = [
     "OpenRequest",
     "Options",
     "Passage",
+    "Paste",
     "RetrievalNote",
     "Run",
     "RunKind",
@@ -121,6 +124,11 @@ class Run:
     """A retriever that is not among those included: what is within it may be."""
     documents: Mapping[str, tuple[tuple[Any, str], ...]] | None = None
     """Document lists of the input as they were at the start: each document and its text."""
+    strings: tuple[str, ...] = ()
+    """Strings of the input, noted once something was retrieved."""
+    tags: Sequence[str] | None = None
+    sent: Sent = ()
+    """What a model call was sent."""
     note: RetrievalNote | None = None
     children_retrievals: list[RetrievalNote] | None = None
     """Finished retrievals below this run, in the order they finished."""
@@ -182,12 +190,41 @@ class Passage(NamedTuple):
     run: Run
     ended_order: int
     ended_ns: int
-    taken: tuple[str, ...] | None
-    """Texts of the documents it was given; None if it was given none."""
-    given: tuple[ContextSnapshot, ...]
-    """The documents it gave out."""
-    lists: int
-    """How many lists these stood in."""
+    taken: Mapping[str, tuple[str, ...]] | None
+    """Texts of the documents it was given, list by list; None if it was given none."""
+    given: Mapping[str, tuple[ContextSnapshot, ...]]
+    """The lists of documents it gave out, but for those it only passed on."""
+    passed_on: frozenset[str] = frozenset()
+    """Keys of the lists that it gave out as it got them."""
+    streamed: bool = False
+    """It was told what it was given at its end: it may have begun before there were documents."""
+
+    @property
+    def documents(self) -> tuple[ContextSnapshot, ...]:
+        """All documents it gave out."""
+        return tuple(item for documents in self.given.values() for item in documents)
+
+
+class ToolText(NamedTuple):
+    """What a tool said in text: it may hold rows of documents."""
+
+    run: Run
+    ended_order: int
+    ended_ns: int
+    text: str
+
+
+class Paste(NamedTuple):
+    """A function that gave out strings: it may have pasted documents, all of them or some."""
+
+    run: Run
+    ended_order: int
+    documents: tuple[str, ...]
+    """Texts of the documents it was given."""
+    strings: tuple[str, ...]
+    """Strings it was given, which may hold documents themselves."""
+    given: tuple[str, ...]
+    """Strings it gave out."""
 
 
 class LlmNote(NamedTuple):
@@ -195,6 +232,8 @@ class LlmNote(NamedTuple):
 
     run: Run
     text: str | None
+    arguments: tuple[Mapping[str, Any], ...] = ()
+    """Arguments of the tools that it called."""
 
 
 class Ending(NamedTuple):
@@ -205,6 +244,8 @@ class Ending(NamedTuple):
     """Class of the root's output; the object itself is the application's."""
     error: BaseException | None
     streamed: bool
+    output: OutputNote = OutputNote()
+    """What the root's output says about the answer."""
 
 
 class OpenRequest:
@@ -214,6 +255,8 @@ class OpenRequest:
     """
 
     ignored = False
+    reader: Run | None = None
+    """The function that was given documents last."""
     hidden: OpenRequest | None = None
     """Stands for all its parts that run under `ragmeter.suppress`."""
     root: Run
@@ -239,8 +282,17 @@ class OpenRequest:
         self.family = Family()
         self.retrievals: list[RetrievalNote] = []
         self.passages: list[Passage] = []
+        self.pastes: list[Paste] = []
+        self.tool_texts: list[ToolText] = []
         self.llms: list[LlmNote] = []
-        self.open_llms: set[int] = set()
+        self.open_llms: dict[int, Run] = {}
+        self.failed_llms: list[Run] = []
+        self.known_texts: set[int] = set()
+        """Identities of the prompts' texts that were counted already."""
+
+    def unfinished(self) -> list[Run]:
+        """Return the model calls that failed or are still going on."""
+        return [*tuple(self.open_llms.values()), *self.failed_llms]
 
     def dissolve(self) -> None:
         """Undo the circles among the request's notes once they have been read.
@@ -256,6 +308,8 @@ class OpenRequest:
                 run.children_retrievals = None
                 run = run.parent
         self.retrievals, self.passages, self.llms = [], [], []
+        self.pastes, self.tool_texts, self.failed_llms = [], [], []
+        self.open_llms, self.reader = {}, None
         self.hidden = None
         self.root = _NO_RUN
 
@@ -375,7 +429,9 @@ def copied_lists(
     for key, documents in lists.items():
         pairs: list[tuple[Any, str]] = []
         for document in documents:
-            text = None if type(document) is tuple else getattr(document, "page_content", None)
+            text = None
+            if type(document) is not tuple and type(document) is not dict:
+                text = getattr(document, "page_content", None)
             pairs.append((document, text if type(text) is str else text_of(document)))
         copied[key] = tuple(pairs)
     return copied
@@ -385,5 +441,6 @@ def text_of(document: object) -> str:
     """Return a document's text as it is now; the document may stand in a (document, score) pair."""
     if isinstance(document, tuple) and document:
         document = document[0]
-    text = getattr(document, "page_content", None)
+    is_row = type(document) is dict
+    text = document.get("page_content") if is_row else getattr(document, "page_content", None)  # type: ignore[attr-defined]
     return text if isinstance(text, str) else ""

@@ -189,6 +189,23 @@ def test_several_calls_add_up() -> None:
     assert seen_in_prompts([EN[0], EN[1], EN[2], EN[0]], calls) == (2, 0, 3)
 
 
+def test_a_call_that_shows_the_same_again_adds_nothing() -> None:
+    """A draft and its revision; the state had been rid of the duplicates before."""
+    draft, revision = stuffed([EN[0], EN[1]]), stuffed(["My draft", EN[1], EN[0], EN[2]])
+    assert seen_in_prompts([EN[0], EN[0], EN[1], EN[2]], [*draft, *revision]) == (2, 0, 3)
+
+
+def test_batches_of_documents_add_up() -> None:
+    calls = [*stuffed([EN[0], EN[1]]), *stuffed([EN[0], EN[2]])]
+    assert seen_in_prompts([EN[0], EN[0], EN[1], EN[2]], calls) == (0, 2, 1, 3)
+
+
+def test_a_text_whose_middle_is_cut_out_is_one_copy() -> None:
+    text = EN[0] + " " + EN[1] + " " + EN[2]
+    cut = text[:70] + " [...] " + text[-70:]
+    assert seen_in_prompts([text, text], stuffed([cut])) == (0,)
+
+
 def test_a_conversation_is_this_turn_and_what_was_before() -> None:
     messages = [
         ("system", ["Be brief."]), ("human", ["first"]), ("ai", ["said"]), ("tool", ["old"]),

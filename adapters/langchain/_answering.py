@@ -1,0 +1,139 @@
+"""Which model calls of a LangChain request gave the answer, and what their prompts showed; on the worker.
+
+A request may call models for much else: to rewrite the query, to grade a document, to moderate, to suggest
+further questions. What counts is what the answering call was sent, and what those calls were sent whose
+words stand in its prompt: the drafts of a map-reduce or refine chain. Prompts are compared
+here and forgotten with the request's notes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from ragmeter.adapters._answers import Said, is_said
+from ragmeter.adapters._prompts import Prompt, seen_in_prompts
+
+from ._runs import LlmNote, OpenRequest, Run
+from ._sent import prompt_sent
+
+__all__ = ["answering_call", "said_by", "shown"]
+
+MAX_CALLS = 100
+"""So many calls are looked at; the last ones."""
+
+
+def said_by(request: OpenRequest, contexts: Sequence[str]) -> list[Said]:
+    """Return what each call said, and whether a retrieved text stood in its prompt."""
+    said: list[Said] = []
+    for note in _calls(request):
+        text = _words(note)
+        if text:
+            saw = seen_in_prompts(contexts, [prompt_sent(note.run.sent)]) is not None
+            said.append(Said(text, saw))
+    return said
+
+
+def answering_call(request: OpenRequest, answer: str | None) -> tuple[LlmNote | None, bool]:
+    """Return the call that gave the answer, and whether it is known to have.
+
+    It is known if its words are the answer. Else it is the last one.
+    """
+    calls = _calls(request)
+    if answer is not None:
+        for note in reversed(calls):
+            text = _words(note)
+            if text and is_said(answer, text):
+                return note, True
+    return (calls[-1] if calls else None), False
+
+
+def shown(
+    request: OpenRequest, answer: str | None, contexts: Sequence[str], question: str | None
+) -> tuple[int, ...] | None:
+    """Return which contexts stand in the prompts of the answering calls, in their order; None: none does.
+
+    Where no call is known to have given the answer, e.g. because a function rendered it, the last
+    call decides, or the last before it that shows anything and says more than a verdict.
+    """
+    note, is_known = answering_call(request, answer)
+    if not is_known:
+        last = -1 if note is None else note.run.order
+        unfinished = [run for run in request.unfinished() if run.sent and run.order > last]
+        if unfinished:
+            return _seen(request, unfinished, contexts, question)
+    if note is None:
+        return None
+    seen = _seen(request, _authors(request, answer) if is_known else [note.run], contexts, question)
+    if is_known or seen is not None:
+        return seen
+    for earlier in reversed(_calls(request)[:-1]):
+        if len(_words(earlier) or "") >= LONG:
+            seen = _seen(request, [earlier.run], contexts, question)
+            if seen is not None:
+                return seen
+    return None
+
+
+LONG = 20
+"""What is shorter may be a verdict."""
+
+
+def _calls(request: OpenRequest) -> list[LlmNote]:
+    return sorted(request.llms, key=lambda note: note.run.order)[-MAX_CALLS:]
+
+
+def _words(note: LlmNote) -> str | None:
+    if note.text or not note.arguments:
+        return note.text
+    return json.dumps(note.arguments, ensure_ascii=False, default=str)
+
+
+def _authors(request: OpenRequest, answer: str | None) -> list[Run]:
+    """Return the calls whose words are the answer: one, or all whose parts it was joined from."""
+    return [
+        note.run
+        for note in _calls(request)
+        if answer is not None and (text := _words(note)) and is_said(answer, text)
+    ]
+
+
+def _plain(text: object) -> str:
+    return " ".join(str(text).split()).strip("\"'")
+
+
+def _seen(
+    request: OpenRequest, roots: Sequence[Run], contexts: Sequence[str], question: str | None
+) -> tuple[int, ...] | None:
+    counted = _with_drafts(request, roots)
+    prompts = [prompt_sent(run.sent) for run in sorted(counted, key=lambda run: run.order)]
+    return seen_in_prompts(contexts, prompts, question)
+
+
+def _with_drafts(request: OpenRequest, roots: Sequence[Run]) -> list[Run]:
+    """Return calls, and the earlier calls whose words stand in their prompts, and so on.
+
+    A rewritten query stands there, too, but what the rewriter was sent is not what the answer is from.
+    """
+    queries = {_plain(note.query) for note in request.retrievals}
+    drafts = [
+        note
+        for note in _calls(request)
+        if len(note.text or "") >= LONG and _plain(note.text) not in queries
+    ]
+    counted = list(roots)
+    waiting = list(roots)
+    while waiting and drafts:
+        run = waiting.pop()
+        earlier = [
+            note for note in drafts if note.run.order < run.order and note.run not in counted
+        ]
+        if not earlier:
+            continue
+        prompt = prompt_sent(run.sent)
+        whole = Prompt((*prompt.history, *prompt.texts))
+        seen = seen_in_prompts([note.text or "" for note in earlier], [whole]) or ()
+        found = [earlier[index].run for index in seen]
+        counted += found
+        waiting += found
+    return counted

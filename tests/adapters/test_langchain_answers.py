@@ -1,0 +1,354 @@
+"""The answer is what the user got, whatever else models were asked in the same request."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
+from langchain_core.tools import tool
+from langchain_fakes import (
+    FixedRetriever,
+    ScriptedModel,
+    Watch,
+    classic,
+    docs,
+    frameworks_deprecate,
+    texts,
+    watch,
+    watching,
+)
+from langgraph.graph import END, START, StateGraph
+from pydantic import BaseModel
+
+__all__ = ["watch"]
+
+ANSWER = "Refunds take five working days, says our handbook."
+FACT = "A refund takes five working days and goes back to the original card."
+OTHER = "The warranty covers two years unless the housing was opened by someone."
+
+
+def finds(*found: str) -> FixedRetriever:
+    retriever = FixedRetriever(found=docs(*"ab"[: len(found)]))
+    for document, text in zip(retriever.found, found, strict=True):
+        document.page_content = text
+    return retriever
+
+
+def says(*script: Any) -> Runnable[Any, Any]:
+    return ScriptedModel(script=list(script)) | StrOutputParser()
+
+
+PROMPT = ChatPromptTemplate.from_template("{context}\n\n{question}")
+
+
+def answered() -> Runnable[Any, Any]:
+    """Retrieves and answers; the documents stay beside."""
+    return RunnablePassthrough.assign(
+        context=RunnableLambda(lambda given: given["question"]) | finds(FACT)
+    ) | RunnablePassthrough.assign(reply_text=PROMPT | says(ANSWER))
+
+
+AFTERWARDS = {
+    "moderation": ("safe_text", "This reply is safe: it contains no harmful content at all."),
+    "follow-up questions": ("next", "What is covered by the warranty?\nHow do I return it?"),
+    "grader": ("judgement", "yes"),
+    "several": ("more", "The answer is grounded in the documents it was given."),
+}
+
+
+@pytest.mark.parametrize("what", AFTERWARDS)
+@pytest.mark.parametrize("how", ["invoke", "ainvoke", "stream", "astream"])
+def test_a_model_that_is_asked_something_else_later_does_not_answer(
+    watch: Watch, what: str, how: str
+) -> None:
+    """A shape of the application's own, in which the last call said something else."""
+    key, said = AFTERWARDS[what]
+    check = ChatPromptTemplate.from_template("Check: {reply_text}") | says(said)
+    chain = (
+        answered()
+        | RunnablePassthrough.assign(**{key: check})
+        | RunnableLambda(lambda given: {"body": {"html": given["reply_text"]}, key: given[key]})
+    )
+    payload = {"question": "How long do refunds take?"}
+    if how == "invoke":
+        chain.invoke(payload, watch.config)
+    elif how == "ainvoke":
+        asyncio.run(chain.ainvoke(payload, watch.config))
+    elif how == "stream":
+        for _ in chain.stream(payload, watch.config):
+            pass
+    else:
+
+        async def read() -> None:
+            async for _ in chain.astream(payload, watch.config):
+                pass
+
+        asyncio.run(read())
+    sample = watch.sample
+    assert (sample.answer, sample.status, sample.contexts_by) == (ANSWER, "ok", "prompt")
+    assert texts(sample) == [FACT]
+
+
+def test_an_output_that_nobody_said_and_that_is_no_sentence_is_no_answer(watch: Watch) -> None:
+    chain = answered() | RunnableLambda(lambda _: {"done": True, "code": "ok-200"})
+    chain.invoke({"question": "How long?"}, watch.config)
+    assert (watch.sample.answer, watch.sample.status) == (None, "no_answer")
+
+
+def test_the_only_long_string_of_an_output_is_the_answer(watch: Watch) -> None:
+    """Rendered by the application: no call said just this."""
+    page = "Our team checked your case and will write to you on Monday."
+    chain = answered() | RunnableLambda(lambda _: {"page": page, "id": "4711"})
+    chain.invoke({"question": "How long?"}, watch.config)
+    assert watch.sample.answer == page
+
+
+class Reply(BaseModel):
+    """What an agent answers with."""
+
+    answer: str
+    confidence: float
+    sources: list[str] = []
+
+
+class Forecast(BaseModel):
+    """Nothing of it is an answer by itself."""
+
+    celsius: int
+    sky: str
+
+
+@dataclass
+class Verdict:
+    text: str
+    score: float
+
+
+STRUCTURED = [
+    (Reply(answer=ANSWER, confidence=0.9, sources=["handbook.md"]), ANSWER),
+    (Verdict(ANSWER, 0.5), ANSWER),
+    (Forecast(celsius=21, sky="clear"), '{"celsius": 21, "sky": "clear"}'),
+]
+
+
+@pytest.mark.parametrize(("structured", "expected"), STRUCTURED)
+def test_an_agents_structured_response_is_its_answer(
+    watch: Watch, structured: Any, expected: str
+) -> None:
+    agents = pytest.importorskip("langchain.agents")
+    if not hasattr(agents, "create_agent"):
+        pytest.skip("langchain before 1.0")
+    from langchain.agents.structured_output import ToolStrategy
+
+    retriever = finds(FACT)
+
+    @tool
+    def look_up(query: str) -> str:
+        """Look up the handbook."""
+        return "\n".join(document.page_content for document in retriever.invoke(query))
+
+    fields = structured.model_dump() if isinstance(structured, BaseModel) else vars(structured)
+    call = {"name": "look_up", "args": {"query": "refund days"}, "id": "1", "type": "tool_call"}
+    reply = {"name": type(structured).__name__, "args": fields, "id": "2", "type": "tool_call"}
+    model = ScriptedModel(
+        script=[AIMessage("", tool_calls=[call]), AIMessage("", tool_calls=[reply])]
+    )
+    agent = agents.create_agent(
+        model, tools=[look_up], response_format=ToolStrategy(type(structured))
+    )
+    result = agent.invoke({"messages": [HumanMessage("How long?")]}, watch.config)
+
+    assert result["structured_response"] == structured
+    sample = watch.sample
+    assert (sample.answer, sample.status) == (expected, "ok")
+    assert (texts(sample), sample.contexts_by) == ([FACT], "prompt")
+
+
+class Grading(TypedDict, total=False):
+    question: str
+    documents: list[Any]
+    generation: str
+    grade: str
+
+
+@pytest.mark.parametrize("answer_key", ["generation", "page"])
+def test_graders_rewriters_and_checks_do_not_say_what_was_seen(
+    watch: Watch, answer_key: str
+) -> None:
+    """Corrective RAG: each document is graded by a call of its own, and so is the answer."""
+    retriever = finds(FACT, OTHER)
+    grader = ScriptedModel(
+        script=["yes", "no", "A long enough verdict: it is grounded in the facts."]
+    )
+    rewriter = ScriptedModel(script=["refund duration in working days"])
+    model = ScriptedModel(script=[ANSWER])
+
+    def rewrite(state: Any) -> Any:
+        told = rewriter.invoke(f"Rewrite {state['question']}; not useful: {OTHER}").content
+        return {"documents": retriever.invoke(told)}
+
+    def grade(state: Any) -> Any:
+        kept = [
+            document
+            for document in state["documents"]
+            if grader.invoke(f"Is it relevant? {document.page_content}").content == "yes"
+        ]
+        return {"documents": kept}
+
+    def generate(state: Any) -> Any:
+        context = "\n".join(document.page_content for document in state["documents"])
+        prompt = [SystemMessage(f"Facts:\n{context}"), HumanMessage(state["question"])]
+        return {"generation": model.invoke(prompt).content}
+
+    def check(state: Any) -> Any:
+        grader.invoke(f"Grounded? {OTHER} {state['generation']}")
+        return {"grade": "grounded"}
+
+    graph = StateGraph(Grading)
+    nodes = {"rewrite": rewrite, "grade_documents": grade, "generate": generate, "check": check}
+    for name, node in nodes.items():
+        graph.add_node(name, node)
+    graph.add_edge(START, "rewrite")
+    graph.add_edge("rewrite", "grade_documents")
+    graph.add_edge("grade_documents", "generate")
+    graph.add_edge("generate", "check")
+    graph.add_edge("check", END)
+    app: Runnable[Any, Any] = graph.compile()
+    if answer_key == "page":
+        app = app | RunnableLambda(lambda state: {"page": f"<p>{state['generation']}</p>"})
+    app.invoke({"question": "How long do refunds take?"}, watch.config)
+    sample = watch.sample
+    assert (texts(sample), sample.contexts_by) == ([FACT], "prompt")
+    assert ANSWER in (sample.answer or "")
+
+
+class CountingModel(ScriptedModel):
+    """Reducing chains ask how long a prompt is."""
+
+    def get_num_tokens(self, text: str) -> int:
+        return len(text.split())
+
+
+@frameworks_deprecate
+@pytest.mark.parametrize("chain_type", ["stuff", "map_reduce", "refine"])
+def test_documents_shown_one_call_at_a_time_add_up(watch: Watch, chain_type: str) -> None:
+    """The reducing call shows only what the others said, the refining one only the last document."""
+    load_qa_chain = classic("chains.question_answering", "load_qa_chain")
+    drafts = ["The first draft says five working days.", "The second draft says two years."]
+    before = {"stuff": [], "map_reduce": drafts, "refine": drafts[:1]}
+    model = CountingModel(script=[*before[chain_type], ANSWER])
+    chain = load_qa_chain(model, chain_type=chain_type)
+    retriever = finds(FACT, OTHER)
+
+    def ask(question: str) -> str:
+        found = retriever.invoke(question)
+        return chain.invoke({"input_documents": found, "question": question})["output_text"]
+
+    RunnableLambda(ask).invoke("How long do refunds take?", watch.config)
+    sample = watch.sample
+    assert (texts(sample), sample.contexts_by) == ([FACT, OTHER], "prompt")
+    assert sample.answer == ANSWER
+
+
+def test_an_answer_given_as_arguments_of_a_tool_is_recognised(watch: Watch) -> None:
+    """What ``with_structured_output`` makes of a model that calls functions."""
+    call = {"name": "Reply", "args": {"verdict_text": ANSWER}, "id": "1", "type": "tool_call"}
+    model = ScriptedModel(script=[AIMessage("", tool_calls=[call])])
+    chain = (
+        {"context": finds(FACT, OTHER), "question": RunnablePassthrough()}
+        | RunnableLambda(lambda given: {**given, "context": given["context"][0].page_content})
+        | PROMPT
+        | model
+        | RunnableLambda(lambda message: {"shown": message.tool_calls[0]["args"]["verdict_text"],
+                                          "hint": "Ask another question whenever you like."})
+    )  # fmt: skip
+    chain.invoke("How long?", watch.config)
+    sample = watch.sample
+    assert (sample.answer, texts(sample), sample.contexts_by) == (ANSWER, [FACT], "prompt")
+
+
+def test_a_reader_of_the_application_decides(watch: Watch) -> None:
+    del watch
+    with watching(answer="hint") as own:
+        chain = answered() | RunnableLambda(
+            lambda given: {"x": given["reply_text"], "hint": "Mine."}
+        )
+        chain.invoke({"question": "How long?"}, own.config)
+        assert own.sample.answer == "Mine."
+
+
+def test_rows_that_a_tool_returns_are_documents(watch: Watch) -> None:
+    agents = pytest.importorskip("langchain.agents")
+    if not hasattr(agents, "create_agent"):
+        pytest.skip("langchain before 1.0")
+    rows: list[Any] = [
+        [{"page_content": FACT, "metadata": {"page": 3}}, {"page_content": OTHER}],
+        {"hits": [{"text": FACT, "score": 0.9}, {"text": OTHER, "score": 0.4}]},
+        [(document, 0.5) for document in finds(FACT, OTHER).found],
+        finds(FACT, OTHER).found,
+        json.dumps([{"content": FACT, "metadata": {}}, {"content": OTHER, "metadata": {}}]),
+    ]
+    for result in rows:
+
+        @tool
+        def search(query: str, found: Any = result) -> Any:
+            """Search the handbook."""
+            del query
+            return found
+
+        call = {"name": "search", "args": {"query": "refunds"}, "id": "1", "type": "tool_call"}
+        model = ScriptedModel(script=[AIMessage("", tool_calls=[call]), ANSWER])
+        agent = agents.create_agent(model, tools=[search])
+        agent.invoke({"messages": [HumanMessage("How long?")]}, watch.config)
+    assert [texts(sample) for sample in watch.samples] == [[FACT, OTHER]] * len(rows)
+    assert {sample.contexts_by for sample in watch.samples} == {"prompt"}
+    assert {sample.answer for sample in watch.samples} == {ANSWER}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "It is sunny.",
+        '{"score": 3, "metadata": {}}',
+        [{"name": "Ann", "content": "x"}],
+        {"rows": []},
+    ],
+)
+def test_what_else_a_tool_returns_is_no_retrieval(watch: Watch, result: Any) -> None:
+    agents = pytest.importorskip("langchain.agents")
+    if not hasattr(agents, "create_agent"):
+        pytest.skip("langchain before 1.0")
+
+    @tool
+    def ask() -> Any:
+        """Ask somebody."""
+        return result
+
+    call = {"name": "ask", "args": {}, "id": "1", "type": "tool_call"}
+    model = ScriptedModel(script=[AIMessage("", tool_calls=[call]), ANSWER])
+    agents.create_agent(model, tools=[ask]).invoke(
+        {"messages": [HumanMessage("Hm?")]}, watch.config
+    )
+    assert watch.samples == []
+
+
+def test_documents_that_a_middleware_retrieved_are_found_in_the_prompt(watch: Watch) -> None:
+    """With a retriever in place of ``similarity_search``: LangChain tells nobody of the latter."""
+    middleware = pytest.importorskip("langchain.agents.middleware")
+    agents = pytest.importorskip("langchain.agents")
+    retriever = finds(FACT, OTHER)
+
+    @middleware.dynamic_prompt
+    def with_context(request: Any) -> str:
+        found = retriever.invoke(request.state["messages"][-1].text)
+        return "Answer by: " + found[1].page_content
+
+    agent = agents.create_agent(ScriptedModel(script=[ANSWER]), tools=[], middleware=[with_context])
+    agent.invoke({"messages": [HumanMessage("How long?")]}, watch.config)
+    sample = watch.sample
+    assert (texts(sample), sample.contexts_by, sample.answer) == ([OTHER], "prompt", ANSWER)

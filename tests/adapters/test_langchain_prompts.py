@@ -1,0 +1,440 @@
+"""What the model saw is read from what it was sent; where no prompt shows it, from the runs.
+
+Every application here runs by each way of calling it, with a prompt that shows the documents, with
+one that paraphrases them, and with a function of its own in place of a LangChain model.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import HumanMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel, RunnablePassthrough
+from langchain_fakes import FixedRetriever, ScriptedModel, Watch, texts, watch
+from langgraph.graph import END, START, StateGraph
+from pydantic import BaseModel
+
+from ragmeter.metrics import RagSample
+
+__all__ = ["watch"]
+
+FACTS = {
+    "a": "Refunds take five working days and go back to the original card.",
+    "b": "Parcels to the islands travel by ferry twice a week in winter.",
+    "c": "The warranty covers two years unless the housing was opened.",
+    "x": "Our shop in Oslo opens at nine and closes at five in the evening.",
+    "y": "Gift cards are valid for three years and cannot be refunded.",
+}
+QUESTION = "How long do refunds take?"
+ANSWER = "They take five working days, as our terms say."
+
+
+def doc(name: str, **metadata: Any) -> Document:
+    return Document(FACTS[name], id=name, metadata=metadata)
+
+
+def finds(names: str) -> FixedRetriever:
+    return FixedRetriever(found=[doc(name) for name in names])
+
+
+def names(sample: RagSample) -> str:
+    """The letters of the sample's contexts."""
+    letters = {text: name for name, text in FACTS.items()}
+    return "".join(letters[text] for text in texts(sample) or ["?"])
+
+
+def joined(documents: Sequence[Document]) -> str:
+    return "\n\n".join(document.page_content for document in documents)
+
+
+def model() -> ScriptedModel:
+    return ScriptedModel(script=[ANSWER])
+
+
+PROMPT = ChatPromptTemplate.from_template("Context:\n{context}\n\nQuestion: {question}")
+
+Answering = Callable[[], Runnable[Any, Any]]
+"""Takes ``{"context": str, "question": str}`` and answers."""
+
+
+def shown() -> Runnable[Any, Any]:
+    """A prompt that shows the documents."""
+    return PROMPT | model() | StrOutputParser()
+
+
+def escaped() -> Runnable[Any, Any]:
+    """A prompt that shows them as JSON."""
+    template = PromptTemplate.from_template("Answer {question} by {context}")
+    return (
+        RunnableLambda(lambda given: {**given, "context": json.dumps(given["context"])})
+        | template
+        | model()
+        | StrOutputParser()
+    )
+
+
+def paraphrased() -> Runnable[Any, Any]:
+    """A prompt of which nothing can be recognised."""
+    return (
+        RunnableLambda(lambda given: f"Topics: {given['context'].split()[0]}. {given['question']}")
+        | model()
+        | StrOutputParser()
+    )
+
+
+def own_function() -> Runnable[Any, Any]:
+    """A model that LangChain knows nothing of."""
+    return RunnableLambda(lambda given: ANSWER if given["context"] else "Nothing is known.")
+
+
+ANSWERING = {
+    "shown": shown,
+    "escaped": escaped,
+    "paraphrased": paraphrased,
+    "own function": own_function,
+}
+
+
+def run_every_way(watch: Watch, chain: Runnable[Any, Any], payload: Any, how: str) -> None:
+    """Run a chain once, and forget the result."""
+    config: Any = watch.config
+    if how == "invoke":
+        chain.invoke(payload, config)
+    elif how == "ainvoke":
+        asyncio.run(chain.ainvoke(payload, config))
+    elif how == "stream":
+        for _ in chain.stream(payload, config):
+            pass
+    elif how == "astream":
+
+        async def read() -> None:
+            async for _ in chain.astream(payload, config):
+                pass
+
+        asyncio.run(read())
+    else:
+        chain.batch([payload], config)
+
+
+WAYS = ["invoke", "ainvoke", "stream", "astream", "batch"]
+question = RunnableLambda(lambda text: text)
+
+
+def last_first(documents: Sequence[Document]) -> list[Document]:
+    """A reranker that also drops one."""
+    return list(reversed(documents))[:2]
+
+
+def first(documents: Sequence[Document]) -> list[Document]:
+    return list(documents)[:1]
+
+
+def a_function_reranks(answering: Answering) -> Runnable[Any, Any]:
+    return (
+        {"context": finds("abc") | RunnableLambda(last_first) | joined, "question": question}
+        | RunnablePassthrough()
+        | answering()
+    )
+
+
+def assign_reranks(answering: Answering) -> Runnable[Any, Any]:
+    return (
+        {"docs": finds("abc"), "question": question}
+        | RunnablePassthrough.assign(docs=lambda given: last_first(given["docs"]))
+        | RunnablePassthrough.assign(context=lambda given: joined(given["docs"]))
+        | answering()
+    )
+
+
+def assign_reranks_under_a_new_key(answering: Answering) -> Runnable[Any, Any]:
+    return (
+        {"docs": finds("abc"), "question": question}
+        | RunnablePassthrough.assign(best=lambda given: last_first(given["docs"]))
+        | {"context": lambda given: joined(given["best"]), "question": lambda given: QUESTION}
+        | answering()
+    )
+
+
+def a_mapping_function_filters(answering: Answering) -> Runnable[Any, Any]:
+    return (
+        {"docs": finds("abc"), "question": question}
+        | RunnableLambda(lambda given: {**given, "docs": last_first(given["docs"])})
+        | RunnablePassthrough.assign(context=lambda given: joined(given["docs"]))
+        | answering()
+    )
+
+
+def one_of_two_lists_is_filtered(answering: Answering) -> Runnable[Any, Any]:
+    return (
+        {"docs": finds("abc"), "faq": finds("xy"), "question": question}
+        | RunnablePassthrough.assign(docs=lambda given: first(given["docs"]))
+        | RunnablePassthrough.assign(context=lambda given: joined([*given["docs"], *given["faq"]]))
+        | answering()
+    )
+
+
+def one_of_two_lists_is_reranked_by_a_function(answering: Answering) -> Runnable[Any, Any]:
+    return (
+        RunnableParallel(docs=finds("abc"), faq=finds("xy"), question=question)
+        | RunnableLambda(lambda given: {**given, "faq": last_first(given["faq"])})
+        | RunnablePassthrough.assign(context=lambda given: joined([*given["docs"], *given["faq"]]))
+        | answering()
+    )
+
+
+def two_lists_are_fused(answering: Answering) -> Runnable[Any, Any]:
+    return (
+        {"docs": finds("abc"), "faq": finds("xy"), "question": question}
+        | RunnablePassthrough.assign(fused=lambda given: [given["faq"][0], given["docs"][1]])
+        | {"context": lambda given: joined(given["fused"]), "question": lambda given: QUESTION}
+        | answering()
+    )
+
+
+def conversation_among_the_lists(answering: Answering) -> Runnable[Any, Any]:
+    def enter(text: str) -> dict[str, Any]:
+        return {"question": text, "memory": [doc("y")], "history": [HumanMessage("hi")]}
+
+    return (
+        RunnableLambda(enter)
+        | RunnablePassthrough.assign(docs=RunnableLambda(lambda given: QUESTION) | finds("abc"))
+        | RunnablePassthrough.assign(docs=lambda given: last_first(given["docs"]))
+        | RunnablePassthrough.assign(context=lambda given: joined(given["docs"]))
+        | answering()
+    )
+
+
+def text_is_cut(answering: Answering) -> Runnable[Any, Any]:
+    return (
+        {"docs": finds("abc"), "question": question}
+        | RunnablePassthrough.assign(context=lambda given: joined(given["docs"][:1]))
+        | answering()
+    )
+
+
+def texts_are_filtered(answering: Answering) -> Runnable[Any, Any]:
+    def as_texts(documents: Sequence[Document]) -> list[str]:
+        return [document.page_content for document in documents]
+
+    def keep(passages: list[str]) -> list[str]:
+        return [text for text in passages if "refund" not in text.lower()]
+
+    return {
+        "context": finds("abc") | RunnableLambda(as_texts) | RunnableLambda(keep) | "\n".join,
+        "question": question,
+    } | answering()
+
+
+def a_function_retrieves_and_cuts(answering: Answering) -> Runnable[Any, Any]:
+    retriever = finds("abc")
+
+    def look_up(text: str) -> str:
+        return joined(retriever.invoke(text)[1:2])
+
+    return {"context": RunnableLambda(look_up), "question": question} | answering()
+
+
+APPLICATIONS: dict[Callable[[Answering], Runnable[Any, Any]], str] = {
+    a_function_reranks: "cb",
+    assign_reranks: "cb",
+    assign_reranks_under_a_new_key: "cb",
+    a_mapping_function_filters: "cb",
+    one_of_two_lists_is_filtered: "axy",
+    one_of_two_lists_is_reranked_by_a_function: "abcyx",
+    two_lists_are_fused: "xb",
+    conversation_among_the_lists: "cb",
+    text_is_cut: "a",
+    texts_are_filtered: "bc",
+    a_function_retrieves_and_cuts: "b",
+}
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("answering", ANSWERING)
+@pytest.mark.parametrize("application", APPLICATIONS, ids=lambda made: made.__name__)
+def test_contexts_are_what_the_model_saw(
+    watch: Watch, application: Callable[[Answering], Runnable[Any, Any]], answering: str, how: str
+) -> None:
+    """Streams begin everything at once, in an order that is not always the same: hence several runs."""
+    expected = APPLICATIONS[application]
+    for _ in range(5 if "stream" in how else 1):
+        run_every_way(watch, application(ANSWERING[answering]), QUESTION, how)
+    by = "prompt" if answering in ("shown", "escaped") else "runs"
+    assert {(names(sample), sample.contexts_by) for sample in watch.samples} == {(expected, by)}
+    assert {sample.question for sample in watch.samples} == {QUESTION}
+
+
+def unique(left: list[Document], right: list[Document]) -> list[Document]:
+    """A reducer that drops what is there already."""
+    return [
+        *left,
+        *(item for item in right if item.page_content not in {d.page_content for d in left}),
+    ]
+
+
+@dataclass
+class Hit:
+    document: Document
+    grade: float
+
+
+class Evidence(BaseModel):
+    documents: list[Document] = []
+    note: str = ""
+
+
+class State(TypedDict, total=False):
+    question: str
+    documents: Annotated[list[Document], unique]
+    answer: str
+
+
+def answer_node(answering: Answering, read: Callable[[Any], Sequence[Document]]) -> Any:
+    chain = answering()
+
+    def generate(state: Any) -> dict[str, Any]:
+        given = {"context": joined(read(state)), "question": state["question"]}
+        return {"answer": chain.invoke(given)}
+
+    return generate
+
+
+def a_reducer_drops_duplicates(answering: Answering) -> Runnable[Any, Any]:
+    graph = StateGraph(State)
+    one, other = finds("ab"), finds("bac")
+    graph.add_node("one", lambda state: {"documents": one.invoke(state["question"])})
+    graph.add_node("other", lambda state: {"documents": other.invoke(state["question"])})
+    graph.add_node("generate", answer_node(answering, lambda state: state["documents"]))
+    graph.add_edge(START, "one")
+    graph.add_edge("one", "other")
+    graph.add_edge("other", "generate")
+    graph.add_edge("generate", END)
+    return graph.compile()
+
+
+class HitState(TypedDict, total=False):
+    question: str
+    hits: list[Hit]
+    answer: str
+
+
+def documents_stand_in_objects(answering: Answering) -> Runnable[Any, Any]:
+    retriever = finds("abc")
+
+    def retrieve(state: HitState) -> HitState:
+        found = retriever.invoke(state["question"])
+        return {"hits": [Hit(document, 1 / place) for place, document in enumerate(found, 1)]}
+
+    def grade(state: HitState) -> HitState:
+        return {"hits": [hit for hit in reversed(state["hits"]) if hit.grade < 0.9]}
+
+    graph = StateGraph(HitState)
+    graph.add_node("retrieve", retrieve)
+    graph.add_node("grade", grade)
+    graph.add_node(
+        "generate", answer_node(answering, lambda s: [hit.document for hit in s["hits"]])
+    )
+    graph.add_edge(START, "retrieve")
+    graph.add_edge("retrieve", "grade")
+    graph.add_edge("grade", "generate")
+    graph.add_edge("generate", END)
+    return graph.compile()
+
+
+class EvidenceState(TypedDict, total=False):
+    question: str
+    evidence: Evidence
+    answer: str
+
+
+def documents_stand_in_a_model_of_the_state(answering: Answering) -> Runnable[Any, Any]:
+    retriever = finds("abc")
+
+    def retrieve(state: EvidenceState) -> EvidenceState:
+        return {"evidence": Evidence(documents=retriever.invoke(state["question"]))}
+
+    def filter_out(state: EvidenceState) -> EvidenceState:
+        kept = [
+            item
+            for item in state["evidence"].documents
+            if "refund" not in item.page_content.lower()
+        ]
+        return {"evidence": Evidence(documents=kept, note="filtered")}
+
+    graph = StateGraph(EvidenceState)
+    graph.add_node("retrieve", retrieve)
+    graph.add_node("filter", filter_out)
+    graph.add_node("generate", answer_node(answering, lambda s: s["evidence"].documents))
+    graph.add_edge(START, "retrieve")
+    graph.add_edge("retrieve", "filter")
+    graph.add_edge("filter", "generate")
+    graph.add_edge("generate", END)
+    return graph.compile()
+
+
+class TwoLists(TypedDict, total=False):
+    question: str
+    documents: list[Document]
+    faq: list[Document]
+    context: str
+    answer: str
+
+
+def a_node_filters_one_of_two_lists(answering: Answering) -> Runnable[Any, Any]:
+    one, other = finds("abc"), finds("xy")
+    graph = StateGraph(TwoLists)
+    graph.add_node("documents_", lambda state: {"documents": one.invoke(state["question"])})
+    graph.add_node("faq_", lambda state: {"faq": other.invoke(state["question"])})
+    graph.add_node("grade", lambda state: {"documents": state["documents"][1:]})
+    both = answer_node(answering, lambda state: [*state["documents"], *state["faq"]])
+    graph.add_node("generate", both)
+    graph.add_edge(START, "documents_")
+    graph.add_edge("documents_", "faq_")
+    graph.add_edge("faq_", "grade")
+    graph.add_edge("grade", "generate")
+    graph.add_edge("generate", END)
+    return graph.compile()
+
+
+def a_node_formats_some(answering: Answering) -> Runnable[Any, Any]:
+    retriever = finds("abc")
+    chain = answering()
+    graph = StateGraph(TwoLists)
+    graph.add_node("retrieve", lambda state: {"documents": retriever.invoke(state["question"])})
+    graph.add_node("format", lambda state: {"context": joined(state["documents"][:1])})
+    graph.add_node("generate", lambda state: {
+        "answer": chain.invoke({"context": state["context"], "question": state["question"]})
+    })  # fmt: skip
+    graph.add_edge(START, "retrieve")
+    graph.add_edge("retrieve", "format")
+    graph.add_edge("format", "generate")
+    graph.add_edge("generate", END)
+    return graph.compile()
+
+
+GRAPHS: dict[Callable[[Answering], Runnable[Any, Any]], str] = {
+    a_reducer_drops_duplicates: "abc",
+    documents_stand_in_objects: "cb",
+    documents_stand_in_a_model_of_the_state: "bc",
+    a_node_filters_one_of_two_lists: "bcxy",
+    a_node_formats_some: "a",
+}
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("answering", ANSWERING)
+@pytest.mark.parametrize("application", GRAPHS, ids=lambda made: made.__name__)
+def test_contexts_are_what_a_graph_gave_the_model(
+    watch: Watch, application: Callable[[Answering], Runnable[Any, Any]], answering: str, how: str
+) -> None:
+    run_every_way(watch, application(ANSWERING[answering]), {"question": QUESTION}, how)
+    sample = watch.sample
+    by = "prompt" if answering in ("shown", "escaped") else "runs"
+    assert (names(sample), sample.contexts_by) == (GRAPHS[application], by)
+    assert (sample.question, sample.answer) == (QUESTION, ANSWER)
