@@ -145,11 +145,11 @@ def _wanted(entity: str) -> _Wanted:
 
 
 def _flat(known: Analysis) -> str:
-    return _flatten(known.text)
+    return _flatten(known.plain)
 
 
 def _han_flat(known: Analysis) -> str:
-    return _HAN_GAP.sub("", normalise(known.text))
+    return _HAN_GAP.sub("", normalise(known.plain))
 
 
 def _keys(known: Analysis) -> frozenset[str]:
@@ -160,7 +160,7 @@ def _keys(known: Analysis) -> frozenset[str]:
 
 
 def _composed(known: Analysis) -> str:
-    return composed(known.text)
+    return composed(known.plain)
 
 
 def _is_accented(known: Analysis) -> bool:

@@ -296,7 +296,8 @@ def ratio_score(
 def ranked_score(metric: JudgedMetric, name: str, items: Sequence[ScoreItem]) -> Score:
     """Return the average precision of the chunks' verdicts, in rank order."""
     verdicts = [item.verdict for item in items]
-    bounds = average_precision_bounds(verdicts)
+    # A repeated chunk has one verdict, unknown or not, at all its ranks.
+    bounds = average_precision_bounds(verdicts, shared=[item.text for item in items])
     if bounds is None:
         return metric.score(name, None, "undefined", explanation="no chunk was retrieved")
     useful = sum(verdict is True for verdict in verdicts)

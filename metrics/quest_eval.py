@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .errors import ConfigurationError, MissingDependencyError
+from .text.jieba_words import jieba_cut
 from .text.tokens import normalise, tokens
 
 __all__ = [
@@ -64,15 +65,13 @@ def quest_tokenizer(
     if tokenizer == "unicode" and not crud_compat:
         return _unicode_tokens
     try:
-        import jieba  # noqa: PLC0415 -- optional dependency, slow to load
+        cut = jieba_cut()
     except ImportError as error:
         raise MissingDependencyError("jieba", "jieba", "RAGQuestEval with jieba") from error
     if crud_compat:
-        return lambda text: list(jieba.cut(text))
+        return lambda text: list(cut(text))
     return lambda text: [
-        token
-        for word in jieba.cut(normalise(text))
-        if (token := _word(word)) not in ("", *_ARTICLES)
+        token for word in cut(normalise(text)) if (token := _word(word)) not in ("", *_ARTICLES)
     ]
 
 

@@ -5,10 +5,14 @@ context precision call them.  A list of relevances is in rank order, best rank f
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
+from itertools import product
 
 __all__ = ["average_precision", "average_precision_bounds", "ndcg", "reciprocal_rank"]
+
+_MOST_REPEATED = 10
+"""Repeated unknowns filled together: each doubles the work."""
 
 
 def average_precision(
@@ -46,7 +50,10 @@ def average_precision(
 
 
 def average_precision_bounds(
-    relevances: Sequence[bool | int | None], total_relevant: int | None = None
+    relevances: Sequence[bool | int | None],
+    total_relevant: int | None = None,
+    *,
+    shared: Sequence[Hashable] | None = None,
 ) -> tuple[float, float] | None:
     """Return the least and the greatest average precision over every way to fill the unknowns.
 
@@ -57,21 +64,53 @@ def average_precision_bounds(
     Args:
         relevances: 0, 1, or None for unknown, per rank.
         total_relevant: As in `average_precision`; fillings with more hits do not count.
+        shared: What is judged, per rank: unknowns of equal ones are one unknown (a repeated chunk is
+            useful at every rank or at none). None: each rank has its own. Exact for up to 10
+            repeated unknowns; of more, those with most repeats share, and the bounds are wide.
 
     Returns:
         Both bounds, equal when nothing is unknown, or None where `average_precision` is None.
     """
+    for rank, relevant in enumerate(relevances, start=1):
+        if relevant not in (0, 1, None):
+            raise ValueError(f"relevance at rank {rank} is {relevant!r}; it is 0, 1 or None")
     if not relevances and total_relevant is None:
         return None
     if total_relevant is not None:
         _check_total(sum(1 for relevant in relevances if relevant), total_relevant)
         if total_relevant == 0:
             return None
+    repeated = _repeated_unknowns(relevances, shared)
+    found: list[tuple[float, float]] = []
+    for verdicts in product((False, True), repeat=len(repeated)):
+        filled = list(relevances)
+        for verdict, ranks in zip(verdicts, repeated, strict=True):
+            for rank in ranks:
+                filled[rank] = verdict
+        if total_relevant is None or sum(map(bool, filled)) <= total_relevant:
+            found.append(_independent_bounds(filled, total_relevant))
+    return min(least for least, _ in found), max(greatest for _, greatest in found)
+
+
+def _repeated_unknowns(
+    relevances: Sequence[bool | int | None], shared: Sequence[Hashable] | None
+) -> list[list[int]]:
+    """Return the positions of each unknown that stands at several ranks."""
+    positions: dict[Hashable, list[int]] = {}
+    if shared is not None:
+        for position, (relevant, judged) in enumerate(zip(relevances, shared, strict=True)):
+            if relevant is None:
+                positions.setdefault(judged, []).append(position)
+    repeated = [ranks for ranks in positions.values() if len(ranks) > 1]
+    return sorted(repeated, key=len, reverse=True)[:_MOST_REPEATED]
+
+
+def _independent_bounds(
+    relevances: Sequence[bool | int | None], total_relevant: int | None
+) -> tuple[float, float]:
     least: dict[int, float] = {0: 0.0}
     greatest: dict[int, float] = {0: 0.0}
     for rank, relevant in enumerate(relevances, start=1):
-        if relevant not in (0, 1, None):
-            raise ValueError(f"relevance at rank {rank} is {relevant!r}; it is 0, 1 or None")
         if relevant == 0 and relevant is not None:
             continue
         least = _step(least, rank, relevant is None, min)

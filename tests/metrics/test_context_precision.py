@@ -132,6 +132,16 @@ def test_unknown_verdicts_give_exact_bounds_and_no_value(server):
     assert (result.judge_calls, server.requests[1].ids) == (2, ["c1", "c3"])
 
 
+def test_a_repeated_unknown_chunk_is_one_unknown(server):
+    """The same chunk at ranks 1 and 3 is useful at both or at none: 0.0 or 0.8333, never 1.0."""
+    server.answer = verdicts(None, False)
+    one, two = chunks(2)
+    result = only(server, ContextPrecision(), sample(contexts=[one, two, one]))
+
+    assert (result.value, result.status) == (None, "partial")
+    assert (result.lower, result.upper) == pytest.approx((0.0, 5 / 6))
+
+
 def test_unknown_as_zero_gives_a_value(server):
     server.answer = verdicts(None, True, None)
     result = only(server, ContextPrecision(unknown_as=0), sample(contexts=chunks(3)))

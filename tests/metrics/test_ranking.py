@@ -90,6 +90,45 @@ def test_bounds_equal_brute_force(verdicts, total):
         assert (min(scores), max(scores)) == pytest.approx(bounds)
 
 
+def test_a_repeated_unknown_is_one_unknown():
+    """[?, 0, ?] of one chunk twice is [0, 0, 0] or [1, 0, 1], never [1, 0, 0]."""
+    assert average_precision_bounds([None, 0, None], shared="aba") == pytest.approx((0.0, 5 / 6))
+    assert average_precision_bounds([None, 0, None], shared="abc") == (0.0, 1.0)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 1, None]), st.integers(0, 4)), max_size=8),
+    st.none() | st.integers(0, 9),
+)
+def test_bounds_of_shared_verdicts_equal_brute_force(ranks, total):
+    """Every way of giving each distinct unknown chunk one verdict."""
+    verdicts = [v for v, _ in ranks]
+    shared = [chunk for _, chunk in ranks]
+    unknown = sorted({chunk for v, chunk in ranks if v is None})
+    scores = []
+    for way in itertools.product((0, 1), repeat=len(unknown)):
+        chosen = dict(zip(unknown, way, strict=True))
+        filled = [chosen[chunk] if v is None else v for v, chunk in ranks]
+        if total is None or sum(filled) <= total:
+            scores.append(average_precision(filled, total))
+    if not scores:
+        with pytest.raises(ValueError, match="only"):
+            average_precision_bounds(verdicts, total, shared=shared)
+    elif None in scores:
+        assert average_precision_bounds(verdicts, total, shared=shared) is None
+    else:
+        bounds = average_precision_bounds(verdicts, total, shared=shared)
+        assert bounds == pytest.approx((min(scores), max(scores)))
+
+
+def test_many_repeated_unknowns_keep_bounds_that_hold():
+    """Beyond ten the bounds may be wide, but they are bounds, and found at once."""
+    shared = [*range(14), *range(14)]
+    least, greatest = average_precision_bounds([None] * 28, shared=shared)
+    assert least == 0.0
+    assert greatest == 1.0
+
+
 @given(VERDICTS, st.integers(0, 3))
 def test_all_stay_in_range(v, more):
     """0 to 1, and swapping a relevant item upwards never lowers average precision or NDCG."""

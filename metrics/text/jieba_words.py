@@ -1,0 +1,54 @@
+"""jieba's words, from its own dictionary and nobody's cache.
+
+jieba 0.42.1 keeps its parsed dictionary in the temporary folder, which everybody may write to, and
+unmarshals what it finds there: whoever puts a file first decides the words, or crashes the
+interpreter.  Here the dictionary is read from the installed package, once per process.
+"""
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+__all__ = ["jieba_cut"]
+
+_loading = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _loading  # noqa: PLW0603 -- a thread of the parent may have held the old one
+    _loading = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+def jieba_cut() -> Callable[[str], Iterator[str]]:
+    """Return jieba's ``cut``, with its default dictionary; nothing is loaded until it is called.
+
+    Raises:
+        ImportError: jieba is not installed.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # jieba 0.42.1 has invalid escape sequences
+        import jieba  # noqa: F401, PLC0415 -- optional dependency, slow to load
+    return lambda text: _tokenizer().cut(text)
+
+
+def _tokenizer() -> Any:
+    with _loading:
+        return _loaded()
+
+
+@lru_cache(maxsize=1)
+def _loaded() -> Any:
+    import jieba  # noqa: PLC0415 -- see above
+
+    tokenizer = jieba.Tokenizer()
+    # What `initialize` does, but for looking into the temporary folder and writing there.
+    tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
+    tokenizer.initialized = True
+    return tokenizer
