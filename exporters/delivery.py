@@ -1,4 +1,4 @@
-"""`Delivery`: posts JSON to a backend's API with patience, for the sinks.
+"""`Delivery`: posts JSON to a backend's API with retries and backoff, for the sinks.
 
 Called on the thread that the meter gives each exporter, never on a request's.  It
 retries what may pass (no connection, 408, 429, 5xx) with growing pauses or the pause the
@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
@@ -31,6 +31,8 @@ __all__ = ["Delivered", "Delivery", "DeliveryError", "PartlyDeliveredError"]
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
+LONGEST_ASKED_PAUSE_S = 300.0
+"""A server that limits the rate is obeyed up to this; what waits meanwhile is the exporter's backlog."""
 REFUSED_FOR_S = 60.0
 """Seconds for which nothing is sent after the backend refused the key or the address."""
 
@@ -117,8 +119,11 @@ class Delivery:
         self._closing = threading.Event()
         self._client: httpx.Client | None = None
 
-    def post(self, path: str, body: Any) -> None:
-        """Send `body` to `path`, again if need be.
+    def post(self, path: str, body: Any) -> Any:
+        """Send `body` to `path`, again if need be; return the JSON of the answer, None if it has none.
+
+        A rate limit is no failure: a pause that the server asks for with status 429 does not count
+        towards the deadline.
 
         Raises:
             DeliveryError: It was refused, not understood, or not taken within the deadline.
@@ -135,10 +140,15 @@ class Delivery:
         give_up = time.monotonic() + self._deadline_s
         pause_s = FIRST_PAUSE_S
         while True:
-            problem, asked_pause_s = self._attempt(path, content)
+            answer = self._attempt(path, content)
+            problem = answer.problem
             if problem is None:
-                return
-            wait_s = pause_s * random.uniform(0.5, 1.0) if asked_pause_s is None else asked_pause_s
+                return answer.body
+            wait_s = pause_s * random.uniform(0.5, 1.0)
+            if answer.pause_s is not None:
+                wait_s = answer.pause_s
+                if answer.limited:
+                    give_up += wait_s
             if time.monotonic() + wait_s > give_up:
                 raise DeliveryError(f"{self._sink} at {self.shown_address}: {problem}; gave up")
             if self._closing.wait(wait_s):
@@ -152,19 +162,25 @@ class Delivery:
         if client is not None and self._process == os.getpid():
             client.close()
 
-    def _attempt(self, path: str, content: bytes) -> tuple[str | None, float | None]:
-        """Try once. Returns what went wrong, if it may pass, and the pause that was asked for."""
+    def _attempt(self, path: str, content: bytes) -> _Answer:
+        """Try once."""
         if self._client is None:
             self._client = self._httpx.Client(timeout=self._timeout_s, headers=self._headers)
         try:
             response = self._client.post(self._base_url + path, content=content)
         except self._httpx.TransportError as error:
-            return f"no answer ({type(error).__name__})", None
+            return _Answer(problem=f"no answer ({type(error).__name__})")
         status = response.status_code
         if 200 <= status < 300:
-            return None, None
+            try:
+                return _Answer(body=response.json())
+            except ValueError:
+                return _Answer()
         if status in (408, 429) or status >= 500:
-            return f"status {status}", _retry_after_s(response.headers.get("Retry-After"))
+            limited = status == 429
+            longest = LONGEST_ASKED_PAUSE_S if limited else LONGEST_PAUSE_S
+            pause_s = _retry_after_s(response.headers.get("Retry-After"), longest)
+            return _Answer(problem=f"status {status}", pause_s=pause_s, limited=limited)
         message = f"{self._sink} at {self.shown_address}{path} refused the scores: status {status}"
         if status in _HINTS:
             message += (
@@ -174,14 +190,27 @@ class Delivery:
         raise DeliveryError(message)
 
 
-def _retry_after_s(value: str | None) -> float | None:
-    """Return the pause a server asks for in seconds, at most `LONGEST_PAUSE_S`; None: none."""
+class _Answer(NamedTuple):
+    """What came of one attempt."""
+
+    body: Any = None
+    """The JSON of a success."""
+    problem: str | None = None
+    """What went wrong and may pass; None: nothing."""
+    pause_s: float | None = None
+    """The pause the server asked for."""
+    limited: bool = False
+    """Whether it asked because we are too fast, not because it is in trouble."""
+
+
+def _retry_after_s(value: str | None, longest_s: float) -> float | None:
+    """Return the pause a server asks for in seconds, at most `longest_s`; None: none."""
     if not value:
         return None
     if value.strip().isdecimal():
-        return min(float(value), LONGEST_PAUSE_S)
+        return min(float(value), longest_s)
     try:
         moment = parsedate_to_datetime(value).timestamp()
     except (TypeError, ValueError):
         return None
-    return min(max(0.0, moment - time.time()), LONGEST_PAUSE_S)
+    return min(max(0.0, moment - time.time()), longest_s)

@@ -2,19 +2,22 @@
 
 Langfuse has no endpoint for OpenTelemetry events and shows scores only from its own
 API.  A score finds its trace and observation by their OpenTelemetry ids and need not
-wait for them to arrive.
+wait for them to arrive.  Scores go through the batch call, which Langfuse's rate limits
+count once.
 """
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timezone
 from hashlib import blake2b
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 
-from .delivery import Delivered, Delivery
+from .delivery import Delivered, Delivery, DeliveryError
 from .judged_spans import KnowsSpans
 from .placement import PlacedScore, Placement
 from .run import ScoredRun
@@ -22,12 +25,19 @@ from .score_facts import identifier, score_metadata
 
 __all__ = ["LangfuseScores"]
 
+PER_REQUEST = 500
+"""Scores sent in one request, at most."""
+BYTES_PER_REQUEST = 1_000_000
+"""Bytes of them, at most; Langfuse refuses 3.5 MB."""
+
 
 class LangfuseScores:
     """Writes scores through Langfuse's public API. Needs the extra ``sinks`` (httpx).
 
     Sending the same score twice leaves one: its id is a function of span, name and definition.
     Scores without a value or label, and scores of spans that were not sampled, are not sent.
+    Up to 500 scores go in one call. When Langfuse limits the rate, the pause it asks for is kept and
+    what comes meanwhile waits in the meter's queue of this exporter, bounded like all of them.
 
     Args:
         host: Langfuse's address, e.g. ``https://cloud.langfuse.com``.
@@ -35,14 +45,15 @@ class LangfuseScores:
         secret_key: The project's secret key.
         spans: The `OpenTelemetryExporter` that writes the spans; None: only spans that other
             instrumentations recorded get scores.
+        scores: Names of the scores to send. None: all but mere counts, such as ``context_count``.
         environment: Langfuse's environment of the scores; None: its default.
         include_explanations: Whether to send explanations, which quote contexts, as comments.
         redact: Sees every explanation before it leaves.
         timeout_s: Seconds for one attempt.
-        deadline_s: Seconds for all attempts of one score.
+        deadline_s: Seconds for all attempts of one call, pauses for its rate limit not counted.
 
     Raises:
-        ConfigurationError: `host` is not an address, or a key is empty.
+        ConfigurationError: `host` is not an address, a key is empty, or `scores` is a string.
         MissingDependencyError: httpx is not installed.
     """
 
@@ -53,6 +64,7 @@ class LangfuseScores:
         secret_key: str,
         *,
         spans: KnowsSpans | None = None,
+        scores: Iterable[str] | None = None,
         environment: str | None = None,
         include_explanations: bool = False,
         redact: Callable[[str], str] | None = None,
@@ -72,7 +84,11 @@ class LangfuseScores:
             deadline_s=deadline_s,
         )
         self._placement = Placement(
-            "Langfuse", spans, include_explanations=include_explanations, redact=redact
+            "Langfuse",
+            spans,
+            scores=scores,
+            include_explanations=include_explanations,
+            redact=redact,
         )
         self._environment = environment
 
@@ -85,17 +101,36 @@ class LangfuseScores:
         Raises:
             DeliveryError: What could not be sent; a `PartlyDeliveredError` when some runs were taken.
         """
+        refusals: list[str] = []
         with Delivered(batch) as delivered:
             placed, unknown = self._placement.place(batch)
-            for run in placed:
-                for one in run:
-                    self._delivery.post("/api/public/scores", self._body(one))
-                delivered.add()
+            for group in _grouped([[self._event(one) for one in run] for run in placed]):
+                refused = self._send([event for run in group for event in run])
+                for run in group:
+                    problems = [refused[event["id"]] for event in run if event["id"] in refused]
+                    refusals += problems
+                    if not problems:
+                        delivered.add()
+            if refusals:
+                raise DeliveryError(f"Langfuse refused {len(refusals)} scores: {refusals[0]}")
             if unknown is not None:
                 raise unknown
 
+    def _send(self, events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """Send a batch; return why Langfuse refused some of its events, by their ids."""
+        if not events:
+            return {}
+        answer = self._delivery.post("/api/public/ingestion", {"batch": events})
+        errors = answer.get("errors") if isinstance(answer, dict) else None
+        # Only the status: the message may quote what was sent.
+        return {
+            str(error.get("id")): f"status {error.get('status')}"
+            for error in errors or ()
+            if isinstance(error, dict)
+        }
+
     def flush(self, timeout_s: float) -> bool:
-        """Nothing is buffered here: `export` returns when Langfuse has taken the scores."""
+        """Return True: nothing is buffered, `export` returns when Langfuse has taken the scores."""
         del timeout_s
         return True
 
@@ -103,6 +138,18 @@ class LangfuseScores:
         """Give up what is being retried and close the connections."""
         del timeout_s
         self._delivery.close()
+
+    def _event(self, placed: PlacedScore) -> dict[str, Any]:
+        body = self._body(placed)
+        # Langfuse forgets an event whose id it has seen: the same score again is one, another value
+        # of the same score is not.
+        said = json.dumps(body, sort_keys=True, default=str).encode()
+        return {
+            "id": blake2b(said, digest_size=16).hexdigest(),
+            "type": "score-create",
+            "timestamp": datetime.now(timezone.utc).isoformat(),
+            "body": body,
+        }
 
     def _body(self, placed: PlacedScore) -> dict[str, Any]:
         score = placed.score
@@ -125,3 +172,22 @@ class LangfuseScores:
         if self._environment is not None:
             body["environment"] = self._environment
         return body
+
+
+def _grouped(
+    runs: Iterable[list[dict[str, Any]]],
+) -> Iterable[list[list[dict[str, Any]]]]:
+    """Yield the runs' events in groups that fit into one request each; a run is never divided."""
+    group: list[list[dict[str, Any]]] = []
+    events = size = 0
+    for run in runs:
+        weight = sum(len(json.dumps(event, default=str)) for event in run)
+        full = events + len(run) > PER_REQUEST or size + weight > BYTES_PER_REQUEST
+        if group and full:
+            yield group
+            group, events, size = [], 0, 0
+        group.append(run)
+        events += len(run)
+        size += weight
+    if group:
+        yield group

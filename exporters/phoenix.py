@@ -7,7 +7,7 @@ spans by id; Phoenix keeps those whose span has not arrived yet and attaches the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import semconv
@@ -36,6 +36,7 @@ class PhoenixAnnotations:
         api_key: Its API key, when authentication is on.
         spans: The `OpenTelemetryExporter` that writes the spans; None: only spans that other
             instrumentations recorded are annotated.
+        scores: Names of the scores to send. None: all but mere counts, such as ``context_count``.
         trace_annotations: Annotate the trace as well, so that retrieval scores count in the
             averages of Phoenix's default view, which shows root spans and traces only.
         include_explanations: Whether to send explanations, which quote contexts.
@@ -44,7 +45,7 @@ class PhoenixAnnotations:
         deadline_s: Seconds for all attempts of one request.
 
     Raises:
-        ConfigurationError: `endpoint` is not an address.
+        ConfigurationError: `endpoint` is not an address, or `scores` is a string.
         MissingDependencyError: httpx is not installed.
     """
 
@@ -54,6 +55,7 @@ class PhoenixAnnotations:
         api_key: str | None = None,
         *,
         spans: KnowsSpans | None = None,
+        scores: Iterable[str] | None = None,
         trace_annotations: bool = False,
         include_explanations: bool = False,
         redact: Callable[[str], str] | None = None,
@@ -65,7 +67,11 @@ class PhoenixAnnotations:
             "Phoenix", endpoint, headers, timeout_s=timeout_s, deadline_s=deadline_s
         )
         self._placement = Placement(
-            "Phoenix", spans, include_explanations=include_explanations, redact=redact
+            "Phoenix",
+            spans,
+            scores=scores,
+            include_explanations=include_explanations,
+            redact=redact,
         )
         self._trace_annotations = trace_annotations
 

@@ -7,12 +7,12 @@ are known from the run itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from opentelemetry.trace import SpanContext
 
-from ragmeter.metrics import Score
+from ragmeter.metrics import ConfigurationError, Score
 
 from .delivery import DeliveryError
 from .judged_spans import JudgedSpans, KnowsSpans, recorded_spans
@@ -45,8 +45,12 @@ class Placement:
     Args:
         sink: The sink's name in messages.
         spans: Who writes the spans; None: only spans recorded by others are known.
+        scores: Names of the scores to send; None: all that have an upper bound, i.e. no mere counts.
         include_explanations: Whether explanations, which quote contexts, may leave.
         redact: Sees every explanation before it leaves.
+
+    Raises:
+        ConfigurationError: `scores` is a string.
     """
 
     def __init__(
@@ -54,9 +58,13 @@ class Placement:
         sink: str,
         spans: KnowsSpans | None,
         *,
+        scores: Iterable[str] | None,
         include_explanations: bool,
         redact: Callable[[str], str] | None,
     ) -> None:
+        if isinstance(scores, str):
+            raise ConfigurationError(f"scores={scores!r}: pass a list of names, e.g. [{scores!r}]")
+        self._chosen = None if scores is None else frozenset(scores)
         self._sink = sink
         self._spans = spans
         self._include_explanations = include_explanations
@@ -97,8 +105,14 @@ class Placement:
             # An unsampled span never reaches the backend: its scores would wait there forever.
             if span is None or not span.trace_flags.sampled:
                 continue
-            if score.value is not None or score.label is not None:
+            if self._is_sent(score) and (score.value is not None or score.label is not None):
                 yield PlacedScore(score, span, self._explanation(score))
+
+    def _is_sent(self, score: Score) -> bool:
+        if self._chosen is not None:
+            return score.name in self._chosen
+        # "3 contexts" is no judgement: a backend that averages and ranks scores has no use for it.
+        return score.range[1] is not None
 
     def _explanation(self, score: Score) -> str | None:
         if not self._include_explanations or not score.explanation:

@@ -236,6 +236,9 @@ class Backend:
         self.requests = []
         self.answers = []
         self.stored = {}
+        self.seen = set()
+        self.refuses = None
+        """Which events of a batch are refused with a status each; None: none."""
         backend = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -243,14 +246,14 @@ class Backend:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 backend.requests.append((self.path, dict(self.headers), body, time.monotonic()))
                 status, headers = backend.answers.pop(0) if backend.answers else (200, {})
-                if status == 200:
-                    backend.store(self.path, body)
-                self.send_response(status)
+                answer = backend.take(self.path, body) if status == 200 else {}
+                content = json.dumps(answer).encode()
+                self.send_response(207 if answer else status)
                 for name, value in headers.items():
                     self.send_header(name, value() if callable(value) else value)
-                self.send_header("Content-Length", "2")
+                self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
-                self.wfile.write(b"{}")
+                self.wfile.write(content)
 
             def log_message(self, *_):
                 pass
@@ -263,10 +266,29 @@ class Backend:
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
+    def take(self, path, body):
+        """Store what is not refused; return the answer, which only a batch has."""
+        if "batch" not in body:
+            self.store(path, body)
+            return {}
+        events = body["batch"]
+        refused = [event for event in events if self.refuses and self.refuses(event["body"])]
+        kept = [event for event in events if event not in refused]
+        self.store(path, {"batch": kept})
+        return {
+            "successes": [{"id": event["id"], "status": 201} for event in kept],
+            "errors": [
+                {"id": event["id"], "status": 400, "message": "not valid"} for event in refused
+            ],
+        }
+
     def store(self, path, body):
         """Upsert as Phoenix does (span, name, identifier) and as Langfuse does (id)."""
-        if path == "/api/public/scores":
-            self.stored[body["id"]] = body
+        if path == "/api/public/ingestion":
+            for event in body["batch"]:
+                if event["id"] not in self.seen:  # an event it has seen is forgotten
+                    self.seen.add(event["id"])
+                    self.stored[event["body"]["id"]] = event["body"]
         else:
             for item in body["data"]:
                 target = item.get("span_id") or item["trace_id"]

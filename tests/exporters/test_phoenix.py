@@ -32,10 +32,9 @@ def test_phoenix_gets_one_annotation_per_score_with_a_value(backend, recorded):
     }
     assert [(item["name"], item["span_id"][-2:]) for item in body["data"]] == [
         ("context_precision", "d1"),
-        ("context_count", "d1"),
         ("faithfulness", "c1"),
     ]
-    assert body["data"][2]["result"] == {"score": 0.9, "label": "pass"}
+    assert body["data"][1]["result"] == {"score": 0.9, "label": "pass"}
 
 
 def test_phoenix_can_annotate_the_trace_as_well(backend, recorded):
