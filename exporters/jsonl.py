@@ -58,12 +58,19 @@ class JsonlExporter:
             ) from error
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Append one line per run. Raises `OSError` (disk full) after taking a torn line back."""
-        lines = [self._line(scored) for scored in batch]
-        with Written(batch) as written, self._alone() as file:
-            for line in lines:
-                _append_whole(file, line)
-                written.add()
+        """Append one line per run. Raises `OSError` (disk full) after taking a torn line back.
+
+        A run that has no JSON loses itself; the others of the batch are written.
+        """
+        with Written(batch) as written:
+            lines: list[bytes] = []
+            for scored in batch:
+                with written.alone():
+                    lines.append(self._line(scored))
+            with self._alone() as file:
+                for line in lines:
+                    _append_whole(file, line)
+                    written.add()
 
     def flush(self, timeout_s: float) -> bool:
         """Ask the system to put what was written on the disk."""

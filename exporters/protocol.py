@@ -66,15 +66,22 @@ class Written:
     """Counts the runs of a batch as they are written, so that a failure tells how many were lost.
 
     A context manager around the writing; it lets every exception through, and turns one that comes
-    after some runs were written into a `RunsLostError`.
+    after some runs were written into a `RunsLostError`. What one run alone raises within `alone`
+    is raised at the end, so that the others are written.
     """
 
     def __init__(self, batch: Sequence[ScoredRun]) -> None:
         self._all = self._left = len(batch)
+        self.failure: Exception | None = None
+        """What the last unwritable run raised."""
 
     def add(self) -> None:
         """Note that one run was written."""
         self._left -= 1
+
+    def alone(self) -> _Alone:
+        """Return a context manager around what concerns one run only, e.g. turning it into text."""
+        return _Alone(self)
 
     def __enter__(self) -> Written:
         return self
@@ -85,9 +92,35 @@ class Written:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if isinstance(error, Exception) and self._left < self._all:
-            message = f"{self._left} of {self._all} runs: {type(error).__name__}: {error}"
-            raise RunsLostError(message, self._left) from error
+        failure = error or self.failure
+        if isinstance(failure, Exception) and self._left < self._all:
+            message = f"{self._left} of {self._all} runs: {type(failure).__name__}"
+            if error is not None:
+                message += f": {error}"  # what a run of its own raised may quote the request
+            raise RunsLostError(message, self._left) from failure
+        if error is None and failure is not None:
+            raise failure
+
+
+class _Alone:
+    """Keeps an exception from the other runs of the batch."""
+
+    def __init__(self, written: Written) -> None:
+        self._written = written
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if isinstance(error, Exception):
+            self._written.failure = error
+            return True
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import textwrap
 import pytest
 
 from ragmeter.exporters.jsonl import JsonlExporter
+from ragmeter.exporters.protocol import RunsLostError
 from ragmeter.metrics import ConfigurationError
 
 
@@ -94,6 +95,32 @@ def test_half_a_line_left_by_a_crash_does_not_spoil_the_next(tmp_path, make):
     assert lines[0] == '{"torn": '
     assert [json.loads(line)["run_id"] for line in lines[1:]] == ["run-1", "run-1"]
     exporter.shutdown(1)
+
+
+class _Unprintable:
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def test_a_run_that_cannot_be_written_loses_itself_only(tmp_path, make):
+    """Not the sixty-three others that were handed over with it."""
+    path = tmp_path / "scores.jsonl"
+    odd = make.scored_run(
+        sample={"contexts": [{"text": "t", "metadata": {"odd": _Unprintable()}}]}, run_id="odd"
+    )
+    runs = [make.scored_run(run_id="before"), odd, make.scored_run(run_id="after")]
+    with pytest.raises(RunsLostError, match="1 of 3 runs: RuntimeError$") as caught:
+        JsonlExporter(path, include_content=True).export(runs)
+
+    assert caught.value.lost == 1
+    assert [line["run_id"] for line in read(path)] == ["before", "after"]
+
+
+def test_a_batch_of_one_that_cannot_be_written_says_why(tmp_path, make):
+    """It is the exporter's whole failure, not part of one."""
+    odd = make.scored_run(sample={"contexts": [{"text": "t", "metadata": {"odd": _Unprintable()}}]})
+    with pytest.raises(RuntimeError, match="no text"):
+        JsonlExporter(tmp_path / "scores.jsonl", include_content=True).export([odd])
 
 
 def test_a_full_disk_raises_and_leaves_no_half_line():
