@@ -1,17 +1,33 @@
 """Checks of `RagMeter`'s arguments, and the exporters it has when none are given.
 
-Each check returns the value or raises `ConfigurationError` with what is allowed.  Called at construction
-only.
+Each check returns the value or raises `ConfigurationError` with what is allowed.  Called at construction,
+and for time limits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from ragmeter.exporters.protocol import Exporter
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["at_least", "check_methods", "default_exporters", "more_than_0", "one_of"]
+__all__ = [
+    "at_least",
+    "check_methods",
+    "default_exporters",
+    "more_than_0",
+    "one_of",
+    "seconds_of",
+    "sequence_of",
+    "whole",
+]
+
+T = TypeVar("T")
+
+FOREVER_S = 1e6
+"""Seconds that nobody outwaits; clocks and locks take no infinity."""
 
 
 def one_of(name: str, value: str, *allowed: str) -> str:
@@ -24,16 +40,48 @@ def one_of(name: str, value: str, *allowed: str) -> str:
 
 def at_least(least: float, name: str, value: float) -> float:
     """Return `value` if it is `least` or more."""
-    if not value >= least:
-        raise ConfigurationError(f"{name} is {value!r}; it must be at least {least:g}")
+    if not _is_number(value) or not value >= least:
+        raise ConfigurationError(f"{name} is {value!r}; it must be a number of at least {least:g}")
     return value
 
 
 def more_than_0(name: str, value: float) -> float:
     """Return `value` if it is positive."""
-    if not value > 0:
-        raise ConfigurationError(f"{name} is {value!r}; it must be greater than 0")
+    if not _is_number(value) or not value > 0:
+        raise ConfigurationError(f"{name} is {value!r}; it must be a number greater than 0")
     return value
+
+
+def whole(name: str, value: float) -> int:
+    """Return a number that was checked as a whole one."""
+    try:
+        return int(value)
+    except OverflowError:
+        raise ConfigurationError(f"{name} is {value!r}; it must be finite") from None
+
+
+def seconds_of(timeout_s: float) -> float:
+    """Return a time limit in seconds; at most `FOREVER_S`, which stands for infinity.
+
+    Raises:
+        ConfigurationError: It is no number.
+    """
+    if not _is_number(timeout_s) or math.isnan(timeout_s):
+        raise ConfigurationError(
+            f"timeout_s is a {type(timeout_s).__name__}; pass seconds, e.g. timeout_s=10"
+        )
+    return float(min(max(timeout_s, 0), FOREVER_S))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def sequence_of(name: str, value: Iterable[T]) -> tuple[T, ...]:
+    """Return the items of a list that was given."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise ConfigurationError(f"{name} is {value!r}; pass a list")
+    return tuple(value)
 
 
 def check_methods(argument: str, given: Sequence[object], *methods: str) -> None:

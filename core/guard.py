@@ -4,20 +4,37 @@ Everything of ours that runs inside the host application, on our worker threads
 or at exit runs under a `Guard`: callbacks, scoring, exporters, shutdown.  A
 guard contains `Exception` only, counts it by seam and logs it at most once per seam
 and minute.  `BaseException` (KeyboardInterrupt, SystemExit, CancelledError)
-passes through: stopping the process is the host's decision, not ours.
+passes through: stopping the process is the host's decision, not ours.  So does whatever a signal
+handler of the host raises while code of ours happens to run: a task queue's time limit is an
+`Exception`, and not one of ours.
+
+What is logged of an error never is its text, unless the error is ragmeter's own: what a user's hook or
+a framework raises may quote the very text it was given.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
+import os
 import time
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from itertools import pairwise
+from traceback import format_tb
+from types import FrameType, TracebackType
+from weakref import ref
 
-__all__ = ["ErrorLog", "Guard", "OncePerMinute", "observed_errors"]
+from .tally import Tally
+
+__all__ = [
+    "ErrorLog",
+    "Guard",
+    "OncePerMinute",
+    "described",
+    "front_door",
+    "is_hosts",
+    "observed_errors",
+]
 
 logger = logging.getLogger("ragmeter")
 
@@ -25,6 +42,9 @@ REPEAT_AFTER_S = 60.0
 """Seconds during which a second error of the same kind at the same seam is counted but not logged."""
 
 _MAX_KINDS = 256
+
+CO_VARARGS = 0x04
+"""A code object's flag for ``*args``, as in `inspect`, which is slow to import."""
 
 _observers: list[Callable[[str, Exception], None]] = []
 
@@ -40,66 +60,62 @@ def observed_errors(observer: Callable[[str, Exception], None]) -> Iterator[None
 
 
 class OncePerMinute:
-    """Tells what may be logged: each kind at most once a minute. Thread-safe, bounded."""
+    """Says what may be logged: each kind at most once a minute. Thread-safe, bounded, without a lock."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._lock = threading.RLock()
-        self._logged: dict[Hashable, float] = {}
+        self._logged: dict[Hashable, tuple[float, object]] = {}
 
     def allows(self, kind: Hashable) -> bool:
-        """Tell whether something of this kind may be logged now, and if so, remember it."""
+        """Return whether something of this kind may be logged now, and if so, remember it."""
         now = self._clock()
-        with self._lock:
-            last = self._logged.get(kind)
-            if last is not None and now - last < REPEAT_AFTER_S:
+        last = self._logged.get(kind)
+        if last is not None:
+            if now - last[0] < REPEAT_AFTER_S:
                 return False
-            if len(self._logged) >= _MAX_KINDS:
-                self._logged.clear()
-            self._logged[kind] = now
-            return True
-
-    def reset_after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held."""
-        self._lock = threading.RLock()
+            self._logged.pop(kind, None)
+        elif len(self._logged) >= _MAX_KINDS:
+            self._logged.clear()
+        mine = (now, object())
+        return self._logged.setdefault(kind, mine) is mine  # of two at once, one
 
 
 class ErrorLog:
     """Counts contained errors by seam and logs each kind at most once a minute. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._lock = threading.RLock()
-        self._counts: Counter[str] = Counter()
+        self._counts = Tally()
         self._may_log = OncePerMinute(clock)
 
     @property
     def counts(self) -> dict[str, int]:
         """Contained errors so far, by seam."""
-        with self._lock:
-            return dict(self._counts)
+        return {str(seam): count for seam, count in self._counts.counts().items()}
 
     def report(self, seam: str, error: Exception) -> None:
         """Count `error`, and log it unless the same kind was logged a moment ago."""
-        with self._lock:
-            self._counts[seam] += 1
+        self._counts.add((seam, 1))
         if self._may_log.allows((seam, type(error).__name__)):
             logger.error(
-                "ragmeter contained an error in %s: %s: %s. Your application is not affected; "
+                "ragmeter contained an error in %s: %s. Your application is not affected; "
                 "scores of this request may be missing. (further ones like it are counted, not "
-                "logged, for %d s; traceback at DEBUG)",
+                "logged, for %d s; where it was raised at DEBUG)",
                 seam,
-                type(error).__name__,
-                error,
+                described(error),
                 int(REPEAT_AFTER_S),
             )
-            logger.debug("traceback of the error in %s", seam, exc_info=error)
+            logger.debug(
+                "%s in %s was raised here:\n%s",
+                type(error).__name__,
+                seam,
+                "".join(format_tb(error.__traceback__)),
+            )
         for observer in tuple(_observers):
             observer(seam, error)
 
     def reset_after_fork(self) -> None:
-        """Replace the locks, which a thread of the parent may have held."""
-        self._lock = threading.RLock()
-        self._may_log.reset_after_fork()
+        """Keep the counts, but not the lock, which a thread of the parent may have held."""
+        self._counts.renew_lock()
 
 
 class Guard:
@@ -126,7 +142,68 @@ class Guard:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        if not isinstance(error, Exception):
+        if not isinstance(error, Exception) or is_hosts(error):
             return False
         self._log.report(self._seam, error)
         return True
+
+
+class _FrontDoor(ErrorLog):
+    """Where errors of those belong who have no meter at hand: the meter that was built last, if any."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._meters: list[ref[ErrorLog]] = []
+
+    def serve(self, log: ErrorLog) -> None:
+        """Report to `log` from now on, as long as somebody holds it."""
+        self._meters = [known for known in self._meters if known() is not None] + [ref(log)]
+
+    def report(self, seam: str, error: Exception) -> None:
+        """Count and log `error` where it can be seen, once."""
+        alive = [log for log in (known() for known in reversed(self._meters)) if log is not None]
+        if alive:
+            alive[0].report(seam, error)
+        else:
+            super().report(seam, error)
+
+
+front_door = _FrontDoor()
+
+
+def described(error: BaseException) -> str:
+    """Return what may be said of an error: its text if it is ragmeter's own or the system's, else its class."""
+    kind = type(error)
+    if kind.__module__.startswith("ragmeter."):
+        return f"{kind.__name__}: {error}"
+    if isinstance(error, OSError) and isinstance(error.errno, int):
+        return f"{kind.__name__}: {os.strerror(error.errno)}"
+    return kind.__name__
+
+
+def is_hosts(error: BaseException | None) -> bool:
+    """Return whether a signal handler raised `error`, in the middle of whatever was running.
+
+    Python calls a handler between two instructions, with the signal's number and the frame it
+    interrupts, which is the frame below the handler's own: no other function is called so.
+    """
+    step = None if error is None else error.__traceback__
+    below: FrameType | None = None
+    while step is not None:
+        frame = step.tb_frame
+        if below is not None and _is_handler(frame, below):
+            return True
+        below, step = frame, step.tb_next
+    return False
+
+
+def _is_handler(frame: FrameType, below: FrameType) -> bool:
+    code = frame.f_code
+    number = code.co_argcount + bool(code.co_flags & CO_VARARGS)
+    if number < 1:
+        return False
+    values = frame.f_locals
+    given: list[object] = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
+    if code.co_flags & CO_VARARGS:
+        given += values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount]) or ()
+    return any(isinstance(one, int) and other is below for one, other in pairwise(given))

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -23,12 +23,14 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanContext
 
 from ragmeter.exporters.run import RagRun, Retrieval
-from ragmeter.metrics import RagSample, Reference, RetrievedContext
+from ragmeter.metrics import ConfigurationError, RagSample, Reference, RetrievedContext
 from ragmeter.metrics.sample import SampleStatus
 
+from .guard import Guard, front_door
 from .parts import contexts_of, rule_of, status_of
 from .references import as_reference
 from .scope import RequestScope, current_scope, is_suppressed, scoped
+from .weight import weight_of, weight_of_scope
 
 __all__ = [
     "Request",
@@ -51,6 +53,10 @@ def _is_cancellation(error: BaseException) -> bool:
 
 class TakesRuns(Protocol):
     """What a request needs of the meter."""
+
+    def guard(self, seam: str) -> Guard:
+        """Return what contains and counts errors; see `ragmeter.RagMeter.guard`."""
+        ...
 
     def offer(
         self,
@@ -114,16 +120,24 @@ class _Told:
 
 
 class Request:
-    """A request being told. A context manager, sync and async; thread-safe."""
+    """A request being told. A context manager, sync and async; thread-safe.
 
-    def __init__(self, meter: TakesRuns | None, scope: RequestScope) -> None:
+    Nothing of it ever raises: what is told wrongly is left out, counted and logged.
+    """
+
+    def __init__(self, meter: TakesRuns | None, scope: RequestScope, guard: Guard) -> None:
         self._meter = meter
         self._own = scope
+        self._guard = guard
         self._scope: AbstractContextManager[RequestScope] | None = None
-        self._lock = threading.RLock()
         self._open = False
-        self._parts: list[tuple[RunBuilder, int]] = []
+        # Without a lock: a finalizer may add a part, on a thread that is just adding one.
+        self._parts: deque[tuple[RunBuilder, int]] = deque()
         self._retrievals: list[_Told] = []
+        self._parent: SpanContext | None = None
+        self._outer: RequestScope | None = None
+        self._suppressed = False
+        self._started_ns = 0
         self._answer: Any = None
         self._last_ns = 0
         self.run_id = uuid.uuid4().hex
@@ -151,13 +165,17 @@ class Request:
             started_ns: When it began, nanoseconds since the epoch; default: when the request began
                 or the retrieval before ended.
         """
-        now = time.time_ns()
-        with self._lock:
+        with self._guard:
+            now = time.time_ns()
+            given = _as_contexts(contexts)
+            began = (
+                started_ns if type(started_ns) is int and 0 < started_ns < now else self._last_ns
+            )
             self._retrievals.append(
                 _Told(
-                    started_ns=started_ns or self._last_ns or now,
+                    started_ns=began or now,
                     ended_ns=now,
-                    contexts=(contexts,) if isinstance(contexts, str) else tuple(contexts),
+                    contexts=given,
                     query=query,
                     name=name,
                     data_source_id=data_source_id,
@@ -168,20 +186,31 @@ class Request:
 
     def answered(self, text: str) -> None:
         """Note the answer the user got. A second call replaces the first."""
-        with self._lock:
-            self._answer = text
+        self._answer = text
 
     def collect(self, meter: TakesRuns, build: RunBuilder, *, size_bytes: int) -> bool:
-        """Take a framework's run into this request; tell whether it was still open for it."""
-        with self._lock:
-            if not self._open:
-                return False
-            if self._meter is None:
-                self._meter = meter
-            self._parts.append((build, size_bytes))
+        """Take a framework's run into this request; return whether it was still open for it."""
+        if not self._open:
+            return False
+        if self._meter is None:
+            self._meter = meter
+        part = (build, size_bytes)
+        self._parts.append(part)
+        if self._open:
             return True
+        # It was closed this very moment: either it took the part along, or it did not.
+        try:
+            self._parts.remove(part)
+        except ValueError:
+            return True
+        return False
 
     def __enter__(self) -> Request:
+        with self._guard:
+            self._begin()
+        return self
+
+    def _begin(self) -> None:
         self._parent = current_span_context()
         self._suppressed = is_suppressed()
         self._started_ns = self._last_ns = time.time_ns()
@@ -191,7 +220,6 @@ class Request:
         self._scope = scoped(RequestScope(group=self).merged_over(self._own))
         self._scope.__enter__()
         self._open = True
-        return self
 
     def __exit__(
         self,
@@ -199,12 +227,13 @@ class Request:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with self._lock:
-            self._open = False
-        if self._scope is not None:
-            self._scope.__exit__(kind, error, traceback)
-            self._scope = None
-        self._finish(error)
+        self._open = False
+        with self._guard:
+            scope, self._scope = self._scope, None
+            if scope is not None:
+                scope.__exit__(None, None, None)
+        with self._guard:
+            self._finish(error)
 
     async def __aenter__(self) -> Request:
         return self.__enter__()
@@ -218,12 +247,13 @@ class Request:
         self.__exit__(kind, error, traceback)
 
     def _finish(self, error: BaseException | None) -> None:
-        if self._meter is None or self._suppressed or not (self._parts or self._retrievals):
+        collected = [self._parts.popleft() for _ in range(len(self._parts))]
+        if self._meter is None or self._suppressed or not (collected or self._retrievals):
             return
-        parts = tuple(build for build, _ in self._parts)
-        size = sum(size for _, size in self._parts) + sum(
-            _size_of(context) for told in self._retrievals for context in told.contexts
-        )
+        parts = tuple(build for build, _ in collected)
+        size = sum(size for _, size in collected) + weight_of(self._answer)
+        size += sum([weight_of(told.contexts) for told in self._retrievals])
+        size += weight_of_scope(self._own)
         ended_ns = time.time_ns()
         parent = self._parent
         status: SampleStatus | None = None
@@ -242,6 +272,25 @@ class Request:
             scope=self._outer,
         )
 
+    def _as_retrieval(self, told: _Told) -> Retrieval:
+        contexts: list[RetrievedContext] = []
+        for context in told.contexts:
+            with self._guard:
+                contexts.append(_as_context(context))
+        texts: dict[str, str | None] = {}
+        for field in ("query", "name", "data_source_id"):
+            with self._guard:
+                texts[field] = as_text(getattr(told, field))
+        return Retrieval(
+            started_ns=told.started_ns,
+            ended_ns=told.ended_ns,
+            contexts=tuple(contexts),
+            query=texts.get("query"),
+            name=texts.get("name"),
+            data_source_id=texts.get("data_source_id"),
+            top_k=told.top_k if type(told.top_k) is int else None,
+        )
+
     def _build(
         self,
         parts: Sequence[RunBuilder],
@@ -250,7 +299,7 @@ class Request:
         error_type: str | None,
     ) -> RagRun | None:
         runs = [run for run in (part() for part in parts) if run is not None]
-        told = tuple(_as_retrieval(item) for item in self._retrievals)
+        told = tuple(self._as_retrieval(item) for item in self._retrievals)
         if not runs and not told:
             return None
         samples = [run.sample for run in runs]
@@ -259,12 +308,11 @@ class Request:
             if told
             else contexts_of(samples)
         )
-        answer = self._answer
+        answer: str | None = None
+        with self._guard:
+            answer = as_text(self._answer)
         if answer is None:
             answer = next((s.answer for s in reversed(samples) if s.answer is not None), None)
-        elif not isinstance(answer, str):
-            # A message object, say: its text, as with contexts; told wrongly is better than lost.
-            answer = str(getattr(answer, "content", None) or answer)
         own = self._own
         question = own.question
         if question is None:
@@ -298,16 +346,20 @@ class Request:
         )
 
 
-def _as_retrieval(told: _Told) -> Retrieval:
-    return Retrieval(
-        started_ns=told.started_ns,
-        ended_ns=told.ended_ns,
-        contexts=tuple(_as_context(context) for context in told.contexts),
-        query=told.query,
-        name=told.name,
-        data_source_id=told.data_source_id,
-        top_k=told.top_k,
-    )
+def _as_contexts(value: object) -> tuple[Any, ...]:
+    """Return what was told as retrieved, in order; one context told alone is one.
+
+    Raises:
+        ConfigurationError: It is nothing that holds contexts.
+    """
+    if isinstance(value, (str, Mapping, RetrievedContext)) or _first(value, "page_content", "text"):
+        return (value,)
+    if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray)):
+        raise ConfigurationError(
+            f"request.retrieved() was given a {type(value).__name__}; pass a list of texts, "
+            "RetrievedContexts or documents, and an empty list for a retrieval that found nothing"
+        )
+    return tuple(value)
 
 
 def _as_context(value: object) -> RetrievedContext:
@@ -335,13 +387,13 @@ def _first(value: object, *names: str) -> Any:
     return next((item for item in found if item is not None), None)
 
 
-def _size_of(context: object) -> int:
-    """Estimate a context's size without running code of its class: this is the request's path."""
-    if isinstance(context, str):
-        return len(context)
-    fields = context if isinstance(context, Mapping) else getattr(context, "__dict__", {})
-    text = fields.get("page_content") or fields.get("text")
-    return len(text) if isinstance(text, str) else 0
+def as_text(value: object) -> str | None:
+    """Return the text that was told: a message's own, bytes read as UTF-8; told wrongly is better than lost."""
+    if value is None or type(value) is str:
+        return value
+    if isinstance(value, (bytes, bytearray)):
+        return value.decode("utf-8", "replace")
+    return str.__str__(str(getattr(value, "content", None) or value))
 
 
 def request(
@@ -367,13 +419,42 @@ def request(
         metadata: Anything else; scalars go on spans.
         meter: Where the request goes; default: the meter of its first part.
     """
-    scope = RequestScope(
-        question=question,
-        reference=None if reference is None else as_reference(reference, "reference"),
-        name=name,
-        conversation_id=session_id,
-        user_id=user_id,
-        tags=tuple(tags),
-        metadata=dict(metadata or {}),
-    )
-    return Request(meter, scope)
+    guard = Guard("request", front_door)
+    with guard:
+        guard = guard if meter is None else meter.guard("request")
+    given: dict[str, Any] = {}
+    for name_, value, read in (
+        ("question", question, as_text),
+        ("reference", reference, _as_reference),
+        ("name", name, as_text),
+        ("conversation_id", session_id, as_text),
+        ("user_id", user_id, as_text),
+        ("tags", tags, _as_tags),
+        ("metadata", metadata, _as_metadata),
+    ):
+        if value is not None:
+            with guard:  # what was told wrongly loses itself, nothing else
+                given[name_] = read(value)
+    return Request(meter, RequestScope(**given), guard)
+
+
+def _as_reference(value: Any) -> Reference:
+    return as_reference(value, "request(reference=)")
+
+
+def _as_tags(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, Iterable):
+        raise ConfigurationError(
+            f"request(tags=) was given a {type(value).__name__}; pass a list of short texts"
+        )
+    return tuple(text for text in map(as_text, value) if text is not None)
+
+
+def _as_metadata(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(
+            f"request(metadata=) was given a {type(value).__name__}; pass a mapping from names to values"
+        )
+    return dict(value)

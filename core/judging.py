@@ -10,6 +10,7 @@ span for those instrumentations that do not ask.
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections import deque
@@ -24,8 +25,12 @@ from ragmeter.metrics.metric import run_metric, scores_without_value
 from .guard import Guard
 from .lasting_loop import LastingLoop
 from .scope import leave_host
+from .starting import start_elsewhere
 
 __all__ = ["JudgeJob", "JudgeLoop"]
+
+RETRY_AFTER_S = 1.0
+"""Seconds between two attempts to start a loop that could not be started."""
 
 
 class JudgeJob(Protocol):
@@ -39,6 +44,11 @@ class JudgeJob(Protocol):
     @property
     def metrics(self) -> Sequence[Metric]:
         """What is measured."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """What it holds on to while it waits, estimated."""
         ...
 
     def judged(self, scores: Sequence[Score]) -> None:
@@ -58,6 +68,7 @@ class JudgeLoop:
         guard: Contains errors of ours.
         concurrency: Requests judged at the same time.
         max_backlog: Requests that may wait; the oldest is dropped beyond.
+        max_bytes: Bytes that they may hold on to; one is always accepted.
         deadline_s: A request not judged within so many seconds gets ``timeout`` scores.
     """
 
@@ -68,36 +79,52 @@ class JudgeLoop:
         guard: Guard,
         concurrency: int,
         max_backlog: int,
+        max_bytes: int = sys.maxsize,
         deadline_s: float,
     ) -> None:
         self._judge = judge
         self._guard = guard
         self._concurrency = concurrency
         self._max_backlog = max_backlog
+        self._max_bytes = max_bytes
         self._deadline_s = deadline_s
         self._fresh()
 
     def _fresh(self) -> None:
         self._changed = threading.Condition()
         self._inbox: deque[tuple[JudgeJob, float]] = deque()
+        self._inbox_bytes = 0
         self._active = 0
+        self._ending = 0
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._ready = threading.Event()
+        # Held for as long as there is a thread.
+        self._manned = threading.Lock()
+        self._retry_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        return len(self._inbox) + self._active
+        return len(self._inbox) + self._active + self._ending
 
     def start(self) -> None:
-        """Start the loop's thread before there is anything to judge; does not wait for it."""
-        with self._changed:
-            if not self._closed:
-                self._ensure_running()
+        """Start the loop's thread, if there is none. To be called below no lock; see `start_elsewhere`."""
+        manned = self._manned
+        if self._closed or not manned.acquire(blocking=False):
+            return
+        thread = threading.Thread(
+            target=self._run, args=(manned,), name="ragmeter-judge", daemon=True
+        )
+        self._thread = thread
+        try:
+            thread.start()
+        except RuntimeError:
+            manned.release()  # the process has too many threads, or is going down
 
     def submit(self, job: JudgeJob, left_s: float | None = None) -> None:
         """Take a request to judge; drop the oldest waiting one if there are too many.
+
+        Never waits for the loop: where it cannot start, the request ends at once, as ``unavailable``.
 
         Args:
             job: The request.
@@ -111,12 +138,14 @@ class JudgeLoop:
                 self._inbox.append(
                     (job, time.monotonic() + (self._deadline_s if left_s is None else left_s))
                 )
-                while len(self._inbox) > self._max_backlog:
-                    dropped.append((self._inbox.popleft()[0], "queue_full"))
-                self._ensure_running()
-                self._ready.wait(5.0)
+                self._inbox_bytes += job.size_bytes
+                while len(self._inbox) > 1 and (
+                    len(self._inbox) > self._max_backlog or self._inbox_bytes > self._max_bytes
+                ):
+                    dropped.append((self._next()[0], "queue_full"))
         for oldest, reason in dropped:
             self._end(oldest, reason)
+        self._engage()
         self._poke()
 
     def flush(self, timeout_s: float) -> bool:
@@ -129,10 +158,7 @@ class JudgeLoop:
         finished = self.flush(timeout_s)
         with self._changed:
             self._closed = True
-            left = [job for job, _ in self._inbox]
-            self._inbox.clear()
-        for job in left:
-            self._end(job, "shutdown")
+        self._end_waiting("shutdown")
         loop, thread = self._loop, self._thread
         if thread is not None and thread.is_alive():
             if loop is not None:
@@ -147,35 +173,54 @@ class JudgeLoop:
         self._fresh()
         self._closed = closed
 
-    def _ensure_running(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            ready = self._ready = threading.Event()
-            self._thread = threading.Thread(
-                target=self._run, args=(ready,), name="ragmeter-judge", daemon=True
-            )
-            try:
-                self._thread.start()
-            except RuntimeError:
-                self._thread = None  # the interpreter is going down
-                ready.set()
+    def _engage(self) -> None:
+        """See to it that there is a loop; end what waits for one when there can be none for now."""
+        if self._manned.locked() or self._closed:
+            return
+        if time.monotonic() < self._retry_at or not start_elsewhere(self.start):
+            self._end_waiting("unavailable")
 
-    def _run(self, ready: threading.Event) -> None:
-        with self._guard:
-            leave_host()
-            loop = LastingLoop()
-            try:
-                loop.run_until_complete(self._main(ready))
-            finally:
-                loop.run_until_complete(loop.shutdown_asyncgens())
-                loop.close()
+    def _end_waiting(self, reason: str) -> None:
         with self._changed:
-            self._loop = None
+            left = [self._next()[0] for _ in range(len(self._inbox))]
+            self._ending += len(left)
+        for job in left:
+            self._end(job, reason)
+        with self._changed:
+            self._ending -= len(left)
             self._changed.notify_all()
 
-    async def _main(self, ready: threading.Event) -> None:
+    def _next(self) -> tuple[JudgeJob, float]:
+        job, deadline = self._inbox.popleft()
+        self._inbox_bytes -= job.size_bytes
+        return job, deadline
+
+    def _run(self, manned: threading.Lock) -> None:
+        loop: LastingLoop | None = None
+        try:
+            with self._guard:
+                leave_host()
+                loop = LastingLoop()
+                try:
+                    loop.run_until_complete(self._main())
+                finally:
+                    loop.run_until_complete(loop.shutdown_asyncgens())
+                    loop.close()
+        finally:
+            if loop is None:
+                # No file descriptors, say. Whoever asks next tries again, after a while.
+                self._retry_at = time.monotonic() + RETRY_AFTER_S
+                self._end_waiting("unavailable")
+            with self._changed:
+                self._loop = None
+                self._changed.notify_all()
+            manned.release()
+            if self._inbox:  # somebody saw this thread and relied on it
+                self._engage()
+
+    async def _main(self) -> None:
         self._stopped = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        ready.set()
         self._pump()
         if not self._closed:  # perhaps before there was a loop to tell
             await self._stopped.wait()
@@ -203,7 +248,7 @@ class JudgeLoop:
             with self._changed:
                 if not self._inbox or self._active >= self._concurrency:
                     return
-                job, deadline = self._inbox.popleft()
+                job, deadline = self._next()
                 self._active += 1
             task = asyncio.get_running_loop().create_task(self._judge_one(job, deadline))
             self._tasks.add(task)

@@ -13,6 +13,7 @@ import asyncio
 # registers with the interpreter, which is refused by then.
 import concurrent.futures.thread
 import queue
+import selectors
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -23,13 +24,22 @@ __all__ = ["LastingLoop"]
 class LastingLoop(asyncio.SelectorEventLoop):
     """A selector loop that can run blocking calls until the very end. Make it in good time."""
 
+    # Until `__init__` has come to an end: what could not be made is not to be closed either.
+    _closed = True
+
     def __init__(self) -> None:
-        super().__init__()
         self._late_calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        # Started now: since Python 3.12 no thread can start once the main thread has ended.
-        threading.Thread(
-            target=_work_off, args=(self._late_calls,), name="ragmeter-late-calls", daemon=True
-        ).start()
+        selector = selectors.DefaultSelector()
+        try:
+            super().__init__(selector)
+            # Started now: since Python 3.12 no thread can start once the main thread has ended.
+            threading.Thread(
+                target=_work_off, args=(self._late_calls,), name="ragmeter-late-calls", daemon=True
+            ).start()
+        except BaseException:
+            self._closed = True
+            selector.close()
+            raise
 
     def run_in_executor(  # type: ignore[override]  # typeshed ties func to args
         self, executor: concurrent.futures.Executor | None, func: Callable[..., Any], *args: Any

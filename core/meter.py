@@ -20,25 +20,35 @@ from ragmeter.metrics import (
     Metric,
     RagSample,
     Reference,
-    Score,
     ScoreDirection,
 )
 from ragmeter.metrics.registry import default_metrics, resolve_metrics
 
-from .arguments import at_least, check_methods, default_exporters, more_than_0, one_of
+from .arguments import (
+    at_least,
+    check_methods,
+    default_exporters,
+    more_than_0,
+    one_of,
+    seconds_of,
+    sequence_of,
+    whole,
+)
 from .counters import Counters
 from .farewell import keep_watch
 from .forking import PATIENCE_S, follow_forks
-from .guard import ErrorLog, Guard
+from .guard import ErrorLog, Guard, front_door
 from .handmade import Request, RunBuilder, SubmittedSample, request
 from .pipeline import Limits, Offered, Pipeline
-from .recent import Amendment, request_key
+from .recent import Amendment, feedback_score, request_key
 from .references import as_reference, load_references
 from .sampling import check_rate
 from .scope import RequestScope
 from .scoring import MetricSet
 from .selection import Candidate
 from .silence import Silence
+from .starting import start_elsewhere
+from .weight import weight_of_sample, weight_of_scope
 from .worst import WorstKeeper
 
 if TYPE_CHECKING:
@@ -71,7 +81,7 @@ class RagMeter:
         hold_s: Seconds that a request's spans wait for judged scores; later ones follow on a linked
             span.
         queue_size: Requests that may wait to be scored; beyond, the oldest is dropped and counted.
-        queue_bytes: Bytes of their texts that may wait.
+        queue_bytes: Bytes of memory that their texts and metadata may take up, estimated.
         judge_concurrency: Requests judged at the same time.
         judge_deadline_s: Seconds after which unjudged metrics score ``timeout``.
         shutdown_timeout_s: Seconds that the exit of the process may be held up.
@@ -112,11 +122,13 @@ class RagMeter:
             sample_rate=check_rate("sample_rate", sample_rate),
             judge_sample_rate=check_rate("judge_sample_rate", judge_sample_rate),
             hold_s=at_least(0, "hold_s", hold_s),
-            queue_size=int(more_than_0("queue_size", queue_size)),
-            queue_bytes=int(more_than_0("queue_bytes", queue_bytes)),
-            judge_concurrency=int(more_than_0("judge_concurrency", judge_concurrency)),
+            queue_size=whole("queue_size", more_than_0("queue_size", queue_size)),
+            queue_bytes=whole("queue_bytes", more_than_0("queue_bytes", queue_bytes)),
+            judge_concurrency=whole(
+                "judge_concurrency", more_than_0("judge_concurrency", judge_concurrency)
+            ),
             judge_deadline_s=more_than_0("judge_deadline_s", judge_deadline_s),
-            late_window=int(at_least(0, "late_window", late_window)),
+            late_window=whole("late_window", at_least(0, "late_window", late_window)),
             late_window_s=more_than_0("late_window_s", late_window_s),
         )
         self._shutdown_timeout_s = at_least(0, "shutdown_timeout_s", shutdown_timeout_s)
@@ -132,23 +144,26 @@ class RagMeter:
                 "judge=OpenAIJudge(model=...) from ragmeter.metrics.judge"
             )
         self._log = ErrorLog()
+        front_door.serve(self._log)
         self._counters = Counters()
         self._silence = Silence()
         self._offer_guard = self.guard("meter.offer")
+        self._submit_guard = self.guard("meter.submit")
         self._amend_guard = self.guard("meter.amend")
+        self._flush_guard = self.guard("meter.flush")
         self._farewell_guard = self.guard("meter.farewell")
         self._keeps_worst = keep == "worst"
         self._watched = False
         self._shut_down = False
-        self._shutdown_lock = threading.Lock()
-        chosen = default_exporters() if exporters is None else tuple(exporters)
+        self._shutting_down = threading.Lock()
+        chosen = default_exporters() if exporters is None else sequence_of("exporters", exporters)
         check_methods("judge", () if judge is None else (judge,), "subscribe")
         check_methods("exporters", chosen, "export", "flush", "shutdown")
         self._pipeline = Pipeline(
             self._metrics,
             judge,
             self._scoring_process(judge) if scoring == "process" else None,
-            load_references(references),
+            load_references(references, self.guard("meter.references")),
             chosen,
             self._limits,
             WorstKeeper() if self._keeps_worst else None,
@@ -175,6 +190,7 @@ class RagMeter:
             log=self._log,
             concurrency=self._limits.judge_concurrency,
             max_backlog=self._limits.queue_size,
+            max_bytes=self._limits.queue_bytes,
             deadline_s=self._limits.judge_deadline_s,
         )
 
@@ -213,6 +229,8 @@ class RagMeter:
             scope: What the surrounding code said about the request when it started.
         """
         with self._offer_guard:
+            if scope is not None:
+                size_bytes += weight_of_scope(scope)
             if (
                 scope is not None
                 and scope.group is not None
@@ -231,29 +249,42 @@ class RagMeter:
             if not self._watched:
                 self._watched = True
                 keep_watch(self)
-                self._pipeline.start()
+                start_elsewhere(self._pipeline.start)
             self._pipeline.put(Offered(build, candidate), size_bytes)
 
     def lost(self, reason: str, count: int = 1) -> None:
         """Count requests that an adapter saw begin and had to give up, e.g. ``evicted``."""
-        self._counters.lost(reason, count)
+        with self._offer_guard:
+            self._counters.lost(str(reason), int(count))
 
     def attached(self, adapter: str) -> None:
         """Note that an adapter waits for requests; if none comes for long, a warning says so."""
-        self._silence.attached(adapter)
+        with self._offer_guard:
+            self._silence.attached(str(adapter))
 
     def submit(self, sample: RagSample) -> None:
         """Score a finished sample. It belongs to the span that is current here, if any.
 
-        A sample without a reference gets that of the `ragmeter.reference` block it is in.
+        A sample without a reference gets that of the `ragmeter.reference` block it is in. Never
+        blocks, never raises: anything but a sample is counted as lost and logged.
         """
+        with self._submit_guard:
+            if not isinstance(sample, RagSample):
+                self._counters.lost("error")
+                raise ConfigurationError(
+                    f"submit() was given a {type(sample).__name__}; pass a ragmeter.RagSample, e.g. "
+                    "RagSample(question=..., contexts=[...], answer=...)"
+                )
+            self._submit(sample)
+
+    def _submit(self, sample: RagSample) -> None:
         build = SubmittedSample(sample)
         parent = build.parent
         self.offer(
             build,
             run_id=build.run_id,
             trace_id=None if parent is None else parent.trace_id,
-            size_bytes=sum([len(context.text) for context in sample.contexts or ()]),
+            size_bytes=weight_of_sample(sample),
         )
 
     def request(
@@ -327,21 +358,7 @@ class RagMeter:
             direction: Which way is better.
         """
         with self._amend_guard:
-            if not name.isidentifier() or name != name.lower():
-                raise ConfigurationError(f"feedback name {name!r} is not snake case")
-            bounded = 0.0 <= value <= 1.0
-            score = Score(
-                name=name,
-                value=float(value),
-                status="ok",
-                method="human",
-                definition="feedback-1",
-                target="answer",
-                label=label,
-                explanation=explanation,
-                range=(0.0, 1.0) if bounded else (min(0.0, value), None),
-                direction=direction,
-            )
+            score = feedback_score(name, value, label, explanation, direction)
             self._pipeline.put(Amendment(request_key(run_or_trace_id), score=score))
 
     def stats(self) -> MeterStats:
@@ -350,6 +367,7 @@ class RagMeter:
         return self._counters.snapshot(
             queue_size=self._pipeline.queue_size,
             queue_bytes=self._pipeline.queue_bytes,
+            export_backlog=self._pipeline.export_backlog,
             internal_errors=self._log.counts,
         )
 
@@ -359,7 +377,16 @@ class RagMeter:
         Returns:
             Whether that came true within `timeout_s` seconds.
         """
-        return self._pipeline.flush(time.monotonic() + timeout_s)
+        with self._flush_guard:
+            return self._pipeline.flush(self._deadline(timeout_s))
+        return False
+
+    def _deadline(self, timeout_s: float) -> float:
+        """Return when a time limit is over, on the monotonic clock; nonsense is counted and not used."""
+        seconds = self._shutdown_timeout_s
+        with self._flush_guard:
+            seconds = seconds_of(timeout_s)
+        return time.monotonic() + seconds
 
     def shutdown(self, timeout_s: float = 10.0) -> None:
         """Flush, then stop all threads and exporters, within `timeout_s` seconds. Idempotent.
@@ -367,11 +394,12 @@ class RagMeter:
         Requests offered afterwards are dropped and counted; requests not scored by then likewise;
         requests scored but not judged by then are exported without judged scores.
         """
-        with self._shutdown_lock:
-            if self._shut_down:
-                return
-            self._shut_down = True
-        self._pipeline.close(time.monotonic() + timeout_s)
+        # Taken for good: a signal handler on top of it must not wait for it.
+        if not self._shutting_down.acquire(blocking=False):
+            return
+        self._shut_down = True
+        with self._flush_guard:
+            self._pipeline.close(self._deadline(timeout_s))
 
     def __enter__(self) -> RagMeter:
         return self
@@ -399,7 +427,6 @@ class RagMeter:
 
     def _after_fork(self) -> None:
         self._log.reset_after_fork()
-        self._shutdown_lock = threading.Lock()
         self._watched = False
         self._counters.reset_after_fork()
         self._pipeline.reset_after_fork()

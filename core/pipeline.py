@@ -33,6 +33,7 @@ from .scope import leave_host
 from .scoring import Chances, MetricSet, Pending, PendingJob
 from .selection import Candidate, Selector
 from .silence import Silence
+from .weight import weight_of_run
 from .worst import WorstKeeper
 
 if TYPE_CHECKING:
@@ -156,6 +157,11 @@ class Pipeline:
         return len(self._scoring)
 
     @property
+    def export_backlog(self) -> dict[str, int]:
+        """Runs that wait for an exporter or that it has not delivered yet, by exporter class."""
+        return self._outbound.backlog
+
+    @property
     def queue_bytes(self) -> int:
         """Bytes of their texts."""
         return self._scoring.size_bytes
@@ -164,8 +170,9 @@ class Pipeline:
         """Start the threads that the first request will need.
 
         Since Python 3.12 nobody can start one once the main thread has ended: a short script's last
-        requests would be scored by then, and find no exporter.
+        requests would be scored by then, and find no exporter. To be called below no lock.
         """
+        self._scoring.start()
         self._outbound.start()
         if self._apart is not None:
             self._apart.start()
@@ -276,7 +283,8 @@ class Pipeline:
                 self._destinations.measured(ScoredRun(run=run, scores=in_order))
             self._counters.dropped("sampled_out")
             return
-        pending = Pending(run, scores, self._emit, choice.chances)
+        size = weight_of_run(run)
+        pending = Pending(run, scores, self._emit, choice.chances, size_bytes=size)
         if self._judging is None:
             pending.finish()
         elif choice.unjudged is not None:
@@ -308,7 +316,8 @@ class Pipeline:
         # Whatever is asked about it now is asked about every request that is amended.
         chances = Chances(found.sample_rate, 1.0, found.selection, found.selection)
         revision = self._recent.revise(found, run, anew=anew)
-        pending = Pending(run, scores, self._emit, chances, revision=revision)
+        size = weight_of_run(run)
+        pending = Pending(run, scores, self._emit, chances, size_bytes=size, revision=revision)
         if awaited and self._judging is not None:
             self._judging.submit(PendingJob(pending, awaited, self._end_judging))
         else:
@@ -346,9 +355,8 @@ class Pipeline:
             self._pacer.judged()
         pending.finish()
 
-    def _emit(self, result: ScoredRun) -> None:
+    def _emit(self, result: ScoredRun, size_bytes: int) -> None:
         if not result.late:
-            self._counters.exported()
             self._recent.remember(result.run, result.sample_rate, result.selection)
         result = replace(
             result,
@@ -357,18 +365,22 @@ class Pipeline:
         )
         if explanations.isEnabledFor(logging.DEBUG):
             explanations.debug("%s", explain(result))
-        self._outbound.put(result)
+        self._outbound.put(result, size_bytes)
 
     def _release_held(self) -> float | None:
         """Export what has been held long enough; return the seconds until the next is due."""
         now = time.monotonic()
         held = self._held
+        size = sum([pending.size_bytes for _, pending in held])
         released = 0
         for due, pending in held:
-            crowded = len(held) - released > self._limits.queue_size
+            crowded = (
+                len(held) - released > self._limits.queue_size or size > self._limits.queue_bytes
+            )
             if due > now and not pending.finished and not crowded:
                 break
             released += 1
+            size -= pending.size_bytes
             pending.release()
         del held[:released]
         return max(0.0, held[0][0] - now) if held else None
@@ -400,5 +412,6 @@ def _judge_loop(
         guard=guard_for("meter.judge"),
         concurrency=limits.judge_concurrency,
         max_backlog=limits.queue_size,
+        max_bytes=limits.queue_bytes,
         deadline_s=limits.judge_deadline_s,
     )

@@ -7,16 +7,21 @@ id; `RagMeter.attach_reference` and `RagMeter.feedback` look it up here.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import get_args
+from uuid import UUID
 
 from ragmeter.exporters.run import RagRun, Selection
-from ragmeter.metrics import Reference, Score
+from ragmeter.metrics import ConfigurationError, Reference, Score, ScoreDirection
 
-__all__ = ["Amendment", "RecentRuns", "Remembered", "request_key"]
+from .weight import weight_of_run
+
+__all__ = ["Amendment", "RecentRuns", "Remembered", "feedback_score", "request_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +36,56 @@ class Amendment:
     """What somebody thought of it."""
 
 
-def request_key(run_or_trace_id: str | int) -> str:
-    """Return the key of a request: run ids as they are, trace ids as 32 hexadecimal digits."""
-    if isinstance(run_or_trace_id, int):
+def request_key(run_or_trace_id: object) -> str:
+    """Return the key of a request: run ids as they are, trace ids as 32 hexadecimal digits.
+
+    Raises:
+        ConfigurationError: It is neither.
+    """
+    if isinstance(run_or_trace_id, str):
+        return run_or_trace_id
+    if isinstance(run_or_trace_id, UUID):
+        return str(run_or_trace_id)
+    if isinstance(run_or_trace_id, int) and run_or_trace_id > 0:
         return f"{run_or_trace_id:032x}"
-    return run_or_trace_id
+    raise ConfigurationError(
+        f"a request is named by its run id, or by its trace id as a number or 32 hexadecimal digits, not "
+        f"by a {type(run_or_trace_id).__name__}"
+    )
+
+
+def feedback_score(
+    name: object, value: object, label: object, explanation: object, direction: ScoreDirection
+) -> Score:
+    """Return what somebody thought of a request as a score.
+
+    Raises:
+        ConfigurationError: An argument is not what it should be; says what it should be.
+    """
+    if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
+        raise ConfigurationError(
+            "feedback(name=) is not snake case; pass a name such as 'thumbs_up'"
+        )
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ConfigurationError("feedback(value=) is no finite number; pass e.g. 1.0 or 0.0")
+    if not isinstance(label, str | None) or not isinstance(explanation, str | None):
+        raise ConfigurationError("feedback(label=) and feedback(explanation=) are texts")
+    if direction not in get_args(ScoreDirection):
+        words = ", ".join(get_args(ScoreDirection))
+        raise ConfigurationError(f"feedback(direction=) is one of {words}")
+    bounded = 0.0 <= value <= 1.0
+    return Score(
+        name=name,
+        value=float(value),
+        status="ok",
+        method="human",
+        definition="feedback-1",
+        target="answer",
+        label=label,
+        explanation=explanation,
+        range=(0.0, 1.0) if bounded else (min(0.0, value), None),
+        direction=direction,
+    )
 
 
 @dataclass(slots=True)
@@ -51,7 +101,7 @@ class Remembered:
     since: float
     """When it was taken in (monotonic)."""
     size: int
-    """Length of its texts."""
+    """What it weighs, in bytes."""
     revisions: int = 0
     """How often something was learned about it."""
 
@@ -61,7 +111,7 @@ class RecentRuns:
 
     Args:
         max_runs: At most so many; 0: remember none.
-        max_bytes: At most so many bytes of text.
+        max_bytes: At most so many bytes, as `weight_of_run` estimates them.
         max_age_s: None older than this.
         clock: Monotonic seconds.
     """
@@ -81,7 +131,7 @@ class RecentRuns:
         self._fresh()
 
     def _fresh(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may flush on top of a flush
         self._runs: OrderedDict[str, Remembered] = OrderedDict()
         self._by_trace: dict[str, str] = {}
         self._bytes = 0
@@ -95,7 +145,7 @@ class RecentRuns:
         """Add a run, or replace what is known of it, and forget the oldest beyond the bounds."""
         if not self._max_runs:
             return
-        entry = Remembered(run, sample_rate, selection, self._clock(), _size_of(run))
+        entry = Remembered(run, sample_rate, selection, self._clock(), weight_of_run(run))
         with self._lock:
             self._put(entry)
 
@@ -118,7 +168,7 @@ class RecentRuns:
         """
         revisions = found.revisions + 1 if anew else max(1, found.revisions)
         entry = Remembered(
-            run, found.sample_rate, found.selection, self._clock(), _size_of(run), revisions
+            run, found.sample_rate, found.selection, self._clock(), weight_of_run(run), revisions
         )
         with self._lock:
             self._put(entry)
@@ -155,9 +205,3 @@ class RecentRuns:
             trace_key = request_key(trace_id)
             if self._by_trace.get(trace_key) == run_id:
                 del self._by_trace[trace_key]
-
-
-def _size_of(run: RagRun) -> int:
-    sample = run.sample
-    size = len(sample.question or "") + len(sample.answer or "")
-    return size + sum(len(context.text) for context in sample.contexts or ())

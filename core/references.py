@@ -14,6 +14,7 @@ import os
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -50,12 +51,15 @@ def normalise_question(question: str) -> str:
 
 def load_references(
     references: str | os.PathLike[str] | Mapping[str, Any] | Callable[[str], Any] | None,
+    guard: AbstractContextManager[object] | None = None,
 ) -> ReferenceSource | None:
     """Turn what the user passed as ``references=`` into a look-up.
 
     Args:
         references: Path of a ``.jsonl`` or ``.csv`` file, a mapping from question to `Reference`
             (or its fields, or just the answer), or a callable of the question.
+        guard: Contains and counts what is wrong with a file that replaces another: what was in
+            force stays so. Without, it is raised.
 
     Raises:
         ReferenceFileError: A row of the file cannot be read; names file, line and reason.
@@ -65,7 +69,7 @@ def load_references(
     if references is None:
         return None
     if isinstance(references, (str, os.PathLike)):
-        return _FileReferences(Path(references))
+        return _FileReferences(Path(references), guard=guard)
     if isinstance(references, Mapping):
         return _MappedReferences(
             {
@@ -94,7 +98,12 @@ def as_reference(value: Any, where: str) -> Reference:
     try:
         return Reference.model_validate(value)
     except ValidationError as error:
-        raise ConfigurationError(f"{where}: {_first_problem(error)}") from error
+        problem = _first_problem(error)
+    # Outside: what is raised must not carry the one that quotes the value.
+    raise ConfigurationError(
+        f"{where}: {problem}; pass a Reference, a mapping of its fields (answer: text, contexts: texts, "
+        "context_ids: ids), or just the answer"
+    )
 
 
 class _MappedReferences:
@@ -111,15 +120,21 @@ class _CalledReferences:
 
     def __call__(self, question: str) -> Reference | None:
         value = self._function(question)
-        return None if value is None else as_reference(value, f"references({question!r})")
+        return None if value is None else as_reference(value, "what references(question) returned")
 
 
 class _FileReferences:
     """A file's references; read at construction, and again when the file was replaced."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], float] = time.monotonic,
+        guard: AbstractContextManager[object] | None = None,
+    ) -> None:
         self._path = path
         self._clock = clock
+        self._guard = guard or nullcontext()
         self._stamp = _stamp(path)
         self._by_question = _read(path)
         self._next_check = clock() + RECHECK_AFTER_S
@@ -138,10 +153,11 @@ class _FileReferences:
         except ConfigurationError:
             return  # being replaced right now, or gone: what was read stays in force
         if stamp != self._stamp:
-            # The stamp is kept first: a broken new file is complained about once, by the guard
-            # around the look-up, and the old references stay in force.
+            # The stamp is kept first: a broken new file is complained about once, and the old
+            # references stay in force, for this very request, too.
             self._stamp = stamp
-            self._by_question = _read(self._path)
+            with self._guard:
+                self._by_question = _read(self._path)
 
 
 def _ending(path: Path) -> str:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import suppress as ignoring
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -22,6 +23,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from ragmeter.metrics import ConfigurationError, Reference
 
+from .guard import Guard, front_door
 from .references import as_reference
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ __all__ = [
     "suppress",
 ]
 
+
+T = TypeVar("T")
 
 # The key every OpenTelemetry instrumentation asks; its constant moved between versions, its text
 # did not.
@@ -102,7 +106,7 @@ def scoped(scope: RequestScope) -> Iterator[RequestScope]:
     try:
         yield scope
     finally:
-        _scope.reset(token)
+        _restore(_scope, token)
 
 
 @contextmanager
@@ -112,7 +116,14 @@ def suppress() -> Iterator[None]:
     try:
         yield
     finally:
-        _suppressed.reset(token)
+        _restore(_suppressed, token)
+
+
+def _restore(variable: ContextVar[T], token: Token[T]) -> None:
+    # A generator may be closed in another context than it was begun in: what was set there is gone
+    # with it, and there is nothing to restore here.
+    with ignoring(ValueError):
+        variable.reset(token)
 
 
 def leave_host() -> None:
@@ -133,15 +144,25 @@ def reference(
 ) -> Iterator[Reference]:
     """Attach a reference to every request that starts within the block, in any framework.
 
+    Never raises: an argument of another type is left out, counted and logged.
+
     Args:
         answer: What should be answered.
         contexts: The texts that should be retrieved.
         context_ids: The ids that should be retrieved.
     """
     given = {"answer": answer, "contexts": contexts, "context_ids": context_ids}
-    value = Reference.model_validate({key: item for key, item in given.items() if item is not None})
-    with scoped(RequestScope(reference=value)):
-        yield value
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is not None:
+            with _reference_guard:
+                fields[name] = getattr(as_reference({name: value}, "ragmeter.reference()"), name)
+    stated = Reference(**fields)
+    with scoped(RequestScope(reference=stated if fields else None)):
+        yield stated
+
+
+_reference_guard = Guard("reference", front_door)
 
 
 _TEXT_KEYS: Mapping[str, str] = {

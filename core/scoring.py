@@ -124,31 +124,47 @@ class Pending:
     Args:
         run: The run.
         scores: What is known already.
-        emit: Takes what is to be exported.
+        emit: Takes what is to be exported, and its size in bytes.
         chances: How it came to be scored and judged.
+        size_bytes: What it holds on to, estimated.
         revision: Names what was learned about the run after it went out: everything is late then,
             and goes out even without scores. Empty: its first scores.
     """
 
-    __slots__ = ("_chances", "_done", "_emit", "_lock", "_revision", "_scores", "_shown", "run")
+    __slots__ = (
+        "_chances",
+        "_done",
+        "_emit",
+        "_lock",
+        "_release",
+        "_revision",
+        "_scores",
+        "_shown",
+        "run",
+        "size_bytes",
+    )
 
     def __init__(
         self,
         run: RagRun,
         scores: Mapping[str, Score],
-        emit: Callable[[ScoredRun], None],
+        emit: Callable[[ScoredRun, int], None],
         chances: Chances,
         *,
+        size_bytes: int = 0,
         revision: str = "",
     ) -> None:
         self.run = run
+        self.size_bytes = size_bytes
         self._scores = dict(scores)
         self._emit = emit
         self._chances = chances
         self._revision = revision
         self._shown: frozenset[str] | None = frozenset() if revision else None
         self._done = False
-        self._lock = threading.Lock()
+        # One may take it. Reentrant: a signal handler may flush on top of a flush.
+        self._release = [True]
+        self._lock = threading.RLock()
 
     @property
     def finished(self) -> bool:
@@ -178,11 +194,12 @@ class Pending:
     def release(self) -> None:
         """Export the run with what is there: it has been held long enough."""
         with self._lock:
-            if self._shown is not None:
+            if self._shown is not None or not self._release:
                 return
+            self._release.clear()
             self._shown = frozenset(self._scores)
             ready = dict(self._scores)
-        self._emit(self._result(ready, late=False))
+        self._emit(self._result(ready, late=False), self.size_bytes)
 
     def finish(self) -> None:
         """Export what has not been exported yet: everything has come in."""
@@ -192,7 +209,7 @@ class Pending:
             self._shown = frozenset(self._scores)
             self._done = True
         if shown is None or rest or self._revision:
-            self._emit(self._result(rest, late=shown is not None))
+            self._emit(self._result(rest, late=shown is not None), self.size_bytes)
 
     def _result(self, scores: Mapping[str, Score], *, late: bool) -> ScoredRun:
         return ScoredRun(
@@ -226,6 +243,11 @@ class PendingJob:
     def sample(self) -> RagSample:
         """What is judged."""
         return self._pending.run.sample
+
+    @property
+    def size_bytes(self) -> int:
+        """What it holds on to, estimated."""
+        return self._pending.size_bytes
 
     def judged(self, scores: Sequence[Score]) -> None:
         """Take the scores of one metric."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Exporter",
+    "HoldsRuns",
     "MayLackDestination",
     "MeasuresEveryRequest",
     "MeterStats",
@@ -130,15 +131,17 @@ class MeterStats:
     captured: int = 0
     """Requests handed to the meter since its start."""
     exported: int = 0
-    """Requests given to the exporters (once each, late scores not counted again)."""
+    """Requests that every exporter is through with and at least one has taken (once each, late scores not
+    counted again)."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Requests lost, by reason: ``queue_full``, ``sampled_out``, ``shutdown``, ``fork``, ``error``,
-    ``evicted``, ``detached``, ``no_provider``."""
+    ``export`` (no exporter has taken it), ``evicted``, ``detached``, ``no_provider``."""
     judge_skipped: Mapping[str, int] = field(default_factory=dict)
     """Requests exported without some or all judged scores, by reason: ``sampled_out``, ``paced``,
-    ``budget``, ``queue_full``, ``deadline``, ``shutdown``."""
+    ``budget``, ``queue_full``, ``deadline``, ``unavailable`` (the judge's loop could not start),
+    ``shutdown``."""
     in_flight: int = 0
-    """Requests accepted and not yet exported or dropped."""
+    """Requests accepted and not yet exported or dropped; those that wait for an exporter among them."""
     queue_size: int = 0
     """Requests waiting to be scored."""
     queue_bytes: int = 0
@@ -147,6 +150,8 @@ class MeterStats:
     """Exceptions contained by the guard, by seam."""
     export_errors: Mapping[str, int] = field(default_factory=dict)
     """Exporter failures and drops, by exporter class."""
+    export_backlog: Mapping[str, int] = field(default_factory=dict)
+    """Runs that wait for an exporter or that it holds and has not delivered yet, by exporter class."""
     amendments: Mapping[str, int] = field(default_factory=dict)
     """References and feedback that came after the fact: ``applied``, or ``unknown`` request."""
     judge_calls: int = 0
@@ -157,6 +162,19 @@ class MeterStats:
     """Tokens sent to the judge."""
     output_tokens: int = 0
     """Tokens the judge wrote."""
+
+
+@runtime_checkable
+class HoldsRuns(Protocol):
+    """An exporter that delivers later than it takes, and says what it has taken and not delivered."""
+
+    @property
+    def backlog(self) -> int:
+        """Runs taken by `Exporter.export` and not delivered yet; must not block.
+
+        What is left after `Exporter.shutdown` counts as lost.
+        """
+        ...
 
 
 @runtime_checkable

@@ -361,6 +361,13 @@ QUEUE_BYTES: Final = Instrument(
     unit="By",
     description="Estimated size of the texts waiting to be scored.",
 )
+EXPORT_BACKLOG: Final = Instrument(
+    name=_own("ragmeter.export.backlog"),
+    kind="observable_updowncounter",
+    unit="{run}",
+    description="Scored runs that wait for an exporter or that it has not delivered yet, by exporter.",
+    attributes=(EXPORTER,),
+)
 
 INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     EVALUATION_SCORE_HISTOGRAM,
@@ -383,6 +390,7 @@ INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     IN_FLIGHT,
     QUEUE_SIZE,
     QUEUE_BYTES,
+    EXPORT_BACKLOG,
 )
 """Every instrument, in the order of the documentation."""
 

@@ -40,7 +40,15 @@ class WorkerError(RuntimeError):
 
 
 class WorkerEndedError(WorkerError):
-    """The worker process ended while it was needed."""
+    """The worker process ended while it was needed.
+
+    Attributes:
+        taken: Whether it had taken the request by then, which may be why it ended.
+    """
+
+    def __init__(self, message: str, *, taken: bool = True) -> None:
+        super().__init__(message)
+        self.taken = taken
 
 
 class UnreadableError(WorkerError):
@@ -68,6 +76,8 @@ class Connection:
         self._process: subprocess.Popen[bytes] | None = None
         self._attended = False
         self.started_at = time.monotonic()
+        self.blamed = False
+        """Whether it ended over a request whose scores it was computing."""
         self.unloaded: Mapping[int, str] = {}
         """Places of the metrics that the worker could not load, and why."""
         self.without_judge: str | None = None
@@ -129,14 +139,18 @@ class Connection:
             TimeoutError: It hangs.
             Exception: One of `codec.UNSENDABLE`: the sample cannot be sent.
         """
+        sent = False
         try:
             with self._sending:
                 frame = pack((which, pack_sample(sample, self._tell)))
                 self._calls.send(frame, SEND_S)
                 self._last = sample
+            sent = True
             failure, packed = unpack(self._calls.receive(SCORE_S, self._is_running))
         except ChannelClosedError as error:
-            raise WorkerEndedError(self._ending(error)) from error
+            # A connection is reset, and not just closed, where something was left unread.
+            taken = sent and not isinstance(error.__cause__, ConnectionResetError)
+            raise WorkerEndedError(self._ending(error), taken=taken) from error
         if failure is not None:
             raise UnreadableError(failure)
         return unpack_scores(packed, sample)

@@ -1,8 +1,8 @@
 """Judging in the worker process, as the pipeline sees it: the same seam as `JudgeLoop`.
 
 Requests wait here, bounded and drop-oldest; as many as may be judged at the same time are with the
-worker.  Those that were with a worker that ended are judged once more, for the metrics that had not
-answered, and then score ``judge_error``.
+worker.  Those that were with a worker that ended are judged again, for the metrics that had not
+answered; if one of them may be why it ended, one at a time, so that it alone scores ``judge_error``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from .connection import Connection, WorkerError
 
 __all__ = ["WorkerJudging"]
 
+MAX_TRIES = 3
+"""Workers that may end with a request before it is a suspect, whatever else they were at."""
 GRACE_S = 5.0
 """Seconds after a request's deadline within which a worker has said so."""
 
@@ -35,6 +37,9 @@ class _Request:
     open: dict[int, Metric] = field(default_factory=dict)
     """The metrics that have not answered, by their place among all."""
     tries: int = 0
+    """Workers that ended with it."""
+    suspect: bool = False
+    """Whether it may be why: it is judged alone then."""
     connection: Connection | None = None
     """The worker it is with."""
 
@@ -48,6 +53,7 @@ class WorkerJudging:
         guard: Contains errors of ours.
         concurrency: Requests judged at the same time.
         max_backlog: Requests that may wait; the oldest is dropped beyond.
+        max_bytes: Bytes that they may hold on to; one is always accepted.
         deadline_s: A request not judged within so many seconds gets ``timeout`` scores.
     """
 
@@ -59,6 +65,7 @@ class WorkerJudging:
         guard: Guard,
         concurrency: int,
         max_backlog: int,
+        max_bytes: int,
         deadline_s: float,
     ) -> None:
         self._places = places
@@ -66,6 +73,7 @@ class WorkerJudging:
         self._guard = guard
         self._concurrency = concurrency
         self._max_backlog = max_backlog
+        self._max_bytes = max_bytes
         self._deadline_s = deadline_s
         self._closed = False
         self._fresh()
@@ -96,7 +104,10 @@ class WorkerJudging:
                 dropped.append((request, "shutdown"))
             else:
                 self._waiting.append(request)
-                while len(self._waiting) > self._max_backlog:
+                while len(self._waiting) > 1 and (
+                    len(self._waiting) > self._max_backlog
+                    or sum([one.job.size_bytes for one in self._waiting]) > self._max_bytes
+                ):
                     dropped.append((self._waiting.popleft(), "queue_full"))
             self._ending += len(dropped)
         for oldest, reason in dropped:
@@ -107,7 +118,7 @@ class WorkerJudging:
         """Send as many waiting requests to the worker as it may judge at the same time."""
         while True:
             with self._changed:
-                if not self._waiting or len(self._with_worker) >= self._concurrency:
+                if not self._waiting or not self._may_send():
                     return
                 try:
                     connection = self._connected(start=False)
@@ -119,6 +130,12 @@ class WorkerJudging:
                 number = self._numbers
                 self._with_worker[number] = request
             self._send(connection, number, request)
+
+    def _may_send(self) -> bool:
+        with_worker = self._with_worker
+        if self._waiting[0].suspect or any(one.suspect for one in with_worker.values()):
+            return not with_worker
+        return len(with_worker) < self._concurrency
 
     def _send(self, connection: Connection, number: int, request: _Request) -> None:
         left_s = request.deadline - time.monotonic()
@@ -193,8 +210,14 @@ class WorkerJudging:
                 for request in self._with_worker.values()
             )
 
-    def worker_ended(self, running: Connection | None, reason: str) -> None:
-        """Have what was with workers other than the `running` one judged again, or give up on it."""
+    def worker_ended(self, running: Connection | None, reason: str, *, suspect: bool) -> None:
+        """Have what was with workers other than the `running` one judged again, or give up on it.
+
+        Args:
+            running: The worker that is running now, if any.
+            reason: Why the other ended.
+            suspect: Whether nothing else but one of these requests can have ended it.
+        """
         given_up: list[_Request] = []
         with self._changed:
             for number, request in reversed(tuple(self._with_worker.items())):
@@ -202,7 +225,8 @@ class WorkerJudging:
                     continue
                 del self._with_worker[number]
                 request.tries += 1
-                if request.tries < 2 and not self._closed:
+                if not request.suspect and not self._closed:
+                    request.suspect = suspect or request.tries >= MAX_TRIES
                     self._waiting.appendleft(request)
                 else:
                     given_up.append(request)

@@ -24,7 +24,7 @@ from typing import Any
 from ragmeter.metrics import Metric, RagSample, Score
 from ragmeter.metrics.judge.contract import Judge, JudgeCall
 
-from ..guard import ErrorLog, Guard
+from ..guard import ErrorLog, Guard, described
 from ..judging import JudgeLoop
 from ..scope import leave_host
 from ..scoring import MetricSet
@@ -87,7 +87,7 @@ class _Contained(ErrorLog):
 
     def report(self, seam: str, error: Exception) -> None:
         if len(self._events) < MAX_WORDS:
-            self._events.put(("error", seam, f"{type(error).__name__}: {error}"))
+            self._events.put(("error", seam, described(error)))
 
 
 class _Events:
@@ -151,6 +151,7 @@ class _Job:
         self._events = events
         self._places = {score: place for place, metric in metrics for score in metric.score_names}
         self.sample = sample
+        self.size_bytes = 0
         self.metrics = [metric for _, metric in metrics]
 
     def judged(self, scores: Sequence[Score]) -> None:
@@ -247,7 +248,10 @@ class _Worker:
             if self._asked is not None:
                 self._asked.subscribe(self._called)
             self._judging = JudgeLoop(
-                self._asked, guard=self._guard, max_backlog=1_000_000, **limits
+                self._asked,
+                guard=self._guard,
+                max_backlog=1_000_000,  # the meter's process sends no more than are judged at once
+                **limits,
             )
             self._judging.start()
         self._calls.send(pack((unloaded, failure.reason)), SEND_S)

@@ -38,6 +38,8 @@ LONGEST_PAUSE_S = 60.0
 """Seconds between two starts, at most."""
 LOOK_S = 1.0
 """Seconds between two looks whether the worker has missed a deadline."""
+PATIENCE_S = 5.0
+"""Seconds that requests wait in the queue, at most, until a worker may be started again."""
 END_S = 2.0
 """Seconds for the worker to close its judge's connections and end."""
 
@@ -55,6 +57,7 @@ class ScoringProcess:
         log: Where errors are counted, the worker's too.
         concurrency: Requests judged at the same time.
         max_backlog: Requests that may wait to be judged.
+        max_bytes: Bytes that they may hold on to.
         deadline_s: A request not judged within so many seconds gets ``timeout`` scores.
 
     Raises:
@@ -70,6 +73,7 @@ class ScoringProcess:
         log: ErrorLog,
         concurrency: int,
         max_backlog: int,
+        max_bytes: int,
         deadline_s: float,
     ) -> None:
         self._metrics = metrics
@@ -86,6 +90,7 @@ class ScoringProcess:
             guard=self._guard,
             concurrency=concurrency,
             max_backlog=max_backlog,
+            max_bytes=max_bytes,
             deadline_s=deadline_s,
         )
         self._on_call: Callable[[JudgeCall], None] = _nobody
@@ -99,6 +104,7 @@ class ScoringProcess:
         self._connection: Connection | None = None
         self._made: Connection | None = None
         self._books = Bookkeeping(self._parcel.budgets)
+        self._computing = False
         self._short_lives = 0
         self._not_before = 0.0
         self._why_down = ""
@@ -141,17 +147,22 @@ class ScoringProcess:
         status: ScoreStatus = "metric_error"
         scores: list[Score] = []
         reason = ""
-        for _ in range(2):
+        while True:
             try:
-                connection = self._connected()
+                connection = self._connected(patience_s=PATIENCE_S)
             except WorkerError as error:
                 reason = str(error)
                 break
             try:
+                self._computing = True
                 scores = connection.compute(which, sample)
+                self._short_lives = 0
             except WorkerEndedError as error:
                 reason = str(error)
+                connection.blamed = error.taken
                 self._ended(connection, error)
+                if error.taken:
+                    break  # it may be to blame, and is not tried again
                 continue
             except TimeoutError as error:
                 reason, status = f"the worker process hangs: {error}", "timeout"
@@ -161,6 +172,8 @@ class ScoringProcess:
                 reason = f"the request cannot be sent to the worker process: {error}"
                 with self._guard:
                     raise WorkerError(reason) from error
+            finally:
+                self._computing = False
             unloaded = connection.unloaded
             break
         found = {score.name: score for score in scores}
@@ -171,8 +184,13 @@ class ScoringProcess:
                     found[score.name] = score
         return found
 
-    def _connected(self, *, start: bool = True) -> Connection:
+    def _connected(self, *, start: bool = True, patience_s: float = 0.0) -> Connection:
         """Return the running worker; start one if there is none.
+
+        Args:
+            start: Whether one is to be started here.
+            patience_s: Seconds to wait until one may be started again: requests wait in the queue
+                meanwhile.
 
         Raises:
             WorkerError: There is none, and none is to be started yet.
@@ -183,6 +201,7 @@ class ScoringProcess:
         if not start:
             self._wanted()
             raise WorkerError("no worker process is running")
+        self._wait_for_a_start(patience_s)
         with self._starting:
             if self._connection is not None:
                 return self._connection
@@ -198,6 +217,15 @@ class ScoringProcess:
         if self._closed:
             made.end(0.0)
         return made
+
+    def _wait_for_a_start(self, patience_s: float) -> None:
+        """Wait until a worker runs or may be started, if that is to be before `patience_s` is over."""
+        with self._changed:
+            while self._connection is None and not self._closed:
+                left_s = self._not_before - time.monotonic()
+                if not 0.0 < left_s <= patience_s:
+                    return
+                self._changed.wait(left_s)
 
     def _started(self) -> Connection:
         began = time.monotonic()
@@ -251,7 +279,9 @@ class ScoringProcess:
             self._short_lives = 0
         self._short_lives += 1
         doublings = self._short_lives - (2 if at_once else 1)
-        pause_s = 0.0 if doublings < 0 else min(LONGEST_PAUSE_S, 2.0**doublings)
+        # A worker that ended had come up, and so will the next: requests can wait for that.
+        longest_s = PATIENCE_S if at_once else LONGEST_PAUSE_S
+        pause_s = 0.0 if doublings < 0 else min(longest_s, 2.0 ** min(doublings, 10))
         self._not_before = now + pause_s
         self._why_down = str(error)
         with self._guard:
@@ -271,12 +301,15 @@ class ScoringProcess:
             if connection is None:
                 continue
             # Another may have come and gone while we listened to the one before.
-            self.judging.worker_ended(connection, self._why_down)
+            self.judging.worker_ended(connection, self._why_down, suspect=False)
             with self._guard:
                 self._attend(connection)
             reason = connection.ending()
+            innocent = (
+                self._computing or connection.blamed
+            )  # in this order: the one becomes the other
             self._ended(connection, WorkerEndedError(reason))
-            self.judging.worker_ended(self._connection, reason)
+            self.judging.worker_ended(self._connection, reason, suspect=not innocent)
 
     def _attend(self, connection: Connection) -> None:
         """Listen to a worker until it ends, or hangs."""

@@ -51,6 +51,7 @@ def _tables(stats: MeterStats) -> dict[str, Mapping[str, int]]:
         semconv.IN_FLIGHT.name: {"": stats.in_flight},
         semconv.QUEUE_SIZE.name: {"": stats.queue_size},
         semconv.QUEUE_BYTES.name: {"": stats.queue_bytes},
+        semconv.EXPORT_BACKLOG.name: stats.export_backlog,
     }
 
 
@@ -61,6 +62,7 @@ class StatsBoard:
         self._lock = threading.Lock()
         self._sources: dict[int, Stats] = {}
         self._gone: dict[str, Counter[str]] = {}
+        self._known: dict[str, set[str]] = {}
 
     @staticmethod
     def of(provider: MeterProvider, meter: Callable[[], Meter]) -> StatsBoard:
@@ -108,7 +110,10 @@ class StatsBoard:
             total: Counter[str] = Counter(self._gone.get(name, {}))
         for stats in sources:
             total.update(_tables(stats())[name])
-        return total
+        # What was there once is 0 now, not gone: a backend would go on showing the last value.
+        known = self._known.setdefault(name, set())
+        known.update(total)
+        return {value: total[value] for value in sorted(known)}
 
     def _register(self, meter: Meter) -> None:
         for instrument in semconv.INSTRUMENTS:

@@ -100,6 +100,8 @@ class EchoJudge:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.deed == "crash always":
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.deed == "crash on poison" and "poison" in repr(ask):
+            os.kill(os.getpid(), signal.SIGKILL)
         if self.deed == "freeze":
             os.kill(os.getpid(), signal.SIGSTOP)
         for observer in self.observers:

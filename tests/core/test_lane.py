@@ -89,25 +89,68 @@ def test_work_that_raises_does_not_stop_the_lane():
     lane.close(1)
 
 
-def test_a_put_from_within_a_put_does_not_deadlock():
-    """The garbage collector may run a finalizer that puts while a put holds the lock."""
+def test_a_put_from_within_whatever_the_lane_is_at_does_not_deadlock():
+    """The garbage collector may run a finalizer that puts, on any thread, at any time."""
     worked = []
     lane = _lane(worked.extend, max_items=100_000)
+    finalized = [0]
 
     class Abandoned:
         def __del__(self):
+            finalized[0] += 1
             lane.put("finalized")
 
-    for _ in range(40):
-        cycle = Abandoned()
-        cycle.self = cycle
-        del cycle
-        with lane._changed:
-            gc.collect(0)
-    assert lane.flush(10)
+    threshold = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for _ in range(300):
+            cycle = Abandoned()
+            cycle.self = cycle
+            del cycle
+            lane.put("put")
+    finally:
+        gc.set_threshold(*threshold)
+    gc.collect()
+    assert lane.flush(30)
 
-    assert worked == ["finalized"] * 40
+    assert finalized[0] == 300
+    assert sorted(worked) == ["finalized"] * 300 + ["put"] * 300
     lane.close(1)
+
+
+def test_a_first_put_below_the_locks_of_threading_starts_a_worker_all_the_same():
+    """`threading` holds a lock of its own while it starts or lists threads; a finalizer may run there."""
+    worked = []
+    lane = _lane(worked.extend)
+
+    with threading._active_limbo_lock:
+        lane.put("first")
+
+    assert lane.flush(30)
+    assert worked == ["first"]
+    lane.close(1)
+
+
+def test_many_at_once_start_one_worker():
+    others = set(threading.enumerate())
+    for _ in range(30):
+        gate = threading.Barrier(8)
+        lane = _lane(lambda batch: None)
+
+        def put(gate=gate, lane=lane):
+            gate.wait(10)
+            lane.put(1)
+
+        putting = [threading.Thread(target=put) for _ in range(8)]
+        for thread in putting:
+            thread.start()
+        for thread in putting:
+            thread.join(10)
+        assert lane.flush(10)
+        workers = [t for t in threading.enumerate() if t not in others and t.name == "test"]
+        assert len(workers) == 1
+        lane.close(1)
+        workers[0].join(10)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

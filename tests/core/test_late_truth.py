@@ -182,7 +182,7 @@ def test_a_malformed_late_reference_is_contained(memory, contained_errors):
 
 def test_the_window_is_bounded_by_number_bytes_and_age():
     now = [0.0]
-    recent = RecentRuns(max_runs=3, max_bytes=100, max_age_s=10, clock=lambda: now[0])
+    recent = RecentRuns(max_runs=3, max_bytes=2_000, max_age_s=10, clock=lambda: now[0])
 
     for number in range(10):
         recent.remember(_run(str(number)))
@@ -190,7 +190,7 @@ def test_the_window_is_bounded_by_number_bytes_and_age():
     assert recent.find("6") is None
     assert recent.find("7") is not None
 
-    recent.remember(_run("big", "x" * 99))
+    recent.remember(_run("big", "x" * 1_500))
     assert len(recent) == 1
 
     now[0] = 11

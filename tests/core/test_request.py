@@ -272,9 +272,15 @@ def test_an_odd_context_raises_nothing_into_the_host(meter):
     assert meter.flush(10)
 
 
-def test_a_malformed_reference_is_a_configuration_error():
-    with pytest.raises(ConfigurationError, match="reference: "):
-        ragmeter.request("q", reference=42)
+@pytest.mark.contains_errors
+def test_a_malformed_reference_loses_itself_and_says_what_to_pass(contained_errors):
+    with ragmeter.request("q", reference=42):
+        pass
+
+    [(seam, error)] = contained_errors
+    assert seam == "request"
+    assert isinstance(error, ConfigurationError)
+    assert "pass a Reference" in str(error)
 
 
 def test_a_note_may_give_the_answer_alone():

@@ -27,6 +27,7 @@ STATS = MeterStats(
     judge_skipped={"budget": 1},
     queue_size=5,
     queue_bytes=640,
+    export_backlog={"InMemoryExporter": 3},
     internal_errors={"meter.score": 1},
     export_errors={"PhoenixAnnotations": 2},
     amendments={"applied": 3},
@@ -187,6 +188,7 @@ def test_the_meters_own_counters_are_observable(sdk):
     assert values(points["ragmeter.in_flight"]) == {(): 1}
     assert values(points["ragmeter.queue.size"]) == {(): 5}
     assert values(points["ragmeter.queue.bytes"]) == {(): 640}
+    assert list(values(points["ragmeter.export.backlog"]).values()) == [3]
 
 
 def test_a_score_of_a_request_is_recorded_once(sdk, make):

@@ -23,7 +23,7 @@ from fakes_worker import (
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample
-from ragmeter.worker import connection, jobs
+from ragmeter.worker import connection, jobs, supervision
 
 HERE = Path(__file__).parent
 FORKING_IS_MEANT = ("-W", "ignore:This process:DeprecationWarning")
@@ -69,29 +69,68 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(build):
 
 @pytest.mark.contains_errors
 @pytest.mark.parametrize("deed", ["crash", "exit"])
-def test_a_request_that_took_its_worker_down_is_tried_once_more(build, tmp_path, deed):
-    meter, exporter = build([misbehave])
+def test_a_request_that_took_its_worker_down_is_blamed_and_not_tried_again(build, tmp_path, deed):
+    """A second try would be fine here; there is none."""
+    meter, exporter = build([misbehave, "answer_overlap"])
 
-    score = asked(meter, exporter, f"{deed} {tmp_path / 'done'}")["misbehave"]
+    scores = asked(meter, exporter, f"{deed} {tmp_path / 'done'}")
 
-    assert (score.value, score.status) == (1.0, "ok")
+    assert (scores["misbehave"].value, scores["misbehave"].status) == (None, "metric_error")
+    assert ("SIGKILL" if deed == "crash" else "exit code 3") in scores["misbehave"].explanation
+    assert scores["misbehave"].error_type == "worker"
+    assert scores["token_f1"].status == "missing_input"
+    assert asked(meter, exporter)["misbehave"].value == 1.0
+    assert meter.stats().internal_errors == {"worker": 1}
 
 
 @pytest.mark.contains_errors
-def test_a_request_that_takes_every_worker_down_scores_an_error_and_starts_do_not_pile_up(build):
-    """It is tried twice; then no worker is started for a while, and scores say why."""
-    meter, exporter = build([misbehave, "answer_overlap"])
+def test_requests_that_crash_cost_no_other_request_anything(build):
+    """Every sixth of a burst takes the worker down: the others wait in the queue meanwhile."""
+    meter, exporter = build([misbehave])
+    questions = ["crash" if number % 6 == 3 else f"q{number}" for number in range(30)]
 
-    scores = asked(meter, exporter, "crash")
-    meanwhile = [asked(meter, exporter)["misbehave"] for _ in range(20)]
+    for question in questions:
+        meter.submit(SAMPLE.model_copy(update={"question": question}))
+    assert meter.flush(120)
 
-    assert (scores["misbehave"].value, scores["misbehave"].status) == (None, "metric_error")
-    assert "SIGKILL" in scores["misbehave"].explanation
-    assert scores["token_f1"].status == "missing_input"
-    assert {score.status for score in meanwhile} == {"metric_error"}
-    assert meter.stats().internal_errors == {"worker": 2}
-    time.sleep(1.1)
+    found = {r.sample.question: r.scores["misbehave"].status for r in exporter.results}
+    assert len(exporter.results) == 30
+    assert found.pop("crash") == "metric_error"
+    assert set(found.values()) == {"ok"}
+    assert meter.stats().internal_errors == {"worker": 5}
+
+
+@pytest.mark.contains_errors
+def test_workers_that_all_crash_are_not_started_one_upon_another(build, monkeypatch):
+    """Without a request that is scored in between, each waits a little longer for its worker."""
+    monkeypatch.setattr(supervision, "PATIENCE_S", 0.2)
+    meter, exporter = build([misbehave])
+
+    for _ in range(4):
+        meter.submit(SAMPLE.model_copy(update={"question": "crash"}))
+    assert meter.flush(120)
+
+    [statuses] = {tuple(r.scores["misbehave"].status for r in exporter.results)}
+    assert statuses == ("metric_error",) * 4
+    assert meter._pipeline._apart._not_before > 0.0
     assert asked(meter, exporter)["misbehave"].value == 1.0
+
+
+@pytest.mark.contains_errors
+def test_a_judged_request_that_crashes_its_worker_takes_no_other_along(build):
+    """Those that were with the worker are judged one at a time then, and only one is to blame."""
+    meter, exporter = build(
+        [question_length, "context_utilization"], judge=EchoJudge("crash on poison"), hold_s=60
+    )
+
+    for question in ("one", "two", "poison", "three", "four"):
+        meter.submit(SAMPLE.model_copy(update={"question": question}))
+    assert meter.flush(120)
+
+    found = {r.sample.question: r.scores["context_utilization"].status for r in exporter.results}
+    assert found == {
+        "one": "ok", "two": "ok", "three": "ok", "four": "ok", "poison": "judge_error",
+    }  # fmt: skip
 
 
 @pytest.mark.contains_errors

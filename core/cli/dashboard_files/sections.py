@@ -273,6 +273,7 @@ def itself() -> list[dict[str, Any]]:
     def counted(instrument: semconv.Instrument, attribute: semconv.Term) -> Query:
         return Query(per_second(instrument, RATE, by=(attribute,)), _legend(instrument, attribute))
 
+    exporter = label(semconv.EXPORT_BACKLOG, semconv.EXPORTER)
     return [
         lines(
             "Requests without scores",
@@ -297,6 +298,17 @@ def itself() -> list[dict[str, Any]]:
             "Estimated size of the texts in the queue, all processes.",
             [Query(f"sum({metric_name(semconv.QUEUE_BYTES)})", "bytes")],
             unit="bytes",
+        ),
+        lines(
+            "Waiting to be exported",
+            "Scored runs that wait for an exporter or that it has not delivered yet, by exporter.",
+            [
+                Query(
+                    f"sum by ({exporter}) ({metric_name(semconv.EXPORT_BACKLOG)})",
+                    _legend(semconv.EXPORT_BACKLOG, semconv.EXPORTER),
+                )
+            ],
+            unit="short",
         ),
         lines(
             "Contained errors",

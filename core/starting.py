@@ -1,0 +1,68 @@
+"""Starts threads where nobody can be in the way: not below locks, not inside a garbage collection.
+
+`threading` has locks of its own, and whoever starts a thread waits until it runs.  A request may end
+in a finalizer, on a thread that holds any lock just then, `threading`'s included: started from there,
+a thread and its starter could wait for each other for ever.  So a bare thread, which holds nothing,
+does the starting, and the one who asked for it waits for a moment at most.
+"""
+
+from __future__ import annotations
+
+import _thread
+import threading
+from collections.abc import Callable
+
+__all__ = ["Bell", "is_ending", "start_elsewhere"]
+
+PATIENCE_S = 0.25
+"""Seconds that a request waits for its meter's threads, at most. Usually it is a fifth of a millisecond."""
+
+
+class Bell:
+    """Wakes one thread up. Ringing never waits, so that a finalizer or a signal handler may do it."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def ring(self) -> None:
+        """Wake up whoever waits, or the next to wait."""
+        try:
+            self._lock.release()
+        except RuntimeError:
+            return  # it rings already
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Wait until it rings or `timeout_s` seconds have passed."""
+        left_s = -1 if timeout_s is None else min(max(0.0, timeout_s), threading.TIMEOUT_MAX)
+        self._lock.acquire(timeout=left_s)
+
+
+def start_elsewhere(start: Callable[[], None]) -> bool:
+    """Call `start`, which starts threads and must not raise, on a bare thread, and wait a moment for it.
+
+    Returns:
+        Whether there was a thread for it: there is none at the process's limit, nor, since Python
+        3.12, once the main thread has ended.
+    """
+    started = Bell()
+
+    def call() -> None:
+        try:
+            start()
+        finally:
+            started.ring()
+
+    try:
+        _thread.start_new_thread(call, ())
+    except RuntimeError:
+        return False
+    started.wait(PATIENCE_S)
+    return True
+
+
+def is_ending() -> bool:
+    """Return whether the main thread has ended, and the process is about to."""
+    return not threading.main_thread().is_alive()
