@@ -75,7 +75,7 @@ class Counters:
             self._tally.add((("judge_cache_hits", ""), 1))
             return
         self._tally.add(
-            (("judge_calls", ""), 1),
+            (("judge_calls", ""), call.calls),
             (("input_tokens", ""), call.input_tokens),
             (("output_tokens", ""), call.output_tokens),
         )

@@ -65,7 +65,7 @@ class PricedBudget(Protocol):
         """Money in any sixty seconds."""
         ...
 
-    def price(self, input_tokens: int, output_tokens: int) -> float:
+    def price(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
         """Return what so many tokens cost."""
         ...
 
@@ -182,17 +182,21 @@ class JudgePacer:
         if call.cached:
             return
         with self._lock:
-            self._calls += 1
+            self._calls += call.calls
             self._tokens += call.input_tokens + call.output_tokens
             if self._prices is not None:
-                self._cost += self._prices.price(call.input_tokens, call.output_tokens)
+                self._cost += self._prices.price(
+                    call.input_tokens, call.output_tokens, call.cached_tokens
+                )
 
     def priced(self, call: JudgeCall) -> JudgeCall:
         """Return `call` with its cost, if the budget was told prices and it has none yet."""
         prices = self._prices
         if prices is None or call.cached or call.cost is not None:
             return call
-        return replace(call, cost=prices.price(call.input_tokens, call.output_tokens))
+        return replace(
+            call, cost=prices.price(call.input_tokens, call.output_tokens, call.cached_tokens)
+        )
 
     def judged(self) -> None:
         """Note that judging one request has ended: its calls are in.

@@ -65,7 +65,7 @@ class Spent:
         if call.cached:
             self.cached += 1
             return
-        self.calls += 1
+        self.calls += call.calls
         self.failed += call.error_type is not None
         self.input_tokens += call.input_tokens
         self.output_tokens += call.output_tokens

@@ -20,7 +20,7 @@ from ragmeter.metrics.judge.contract import JudgeError
 __all__ = ["Bookkeeping", "BudgetAtHome", "Errands"]
 
 MAX_OPEN = 4096
-"""Reservations remembered until they are settled; calls that fail are never settled."""
+"""Reservations remembered until they are settled."""
 
 
 class Bookkeeping:
@@ -34,24 +34,40 @@ class Bookkeeping:
         self._budgets = budgets
         self._open: OrderedDict[tuple[int, int], Reservation] = OrderedDict()
 
-    def take(self, number: int, request: int, tokens: int) -> tuple[bool, float | None]:
+    def take(
+        self, number: int, request: int, tokens: int, output_tokens: int
+    ) -> tuple[bool, float | None]:
         """Try to take room for a call: whether there was, and else the seconds to wait, if any."""
         try:
-            room = self._budgets[number].take(tokens)
+            room = self._budgets[number].take(tokens, output_tokens, patient=True)
         except JudgeError:
             return False, None
         if not isinstance(room, Reservation):
             return False, room
         self._open[number, request] = room
         if len(self._open) > MAX_OPEN:
-            self._open.popitem(last=False)
+            (oldest, _), lost = self._open.popitem(last=False)
+            self._budgets[oldest].settle(lost, lost.tokens, 0)
         return True, None
 
-    def settle(self, number: int, request: int, input_tokens: int, output_tokens: int) -> None:
+    def settle(
+        self,
+        number: int,
+        request: int,
+        input_tokens: int,
+        output_tokens: int,
+        cached_tokens: int,
+    ) -> None:
         """Book what a call took."""
         reservation = self._open.pop((number, request), None)
         if reservation is not None:
-            self._budgets[number].settle(reservation, input_tokens, output_tokens)
+            self._budgets[number].settle(reservation, input_tokens, output_tokens, cached_tokens)
+
+    def worker_ended(self) -> None:
+        """Book the calls that a worker was making when it ended: as they were expected to be."""
+        while self._open:
+            (number, _), reservation = self._open.popitem()
+            self._budgets[number].settle(reservation, reservation.tokens, 0)
 
 
 class Errands:
@@ -67,7 +83,9 @@ class Errands:
         self._lock = threading.Lock()
         self._asked: dict[int, asyncio.Future[tuple[bool, float | None]]] = {}
 
-    async def take(self, budget: int, tokens: int) -> tuple[int, bool, float | None]:
+    async def take(
+        self, budget: int, tokens: int, output_tokens: int
+    ) -> tuple[int, bool, float | None]:
         """Ask for room in a budget; return the reservation's number and the answer."""
         answer: asyncio.Future[tuple[bool, float | None]] = (
             asyncio.get_running_loop().create_future()
@@ -75,7 +93,7 @@ class Errands:
         with self._lock:
             number = next(self._numbers)
             self._asked[number] = answer
-        self.send(("reserve", budget, number, tokens))
+        self.send(("reserve", budget, number, tokens, output_tokens))
         granted, wait_s = await answer
         return number, granted, wait_s
 
@@ -116,11 +134,13 @@ class BudgetAtHome(JudgeBudget):
         self._wait = 0.0
         self._errands = errands
 
-    async def obtain(self, estimated_tokens: int) -> Reservation | float:
+    async def obtain(self, estimated_tokens: int, estimated_output: int) -> Reservation | float:
         """Ask the budget itself."""
-        number, granted, wait_s = await self._errands.take(self._number, estimated_tokens)
+        number, granted, wait_s = await self._errands.take(
+            self._number, estimated_tokens, estimated_output
+        )
         if granted:
-            reservation = _Numbered(0.0, estimated_tokens)
+            reservation = _Numbered(0.0, estimated_tokens + estimated_output)
             reservation.number = number
             return reservation
         if wait_s is None:
@@ -128,14 +148,19 @@ class BudgetAtHome(JudgeBudget):
         self._wait = wait_s
         return wait_s
 
-    async def until_room(self, estimated_tokens: int) -> None:
+    async def until_room(self, estimated_tokens: int, estimated_output: int) -> None:
         """Wait as long as the budget itself said last."""
-        del estimated_tokens
+        del estimated_tokens, estimated_output
         await asyncio.sleep(self._wait)
 
-    def settle(self, reservation: Reservation, input_tokens: int, output_tokens: int) -> None:
+    def settle(
+        self,
+        reservation: Reservation,
+        input_tokens: int,
+        output_tokens: int,
+        cached_tokens: int = 0,
+    ) -> None:
         """Tell the budget itself."""
         if isinstance(reservation, _Numbered):
-            self._errands.send(
-                ("settle", self._number, reservation.number, input_tokens, output_tokens)
-            )
+            took = (input_tokens, output_tokens, cached_tokens)
+            self._errands.send(("settle", self._number, reservation.number, *took))

@@ -282,7 +282,8 @@ class _Worker:
         self._events.put(
             (
                 "call", call.metric, call.model, call.duration_s, call.input_tokens,
-                call.output_tokens, call.error_type, call.cached,
+                call.output_tokens, call.error_type, call.cached, call.cost, call.calls,
+                call.cached_tokens,
             )
         )  # fmt: skip
 

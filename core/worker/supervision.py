@@ -308,6 +308,7 @@ class ScoringProcess:
             innocent = (
                 self._computing or connection.blamed
             )  # in this order: the one becomes the other
+            self._books.worker_ended()
             self._ended(connection, WorkerEndedError(reason))
             self.judging.worker_ended(self._connection, reason, suspect=not innocent)
 
@@ -362,8 +363,8 @@ class ScoringProcess:
             if callable(report):
                 report(*rest)
         elif kind == "reserve":
-            number, request, tokens = rest
-            connection.answer(("reserved", request, *self._books.take(number, request, tokens)))
+            number, request, *tokens = rest
+            connection.answer(("reserved", request, *self._books.take(number, request, *tokens)))
         elif kind == "settle":
             self._books.settle(*rest)
         elif kind == "error":

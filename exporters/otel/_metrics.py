@@ -118,7 +118,7 @@ class MetricWriter:
             return
         outcome = dict(base)
         self._add(outcome, semconv.ERROR_TYPE, call.error_type)
-        self._count(semconv.JUDGE_CALLS, 1, outcome)
+        self._count(semconv.JUDGE_CALLS, call.calls, outcome)
         self._observe(semconv.JUDGE_DURATION, max(0.0, call.duration_s), outcome)
         for token_type, count in (("input", call.input_tokens), ("output", call.output_tokens)):
             if count > 0:

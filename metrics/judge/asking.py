@@ -19,25 +19,12 @@ from ragmeter.metrics.copied import is_answer_from, is_restatement, is_sentence_
 from ragmeter.metrics.prompts import load_prompt
 
 from .cache import JudgeCache
+from .completions import Completion
 from .contract import Answer, Ask, Group, Item, JudgeError, Reply, Usage
 from .prompting import schema_for, write
 from .replies import UnusableReplyError, read_reply
 
-__all__ = ["Asker", "Completion", "Flights"]
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What the endpoint wrote."""
-
-    text: str
-    """The reply."""
-    input_tokens: int
-    """Prompt tokens."""
-    output_tokens: int
-    """Completion tokens."""
-    error_type: str | None = None
-    """Why the reply is no answer though the call went well, e.g. ``refusal``."""
+__all__ = ["Asker", "Flights"]
 
 
 class Complete(Protocol):
@@ -58,6 +45,8 @@ _NOT_TAKEN = Answer(known=False, reason="not found in the text it was to be take
 
 _MOST_ITEMS = 100
 """Items of one call; with more, judges skip some, and replies run into their limit."""
+_WOULD_BE_THE_SAME = frozenset({"refusal", "prompt_cut", "reply_cut_off"})
+"""What an endpoint says again to whoever asks the same again."""
 _MOST_HALVINGS = 3
 """How often the ids of a reply that was cut off are divided."""
 
@@ -223,7 +212,7 @@ class Asker:
             return await self._in_parts(ask, halves, tally, halvings - 1)
         answers, outcome = dict(first.answers), first
         missing = [item_id for item_id in ids if item_id not in answers]
-        if missing and not first.cut_off and first.error_type != "refusal":
+        if missing and first.error_type not in _WOULD_BE_THE_SAME:
             try:
                 second = await self._call(ask, missing, tally)
             except JudgeError:
@@ -247,7 +236,7 @@ class Asker:
         except JudgeError as error:
             tally.usage += error.usage
             raise
-        tally.usage += Usage(1, completion.input_tokens, completion.output_tokens)
+        tally.usage += Usage(completion.calls, completion.input_tokens, completion.output_tokens)
         if completion.error_type is not None:
             cut_off = completion.error_type == "reply_cut_off" and bool(completion.text)
             return _Outcome({}, completion.error_type, cut_off)

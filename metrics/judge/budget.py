@@ -22,6 +22,14 @@ from .contract import JudgeError
 __all__ = ["JudgeBudget", "Reservation"]
 
 _WINDOW_S = 60.0
+_POLL_S = 0.02
+"""Until calls in flight may have been settled."""
+_FAR = 16.0
+"""How many times its estimate a call may take, for all that is known."""
+_ROUNDED = 1.0 + 1e-9
+"""Sums of money that differ by less are the same."""
+_RATIOS = 64
+"""Settled calls that are remembered for what they took, against their estimates."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +44,14 @@ class Reservation:
     """What it cost, or is expected to cost, in the currency of the prices."""
     counted: bool = True
     """Whether it still lies within the window."""
+    settled: bool = False
+    """Whether it is known what it took."""
+    estimated_tokens: int = 0
+    """Tokens it was expected to take."""
+    estimated_cost: float = 0.0
+    """What its estimated tokens cost."""
+    held_cost: float = 0.0
+    """What was held for it until it was settled."""
 
 
 class JudgeBudget:
@@ -47,9 +63,13 @@ class JudgeBudget:
             call is let through by an estimate and booked with what it really took.
         cost_per_minute: Money in any sixty seconds, in the currency of the prices; None: no limit.
             Estimated and booked like tokens.
-        max_cost: Stop for good once this much was spent, in the currency of the prices.
+        max_cost: Stop for good once this much was spent, in the currency of the prices. Calls in
+            flight count at their estimate, and near the limit calls go out one by one: it is exceeded
+            at most by what one call takes above its estimate.
         input_price: Price of a million prompt tokens.
         output_price: Price of a million completion tokens.
+        cached_input_price: Price of a million prompt tokens that the endpoint read from its own
+            cache; None: as the others.
         when_exhausted: ``"skip"`` gives the score the status ``skipped`` with the error type
             ``budget``, as live traffic wants; ``"wait"`` waits for room, as offline runs want.
         clock: Monotonic seconds; tests pass their own.
@@ -67,6 +87,7 @@ class JudgeBudget:
         max_cost: float | None = None,
         input_price: float | None = None,
         output_price: float | None = None,
+        cached_input_price: float | None = None,
         when_exhausted: Literal["skip", "wait"] = "skip",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -79,7 +100,12 @@ class JudgeBudget:
         for name, limit in limits.items():
             if limit is not None and not limit > 0:
                 raise ConfigurationError(f"{name} is {limit!r}; pass a positive number or None")
-        for name, price in {"input_price": input_price, "output_price": output_price}.items():
+        prices = {
+            "input_price": input_price,
+            "output_price": output_price,
+            "cached_input_price": cached_input_price,
+        }
+        for name, price in prices.items():
             if price is not None and not price >= 0:
                 raise ConfigurationError(f"{name} is {price!r}; pass the price of a million tokens")
         if not (input_price or output_price):
@@ -96,6 +122,7 @@ class JudgeBudget:
         self.max_cost = max_cost
         self.input_price = input_price
         self.output_price = output_price
+        self.cached_input_price = cached_input_price
         self.when_exhausted: Literal["skip", "wait"] = when_exhausted
         self._clock = clock
         self._lock = threading.Lock()
@@ -103,6 +130,12 @@ class JudgeBudget:
         self._window_tokens = 0
         self._window_cost = 0.0
         self._cost = 0.0
+        self._open = 0
+        self._open_tokens = 0
+        self._open_cost = 0.0
+        self._open_estimates = 0.0
+        self._ratios: deque[float] = deque(maxlen=_RATIOS)
+        self._cost_ratios: deque[float] = deque(maxlen=_RATIOS)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the limits, not what was spent: another process starts with a window of its own."""
@@ -118,6 +151,7 @@ class JudgeBudget:
             "max_cost": self.max_cost,
             "input_price": self.input_price,
             "output_price": self.output_price,
+            "cached_input_price": self.cached_input_price,
             "when_exhausted": self.when_exhausted,
         }
 
@@ -139,52 +173,82 @@ class JudgeBudget:
         """What was spent so far, in the currency of the prices; 0.0 without prices."""
         return self._cost
 
-    async def reserve(self, estimated_tokens: int) -> Reservation:
+    async def reserve(self, estimated_tokens: int, estimated_output: int = 0) -> Reservation:
         """Take room for one call, waiting for it if so configured.
 
         Raises:
             JudgeError: There is no room (status ``skipped``, error type ``budget``).
         """
         while True:
-            room = await self.obtain(estimated_tokens)
+            room = self.take(estimated_tokens, estimated_output)
             if isinstance(room, Reservation):
                 return room
             await asyncio.sleep(room)
 
-    async def obtain(self, estimated_tokens: int) -> Reservation | float:
-        """Do as `take`, wherever the budget is kept: a worker process asks the meter's for it."""
-        return self.take(estimated_tokens)
+    async def obtain(self, estimated_tokens: int, estimated_output: int) -> Reservation | float:
+        """Do as a patient `take`, wherever the budget is kept: a worker asks the meter's for it."""
+        return self.take(estimated_tokens, estimated_output, patient=True)
 
-    def take(self, estimated_tokens: int) -> Reservation | float:
+    def take(
+        self, estimated_tokens: int, estimated_output: int = 0, *, patient: bool = False
+    ) -> Reservation | float:
         """Take room for one call, or return the seconds until it is worth trying again.
+
+        What is in flight counts at its estimate until it is settled.
+
+        Args:
+            estimated_tokens: Prompt tokens expected.
+            estimated_output: Completion tokens expected.
+            patient: Wait for calls in flight while what they really take could leave no room.
 
         Raises:
             JudgeError: There is no room (status ``skipped``, error type ``budget``), and it is
                 either not to be waited for, or there will never be any.
         """
+        tokens = estimated_tokens + estimated_output
+        estimated_cost = self.price(estimated_tokens, estimated_output)
         with self._lock:
-            wait_s = self._wait_s(estimated_tokens)
+            cost = estimated_cost * self._calibration()
+            wait_s = self._wait_s(tokens, cost)
+            if wait_s == 0 and patient and not self._surely_fits(tokens, estimated_cost):
+                return _POLL_S
             if wait_s == 0:
-                cost = self.price(estimated_tokens, 0)
-                reservation = Reservation(self._clock(), estimated_tokens, cost)
+                reservation = Reservation(
+                    self._clock(),
+                    tokens,
+                    cost,
+                    estimated_tokens=tokens,
+                    estimated_cost=estimated_cost,
+                    held_cost=cost,
+                )
                 self._window.append(reservation)
-                self._window_tokens += estimated_tokens
+                self._window_tokens += tokens
                 self._window_cost += cost
+                self._open += 1
+                self._open_tokens += tokens
+                self._open_cost += cost
+                self._open_estimates += estimated_cost
                 return reservation
+            if patient and wait_s == _POLL_S:
+                return wait_s
         if wait_s is None or self.when_exhausted == "skip":
             raise JudgeError("the judge's budget is used up", "budget", status="skipped")
         return wait_s
 
-    async def until_room(self, estimated_tokens: int) -> None:
+    async def until_room(self, estimated_tokens: int, estimated_output: int) -> None:
         """Wait until there seems to be room for a call, without taking it."""
+        tokens = estimated_tokens + estimated_output
+        estimated_cost = self.price(estimated_tokens, estimated_output)
         while True:
             with self._lock:
-                wait_s = self._wait_s(estimated_tokens)
-            if not wait_s:
-                return  # there is room, or never will be, as `take` will say
+                wait_s = self._wait_s(tokens, estimated_cost * self._calibration())
+                if wait_s == 0 and not self._surely_fits(tokens, estimated_cost):
+                    wait_s = _POLL_S
+            if not wait_s or (self.when_exhausted == "skip" and wait_s != _POLL_S):
+                return  # there is room, or will not be in time, as `take` will say
             await asyncio.sleep(wait_s)
 
-    def _wait_s(self, tokens: int) -> float | None:
+    def _wait_s(self, tokens: int, cost: float) -> float | None:
         """Return the seconds until it is worth trying: 0 when there is room, None: never."""
         now = self._clock()
         while self._window and self._window[0].at <= now - _WINDOW_S:
@@ -192,9 +256,14 @@ class JudgeBudget:
             expired.counted = False
             self._window_tokens -= expired.tokens
             self._window_cost -= expired.cost
-        cost = self.price(tokens, 0)
-        if self.max_cost is not None and self._cost >= self.max_cost:
-            return None
+        if self.max_cost is not None:
+            first = not self._open and not self._cost_ratios  # nobody knows what calls cost
+            if self._cost >= self.max_cost or (
+                self._cost + cost > self.max_cost * _ROUNDED and not first
+            ):
+                return None
+            if self._open and self._cost + self._open_cost + cost > self.max_cost * _ROUNDED:
+                return _POLL_S  # calls in flight may turn out cheaper
         if self.tokens_per_minute is not None and tokens > self.tokens_per_minute:
             return None
         if self.cost_per_minute is not None and cost > self.cost_per_minute:
@@ -214,22 +283,83 @@ class JudgeBudget:
         )
         return max(0.001, self._window[0].at + _WINDOW_S - now) if full else 0.0
 
-    def price(self, input_tokens: int, output_tokens: int) -> float:
-        """Return what so many tokens cost, in the currency of the prices; 0.0 without prices."""
-        return (
-            input_tokens * (self.input_price or 0.0) + output_tokens * (self.output_price or 0.0)
-        ) / 1e6
+    def _surely_fits(self, tokens: int, cost: float) -> bool:
+        """Return whether a call fits even if those in flight, and itself, take what calls may take.
 
-    def settle(self, reservation: Reservation, input_tokens: int, output_tokens: int) -> None:
-        """Book what a call really took."""
+        An estimate may be wrong, and many in flight are wrong together; one alone may be.
+        """
+        if not self._open:
+            return True
+        above = (max(1.0, *self._ratios) * 1.5 if self._ratios else _FAR) - 1.0
+        more_tokens = above * (self._open_tokens + tokens)
+        more_cost = above * (self._open_estimates + cost)
+        # What is spent for good is spent for good: there the most careful guess counts.
+        most_cost = max(_FAR, above + 1.0) * (self._open_estimates + cost)
+        return (
+            (self.max_cost is None or self._cost + most_cost <= self.max_cost)
+            and (
+                self.tokens_per_minute is None
+                or self._window_tokens + tokens + more_tokens <= self.tokens_per_minute
+            )
+            and (
+                self.cost_per_minute is None
+                or self._window_cost + cost + more_cost <= self.cost_per_minute
+            )
+        )
+
+    def _calibration(self) -> float:
+        """Return the share of its estimated cost that a call takes at most, by those settled of late."""
+        return min(1.0, max(self._cost_ratios)) if self._cost_ratios else 1.0
+
+    def price(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
+        """Return what so many tokens cost, in the currency of the prices; 0.0 without prices.
+
+        Args:
+            input_tokens: Prompt tokens, those read from the endpoint's cache among them.
+            output_tokens: Completion tokens.
+            cached_tokens: Prompt tokens that the endpoint read from its own cache.
+        """
+        full = self.input_price or 0.0
+        cached = full if self.cached_input_price is None else self.cached_input_price
+        written = output_tokens * (self.output_price or 0.0)
+        return ((input_tokens - cached_tokens) * full + cached_tokens * cached + written) / 1e6
+
+    def settle(
+        self,
+        reservation: Reservation,
+        input_tokens: int,
+        output_tokens: int,
+        cached_tokens: int = 0,
+    ) -> None:
+        """Book what a call really took, once."""
         with self._lock:
-            cost = self.price(input_tokens, output_tokens)
+            tokens = input_tokens + output_tokens
+            cost = self.price(input_tokens, output_tokens, cached_tokens)
             if reservation.counted:
-                self._window_tokens += input_tokens + output_tokens - reservation.tokens
+                self._window_tokens += tokens - reservation.tokens
                 self._window_cost += cost - reservation.cost
-            reservation.tokens = input_tokens + output_tokens
+            reservation.tokens = tokens
             reservation.cost = cost
             self._cost += cost
+            if not reservation.settled:
+                reservation.settled = True
+                self._open -= 1
+                self._open_tokens -= reservation.estimated_tokens
+                self._open_cost -= reservation.held_cost
+                self._open_estimates -= reservation.estimated_cost
+                if not self._open:
+                    self._open_cost = self._open_estimates = 0.0  # what rounding left
+                if tokens:
+                    self._remember(reservation)
+
+    def _remember(self, reservation: Reservation) -> None:
+        """Learn how far estimates may be wrong."""
+        ratio = reservation.tokens / max(1, reservation.estimated_tokens)
+        if reservation.estimated_cost:
+            cost_ratio = reservation.cost / reservation.estimated_cost
+            self._cost_ratios.append(cost_ratio)
+            ratio = max(ratio, cost_ratio / self._calibration())
+        self._ratios.append(ratio)
 
     def renew_lock(self) -> None:
         """Replace the lock after a fork: a thread of the parent may have held it."""

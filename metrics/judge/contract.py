@@ -143,7 +143,7 @@ class Usage:
     """What asking cost."""
 
     calls: int = 0
-    """Calls made."""
+    """Calls made, as the wire saw them: attempts that failed and step-downs among them."""
     input_tokens: int = 0
     """Prompt tokens, as the endpoint counts them; estimated where it does not."""
     output_tokens: int = 0
@@ -199,7 +199,7 @@ class JudgeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JudgeCall:
-    """One call to the judge's endpoint, as the meter exports it."""
+    """One call to the judge's endpoint, all its attempts, as the meter exports it."""
 
     metric: str
     """Name of the metric that asked."""
@@ -217,6 +217,10 @@ class JudgeCall:
     """True when no call was made because the answer was known."""
     cost: float | None = None
     """What it cost, in the currency of the judge's prices; None: no price was told."""
+    calls: int = 1
+    """Posts it took: attempts that failed and step-downs among them."""
+    cached_tokens: int = 0
+    """Those of the prompt tokens that the endpoint read from its own cache."""
 
 
 JudgeObserver = Callable[[JudgeCall], None]

@@ -1,8 +1,8 @@
 """One OpenAI-compatible endpoint: send messages, get text, or a `JudgeError` that says why not.
 
 The asking engine calls it through `OpenAIJudge`.  It retries what may pass, gives up at
-once what will not, steps down from structured outputs where the endpoint lacks them, reads
-at most so many bytes, and keeps the endpoint's own words out of errors and logs: they may
+once what will not, steps options down where the endpoint lacks them and looks for them again later,
+reads at most so many bytes, and keeps the endpoint's own words out of errors and logs: they may
 repeat a key or a text.  A call holds one of the loop's slots while it is on the wire, never while
 it is built, read, or waits.
 """
@@ -10,26 +10,33 @@ it is built, read, or waits.
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .asking import Completion
 from .breaker import CircuitBreaker
 from .budget import JudgeBudget, Reservation
 from .clients import LoopResources
+from .completions import Completion, estimate_tokens, read_completion
 from .contract import JudgeError, Usage
-from .failures import FailedCall, pause_before, refused
+from .cut_prompts import CutPrompts
+from .failures import FailedCall, refused
+from .learning import Learned, Plan
+from .pauses import pause_before
+from .requests import RequestForm
 from .wire import Reply, Wire
 
 __all__ = ["Endpoint"]
 
-logger = logging.getLogger("ragmeter.judge")
-
-_MODES = ("json_schema", "json_object", "text")
+_MOST_STEPS = 6
+"""Step-downs of one call."""
+_FIRST_OUTPUT = 100
+"""Completion tokens expected of a call until some were seen."""
+_MEMORY = 0.1
+"""Weight of the newest reply in the usual length."""
+_ALIVE = frozenset({"bad_request", "request_too_large", "unusable_reply"})
+"""Failures of one request: the next one may pass."""
 
 
 @dataclass(slots=True)
@@ -40,56 +47,63 @@ class _Call:
     schema: dict[str, Any]
     tokens: int
     """Prompt tokens, estimated."""
-    mode: int = 0
-    temperature: float | None = None
+    plan: Plan
     spent_s: float = 0.0
     """Seconds on the wire and in pauses; waiting for a slot or for the budget is not the call's."""
     admitted: bool = False
     """The breaker let it through and waits for its outcome."""
     reservation: Reservation | None = None
+    posts: int = 0
+    """Posts so far: what the wire saw."""
+    usage: Usage = field(default_factory=Usage)
+    """What the posts took."""
+    cached_tokens: int = 0
+    starved: Completion | None = None
+    """The reply that thinking left no room for."""
+    refused_with: int | None = None
+    """The status with which an option was refused last."""
 
 
 class Endpoint:
     """Sends chat completions. Safe on several event loops.
 
     Args:
-        model: The model's name (Azure: the deployment's).
+        form: What is the same in every request.
         timeout_s: Seconds for one call, all its retries included.
         max_retries: Attempts after the first.
         max_reply_bytes: Longest body that is read.
-        temperature: Sent unless None or refused by the endpoint.
-        max_output_tokens: Cap on what the judge may write; None: the endpoint's.
         budget: Limits; None: no limits.
         breaker: Keeps calls away from an endpoint that is down.
+        learned: What the endpoint was found to lack.
+        cut_prompts: Notices prompts that the endpoint cut off.
     """
 
     def __init__(
         self,
-        model: str,
+        form: RequestForm,
         *,
         timeout_s: float,
         max_retries: int,
         max_reply_bytes: int,
-        temperature: float | None,
-        max_output_tokens: int | None,
         budget: JudgeBudget | None,
         breaker: CircuitBreaker,
+        learned: Learned,
+        cut_prompts: CutPrompts,
     ) -> None:
-        self._model = model
+        self._form = form
         self._timeout_s = timeout_s
         self._max_retries = max_retries
         self._max_reply_bytes = max_reply_bytes
-        self._temperature = temperature
-        self._max_output_tokens = max_output_tokens
         self._budget = budget
         self._breaker = breaker
-        self._mode = 0
+        self._learned = learned
+        self._cut_prompts = cut_prompts
+        self._usual_output = float(min(form.max_output_tokens or _FIRST_OUTPUT, _FIRST_OUTPUT))
         self._not_before = 0.0
-
-    @property
-    def structured_output(self) -> str:
-        """The way replies are asked for now: ``json_schema``, ``json_object`` or ``text``."""
-        return _MODES[self._mode]
+        self.tells_usage: bool | None = None
+        """Whether the endpoint counts tokens; None: nobody knows yet."""
+        self.tells_cached_tokens: bool | None = None
+        """Whether it says what it read from its own cache; None: nobody knows yet."""
 
     async def complete(
         self,
@@ -103,66 +117,111 @@ class Endpoint:
         Raises:
             JudgeError: No reply: budget, open circuit, timeout, or the last attempt's failure.
         """
-        call = _Call(messages, schema, estimate_tokens("".join(m["content"] for m in messages)))
+        tokens = estimate_tokens("".join(message["content"] for message in messages))
+        call = _Call(messages, schema, tokens, self._learned.plan())
         try:
-            outcome = await self._attempts(resources, call)
-            call.admitted = False
-            if isinstance(outcome, FailedCall):
-                self._failed(outcome)
-                error = JudgeError(
-                    f"asking the judge failed: {outcome.detail}",
-                    outcome.error_type,
-                    status="timeout" if outcome.error_type == "timeout" else "judge_error",
-                    usage=Usage(calls=1),
-                )
-                finished(call.spent_s, error)
-                raise error
-            self._breaker.succeeded()
-            if self._budget is not None and call.reservation is not None:
-                self._budget.settle(call.reservation, outcome.input_tokens, outcome.output_tokens)
-            finished(call.spent_s, outcome)
-            return outcome
+            outcome: Completion | JudgeError = self._judged(
+                await self._attempts(resources, call), call
+            )
+        except JudgeError as error:  # no room, or no circuit
+            outcome = error
         finally:
             if call.admitted:
                 self._breaker.abandoned()
+            self._learned.end_trial(call.plan, refused=False)
+        if isinstance(outcome, JudgeError):
+            outcome = outcome.costing(replace(call.usage, calls=call.posts))
+        if call.posts:
+            finished(call.spent_s, outcome)
+        if isinstance(outcome, JudgeError):
+            raise outcome
+        return outcome
 
-    def _failed(self, failure: FailedCall) -> None:
-        if failure.error_type in ("bad_request", "request_too_large"):
-            # This request was refused, the next one may pass: the endpoint is alive.
+    def _judged(self, outcome: Completion | FailedCall, call: _Call) -> Completion | JudgeError:
+        """Tell the breaker; return the reply with what all posts took, or the error to raise."""
+        if isinstance(outcome, Completion):
+            call.admitted = False
             self._breaker.succeeded()
-            return
-        self._breaker.failed(failure.error_type, failure.detail, fatal=failure.fatal)
+            return replace(
+                outcome,
+                input_tokens=call.usage.input_tokens,
+                output_tokens=call.usage.output_tokens,
+                cached_tokens=call.cached_tokens,
+                calls=call.posts,
+            )
+        self._failed(outcome, call)
+        return JudgeError(
+            f"asking the judge failed: {outcome.detail}",
+            outcome.error_type,
+            status="timeout" if outcome.error_type == "timeout" else "judge_error",
+        )
+
+    def _failed(self, failure: FailedCall, call: _Call) -> None:
+        if failure.error_type == "refusal" or failure.held_back:
+            return  # that text, or no post at all: it says nothing about the endpoint
+        call.admitted = False
+        if failure.error_type in _ALIVE:
+            self._breaker.succeeded()
+        else:
+            self._breaker.failed(failure.error_type, failure.detail, fatal=failure.fatal)
 
     async def _attempts(self, resources: LoopResources, call: _Call) -> Completion | FailedCall:
         retries = 0
-        call.mode, call.temperature = self._mode, self._temperature
         while True:
             outcome = await self._attempt(resources, call)
             if isinstance(outcome, Completion):
-                self._remember(call.mode, call.temperature)
-                return outcome
-            if outcome.unsupported is not None and self._step_down(call, outcome.unsupported):
+                if self._thinks_less(outcome, call):
+                    continue
+                self._learn(outcome, call)
+                return self._checked(outcome, call)
+            if self._steps_down(outcome, call):
+                if call.starved is not None and call.plan.has("effort", "omitted"):
+                    return call.starved  # the same request would be starved again
                 continue
-            if not outcome.retry or retries >= self._max_retries:
-                return outcome
+            self._learned.end_trial(call.plan, refused=False)
+            if outcome.error_type == "unusable_reply":
+                return Completion("", call.tokens, 0, "unusable_reply")
             pause_s = pause_before(retries, outcome.retry_after_s)
-            if call.spent_s + pause_s >= self._timeout_s:
+            if outcome.retry_after_s is not None and (outcome.retry or outcome.fatal):
+                self._not_before = max(self._not_before, time.monotonic() + pause_s)
+            too_late = call.spent_s + pause_s >= self._timeout_s
+            if not outcome.retry or retries >= self._max_retries or too_late:
                 return outcome
-            if outcome.retry_after_s is not None:
-                self._not_before = max(self._not_before, time.monotonic() + outcome.retry_after_s)
             retries += 1
             await self._pause(call, pause_s)
 
     async def _attempt(self, resources: LoopResources, call: _Call) -> Completion | FailedCall:
+        outcome: Completion | FailedCall | None = None
         try:
             reply = await self._exchange(resources, call)
+            outcome = self._read(reply, call)
         except FailedCall as failure:
-            return failure
+            outcome = failure
+        finally:
+            self._settle(call, outcome)
+        return outcome
+
+    def _read(self, reply: Reply, call: _Call) -> Completion | FailedCall:
         if not 200 <= reply.status < 300:
             return refused(reply.status, reply.headers, reply.body)
         if not reply.complete:
-            return _unusable(call, "reply_too_large")
-        return _read(reply.body, call)
+            return Completion("", call.tokens, 0, "reply_too_large")
+        return read_completion(reply.body, reply.headers, call.tokens)
+
+    def _settle(self, call: _Call, outcome: Completion | FailedCall | None) -> None:
+        """Book what a post took: nothing if it was refused, what was expected if nobody knows."""
+        took, cached = (0, 0), 0
+        if isinstance(outcome, Completion):
+            took, cached = (outcome.input_tokens, outcome.output_tokens), outcome.cached_tokens
+            self._usual_output += _MEMORY * (outcome.output_tokens - self._usual_output)
+        call.usage += Usage(0, *took)
+        call.cached_tokens += cached
+        reservation, call.reservation = call.reservation, None
+        if self._budget is None or reservation is None:
+            return
+        if outcome is None or (isinstance(outcome, FailedCall) and outcome.error_type == "timeout"):
+            took = (call.tokens, 0)
+        self._budget.settle(reservation, *took, cached)
 
     async def _exchange(self, resources: LoopResources, call: _Call) -> Reply:
         """Wait for a slot, and for leave to use it; post, and give the slot back with the reply.
@@ -171,7 +230,7 @@ class Endpoint:
             JudgeError: The circuit is open, or the budget used up.
             FailedCall: The timeout has passed, or the connection broke.
         """
-        body = self._body(call)
+        body = self._form.body(call.plan, call.messages, call.schema)
         while True:
             async with resources.slot() as wire:
                 if not call.admitted:
@@ -179,30 +238,35 @@ class Endpoint:
                     call.admitted = True
                 pause_s = self._not_before - time.monotonic()
                 if pause_s <= 0 and await self._takes_room(call):
-                    if self._knows_better(call):
-                        body = self._body(call)
+                    if self._learned.refresh(call.plan):
+                        body = self._form.body(call.plan, call.messages, call.schema)
                     return await self._post(wire, body, call)
             # Whatever there is to wait for, the slot is somebody else's meanwhile.
+            if pause_s > self._timeout_s - call.spent_s:
+                raise FailedCall(
+                    "rate_limited", "it asked for a longer pause than the timeout", held_back=True
+                )
             if pause_s > 0:
                 await self._pause(call, pause_s)
             elif self._budget is not None:
                 call.admitted = False
                 self._breaker.abandoned()  # until then the circuit may open
                 async with resources.waiting_room:
-                    await self._budget.until_room(call.tokens)
+                    await self._budget.until_room(call.tokens, int(self._usual_output))
 
     async def _takes_room(self, call: _Call) -> bool:
         if self._budget is None or call.reservation is not None:
             return True
-        room = await self._budget.obtain(call.tokens)
+        room = await self._budget.obtain(call.tokens, int(self._usual_output))
         if isinstance(room, Reservation):
             call.reservation = room
             return True
         return False
 
-    async def _post(self, wire: Wire, body: dict[str, Any], call: _Call) -> Reply:
+    async def _post(self, wire: Wire, body: Mapping[str, Any], call: _Call) -> Reply:
         left_s = self._timeout_s - call.spent_s
         started = time.monotonic()
+        call.posts += 1
         try:
             return await asyncio.wait_for(wire.post(body, self._max_reply_bytes), left_s)
         except (TimeoutError, asyncio.TimeoutError):
@@ -221,87 +285,55 @@ class Endpoint:
     def _too_late(self) -> FailedCall:
         return FailedCall("timeout", f"it did not answer within {self._timeout_s:g} s")
 
-    def _step_down(self, call: _Call, unsupported: str) -> bool:
-        """Leave out what the endpoint may lack; tell whether there was anything left to leave out."""
-        if call.temperature is not None and "temperature" in unsupported:
-            call.temperature = None
+    def _steps_down(self, failure: FailedCall, call: _Call) -> bool:
+        """Leave out what the endpoint may lack; return whether there was anything to leave out."""
+        refusal, plan, learned = failure.refusal, call.plan, self._learned
+        if refusal is None or plan.steps >= _MOST_STEPS or call.spent_s >= self._timeout_s:
+            return False
+        call.refused_with = failure.status
+        for options, certain in ((refusal.named, True), (refusal.mentioned, False)):
+            for option in options:
+                if self._form.sends(plan, option):
+                    return learned.step_down(plan, option, failure.status, certain=certain)
+        if plan.trial is not None:
+            learned.end_trial(plan, refused=True)
             return True
-        if call.mode + 1 < len(_MODES):
-            call.mode += 1
-            return True
+        # Nothing of ours is named. What was changed just now comes first, then what is rarest.
+        for option in ("effort", "format") if call.starved is not None else ("format",):
+            if self._form.sends(plan, option):
+                return learned.step_down(plan, option, failure.status, certain=False)
         return False
 
-    def _knows_better(self, call: _Call) -> bool:
-        """Take over what other calls found out while this one waited; tell whether it is news."""
-        before = call.mode, call.temperature
-        call.mode = max(call.mode, self._mode)
-        if self._temperature is None:
-            call.temperature = None
-        return before != (call.mode, call.temperature)
+    def _thinks_less(self, outcome: Completion, call: _Call) -> bool:
+        """Ask for less thinking where that left no room for the reply; return whether that is new."""
+        starved = outcome.error_type == "reply_cut_off" and not outcome.text.strip()
+        if not starved or not self._form.may_lower_effort(call.plan):
+            return False
+        if call.plan.steps >= _MOST_STEPS or call.spent_s >= self._timeout_s:
+            return False
+        call.starved = outcome
+        call.plan.levels["effort"] += 1
+        call.plan.steps += 1
+        return True
 
-    def _remember(self, mode: int, temperature: float | None) -> None:
-        """Keep what the endpoint was found to lack; only an answered call proves it."""
-        if mode > self._mode:
-            logger.info(
-                "the judge %s lacks %s; using %s", self._model, _MODES[self._mode], _MODES[mode]
-            )
-            self._mode = mode
-        if temperature is None:
-            self._temperature = None
+    def _learn(self, outcome: Completion, call: _Call) -> None:
+        plan = call.plan
+        if plan.trial is not None and outcome.error_type is not None:
+            self._learned.end_trial(plan, refused=False)
+            return
+        if call.starved is not None and outcome.error_type is None:
+            self._learned.keep(plan, "effort")
+        self._learned.answered(plan, call.refused_with)
+        self.tells_usage = outcome.stated_input is not None
+        self.tells_cached_tokens = outcome.tells_cached
+        cap = self._form.max_output_tokens
+        named = self._form.sends(plan, "cap") and plan.has("cap", "max_completion_tokens")
+        if cap is not None and named and outcome.output_tokens > cap:
+            # The name is unknown there, and ignored: no cap at all.
+            self._learned.step_down(plan, "cap", None, certain=True)
 
-    def _body(self, call: _Call) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": self._model, "messages": call.messages}
-        if call.temperature is not None:
-            body["temperature"] = call.temperature
-        if self._max_output_tokens is not None:
-            body["max_completion_tokens"] = self._max_output_tokens
-        if _MODES[call.mode] == "json_schema":
-            wanted = {"name": "verdicts", "strict": True, "schema": call.schema}
-            body["response_format"] = {"type": "json_schema", "json_schema": wanted}
-        elif _MODES[call.mode] == "json_object":
-            body["response_format"] = {"type": "json_object"}
-        return body
-
-
-def _unusable(call: _Call, error_type: str, received: bytes = b"") -> Completion:
-    return Completion("", call.tokens, len(received) // 4, error_type)
-
-
-def _read(received: bytes, call: _Call) -> Completion:
-    """Read a chat completion; whatever is not one is an unusable reply."""
-    try:
-        reply = json.loads(received)
-        choice = reply["choices"][0]
-        message = choice["message"]
-        content, refusal = message.get("content"), message.get("refusal")
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        return _unusable(call, "unusable_reply", received)
-    text = content if isinstance(content, str) else ""
-    usage = reply.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    error_type = None
-    if refusal or choice.get("finish_reason") == "content_filter":
-        error_type = "refusal"
-    elif choice.get("finish_reason") == "length":
-        error_type = "reply_cut_off"
-    elif not text:
-        error_type = "unusable_reply"
-    return Completion(
-        text,
-        _count(usage.get("prompt_tokens"), call.tokens),
-        _count(usage.get("completion_tokens"), estimate_tokens(text)),
-        error_type,
-    )
-
-
-def _count(stated: Any, estimated: int) -> int:
-    if isinstance(stated, int) and not isinstance(stated, bool) and stated >= 0:
-        return stated
-    return estimated
-
-
-def estimate_tokens(text: str) -> int:
-    """Estimate tokens where nobody counts them: 4 ASCII characters each, 1.5 others, rounded up."""
-    # In C either way: this is asked of every prompt, and one accent is enough to make it not ASCII.
-    ascii_letters = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
-    return -(-ascii_letters // 4) + -(-(len(text) - ascii_letters) * 2 // 3)
+    def _checked(self, outcome: Completion, call: _Call) -> Completion:
+        cut = self._cut_prompts.notice(call.tokens, outcome.stated_input)
+        if cut and outcome.error_type is None:
+            return replace(outcome, error_type="prompt_cut")
+        return outcome

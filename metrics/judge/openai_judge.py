@@ -14,23 +14,37 @@ import threading
 import weakref
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
-from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
+from ragmeter.metrics.errors import ConfigurationError
 
-from .asking import Asker, Completion, Flights
+from .asking import Asker, Flights
 from .breaker import CircuitBreaker
 from .budget import JudgeBudget
 from .cache import JudgeCache
 from .clients import LoopResources
+from .completions import Completion
+from .construction import (
+    address_of,
+    cache_from,
+    check_client,
+    check_numbers,
+    checked_body,
+    identity,
+    require_openai,
+)
 from .contract import Ask, JudgeCall, JudgeError, JudgeObserver, Reply
+from .cut_prompts import CutPrompts
 from .endpoint import Endpoint
+from .facts import TINY_ASK, TINY_SCHEMA, facts
+from .learning import Learned
+from .requests import RequestForm
 from .tally import JudgeStats, Tally
 from .wire import Caller, Wire
 
 __all__ = ["OpenAIJudge"]
 
 _MAX_REPLY_BYTES = 4 * 2**20
+_MOST_TINY_ASKS = 4
 
 _judges: weakref.WeakSet[OpenAIJudge] = weakref.WeakSet()
 
@@ -39,15 +53,17 @@ class OpenAIJudge:
     """A judge behind any OpenAI-compatible endpoint: OpenAI, Azure OpenAI, vLLM, Ollama, a gateway.
 
     Replies are asked for as strict JSON (structured outputs); an endpoint that lacks them is asked
-    for JSON mode, then for plain text, and remembered. Calls that may pass are retried with backoff
-    and jitter, honouring ``Retry-After``; status 401, 403 and 404 and repeated failures stop the
-    judge until a probe succeeds. Safe on several event loops and threads; a fork starts with fresh
-    connections.
+    for JSON mode, then for plain text; other options step down likewise, each on its own (see
+    `learned`). Calls that may pass are retried with backoff and jitter, honouring ``Retry-After``;
+    a wrong key, an unknown model, an empty account and repeated failures stop the judge until a
+    probe succeeds; a text that the endpoint refuses to judge stops nothing. No redirect is
+    followed. Safe on several event loops and threads; a fork starts with fresh connections.
 
     Args:
         model: The model's name; for Azure the deployment's.
         base_url: The endpoint, e.g. ``http://localhost:11434/v1``; None: ``OPENAI_BASE_URL``, else
-            OpenAI's own.
+            OpenAI's own. User and password before the host are sent as basic authentication, a
+            query with every request; neither is shown, logged or pickled.
         api_key: The key; None: ``OPENAI_API_KEY``. Endpoints with a `base_url` may do without.
             Never shown, logged or pickled (a pickled judge takes it from the environment again).
         api_version: Set for Azure's dated API; `base_url` is then the resource's address. Azure's
@@ -61,9 +77,12 @@ class OpenAIJudge:
         cache: True: remember answers in memory; False: not at all; a path: in that SQLite file
             too; or a `JudgeCache`, which judges may share.
         temperature: Sent with every call, unless None or the model refuses it.
-        max_output_tokens: Cap on the length of a reply; None: the endpoint's own. A reply that is
-            cut off is of no use.
+        max_output_tokens: Cap on the length of a reply; None: the endpoint's own. What a reply that
+            is cut off was to answer is asked in two halves.
         headers: Sent with every call, e.g. for a gateway.
+        extra_body: Fields added to the body of every request, last: what an endpoint wants beyond
+            the API, e.g. ``{"enable_thinking": False}``, or instead of what we send, which then
+            is not stepped down. Pickled, and part of the cache's keys: no place for secrets.
 
     Raises:
         MissingDependencyError: The package ``openai``, or one it needs, is not installed.
@@ -86,9 +105,11 @@ class OpenAIJudge:
         temperature: float | None = 0.0,
         max_output_tokens: int | None = None,
         headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
     ) -> None:
-        _require_openai()
-        _check(model, timeout_s, max_retries, concurrency, max_output_tokens)
+        require_openai()
+        check_numbers(model, timeout_s, max_retries, concurrency, max_output_tokens)
+        extra = checked_body(extra_body)
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         key = api_key or os.environ.get("OPENAI_API_KEY") or ("none" if base_url else None)
         if key is None:
@@ -96,15 +117,14 @@ class OpenAIJudge:
                 "the judge has no key: pass api_key=, set OPENAI_API_KEY, or pass the base_url= of "
                 "an endpoint that needs none"
             )
-        if base_url is not None and urlsplit(base_url).scheme not in ("http", "https"):
-            raise ConfigurationError("base_url is no address; pass e.g. 'http://localhost:8000/v1'")
+        address = None if base_url is None else address_of(base_url)
         if api_version is not None and base_url is None:
             raise ConfigurationError(
                 "api_version is for Azure: pass the resource's address as base_url="
             )
         self._arguments: dict[str, Any] = {
             "model": model,
-            "base_url": base_url,
+            "base_url": None if address is None else address.without_secrets,
             "api_version": api_version,
             "timeout_s": timeout_s,
             "max_retries": max_retries,
@@ -113,28 +133,32 @@ class OpenAIJudge:
             "cache": cache if isinstance(cache, (bool, JudgeCache)) else os.fspath(cache),
             "temperature": temperature,
             "max_output_tokens": max_output_tokens,
+            "extra_body": extra or None,
         }
         self._model = model
         self._base_url = base_url
         self._concurrency = concurrency
-        self._caller = Caller(base_url, key, api_version, dict(headers or {}))
-        _check_client(self._caller)
+        self._caller = Caller(address, key, api_version, dict(headers or {}))
+        check_client(self._caller)
         self.budget = budget
-        self.cache = cache if isinstance(cache, JudgeCache) else _cache_from(cache)
-        self._breaker = CircuitBreaker(f"{model} at {self.host}")
+        self.cache = cache if isinstance(cache, JudgeCache) else cache_from(cache)
+        name = f"{model} at {self.host}"
+        self._breaker = CircuitBreaker(name)
+        self._learned = Learned(name)
+        self._form = RequestForm(model, temperature, max_output_tokens, extra)
         self._endpoint = Endpoint(
-            model,
+            self._form,
             timeout_s=timeout_s,
             max_retries=max_retries,
             max_reply_bytes=_MAX_REPLY_BYTES,
-            temperature=temperature,
-            max_output_tokens=max_output_tokens,
             budget=budget,
             breaker=self._breaker,
+            learned=self._learned,
+            cut_prompts=CutPrompts(name),
         )
         self._tally = Tally()
         self._asker = Asker(
-            f"{model}\n{base_url or ''}",
+            identity(model, address, extra),
             self._complete,
             self.cache,
             secrets.token_bytes(16),
@@ -154,7 +178,7 @@ class OpenAIJudge:
         return f"OpenAIJudge(model={self._model!r}, host={self.host!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the settings without the key, the headers, and what was learned."""
+        """Pickle the settings without key, headers, secrets in the address, and what was learned."""
         return _rebuild, (self._arguments,)
 
     @property
@@ -165,12 +189,35 @@ class OpenAIJudge:
     @property
     def host(self) -> str:
         """Host of the endpoint; nothing else of its address, which may hold a secret."""
-        return urlsplit(self._base_url).hostname or "?" if self._base_url else "api.openai.com"
+        address = self._caller.address
+        return "api.openai.com" if address is None else address.host
 
     @property
     def structured_output(self) -> str:
         """How replies are asked for: ``json_schema``, ``json_object`` or ``text``."""
-        return self._endpoint.structured_output
+        return self._learned.level("format")
+
+    @property
+    def learned(self) -> dict[str, str]:
+        """What is known of the endpoint by now: what it takes, and what it tells.
+
+        The keys are ``json_schema``, ``json_object``, ``temperature``, ``cap``, ``effort``,
+        ``system role``, ``usage`` and ``cached_tokens``; ``not tried`` where nobody knows yet.
+        """
+        return facts(self._learned, self._form, self._endpoint)
+
+    async def find_out(self) -> dict[str, str]:
+        """Send tiny asks until nothing new is learned, four at most, and return `learned`.
+
+        Raises:
+            JudgeError: The endpoint failed.
+        """
+        for _ in range(_MOST_TINY_ASKS):
+            before = self._learned.suspected
+            await self._complete("doctor", TINY_ASK, TINY_SCHEMA)
+            if self._learned.suspected == before:
+                break
+        return self.learned
 
     @property
     def stats(self) -> JudgeStats:
@@ -230,13 +277,16 @@ class OpenAIJudge:
         self, metric: str, messages: list[dict[str, str]], schema: dict[str, Any]
     ) -> Completion:
         def finished(duration_s: float, outcome: Completion | JudgeError) -> None:
+            took = outcome.usage if isinstance(outcome, JudgeError) else outcome
             call = JudgeCall(
                 metric,
                 self._model,
                 duration_s,
-                0 if isinstance(outcome, JudgeError) else outcome.input_tokens,
-                0 if isinstance(outcome, JudgeError) else outcome.output_tokens,
+                took.input_tokens,
+                took.output_tokens,
                 outcome.error_type,
+                calls=took.calls,
+                cached_tokens=0 if isinstance(outcome, JudgeError) else outcome.cached_tokens,
             )
             self.report(call)
 
@@ -258,64 +308,17 @@ class OpenAIJudge:
         self._resources = weakref.WeakKeyDictionary()
         self._flights = weakref.WeakKeyDictionary()
         self._breaker.renew_lock()
+        self._learned.renew_lock()
         for shared in (self.budget, self.cache):
             if shared is not None:
                 shared.renew_lock()
 
 
-def _require_openai() -> None:
-    try:
-        import openai  # noqa: F401, PLC0415 -- optional dependency, looked for when it is needed
-    except ImportError as error:
-        raise MissingDependencyError(error.name or "openai", "judge", "OpenAIJudge") from error
-
-
-def _check_client(caller: Caller) -> None:
-    """Make a client once: what is missing shows now, not on every score.
-
-    Raises:
-        MissingDependencyError: A module that the client needs is missing.
-        ConfigurationError: The address, the key, a header or a proxy in the environment is unusable.
-    """
-    try:
-        caller.client()
-    except ImportError as error:
-        if error.name is None:
-            # Such as "Using SOCKS proxy, but the 'socksio' package is not installed": theirs says it.
-            raise ConfigurationError(f"the judge's client cannot be made: {error}") from error
-        raise MissingDependencyError(error.name, "judge", "OpenAIJudge") from error
-    except ValueError as error:
-        # Not its message, nor itself as the cause: it may quote the key.
-        raise ConfigurationError(
-            f"the judge's client cannot be made ({type(error).__name__}): check base_url, api_key, "
-            "headers, and the proxy variables of the environment"
-        ) from None
-
-
-def _check(
-    model: str, timeout_s: float, max_retries: int, concurrency: int, max_output_tokens: int | None
-) -> None:
-    if not model:
-        raise ConfigurationError("model is empty; pass the judge's model, e.g. 'gpt-4o-mini'")
-    if not timeout_s > 0:
-        raise ConfigurationError(f"timeout_s is {timeout_s!r}; pass seconds above 0")
-    if max_retries < 0:
-        raise ConfigurationError(f"max_retries is {max_retries!r}; pass 0 or more")
-    if concurrency < 1:
-        raise ConfigurationError(f"concurrency is {concurrency!r}; pass 1 or more")
-    if max_output_tokens is not None and max_output_tokens < 1:
-        raise ConfigurationError(
-            f"max_output_tokens is {max_output_tokens!r}; pass 1 or more, or None"
-        )
-
-
-def _cache_from(cache: str | os.PathLike[str] | bool) -> JudgeCache | None:
-    if isinstance(cache, bool):
-        return JudgeCache() if cache else None
-    return JudgeCache(path=cache)
-
-
 def _rebuild(arguments: dict[str, Any]) -> OpenAIJudge:
+    """Make a pickled judge again; the secrets of its address are the environment's, if it is there."""
+    told = os.environ.get("OPENAI_BASE_URL")
+    if told and address_of(told).without_secrets == arguments["base_url"]:
+        arguments = {**arguments, "base_url": told}
     return OpenAIJudge(**arguments)
 
 

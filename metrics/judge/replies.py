@@ -23,10 +23,15 @@ _FALSE = frozenset({"false", "no", "0", "нет", "否"})
 _LONGEST_REASON = 500
 """Characters kept of a reason; twelve words were asked for."""
 
-_THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _EXAMPLE = re.compile(r"[a-z]+0+")
 """Ids are numbered from 1, but for those of the prompts' examples."""
-_OPENING_FENCE = re.compile(r"```[a-zA-Z]*\s*")
+_THINKING_ENDS = re.compile(
+    r"</think(?:ing)?>|</reasoning>|◁/think▷|<\|channel\|>final(?:(?!<\|message\|>).){0,80}<\|message\|>"
+)
+_THINKING_BEGINS = re.compile(r"\A\s*(?:<think(?:ing)?>|<reasoning>|◁think▷|<\|channel\|>)")
+_OPENING_FENCE = re.compile(r"\s*```[a-zA-Z]*\s*")
+_BRACES = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[{}]", re.DOTALL)
+_ONLY_BRACES = re.compile(r"[{}]")
 
 
 class UnusableReplyError(ValueError):
@@ -58,8 +63,14 @@ def read_reply(
 
 
 def _only_object(text: str, groups: tuple[Group, ...], shown: str) -> dict[str, Any]:
-    text = _THINKING.sub("", text.removeprefix("\ufeff"), count=1).strip()
-    candidates = [text] if text[:1] in ("{", "[") else _fenced(text)
+    text = text.removeprefix("\ufeff").strip()
+    if text[:1] not in ("{", "["):
+        text = _after_thinking(text).strip()
+    candidates = [text]
+    if not _is_json(text):
+        candidates = _fenced(text)
+        if len(candidates) != 1:
+            candidates = _in_prose(text)
     if len(candidates) != 1:
         raise UnusableReplyError("the reply is not one JSON object")
     if "".join(candidates[0].split()) in "".join(shown.split()):
@@ -75,6 +86,49 @@ def _only_object(text: str, groups: tuple[Group, ...], shown: str) -> dict[str, 
     return reply
 
 
+def _after_thinking(text: str) -> str:
+    """Return what follows the last thought; nothing if a thought was begun and never ended."""
+    end = 0
+    for match in _THINKING_ENDS.finditer(text):
+        end = match.end()
+    if not end and _THINKING_BEGINS.match(text):
+        return ""
+    return text[end:]
+
+
+def _is_json(text: str) -> bool:
+    if text[:1] not in ("{", "["):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _in_prose(text: str) -> list[str]:
+    """Return the outermost JSON objects among other words; in one pass, as the text may be long.
+
+    Outside an object, a quotation mark is only a mark.
+    """
+    objects: list[str] = []
+    at, begin, depth = 0, 0, 0
+    while True:
+        match = (_BRACES if depth else _ONLY_BRACES).search(text, at)
+        if match is None:
+            break
+        at = match.end()
+        if match[0] == "{":
+            if not depth:
+                begin = match.start()
+            depth += 1
+        elif match[0] == "}" and depth:
+            depth -= 1
+            if not depth and _is_json(text[begin:at]):
+                objects.append(text[begin:at])
+    return objects
+
+
 def _fenced(text: str) -> list[str]:
     """Return what stands between fences, block by block; in one pass, as the text may be long."""
     blocks: list[str] = []
@@ -83,8 +137,8 @@ def _fenced(text: str) -> list[str]:
         if block is None:
             if _OPENING_FENCE.fullmatch(line):
                 block = []
-        elif line.rstrip() == "```":
-            blocks.append("\n".join(block))
+        elif line.strip() == "```":
+            blocks.append("\n".join(block).strip())
             block = None
         else:
             block.append(line)

@@ -21,11 +21,13 @@ class JudgeStats:
     """What a judge did since it was built."""
 
     calls: int = 0
-    """Calls made, retries of one call counted once."""
+    """Calls made, as the wire saw them: attempts that failed and step-downs among them."""
     input_tokens: int = 0
     """Prompt tokens."""
     output_tokens: int = 0
     """Completion tokens."""
+    cached_tokens: int = 0
+    """Prompt tokens that the endpoint read from its own cache."""
     cache_hits: int = 0
     """Items answered without asking."""
     cache_misses: int = 0
@@ -53,9 +55,10 @@ class Tally:
     def called(self, call: JudgeCall) -> None:
         """Count a call."""
         with self._lock:
-            self._counts["calls"] += 1
+            self._counts["calls"] += call.calls
             self._counts["input_tokens"] += call.input_tokens
             self._counts["output_tokens"] += call.output_tokens
+            self._counts["cached_tokens"] += call.cached_tokens
             if call.error_type is not None:
                 self._errors[call.error_type] += 1
 

@@ -16,6 +16,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
+from .addresses import Address
 from .failures import FailedCall
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _tls() -> ssl.SSLContext:
 class Caller:
     """Who asks, and where: all that a client is made of. Holds the key: never shown."""
 
-    base_url: str | None
+    address: Address | None
     """Address of the API; None: OpenAI's own."""
     key: str = field(repr=False)
     """The API key."""
@@ -56,6 +57,8 @@ class Caller:
 
     def client(self) -> AsyncOpenAI:
         """Make a client. It neither retries nor looks at the time: the endpoint does both.
+
+        It follows no redirect: another host would get the key, the headers and the texts.
 
         Raises:
             ImportError: A module that the client needs is missing, e.g. for a SOCKS proxy.
@@ -68,21 +71,25 @@ class Caller:
         )
 
         http = http_library()
+        hooks = [] if self.address is None else self.address.request_hooks(http.URL)
         settings: dict[str, Any] = {
             "api_key": self.key,
-            "default_headers": self.headers,
+            "default_headers": self._all_headers(),
             "max_retries": 0,
             "timeout": None,
-            "http_client": DefaultAsyncHttpxClient(verify=_tls()),
+            "http_client": DefaultAsyncHttpxClient(
+                verify=_tls(), follow_redirects=False, event_hooks={"request": hooks}
+            ),
         }
+        base_url = None if self.address is None else self.address.plain
         client: AsyncOpenAI
         try:
-            if self.api_version is not None and self.base_url is not None:
+            if self.api_version is not None and base_url is not None:
                 client = AsyncAzureOpenAI(
-                    azure_endpoint=self.base_url, api_version=self.api_version, **settings
+                    azure_endpoint=base_url, api_version=self.api_version, **settings
                 )
             else:
-                client = AsyncOpenAI(base_url=self.base_url, **settings)
+                client = AsyncOpenAI(base_url=base_url, **settings)
         except http.InvalidURL as error:  # no ValueError, though it is one
             raise ValueError("the address is not one") from error
         # What no header can carry raises here, not with the first call.
@@ -90,6 +97,13 @@ class Caller:
             if isinstance(value, str):
                 f"{name}{value}".encode("ascii")
         return client
+
+    def _all_headers(self) -> dict[str, str]:
+        given = {name.casefold() for name in self.headers}
+        login = None if self.address is None else self.address.login
+        if login is None or "authorization" in given:
+            return dict(self.headers)
+        return {"Authorization": login, **self.headers}
 
 
 @dataclass(frozen=True, slots=True)

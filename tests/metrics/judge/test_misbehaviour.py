@@ -55,7 +55,7 @@ def test_replies_of_no_use_are_a_judge_error(server, name):
     result = only(server, ContextPrecision(), sample())
 
     assert (result.value, result.status) == (None, "judge_error")
-    assert result.error_type in {"unusable_reply", "reply_cut_off", "refusal", "reply_too_large"}
+    assert result.error_type in {"unusable_reply", "reply_too_large"}
     assert (result.judge_calls, len(server.requests)) == (2, 2)
 
 
@@ -77,6 +77,13 @@ def test_what_the_judge_will_not_judge_it_is_asked_once(server, finish):
 
     assert (result.value, result.status, result.error_type) == (None, "judge_error", "refusal")
     assert (result.judge_calls, len(server.requests)) == (1, 1)
+
+
+def test_one_item_that_is_cut_off_is_not_asked_again(server):
+    server.script += [content('{"chunks": [{"id"', finish="length")] * 9
+    result = only(server, ContextPrecision(), sample())
+
+    assert (result.value, result.error_type, result.judge_calls) == (None, "reply_cut_off", 3)
 
 
 ONE = {"id": "c1", "verdict": True}
@@ -144,12 +151,12 @@ def test_a_slow_endpoint_is_a_timeout(server):
 
 
 def test_too_many_requests_are_retried_when_told(server):
-    """429 with Retry-After: one logical call, the value unharmed."""
+    """429 with Retry-After: the value unharmed, every post counted."""
     server.script += [error(429, retry_after="0"), error(429, retry_after_ms="1")]
     server.answer = verdicts(True, False)
     result = only(server, ContextPrecision(), sample(), max_retries=3)
 
-    assert (result.value, result.judge_calls, len(server.requests)) == (1.0, 1, 3)
+    assert (result.value, result.judge_calls, len(server.requests)) == (1.0, 3, 3)
 
 
 def test_a_retry_after_beyond_the_deadline_is_given_up_at_once(server):
@@ -177,7 +184,7 @@ def test_passing_failures_are_retried_then_reported(server, step, error_type):
     result = only(server, ContextPrecision(), sample(), max_retries=1)
     again = only(server, ContextPrecision(), sample(), max_retries=1)
 
-    assert (result.status, result.error_type, result.judge_calls) == ("judge_error", error_type, 1)
+    assert (result.status, result.error_type, result.judge_calls) == ("judge_error", error_type, 2)
     assert (again.status, len(server.requests)) == ("ok", 3)
 
 
@@ -215,7 +222,7 @@ def test_an_endpoint_without_structured_outputs_is_asked_in_plain_text(server):
     requests = len(server.requests)
     evaluate([sample(question="Another?")], [ContextPrecision()], judge)
 
-    assert (first.status, first.judge_calls, requests) == ("ok", 1, 3)
+    assert (first.status, first.judge_calls, requests) == ("ok", 3, 3)
     assert (len(server.requests), judge.structured_output) == (4, "text")
 
 
@@ -250,7 +257,7 @@ def test_a_request_that_is_too_long_is_that_requests_problem(server):
     [scores] = evaluate([sample()], [ContextPrecision()], judge)
     [after] = evaluate([sample()], [ContextPrecision()], judge)
 
-    assert scores["context_precision"].error_type == "bad_request"
+    assert scores["context_precision"].error_type == "request_too_large"
     assert (after["context_precision"].status, judge.structured_output) == ("ok", "json_schema")
 
 

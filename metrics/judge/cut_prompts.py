@@ -1,0 +1,66 @@
+"""Notice an endpoint that cuts prompts off without a word, by the tokens it says it read.
+
+A server may drop what does not fit into its context window and answer about the rest: a verdict
+about texts the model never saw.  The endpoint asks about each reply.
+"""
+
+from __future__ import annotations
+
+import logging
+
+__all__ = ["CutPrompts"]
+
+logger = logging.getLogger("ragmeter.judge")
+
+_SMALLEST_WINDOW = 256
+"""No context window is smaller: a server that reports less does not count."""
+_FAR_BELOW = 4
+"""No tokenizer needs so many times fewer tokens than we estimate."""
+_DIFFERENT = 1.2
+"""Prompts whose estimates are so far apart do not have the same number of tokens by chance."""
+
+
+class CutPrompts:
+    """Compares what was sent with what was read.
+
+    Args:
+        name: The judge's model and host, for the log.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._ceiling = 0
+        self._shortest = 0
+        self._longest = 0
+        self._said = False
+
+    def notice(self, estimated: int, stated: int | None) -> bool:
+        """Return whether a prompt was cut off.
+
+        Args:
+            estimated: Its tokens as we estimate them.
+            stated: Its tokens as the endpoint counts them; None: it does not.
+        """
+        if stated is None or stated < _SMALLEST_WINDOW:
+            return False
+        cut = stated * _FAR_BELOW < estimated or self._is_the_window(estimated, stated)
+        if cut and not self._said:
+            self._said = True
+            logger.warning(
+                "the judge %s seems to cut prompts off at %d tokens without saying so: give it a "
+                "larger context window (Ollama: num_ctx); scores of prompts it cut are judge_error",
+                self._name,
+                stated,
+            )
+        return cut
+
+    def _is_the_window(self, estimated: int, stated: int) -> bool:
+        """Return whether prompts of different length are read as this many tokens, and none as more."""
+        if stated > self._ceiling:
+            self._ceiling = stated
+            self._shortest = self._longest = estimated
+        if stated < self._ceiling:
+            return False
+        self._shortest = min(self._shortest, estimated)
+        self._longest = max(self._longest, estimated)
+        return self._longest >= stated and self._longest > self._shortest * _DIFFERENT

@@ -1,0 +1,247 @@
+"""What one endpoint was found to lack, how sure that is, and when it is looked for again.
+
+Each option of a request has a ladder of levels, from what we would like to what every endpoint
+takes.  The endpoint asks for a plan before a call, steps the plan down when it is refused,
+and tells the outcome.  What the server names is lacking at once; what it refuses without a word is
+lacking once two calls, one after the other, failed above and passed below: a hiccup teaches nothing.
+And nothing is for good, because servers are upgraded under running processes: after ten minutes, then
+after twice as long each time, one call goes out one level higher.  It sends nothing itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["LADDERS", "Learned", "Plan"]
+
+logger = logging.getLogger("ragmeter.judge")
+
+LADDERS: Mapping[str, tuple[str, ...]] = {
+    "format": ("json_schema", "json_object", "text"),
+    "temperature": ("sent", "omitted"),
+    "cap": ("max_completion_tokens", "max_tokens", "omitted"),
+    "effort": ("unset", "none", "low", "omitted"),
+    "system": ("system role", "within the user message"),
+}
+"""The levels of each option, best first."""
+
+_FIRST_WAIT_S = 600.0
+_LONGEST_WAIT_S = 6 * 3600.0
+_LOWEST_TO_RETURN_TO = {"effort": 1}
+"""Effort is lowered because thinking starved the reply: no effort at all is nothing to go back to."""
+_ENOUGH = 2
+"""Calls in a row that failed above and passed below, before a silent refusal counts."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What one call sends, and how it came to that."""
+
+    levels: dict[str, int]
+    """By option."""
+    begun: float
+    """Monotonic seconds."""
+    trial: str | None = None
+    """The option that goes out one level above what was learned."""
+    guessed: dict[str, int] = field(default_factory=dict)
+    """Options stepped down on a guess, with the level that failed first."""
+    steps: int = 0
+    """Step-downs so far."""
+
+    def has(self, option: str, level: str) -> bool:
+        """Return whether `option` is at `level`."""
+        return LADDERS[option][self.levels[option]] == level
+
+
+@dataclass(slots=True)
+class _Lack:
+    """What is known of one option that is below its best level."""
+
+    status: int | None
+    due: float
+    """When it is worth another trial; monotonic seconds."""
+    wait_s: float = _FIRST_WAIT_S
+
+
+@dataclass(slots=True)
+class _Suspicion:
+    count: int
+    since: float
+    """When the last call that counted had ended."""
+
+
+class Learned:
+    """Levels of one endpoint, shared by all its calls. Thread-safe.
+
+    Args:
+        name: The judge's model and host, for the log.
+        start: The level each option starts at, where that is not the best.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        start: Mapping[str, int] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._name = name
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._levels = dict.fromkeys(LADDERS, 0) | dict(start or {})
+        self._lacks: dict[str, _Lack] = {}
+        self._suspicions: dict[str, _Suspicion] = {}
+        self._on_trial = False
+        self._passed: set[tuple[str, int]] = set()
+
+    def level(self, option: str) -> str:
+        """Return the level at which `option` is sent now."""
+        return LADDERS[option][self._levels[option]]
+
+    def status_of(self, option: str) -> int | None:
+        """Return the status with which a better level of `option` was refused, if it was."""
+        lack = self._lacks.get(option)
+        return lack.status if lack is not None else None
+
+    def passed(self, option: str, level: str) -> bool:
+        """Return whether a call that sent `option` at `level` was answered."""
+        return (option, LADDERS[option].index(level)) in self._passed
+
+    @property
+    def suspected(self) -> int:
+        """Refusals without a word that are not yet believed."""
+        return sum(suspicion.count for suspicion in self._suspicions.values())
+
+    def plan(self) -> Plan:
+        """Return what the next call should send: what was learned, or a trial one level higher."""
+        now = self._clock()
+        with self._lock:
+            plan = Plan(dict(self._levels), now)
+            if not self._on_trial:
+                for option, lack in self._lacks.items():
+                    if lack.due <= now:
+                        self._on_trial = True
+                        plan.trial = option
+                        plan.levels[option] -= 1
+                        break
+        return plan
+
+    def refresh(self, plan: Plan) -> bool:
+        """Take over what other calls learned while this one waited; return whether it is news."""
+        before = dict(plan.levels)
+        with self._lock:
+            for option, level in self._levels.items():
+                if option != plan.trial:
+                    plan.levels[option] = max(plan.levels[option], level)
+        return before != plan.levels
+
+    def step_down(self, plan: Plan, option: str, status: int | None, *, certain: bool) -> bool:
+        """Send `option` one level lower; return whether there was one.
+
+        Args:
+            plan: What was sent.
+            option: What the endpoint may lack.
+            status: With which status it was refused.
+            certain: Whether the endpoint named it: then it is remembered.
+        """
+        level = plan.levels[option]
+        if level + 1 >= len(LADDERS[option]):
+            return False
+        if plan.trial == option:
+            self.end_trial(plan, refused=True)
+            return True
+        plan.levels[option] = level + 1
+        plan.steps += 1
+        if certain:
+            self._lower(option, level + 1, status)
+        else:
+            plan.guessed.setdefault(option, level)
+        return True
+
+    def answered(self, plan: Plan, status: int | None = None) -> None:
+        """Learn from a call that was answered as `plan` has it.
+
+        Args:
+            plan: What was sent.
+            status: With which status its guesses were refused, if any.
+        """
+        now = self._clock()
+        lowered: list[tuple[str, int]] = []
+        with self._lock:
+            for option, level in plan.levels.items():
+                self._passed.add((option, level))
+                if option in plan.guessed:
+                    suspicion = self._suspicions.get(option)
+                    if suspicion is None:
+                        self._suspicions[option] = _Suspicion(1, now)
+                    elif plan.begun >= suspicion.since:
+                        suspicion.count += 1
+                        suspicion.since = now
+                        if suspicion.count >= _ENOUGH:
+                            lowered.append((option, level))
+                elif level <= self._levels[option]:
+                    self._suspicions.pop(option, None)
+                lowest = _LOWEST_TO_RETURN_TO.get(option, 0)
+                if lowest <= level < self._levels[option] and option not in plan.guessed:
+                    self._raise(option, level)
+            if plan.trial is not None:
+                self._on_trial = False
+                plan.trial = None
+        for option, level in lowered:
+            self._lower(option, level, status)
+
+    def keep(self, plan: Plan, option: str) -> None:
+        """Remember the level of `option` that `plan` came to, for a reason of ours."""
+        self._lower(option, plan.levels[option], None)
+
+    def end_trial(self, plan: Plan, *, refused: bool) -> None:
+        """Go back to what was learned; a `refused` level is tried again after twice as long."""
+        option = plan.trial
+        if option is None:
+            return
+        with self._lock:
+            plan.trial = None
+            self._on_trial = False
+            plan.levels[option] = self._levels[option]
+            lack = self._lacks.get(option)
+            if lack is not None:
+                if refused:
+                    lack.wait_s = min(lack.wait_s * 2, _LONGEST_WAIT_S)
+                lack.due = self._clock() + lack.wait_s
+
+    def renew_lock(self) -> None:
+        """Replace the lock after a fork: a thread of the parent may have held it."""
+        self._lock = threading.Lock()
+        self._on_trial = False
+
+    def _lower(self, option: str, level: int, status: int | None) -> None:
+        with self._lock:
+            if level <= self._levels[option]:
+                return
+            better = LADDERS[option][self._levels[option]]
+            self._levels[option] = level
+            self._suspicions.pop(option, None)
+            if level > _LOWEST_TO_RETURN_TO.get(option, 0):
+                self._lacks[option] = _Lack(status, self._clock() + _FIRST_WAIT_S)
+        logger.info(
+            "the judge %s does not take %s %r; using %r", self._name, option, better,
+            LADDERS[option][level],
+        )  # fmt: skip
+        if (option, LADDERS[option][level]) == ("cap", "omitted"):
+            logger.warning(
+                "the judge %s takes no limit on the length of its replies: max_output_tokens is not "
+                "sent, and a reply may be as long as the model likes",
+                self._name,
+            )
+
+    def _raise(self, option: str, level: int) -> None:
+        self._levels[option] = level
+        lack = self._lacks.pop(option, None)
+        if level > _LOWEST_TO_RETURN_TO.get(option, 0):
+            status = lack.status if lack is not None else None
+            self._lacks[option] = _Lack(status, self._clock() + _FIRST_WAIT_S)
+        logger.info("the judge %s takes %s %r again", self._name, option, LADDERS[option][level])
