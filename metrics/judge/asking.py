@@ -132,11 +132,15 @@ class Asker:
         """Fill `answers` from the cache and by one call; return what others are asking about."""
         own: dict[str, asyncio.Future[Answer | JudgeError | None]] = {}
         joined: dict[str, asyncio.Future[Answer | JudgeError | None]] = {}
+        groups = {item.id: group for group in ask.groups for item in group.items}
+        kept = await self._kept([key for i, key in keys.items() if i not in answers])
         for item_id, key in keys.items():
             if item_id in answers:
                 continue
-            known = self._cache.get(key) if self._cache is not None else None
-            if known is not None:
+            known = kept.get(key)
+            if known is None and self._cache is not None:
+                known = self._cache.recall(key)
+            if known is not None and groups[item_id].takes(known.value):
                 answers[item_id] = known
                 tally.usage += Usage(cache_hits=1)
             elif key in flights:
@@ -160,11 +164,15 @@ class Asker:
                     # Neither finished nor failed: cancelled, and whoever joined asks for itself.
                     result = found[item_id] if finished else failure
                     if isinstance(result, Answer) and result.known and self._cache is not None:
-                        self._cache.put(keys[item_id], result)
+                        self._cache.remember(keys[item_id], result)
                     if not future.done():
                         future.set_result(result)
             answers.update(found)
         return joined
+
+    async def _kept(self, keys: list[bytes]) -> dict[bytes, Answer]:
+        """Return what the cache's file has."""
+        return await self._cache.fetch(keys) if self._cache is not None else {}
 
     async def _answered(self, ask: Ask, ids: list[str], tally: _Tally) -> dict[str, Answer]:
         """Ask about `ids`: in one call, or where they are many in several of even size."""

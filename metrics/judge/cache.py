@@ -3,42 +3,37 @@
 The asking engine looks here before it asks.  Values are JSON, never pickles; keys are
 digests, so no question and no context stands in the file (judges' reasons and
 extracted entities, claims and questions do).  A cache that fails is a cache that misses: it never
-fails a score.
+fails a score, and never holds up the event loop, as the file is read and written on a thread.
 """
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import json
-import logging
-import math
 import os
-import sqlite3
 import threading
-import time
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from ragmeter.metrics.errors import ConfigurationError
 
+from .answer_file import AnswerFile
 from .contract import Answer, AnswerValue
 
 __all__ = ["JudgeCache"]
 
-logger = logging.getLogger("ragmeter.judge")
-
 _OVERHEAD_BYTES = 250
 """What one entry costs in memory beside its text: key, node and headers, rounded up."""
-
-_PRUNE_EVERY = 1000
-
-_SAY_AGAIN_AFTER_S = 60.0
-"""A file that cannot be used is reported at most this often, in seconds."""
-
-_of_the_parent: list[sqlite3.Connection] = []
-"""Connections found after a fork, kept so that nothing closes them: SQLite forbids it."""
+_LONGEST_WAIT_S = 1.0
+"""For the file, before it counts as a miss."""
+_MOST_WAITING = 10_000
+"""Answers that wait to be written; more are kept in memory only."""
+_CLOSING_S = 2.0
 
 
 class JudgeCache:
@@ -51,7 +46,8 @@ class JudgeCache:
         max_rows: Rows kept in the file; the oldest go first.
 
     Raises:
-        ConfigurationError: `max_bytes` is negative, or the file's folder does not exist.
+        ConfigurationError: `max_bytes` is negative, the file's folder does not exist, or others may
+            read the file and that cannot be changed.
     """
 
     def __init__(
@@ -65,18 +61,13 @@ class JudgeCache:
             raise ConfigurationError(f"max_bytes is {max_bytes!r}; pass 0 or more")
         self.max_bytes = max_bytes
         self.path = None if path is None else Path(path)
-        if self.path is not None and not self.path.parent.is_dir():
-            raise ConfigurationError(
-                f"the folder of the judge's cache {str(path)!r} does not exist"
-            )
         self._max_rows = max_rows
+        self._file = None if self.path is None else AnswerFile(self.path, max_rows)
         self._lock = threading.Lock()
         self._entries: OrderedDict[bytes, str] = OrderedDict()
         self._bytes = 0
-        self._connection: sqlite3.Connection | None = None
-        self._owner = 0
-        self._said_at = -math.inf
-        self._puts = 0
+        self._clerk = _Clerk()
+        self._waiting = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings: another process reads the file, not this memory."""
@@ -96,129 +87,192 @@ class JudgeCache:
         return self._bytes
 
     def get(self, key: bytes) -> Answer | None:
-        """Return the answer kept under `key`, or None."""
+        """Return the answer kept under `key`, or None. May wait for the file for a moment."""
+        known = self.recall(key)
+        if known is None and self._file is not None:
+            known = self._take_over(self._file.read([key])).get(key)
+        return known
+
+    def put(self, key: bytes, answer: Answer) -> None:
+        """Keep a known `answer` under `key`. May wait for the file for a moment."""
+        text = _encode(answer)
+        self._keep(key, text)
+        if self._file is not None:
+            self._file.write([(key, text)])
+
+    def recall(self, key: bytes) -> Answer | None:
+        """Return the answer that is held in memory under `key`, or None. Waits for nothing."""
         with self._lock:
             text = self._entries.get(key)
             if text is not None:
                 self._entries.move_to_end(key)
-            elif self.path is not None:
-                text = self._read(key)
-                if text is not None:
-                    self._keep(key, text)
         return None if text is None else _decode(text)
 
-    def put(self, key: bytes, answer: Answer) -> None:
-        """Keep a known `answer` under `key`."""
-        text = json.dumps([answer.value, answer.reason], ensure_ascii=False)
-        with self._lock:
-            self._keep(key, text)
-            if self.path is not None:
-                self._write(key, text)
+    async def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
+        """Bring what the file has under `keys` into memory, and return it; waits off the loop."""
+        file = self._file
+        if file is None or not file.is_readable:
+            return {}
+        unknown = [key for key in keys if key not in self._entries]
+        if not unknown:
+            return {}
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[dict[bytes, str]] = loop.create_future()
+
+        def look() -> None:
+            rows = file.read(unknown)
+            with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits
+                loop.call_soon_threadsafe(_resolve, found, rows)
+
+        self._clerk.do(look)
+        done, _ = await asyncio.wait([found], timeout=_LONGEST_WAIT_S)
+        if not done:
+            file.leave_alone()  # a disk that hangs: not even SQLite's own timeout came true
+            return {}
+        return self._take_over(found.result())
+
+    def remember(self, key: bytes, answer: Answer) -> None:
+        """Keep a known `answer` under `key`; the file gets it in a moment. Waits for nothing."""
+        text = _encode(answer)
+        self._keep(key, text)
+        file = self._file
+        if file is None or self._waiting >= _MOST_WAITING:
+            return
+        self._waiting += 1
+
+        def write() -> None:
+            self._waiting -= 1
+            file.write([(key, text)])
+
+        self._clerk.do(write)
 
     def close(self) -> None:
-        """Close the file. The next use opens it again."""
-        with self._lock:
-            self._let_go()
+        """Write what is waiting, for two seconds at most, and close the file; the next use opens it."""
+        if self._file is None:
+            return
+        self._clerk.finish(_CLOSING_S)
+        self._file.close()
+
+    async def aclose(self) -> None:
+        """Do as `close`, off the event loop."""
+        if self._file is not None:
+            await asyncio.to_thread(self.close)
 
     def __del__(self) -> None:
         """Close the file of a cache that nobody holds any more; Python 3.13 warns of open ones."""
-        if getattr(self, "_connection", None) is not None:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        # A connection that came through a fork is the parent's: closing it here breaks it there.
-        connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        if self._owner == os.getpid():
-            connection.close()
-        else:
-            _of_the_parent.append(connection)
+        file, clerk = getattr(self, "_file", None), getattr(self, "_clerk", None)
+        if clerk is not None:
+            clerk.finish(0.0)
+        if file is not None:
+            file.close()
 
     def renew_lock(self) -> None:
-        """Replace the lock after a fork: a thread of the parent may have held it."""
+        """Replace the locks after a fork: a thread of the parent may have held one."""
         self._lock = threading.Lock()
+        self._clerk = _Clerk()
+        self._waiting = 0
+        if self._file is not None:
+            self._file.renew_lock()
+
+    def _take_over(self, rows: dict[bytes, str]) -> dict[bytes, Answer]:
+        answers: dict[bytes, Answer] = {}
+        for key, text in rows.items():
+            answer = _decode(text)
+            if answer is not None:
+                answers[key] = answer
+                self._keep(key, text)
+        return answers
 
     def _keep(self, key: bytes, text: str) -> None:
-        before = self._entries.pop(key, None)
-        if before is not None:
-            self._bytes -= _cost(before)
-        self._entries[key] = text
-        self._bytes += _cost(text)
-        while self._bytes > self.max_bytes:
-            _, oldest = self._entries.popitem(last=False)
-            self._bytes -= _cost(oldest)
+        with self._lock:
+            before = self._entries.pop(key, None)
+            if before is not None:
+                self._bytes -= _cost(before)
+            self._entries[key] = text
+            self._bytes += _cost(text)
+            while self._bytes > self.max_bytes:
+                _, oldest = self._entries.popitem(last=False)
+                self._bytes -= _cost(oldest)
 
-    def _open(self) -> sqlite3.Connection:
-        # A connection must not be used on the other side of a fork, nor closed there.
-        if self._connection is not None and self._owner == os.getpid():
-            return self._connection
-        self._let_go()
-        path = str(self.path)
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        connection = sqlite3.connect(
-            path, timeout=1.0, isolation_level=None, check_same_thread=False
-        )
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=NORMAL")
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer TEXT NOT NULL)"
+
+class _Clerk:
+    """Does one job after the other on a thread of its own, which starts with the first."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def do(self, job: Callable[[], None]) -> None:
+        """Have `job` done; here and now if no thread can be had any more."""
+        if self._thread is None or not self._thread.is_alive():
+            thread = threading.Thread(
+                target=_work, args=(self._jobs,), name="ragmeter-cache", daemon=True
             )
-        except sqlite3.Error:
-            connection.close()
-            raise
-        self._connection, self._owner = connection, os.getpid()
-        return connection
+            try:
+                thread.start()
+            except RuntimeError:
+                job()
+                return
+            self._thread = thread
+        self._jobs.put(job)
 
-    def _read(self, key: bytes) -> str | None:
-        try:
-            row = (
-                self._open().execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
-            )
-        except (sqlite3.Error, OSError) as error:
-            self._report(error)
-            return None
-        return row[0] if row else None
+    def finish(self, timeout_s: float) -> None:
+        """Wait until all jobs are done, for so long at most, and let the thread go."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._jobs.put(None)
+            if timeout_s:
+                thread.join(timeout_s)
 
-    def _write(self, key: bytes, text: str) -> None:
-        try:
-            connection = self._open()
-            connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, text))
-            self._puts += 1
-            if self._puts % _PRUNE_EVERY == 0:
-                connection.execute(
-                    "DELETE FROM answers WHERE rowid <= (SELECT max(rowid) FROM answers) - ?",
-                    (self._max_rows,),
-                )
-        except (sqlite3.Error, OSError, UnicodeEncodeError) as error:
-            self._report(error)
 
-    def _report(self, error: Exception) -> None:
-        # Reads may go well while writes fail: a success of one says nothing about the other.
-        now = time.monotonic()
-        if now - self._said_at >= _SAY_AGAIN_AFTER_S:
-            self._said_at = now
-            logger.warning(
-                "the judge's cache file %s cannot be used (%s: %s); until it can, answers are "
-                "kept in memory only",
-                self.path,
-                type(error).__name__,
-                error,
-            )
+def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (job := jobs.get()) is not None:
+        job()
+        del job  # it holds the cache, which nobody else may hold any more
+
+
+def _resolve(future: asyncio.Future[dict[bytes, str]], rows: dict[bytes, str]) -> None:
+    if not future.done():
+        future.set_result(rows)
 
 
 def _cost(text: str) -> int:
     return _OVERHEAD_BYTES + len(text) * (1 if text.isascii() else 3)
 
 
+def _encode(answer: Answer) -> str:
+    return json.dumps([answer.value, answer.reason], ensure_ascii=False)
+
+
 def _decode(text: str) -> Answer | None:
+    """Return the answer that a row holds; None for a row that someone else wrote."""
     try:
-        value, reason = json.loads(text)
-    except (ValueError, TypeError):
-        return None  # a row that someone else wrote
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, list) or len(row) != 2:
+        return None
+    value, reason = row
+    if not (reason is None or isinstance(reason, str)) or not _is_value(value):
+        return None
     return Answer(known=True, value=_tuples(value), reason=reason)
+
+
+def _is_value(value: Any) -> bool:
+    if value is None or isinstance(value, (bool, str)):
+        return True
+    return isinstance(value, list) and (
+        all(isinstance(part, str) for part in value) or all(_is_pair(part) for part in value)
+    )
+
+
+def _is_pair(part: Any) -> bool:
+    return (
+        isinstance(part, list)
+        and len(part) == 2
+        and isinstance(part[0], str)
+        and (part[1] is None or isinstance(part[1], str))
+    )
 
 
 def _tuples(value: Any) -> AnswerValue:

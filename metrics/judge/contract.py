@@ -94,6 +94,17 @@ class Group:
     group is asked along only while one of its items is open. What fails here leaves its items
     unknown and the rest of the ask unharmed."""
 
+    def takes(self, value: AnswerValue) -> bool:
+        """Return whether `value` is one that an item of this group may have."""
+        if self.kind == "verdict":
+            return isinstance(value, bool)
+        if self.kind == "choice":
+            return isinstance(value, str) and value in self.choices
+        if self.kind == "text":
+            return value is None or isinstance(value, str)
+        wanted = str if self.kind == "texts" else tuple
+        return isinstance(value, tuple) and all(isinstance(part, wanted) for part in value)
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:

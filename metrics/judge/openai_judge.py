@@ -271,7 +271,7 @@ class OpenAIJudge:
         if resources is not None:
             await resources.close()
         if self.cache is not None:
-            self.cache.close()
+            await self.cache.aclose()
 
     async def _complete(
         self, metric: str, messages: list[dict[str, str]], schema: dict[str, Any]

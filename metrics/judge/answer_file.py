@@ -1,0 +1,199 @@
+"""The SQLite file behind a judge's cache: short waits, and left alone for a while when it fails.
+
+`JudgeCache` reads and writes it, on a thread that may wait.  Another process may hold the file, the
+disk may be full, and whatever stands in it may have been written by somebody else: nothing of that
+is an error here, only rows that are not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ragmeter.metrics.errors import ConfigurationError
+
+__all__ = ["AnswerFile"]
+
+logger = logging.getLogger("ragmeter.judge")
+
+_WAIT_S = 0.2
+"""For another process that holds the file."""
+_LEFT_ALONE_S = 30.0
+"""After a failure; reads and writes each for themselves."""
+_SAY_AGAIN_AFTER_S = 60.0
+"""A file that cannot be used is reported at most this often, in seconds."""
+_PRUNE_EVERY = 1000
+_KEYS_AT_ONCE = 500
+"""Keys in one query: SQLite allows 999."""
+_PRIVATE = 0o600
+
+_of_the_parent: list[sqlite3.Connection] = []
+"""Connections found after a fork, kept so that nothing closes them: SQLite forbids it."""
+
+
+class AnswerFile:
+    """Keeps texts under keys. Thread-safe.
+
+    Args:
+        path: The file; made, or made to be, readable for its owner only.
+        max_rows: Rows kept; the oldest go first.
+
+    Raises:
+        ConfigurationError: The folder does not exist, or others may read the file and that cannot be
+            changed.
+    """
+
+    def __init__(self, path: Path, max_rows: int) -> None:
+        self.path = path
+        self._max_rows = max_rows
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._owner = 0
+        self._said_at = -math.inf
+        self._no_reads_until = -math.inf
+        self._no_writes_until = -math.inf
+        self._written = 0
+        if not path.parent.is_dir():
+            raise ConfigurationError(
+                f"the folder of the judge's cache {str(path)!r} does not exist"
+            )
+        try:
+            self._make_private()
+        except OSError as error:
+            raise ConfigurationError(
+                f"the judge's cache {str(path)!r} cannot be made readable for its owner only "
+                f"({type(error).__name__}): it holds texts of requests; pass another path, or "
+                "chmod 600 it"
+            ) from error
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it is worth reading: it is not being left alone."""
+        return time.monotonic() >= self._no_reads_until
+
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, str]:
+        """Return the texts under `keys`; those that are not there, or cannot be read, are left out."""
+        with self._lock:
+            if not self.is_readable:
+                return {}
+            try:
+                return dict(self._rows(keys))
+            except (sqlite3.Error, OSError) as error:
+                self._no_reads_until = time.monotonic() + _LEFT_ALONE_S
+                self._report(error)
+                return {}
+
+    def write(self, rows: Iterable[tuple[bytes, str]]) -> None:
+        """Keep texts under their keys, if that can be done."""
+        with self._lock:
+            if time.monotonic() < self._no_writes_until:
+                return
+            try:
+                self._insert([(key, text.encode()) for key, text in rows])
+            except (sqlite3.Error, OSError, UnicodeEncodeError) as error:
+                if not isinstance(error, UnicodeEncodeError):
+                    self._no_writes_until = time.monotonic() + _LEFT_ALONE_S
+                self._report(error)
+
+    def leave_alone(self) -> None:
+        """Neither read nor write for a while: somebody has waited long enough."""
+        self._no_reads_until = self._no_writes_until = time.monotonic() + _LEFT_ALONE_S
+
+    def close(self) -> None:
+        """Close the file. The next use opens it again."""
+        # A connection that came through a fork is the parent's: closing it here breaks it there.
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._owner == os.getpid():
+            connection.close()
+        else:
+            _of_the_parent.append(connection)
+
+    def renew_lock(self) -> None:
+        """Replace the lock after a fork: a thread of the parent may have held it."""
+        self._lock = threading.Lock()
+
+    def _rows(self, keys: Sequence[bytes]) -> Iterable[tuple[bytes, str]]:
+        connection = self._open()
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            wanted = keys[start : start + _KEYS_AT_ONCE]
+            marks = ",".join("?" * len(wanted))
+            query = f"SELECT key, answer FROM answers WHERE key IN ({marks})"  # noqa: S608 -- marks
+            for key, text in connection.execute(query, wanted):
+                # Whatever somebody else wrote there: text comes as bytes, anything else as itself.
+                if isinstance(key, bytes) and isinstance(text, bytes):
+                    with contextlib.suppress(UnicodeDecodeError):
+                        yield key, text.decode()
+
+    def _insert(self, rows: list[tuple[bytes, bytes]]) -> None:
+        connection = self._open()
+        connection.executemany("INSERT OR REPLACE INTO answers VALUES (?, CAST(? AS TEXT))", rows)
+        before, self._written = self._written, self._written + len(rows)
+        if before // _PRUNE_EVERY != self._written // _PRUNE_EVERY:
+            connection.execute(
+                "DELETE FROM answers WHERE rowid <= (SELECT max(rowid) FROM answers) - ?",
+                (self._max_rows,),
+            )
+
+    def _open(self) -> sqlite3.Connection:
+        # A connection must not be used on the other side of a fork, nor closed there.
+        if self._connection is not None and self._owner == os.getpid():
+            return self._connection
+        self.close()
+        self._make_private()
+        connection = sqlite3.connect(
+            str(self.path), timeout=_WAIT_S, isolation_level=None, check_same_thread=False
+        )
+        connection.text_factory = bytes
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer TEXT NOT NULL)"
+            )
+        except sqlite3.Error:
+            connection.close()
+            raise
+        self._connection, self._owner = connection, os.getpid()
+        return connection
+
+    def _make_private(self) -> None:
+        """Make the file if it is not there; let nobody but its owner read it and what is beside it.
+
+        Raises:
+            OSError: It is no file, or somebody else's and not private.
+        """
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE))
+        if os.name == "nt":
+            return  # modes say nothing there
+        for name in (self.path, *(Path(f"{self.path}{ending}") for ending in ("-wal", "-shm"))):
+            with contextlib.suppress(FileNotFoundError):
+                found = name.stat()
+                if not stat.S_ISREG(found.st_mode):
+                    raise IsADirectoryError(f"{name} is no file")
+                if stat.S_IMODE(found.st_mode) & 0o077:
+                    name.chmod(_PRIVATE)
+
+    def _report(self, error: Exception) -> None:
+        # Reads may go well while writes fail: a success of one says nothing about the other.
+        now = time.monotonic()
+        if now - self._said_at >= _SAY_AGAIN_AFTER_S:
+            self._said_at = now
+            logger.warning(
+                "the judge's cache file %s cannot be used (%s: %s); it is left alone for %g s at a "
+                "time, and answers are kept in memory",
+                self.path,
+                type(error).__name__,
+                error,
+                _LEFT_ALONE_S,
+            )
