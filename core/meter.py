@@ -70,13 +70,13 @@ class RagMeter:
             callable. A reference that a request brings along wins.
         exporters: Where results go. Default: `ragmeter.exporters.otel.OpenTelemetryExporter`, which
             writes spans, events and metrics through the global providers.
-        sample_rate: Probability, by trace id, that a request is scored.
-        judge_sample_rate: Probability that a scored request is judged, too.
+        sample_rate: Probability, by a hash of the trace id, that a request is scored.
+        judge_sample_rate: Probability that a scored request is judged, too; a judge's budget lowers it.
         scoring: ``"process"`` scores and judges in a worker process of ours, so that it does not
             hold this process's interpreter lock; metrics and judge must be importable there. See
             ``docs/production.md``.
-        keep: ``"worst"`` scores and judges failed requests, empty retrievals and the lowest
-            lexical scores even when they are not sampled.
+        keep: ``"worst"`` scores every request for free, and exports and judges failed requests, empty
+            retrievals and the worst lexical scores even when they are not sampled.
         fused: Judge precision, recall and relevancy in one call; for the default metrics only.
         hold_s: Seconds that a request's spans wait for judged scores; later ones follow on a linked
             span.

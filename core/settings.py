@@ -53,7 +53,7 @@ class Settings(BaseSettings):
     scoring: Literal["thread", "process"] = "thread"
     """``process``: score and judge in a worker process, outside the application's interpreter lock."""
     keep: Literal["none", "worst"] = "none"
-    """``worst``: failed requests, empty retrievals and the lowest scores escape sampling."""
+    """``worst``: failed requests, empty retrievals and the worst scores escape sampling."""
     judge_model: str | None = None
     """Model of the judge; unset: no judge."""
     judge_base_url: str | None = None
