@@ -14,7 +14,7 @@ from ragmeter.metrics import ConfigurationError, RagSample, Score, ScoreItem
 
 from .evaluate import Evaluation
 from .evaluate_report import facts, problems
-from .summary import ScoreSummary, grade, is_quality
+from .summary import ScoreSummary, grade
 
 __all__ = ["render_page", "write_page"]
 
@@ -114,7 +114,7 @@ def _summary_row(one: ScoreSummary) -> str:
 def _number(value: float | None, one: ScoreSummary) -> str:
     if value is None:
         return "<span class=soft>–</span>"
-    return f'<span class="{grade(one.name, value, one.range) or ""}">{value:.2f}</span>'
+    return f'<span class="{grade(one, value) or ""}">{value:.2f}</span>'
 
 
 def _histogram(one: ScoreSummary, width: int = 150, height: int = 34) -> str:
@@ -151,18 +151,18 @@ def _bad_rows(evaluation: Evaluation) -> str:
 def _worst(evaluation: Evaluation) -> str:
     sections = []
     for one in evaluation.summaries:
-        if not is_quality(one.name, one.range):
+        if one.range != (0.0, 1.0) or one.direction == "none":
             continue
+        lower = one.direction == "lower"
         ranked = sorted(
-            (score.value, position)
+            (1.0 - score.value if lower else score.value, position)
             for position, scores in enumerate(evaluation.scores)
             if (score := scores.get(one.name)) is not None and score.value is not None
         )[:WORST_SHOWN]
-        shown = [
-            _sample(evaluation, position, one.name) for value, position in ranked if value < 1.0
-        ]
+        shown = [_sample(evaluation, position, one.name) for good, position in ranked if good < 1.0]
         if shown:
-            sections.append(f"<h3>Lowest {escape(one.name)}</h3>{''.join(shown)}")
+            end = "Highest" if lower else "Lowest"
+            sections.append(f"<h3>{end} {escape(one.name)}</h3>{''.join(shown)}")
     if not sections:
         return ""
     return "<h2>Worst samples</h2>" + "".join(sections)
@@ -181,7 +181,7 @@ def _sample(evaluation: Evaluation, position: int, score_name: str) -> str:
     entries.append(("evidence", _evidence(score)))
     facts_of_it = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in entries if value)
     return (
-        f'<details><summary><b class="{grade(score.name, value, score.range) or ""}">{value:.2f}</b> '
+        f'<details><summary><b class="{grade(score, value) or ""}">{value:.2f}</b> '
         f"{_text(sample.question) or '<i>no question</i>'} "
         f"<span class=id>line {row.line}</span></summary><dl>{facts_of_it}</dl></details>"
     )

@@ -62,7 +62,7 @@ def score_cell(score: Score | None) -> Text:
         return Text(_NO_VALUE.get(score.status, score.status), style="dim")
     return Text(
         format_value(score.value, score.range),
-        style=_STYLES[grade(score.name, score.value, score.range)],
+        style=_STYLES[grade(score, score.value)],
     )
 
 
@@ -100,7 +100,7 @@ def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool) -> Tabl
 def _number(summary: ScoreSummary, value: float | None) -> Text:
     if value is None:
         return Text("–", style="dim")
-    return Text(f"{value:.2f}", style=_STYLES[grade(summary.name, value, summary.range)])
+    return Text(f"{value:.2f}", style=_STYLES[grade(summary, value)])
 
 
 def _interval(summary: ScoreSummary) -> Text:

@@ -10,16 +10,15 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from ragmeter.metrics import Score
+from ragmeter.metrics import Score, ScoreDirection
 
 __all__ = [
     "Grade",
     "ScoreSummary",
     "bootstrap_interval",
     "grade",
-    "is_quality",
     "percentile",
     "summarize",
 ]
@@ -56,6 +55,8 @@ class ScoreSummary:
     """Upper end."""
     range: tuple[float, float | None]
     """Smallest and largest possible value."""
+    direction: ScoreDirection = "higher"
+    """Which way is better."""
     values: tuple[float, ...] = field(default=(), repr=False)
     """The values themselves, in the order of the requests."""
 
@@ -85,17 +86,19 @@ class ScoreSummary:
         }
 
 
-_MEASUREMENTS = frozenset({"empty_retrieval", "duplicate_ratio"})
+class _Described(Protocol):
+    @property
+    def direction(self) -> ScoreDirection: ...
+    @property
+    def range(self) -> tuple[float, float | None]: ...
 
 
-def is_quality(name: str, value_range: tuple[float, float | None]) -> bool:
-    """Tell whether a score is a quality from 0.0 to 1.0, higher being better; the rest are measurements."""
-    return value_range == (0.0, 1.0) and name not in _MEASUREMENTS
+def grade(described: _Described, value: float) -> Grade | None:
+    """Grade a value as it is shown, with two decimals.
 
-
-def grade(name: str, value: float, value_range: tuple[float, float | None]) -> Grade | None:
-    """Grade a quality score as it is shown, with two decimals; measurements have no grade."""
-    if not is_quality(name, value_range):
+    Only scores from 0.0 to 1.0 of which higher is better have grades; the others are measurements.
+    """
+    if described.range != (0.0, 1.0) or described.direction != "higher":
         return None
     shown = round(value, 2)
     return "good" if shown >= 0.8 else "fair" if shown >= 0.5 else "poor"
@@ -147,9 +150,11 @@ def summarize(
     values: dict[str, list[float]] = {}
     missing: dict[str, Counter[str]] = {}
     ranges: dict[str, tuple[float, float | None]] = {}
+    directions: dict[str, ScoreDirection] = {}
     for scores in results:
         for name, score in scores.items():
             ranges.setdefault(name, score.range)
+            directions.setdefault(name, score.direction)
             found = values.setdefault(name, [])
             if score.value is None:
                 missing.setdefault(name, Counter())[score.status] += 1
@@ -170,6 +175,7 @@ def summarize(
                 mean_low=low_high[0] if low_high else None,
                 mean_high=low_high[1] if low_high else None,
                 range=ranges[name],
+                direction=directions[name],
                 values=tuple(found),
             )
         )

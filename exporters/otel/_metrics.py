@@ -103,6 +103,8 @@ class MetricWriter:
         self._recorded[run_id] = self._sets.setdefault(known | valued, known | valued)
         while len(self._recorded) > MAX_REMEMBERED:
             del self._recorded[next(iter(self._recorded))]
+        if len(self._sets) > MAX_DISTINCT:
+            self._sets.clear()  # they are shared to save memory, no more
 
     def measure(self, scored: ScoredRun, judged: JudgedSpans) -> None:
         """Record a request that is not exported, and its free scores."""

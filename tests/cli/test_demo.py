@@ -132,6 +132,9 @@ def test_the_lines_shown_for_attaching_work_as_printed(framework, tmp_path, monk
     code = f"""
 from ragmeter.cli.{module} import SNIPPET
 from ragmeter.cli import {module} as own
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+trace.set_tracer_provider(TracerProvider())  # without one there would be nowhere to export to
 question = "why?"
 if {framework!r} == "langchain":
     from langchain_core.runnables import RunnableLambda

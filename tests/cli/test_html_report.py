@@ -132,6 +132,9 @@ def test_page_of_a_real_run_has_histograms_and_the_worst_samples(tmp_path):
     assert {"svg", "rect"} <= read.tags
     assert "line 6: not JSON" in read.text
     assert "could not be read and were skipped: 1" in read.text
+    # Where lower is better, the worst are the highest; a count is neither good nor bad.
+    assert {"Highest empty_retrieval", "Highest duplicate_ratio"} <= set(read.texts)
+    assert not {"Lowest context_count", "Highest context_count"} & set(read.texts)
 
 
 def test_the_option_writes_the_file_whole(tmp_path):

@@ -1,0 +1,58 @@
+"""Prices are told once, in the budget; what judging took stands in a counter and on the events."""
+
+import pytest
+from openai_server import OpenAIServer
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from ragmeter import RagMeter
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.metrics import RagSample
+from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge
+
+SAMPLE = RagSample(question="How tall?", contexts=["It is 25 m tall."], answer="25 m.")
+
+
+@pytest.mark.parametrize("scoring", ["thread", "process"])
+def test_cost_and_usage_follow_from_the_budget_alone(scoring):
+    reader, records = InMemoryMetricReader(), InMemoryLogRecordExporter()
+    logs = LoggerProvider()
+    logs.add_log_record_processor(SimpleLogRecordProcessor(records))
+    budget = JudgeBudget(input_price=2.0, output_price=8.0)
+    with OpenAIServer() as server:
+        judge = OpenAIJudge("m", base_url=server.url, api_key="none", budget=budget)
+        meter = RagMeter(
+            metrics=["context_relevancy", "answer_relevancy"],
+            judge=judge,
+            scoring=scoring,
+            exporters=[OpenTelemetryExporter(None, MeterProvider([reader]), logs)],
+        )
+        with meter:
+            meter.submit(SAMPLE)
+            assert meter.flush(60)
+            stats = meter.stats()
+
+    assert stats.judge_calls == 2
+    points = {
+        one.name: sum(point.value for point in one.data.data_points)
+        for resource in reader.get_metrics_data().resource_metrics
+        for scope in resource.scope_metrics
+        for one in scope.metrics
+        if one.name in ("ragmeter.judge.cost", "ragmeter.judge.calls")
+    }
+    cost = budget.price(stats.input_tokens, stats.output_tokens)
+    assert cost > 0
+    assert points == {"ragmeter.judge.cost": pytest.approx(cost), "ragmeter.judge.calls": 2}
+    said = [item.log_record.attributes for item in records.get_finished_logs()]
+    assert {one["gen_ai.evaluation.name"] for one in said} == {
+        "context_relevancy",
+        "answer_relevancy",
+    }
+    for key, total in (
+        ("calls", stats.judge_calls),
+        ("input_tokens", stats.input_tokens),
+        ("output_tokens", stats.output_tokens),
+    ):
+        assert sum(one[f"ragmeter.evaluation.judge.{key}"] for one in said) == total
