@@ -46,11 +46,12 @@ class ContextEntityRecall(JudgedMetric):
 
         value = entities of the reference that the chunks mention / entities of the reference
 
-    The judge lists the reference's entities, once per reference ever.  One that does not stand in the
-    reference stays unknown; a whole sentence is none.  Presence goes by tiers: the
-    same string at word boundaries, the same number or date, the same but for accents, the same word
-    stems (Russian, English), the same but for a Chinese administrative suffix.  Each item names
-    the tier that decided.
+    The judge lists the reference's entities, once per reference ever.  One that does not stand in
+    the reference stays unknown; a whole sentence is none.  Presence goes by tiers: the same string
+    at word boundaries, the same number or date, the same but for accents, other forms of the same
+    words (Russian cases and name orders, English plurals), the same but for a Chinese
+    administrative suffix.  Sign, unit and currency belong to a number, ``+ # .`` to a name, and
+    case counts where it tells a name from a word.  Each item names the tier that decided.
 
     Range: 0.0 to 1.0.
     Needs: ``contexts``, ``reference.answer``.

@@ -291,13 +291,13 @@ class LexicalEntityRecall(ComputedMetric):
 
         value = entities of the reference that a context mentions / entities of the reference
 
-    Entities are found by rules: numbers, dates, capitalised spans (English, Russian), titles in
-    《》, and for Chinese names of persons, places and organisations where jieba is installed.  How
-    a mention is recognised: `ragmeter.metrics.entities`.
+    Entities are found by rules: numbers with sign, unit and currency, dates, capitalised spans
+    (English, Russian), titles in 《》 and «», and in Chinese persons, places and organisations by
+    surnames, suffixes and short lists.  How a mention is recognised: `ragmeter.metrics.entities`.
 
     Range: 0.0 to 1.0, dimensionless.  A heuristic.
     Needs: ``contexts``, ``reference.answer``.
-    Cost: no judge.  With jieba, the first Chinese reference loads its dictionary (a second).
+    Cost: no judge.
     Source: ours, after ragas 0.4.3 ``ContextEntityRecall``.
     Differs from the source: no model lists the entities; spelling variants count as mentions.
 

@@ -4,7 +4,19 @@
 purpose: in a text that uses capitals the capital decides, and only where it can't do they.
 """
 
-__all__ = ["ASKING", "COMMON", "NAMES", "SUBJECTS"]
+from .stems import STOP_WORDS
+
+__all__ = [
+    "ASKING",
+    "COMMON",
+    "MATERIAL",
+    "NAMES",
+    "NOT_NAMES",
+    "OPENERS",
+    "ORDINALS",
+    "SUBJECTS",
+    "TITLES",
+]
 
 COMMON = frozenset(
     # English: words that are also names of people, companies, products, places, works.
@@ -100,7 +112,18 @@ NAMES = frozenset(
     "switzerland sydney syria taiwan tanzania texas thailand tokyo toronto tunisia uganda ukraine "
     "uruguay uzbekistan venezuela venice vienna vietnam warsaw wales washington yemen zambia zimbabwe "
     "zurich austrian einstein newton shakespeare mozart beethoven darwin napoleon lincoln "
-    "microsoft google facebook netflix wikipedia samsung toyota volkswagen "
+    "microsoft google facebook netflix wikipedia samsung toyota volkswagen nasa unesco tesla siemens "
+    "galileo copernicus kepler gandhi mandela churchill stalin lenin picasso rembrandt michelangelo "
+    "goethe kant plato aristotle socrates hitler roosevelt kennedy obama putin jakarta dhaka karachi "
+    "lagos addis kabul tehran riyadh dubai bogota caracas quito lima managua reykjavik bratislava "
+    "ljubljana zagreb sarajevo skopje sofia bucharest minsk riga vilnius tallinn baku tbilisi yerevan "
+    "tashkent astana bern bonn dresden leipzig cologne frankfurt stuttgart naples turin florence "
+    "marseille lyon bordeaux toulouse seville valencia bilbao porto antwerp rotterdam utrecht "
+    "gothenburg bergen aarhus krakow gdansk manchester liverpool birmingham leeds glasgow edinburgh "
+    "belfast cardiff seattle detroit dallas houston denver miami atlanta baltimore pittsburgh "
+    "vancouver ottawa quebec perth brisbane adelaide auckland christianity islam judaism buddhism "
+    "hinduism catholicism judea gaul prussia bavaria saxony catalonia andalusia normandy brittany "
+    "tibet kashmir manchuria jupiter neptune uranus pluto javascript postgresql linux android "
     "австралия австрия азия америка англия аргентина армения африка афины белоруссия беларусь бельгия "
     "берлин болгария бразилия британия варшава ватикан великобритания вена венгрия венеция вьетнам "
     "германия греция грузия дания европа египет женева израиль индия индонезия ирак иран ирландия "
@@ -108,8 +131,92 @@ NAMES = frozenset(
     "литва лондон мадрид мексика минск монголия москва мюнхен нидерланды новосибирск норвегия "
     "пакистан париж пекин перу польша португалия прага рим россия румыния самара сербия сибирь "
     "сингапур сирия словакия стамбул стокгольм таиланд токио турция украина финляндия франция хельсинки "
+    "эйнштейн ньютон дарвин шекспир моцарт бах бетховен галилей коперник кеплер наполеон вашингтон "
+    "линкольн черчилль гитлер гете кант платон аристотель пикассо рембрандт микеланджело менделеев "
+    "ломоносов королев гагарин толстой лермонтов тургенев некрасов булгаков чайковский шостакович "
+    "рахманинов мусоргский репин айвазовский суворов кутузов ельцин горбачев хрущев брежнев путин "
+    "байкал днепр дунай рейн темза нил амазонка енисей обь иртыш кама ладога эверест эльбрус альпы "
+    "сахара сибирь крым чечня татарстан башкирия якутия камчатка сахалин джакарта дели мумбаи бангкок "
+    "тегеран багдад дамаск иерусалим кабул ташкент баку тбилиси ереван рига вильнюс таллин "
+    "стокгольм осло копенгаген брюссель амстердам лиссабон бухарест будапешт белград загреб "
+    "ростов волгоград краснодар воронеж саратов тюмень омск томск красноярск иркутск хабаровск "
+    "владивосток мурманск архангельск псков ярославль владимир суздаль смоленск калининград сочи "
+    "яндекс газпром сбербанк роснефть лукойл росатом роскосмос аэрофлот "
     "хорватия чехия чили швейцария швеция эстония япония пушкин достоевский ленин сталин гоголь чехов "
     "иван петр александр алексей андрей антон борис виктор владимир дмитрий евгений елена екатерина "
     "игорь ирина константин мария михаил наталья николай ольга павел сергей татьяна федор юрий".split()
 )
 """Names that are hardly ever anything else, in their basic form."""
+
+NOT_NAMES = STOP_WORDS | frozenset(
+    "yes no i'm i've i'll i'd mr mrs mr. mrs. ms dr also however because since although while when where "
+    "why how what all many several both only even once first second third finally thus therefore "
+    "according today yesterday tomorrow now later earlier recently currently meanwhile moreover "
+    "furthermore nevertheless nonetheless instead despite unlike like without within upon among "
+    "amongst through throughout until unless whether every another few much less own same two three "
+    "four five six seven eight nine ten one half around near above below across along behind beyond "
+    "besides except inside outside per plus toward towards via whereas yet still just never always "
+    "often sometimes perhaps maybe please let see note here hence him me us them himself herself "
+    "itself themselves mine yours theirs nor neither either nothing something everything anything "
+    "nobody somebody everyone anyone together based built founded born located known named "
+    "people scientists "
+    "да нет это этот эта эти он она оно они мы вы я ты его её их в на по при но а и если когда затем "
+    "после до для как так там тогда однако что кто где почему также из от за под над без через у к с "
+    "о об не во со ко ее ему ей им ним них нем ней себя свой своя свои все всё весь вся многие "
+    "некоторые каждый каждая один одна одно первый первая второй вторая третий вчера сегодня завтра "
+    "позже ранее раньше теперь сейчас здесь поэтому кроме среди согласно благодаря именно этого этой "
+    "этом этому того той тем тот та те то был была было были есть будет хотя либо или ни даже уже еще "
+    "ещё только лишь между перед около вокруг вместо несмотря впоследствии вскоре наконец впервые "
+    "сначала потом кстати например поскольку потому чтобы чем чей какой какая который которая сам сама "
+    "сколько зачем куда откуда спасибо пожалуйста "
+    "monday tuesday wednesday thursday friday saturday sunday "
+    "понедельник вторник среда четверг пятница суббота воскресенье".split()
+)
+"""Capitalised words that are no names: what opens sentences, days of the week."""
+
+ORDINALS = frozenset(
+    "первый первая первого первой второй вторая второго третий третья третьего четвертый пятый the".split()
+)
+"""What can follow in a name and opens sentences elsewhere: Екатерина Вторая, Alexander the Great."""
+
+OPENERS = frozenset(
+    "use press install click open contact see run add set select choose enter go make take check visit "
+    "find follow read write call ask try keep put turn remove delete create update download save send "
+    "start stop close build configure enable disable restart reset ensure remember consider compare "
+    "give get tell show explain describe list name enjoy join learn meet "
+    "length height depth width area population capital president "
+    "длина ширина глубина высота площадь цена история часть большинство число количество сборная "
+    "команда власти жители дочь сын жена муж брат сестра отец мать студент студенты ученые ученые "
+    "население столица территория стоимость температура мэр губернатор глава посол "
+    "откройте нажмите выберите зимой летом весной осенью утром вечером".split()
+)
+"""Verbs and nouns that open sentences, capitalised, before a name."""
+
+TITLES = frozenset(
+    "mr mrs ms dr prof professor president senator captain author writer scientist physicist poet "
+    "chancellor minister version chapter section figure table page step article question "
+    "город река поэт поэтесса писатель писательница президент король королева император императрица "
+    "художник художница композитор ученый учёный физик химик математик философ академик профессор князь "
+    "княгиня царь царица генерал маршал адмирал министр директор основатель автор инженер архитектор "
+    "остров озеро гора село деревня поселок посёлок область республика улица площадь проспект станция "
+    "завод компания фирма корпорация университет институт театр музей журнал газета фильм роман книга "
+    "певец певица актер актёр актриса режиссер режиссёр футболист спортсмен чемпион государство страна "
+    "столица штат провинция врач доктор летчик лётчик космонавт полковник капитан святой собор храм "
+    "мост башня дворец крепость группа песня опера балет картина поэма повесть рассказ программист "
+    "компании организация партия".split()
+)
+"""What stands before a name, capitalised where it opens the sentence, and is no part of it."""
+
+MATERIAL = frozenset(
+    "water oxygen hydrogen carbon nitrogen iron gold silver copper love research education music time "
+    "money light energy food health history science art war peace life death coffee tea rice sugar "
+    "salt blood air fire earth work sleep exercise evidence information language law knowledge weather "
+    "climate pollution deforestation photosynthesis gravity electricity heat sound software hardware "
+    "machine data memory traffic tourism agriculture religion philosophy mathematics physics chemistry "
+    "biology economics politics medicine surgery football chess basketball tennis construction part "
+    "work progress production development growth inflation unemployment poverty nature rain snow wind "
+    "ice steam steel glass wood paper plastic oil gas coal cotton wool silk milk bread wine beer meat "
+    "fish cheese butter honey chocolate admission entry access support retrieval precision recall "
+    "nothing everything something nobody somebody everyone".split()
+)
+"""Nouns that open English sentences without an article, and so look like names."""

@@ -28,8 +28,8 @@ _LETTER = rf"[^\W\d_{HAN}]"
 _UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĖĘĚĞĢĪĮİĶĹĻĽŁŃŅŇŌŐŒŔŘŚŞŠŤŪŮŰŲŹŻŽА-ЯЁІЇЄҐ"
 _WORD = re.compile(
     rf"{_FIRST}?(?:"
-    rf"(?:[{_UPPER}]\.)+[{_UPPER}](?![\w.'’])"  # U.S
-    rf"|(?:[{_UPPER}]\.[ \u00a0]?){{0,4}}[{_UPPER}]\.|(?:{_LETTER}\.){{2,}}"  # U.S.A., J. K., p.m.
+    rf"(?:[{_UPPER}]\.){{1,4}}[{_UPPER}](?![\w.'’])"  # U.S
+    rf"|(?:[{_UPPER}]\.\s?){{0,4}}[{_UPPER}]\.|(?:{_LETTER}\.){{2,5}}"  # U.S.A., J. K., p.m.
     rf"|{_GLUED}?(?<![\w.…])\.(?={_LETTER})[A-Za-z]+"  # .NET
     rf"|{_GLUED}?{_LETTER}+(?:['’ʼ]{_LETTER}+)*(?:\.[a-z]{{2,}}(?![A-Z]))*(?:\.(?<=[A-Z]\.)[A-Z]{{2,}})*"
     r"(?:\+\+|[+#])?(?!\+|#)"
@@ -38,7 +38,8 @@ _WORD = re.compile(
 )
 _GLUE = re.compile(rf"(?<={_LETTER})(?=\d)|(?<=\d)(?={_LETTER})")
 _STARTS = re.compile(
-    r"(?:\A|(?<=[.!?…])(?<![\W_][^\W\d_]\.)(?<!\A[^\W\d_]\.)['\"»”’)\]]*\s+|\n)[^\w.$€£¥₽+-]*"
+    r"(?:\A|(?<=[.!?…])(?<![\W_][^\W\d_]\.)(?<!\A[^\W\d_]\.)['\"»”’)\]]*\s+"
+    r"|\n[ \t]*\n|\n(?=[ \t]*(?:[-*•#>]|\d{1,3}[.)])[ \t]))[^\w.$€£¥₽+-]*"
 )
 _CAPITAL_LINE = re.compile(r"^[^\na-zа-яё]*$", re.MULTILINE)
 _CAPITALS = re.compile(rf"[{_UPPER}]{{2,}}")

@@ -67,6 +67,8 @@ _SCALED = re.compile(
 )
 _BETWEEN = re.compile(r" ?(?:-|~|\.\.\.?) ?| (?:to|and|до|по|и) |至|到|和")
 _BEFORE_WHOLE = re.compile(r"(?:the )?(?:year )?[~≈№#+ ]*\Z")
+_PLAIN_BEFORE = frozenset(("", " ", *(f"{mark} " for mark in ".,;:()[]0123456789")))
+_PLAIN_AFTER = re.compile(r" \d|[.,;:)\]](?: |\Z)|\Z")
 _EDGE = 14
 """Characters before a number that can belong to it, with room to spare."""
 
@@ -159,6 +161,8 @@ def _complete(
 ) -> _Found | None:
     """Add sign, power of ten and unit to the digits between `start` and `end`."""
     before = text[max(0, start - _EDGE) : start]
+    if before[-2:] in _PLAIN_BEFORE and _PLAIN_AFTER.match(text, end) and not han:
+        return _Found(start, end, end, values, _NO_UNIT, "", 0)
     if before.endswith("百分之"):
         return _Found(start - 3, end, end, values, frozenset("%"), "", 0)
     prefix = PREFIX.search(before)

@@ -7,7 +7,7 @@ name when one declension yields the same stem for both.
 
 from functools import lru_cache
 
-__all__ = ["same_russian_name"]
+__all__ = ["name_stems", "same_russian_name"]
 
 _HARD = ("", "а", "у", "ом", "е")
 _DECLENSIONS: dict[str, tuple[str, ...]] = {
@@ -47,7 +47,8 @@ _SHORTEST_STEM = 2
 
 
 @lru_cache(maxsize=20_000)
-def _stems(word: str) -> frozenset[tuple[str, str]]:
+def name_stems(word: str) -> frozenset[tuple[str, str]]:
+    """Return the declensions that a casefolded word can follow, each with its stem."""
     found: set[tuple[str, str]] = set()
     for declension, endings in _DECLENSIONS.items():
         for ending in endings:
@@ -70,4 +71,4 @@ def same_russian_name(one: str, other: str) -> bool:
     """Return whether two casefolded words, with е for ё, can be cases of one name."""
     if one == other:
         return True
-    return one[:1] == other[:1] and not _stems(one).isdisjoint(_stems(other))
+    return one[:1] == other[:1] and not name_stems(one).isdisjoint(name_stems(other))

@@ -1,11 +1,18 @@
 """The shortcuts of the entity tiers: what they pass over could not have been found."""
 
-from hypothesis import example, given
+import json
+import math
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragmeter.metrics import EntityFinder
 from ragmeter.metrics.dates import date_keys, may_hold, number_keys
 from ragmeter.metrics.entities import stands_in
+from ragmeter.metrics.named_entities import named_entities
 from ragmeter.metrics.text import forget_texts
 
 NUMERIC = st.text(st.sampled_from(list("0012345,.' -/年月日\u0663\u0660a")), max_size=24)
@@ -50,3 +57,66 @@ def test_an_entity_stands_in_a_text_or_does_not():
     assert stands_in("1000", text)
     assert not stands_in("Delhi", text)
     assert not stands_in(" ", text)
+
+
+PIECES = st.sampled_from(
+    "Anna Berg|the U.S. Army|WHO|May|Иван Иванов|Ивану Петрову|город Казань|«Мир»|5-10 km|-5 °C|$5 million|"
+    "1914–1918|21 апреля 1960 года|April 21|5,4%|C++|.NET|Node.js|F-16|Apollo 11|И. И. Иванов|100元|"
+    "北京市海淀区|马云|《红楼梦》|京东|and|wrote|в|и|который|在|于1999年|, |. |: |\n|(|)|1,234|3.5|ё|ЁЖ|№ 5".split(
+        "|"
+    )
+)
+TEXTS = st.lists(PIECES, max_size=12).map(" ".join)
+LABELLED = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "oracles/labelled_entities.jsonl")
+    .read_text("utf-8")
+    .splitlines()
+]
+
+
+@given(TEXTS)
+@settings(derandomize=True, max_examples=400, deadline=None)
+def test_what_is_extracted_stands_in_its_text(text):
+    """An entity is a piece of the text, and the look-up finds it there."""
+    for entity in named_entities(text):
+        assert stands_in(entity, text), entity
+
+
+@pytest.mark.parametrize("record", LABELLED, ids=lambda record: record["text"][:24])
+def test_labelled_entities_stand_in_their_texts(record):
+    """Found by hand or by rule: both are there, whatever the layout, and with е for ё."""
+    text = record["text"]
+    wrapped = text.replace(" ", "\n")
+    for entity in (*record["names"], *record["numbers"], *named_entities(text)):
+        assert stands_in(entity, text), entity
+        assert stands_in(entity, wrapped), entity
+        assert stands_in(entity.replace("ё", "е"), text), entity
+        assert stands_in(entity, text.replace("ё", "е")), entity
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("Aa Bb ", "Aa Bb "), ("Aaaa", "Aaaa"), ("Xx 5 ", "Xx 5 "), ("On 21 April 1960 Bob. ",) * 2, ("U.S.A.",) * 2,
+        ("《绿桥》在北京大学。", "北京大学生绿桥东部"), ("《京东》", "北京东部"), ("-5-", "-5-"), ("5 000 ", "5 000 "),
+        ("A. ", "A. "), ("一百", "一百"), ("Иван Иванов ", "Иванов Иван "),
+    ],
+    ids=lambda pair: pair[0],
+)  # fmt: skip
+def test_cost_is_linear_in_the_text(pair):
+    """Sixteen times the text, repetitive as can be, is not much more than sixteen times the work."""
+
+    def cost(size):
+        best = math.inf
+        for _ in range(3):
+            forget_texts()
+            reference, context = (one * (size // len(one)) for one in pair)
+            start = time.thread_time()
+            for entity in named_entities(reference) or ("Aa Bb",):
+                stands_in(entity, context)
+            best = min(best, time.thread_time() - start)
+        return best
+
+    cost(500)
+    assert cost(16_000) < 60 * max(cost(1_000), 0.002)
