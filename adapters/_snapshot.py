@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, SupportsFloat
 
 from ragmeter.metrics import RetrievedContext
+from ragmeter.weight import weight_of
 
 __all__ = ["ContextSnapshot", "as_score", "to_contexts"]
 
@@ -41,8 +42,8 @@ class ContextSnapshot(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Estimated size: the text's characters."""
-        return len(self.text)
+        """Estimated size of the text and the metadata."""
+        return weight_of(self.text) + weight_of(self.metadata)
 
 
 def as_score(score: object) -> float | None:

@@ -182,7 +182,7 @@ def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any
         note.documents = tuple(documents) if isinstance(documents, (list, tuple)) else ()
         size_bytes = 0
         for item in contexts:
-            size_bytes += len(item[0])
+            size_bytes += item.size_bytes
         attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
         if (note.target is None or request.target is None) and _may_show_span(request):
             _find_retrieval_span(attached, request, note)

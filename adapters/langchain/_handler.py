@@ -18,6 +18,7 @@ from uuid import UUID
 
 from ragmeter import RagMeter
 from ragmeter.adapters._default_meter import check_meter
+from ragmeter.guard import is_hosts
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
 from ._attachment import Attachment, attachment_of, default_attachment, restore_handler
@@ -75,8 +76,6 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         ConfigurationError: An argument has the wrong type.
     """
 
-    raise_error = False
-
     def __init__(
         self,
         meter: RagMeter | None = None,
@@ -107,6 +106,15 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
             check_meter(meter)
         self._meter = meter  # held here: the shared state must not keep a meter alive
         self._own = None if meter is None else attachment_of(meter)
+
+    @property
+    def raise_error(self) -> bool:  # type: ignore[override]
+        """Whether LangChain hands on what it has just caught from a callback of this handler.
+
+        Only what a signal handler of the application raised meanwhile, a task queue's time limit, say:
+        nothing else comes out of our callbacks, and that is not ours to keep.
+        """
+        return is_hosts(sys.exc_info()[1])
 
     @property
     def run_inline(self) -> bool:  # type: ignore[override]

@@ -20,6 +20,7 @@ from ragmeter.adapters._target_span import (
     openinference_span,
 )
 from ragmeter.scope import RequestScope, current_scope, is_suppressed, parse_scope
+from ragmeter.weight import weight_of
 
 from ._attachment import Attachment
 from ._capture import build_run, has_retrieved
@@ -141,7 +142,7 @@ def end_request(
         lambda: build_run(request, ending, given, output_contexts),
         run_id=run_id,
         trace_id=None if span is None else span.trace_id,
-        size_bytes=size_bytes + ending.output.size_bytes,
+        size_bytes=size_bytes + ending.output.size_bytes + weight_of(request.question.text),
         scope=request.scope,
     )
 

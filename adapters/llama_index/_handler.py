@@ -274,4 +274,5 @@ def _reset_handlers_after_fork() -> None:
         handler._reset_after_fork()  # noqa: SLF001 -- same module
 
 
-os.register_at_fork(after_in_child=_reset_handlers_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_handlers_after_fork)

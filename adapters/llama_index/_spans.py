@@ -20,6 +20,7 @@ from ragmeter.adapters._open_requests import OpenRequests
 from ragmeter.adapters._reported_once import reported_once
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.scope import is_suppressed
+from ragmeter.weight import weight_of
 
 from ._extraction import (
     ROOT_KINDS,
@@ -286,7 +287,7 @@ class SpanFollower:
         batches.append(frame.synthesis)
 
     def _weigh(self, request: LlamaRequest, nodes: Nodes) -> None:
-        size_bytes = sum([len(item.text) for item in nodes])
+        size_bytes = sum([weight_of(item.text) + weight_of(item.metadata) for item in nodes])
         request.size_bytes += size_bytes
         self._requests.grow(request.run_id, size_bytes)
 
@@ -377,7 +378,7 @@ class SpanFollower:
             partial(build_run, captured),
             run_id=request.run_id,
             trace_id=None if span is None else span.trace_id,
-            size_bytes=request.size_bytes + len(answer or ""),
+            size_bytes=request.size_bytes + weight_of(answer) + weight_of(captured.question),
             scope=request.scope,
         )
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import marshal
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -33,6 +34,9 @@ UNSENDABLE = (pickle.PickleError, AttributeError, TypeError, ValueError, Recursi
 """What pickling raises when something cannot be pickled."""
 
 Packed = tuple[Any, ...]
+M = TypeVar("M", bound=BaseModel)
+Losing = AbstractContextManager[object]
+"""Contains whatever is raised within it, and tells somebody."""
 
 _SCORE_FIELDS = tuple(Score.model_fields)
 _ITEM_FIELDS = tuple(ScoreItem.model_fields)
@@ -61,32 +65,36 @@ def unpack(data: bytes | memoryview) -> Any:
     return pickle.loads(body)  # noqa: S301 -- likewise
 
 
-def pack_sample(sample: RagSample, tell: Callable[[Exception], None]) -> Packed:
+def pack_sample(sample: RagSample, losing: Losing) -> Packed:
     """Return a sample as plain values.
 
     Args:
         sample: What to send.
-        tell: Told of a metadata value that cannot be sent; the sample goes without it.
+        losing: Contains and tells what a metadata value that cannot be sent raises; the sample goes
+            without it.
     """
     reference = sample.reference
     if type(sample) is not RagSample or not (reference is None or type(reference) is Reference):
-        return ("pickled", pickle.dumps(sample, pickle.HIGHEST_PROTOCOL))
+        with losing:
+            return ("pickled", pickle.dumps(sample, pickle.HIGHEST_PROTOCOL))
+        sample = _as(RagSample, sample)
+        reference = None if reference is None else _as(Reference, reference)
     contexts = sample.contexts
     return (
         "plain",
         _state(sample),
-        None if contexts is None else [_pack_context(context, tell) for context in contexts],
+        None if contexts is None else [_pack_context(context, losing) for context in contexts],
         None if reference is None else _state(reference),
     )
 
 
-def unpack_sample(packed: Packed, tell: Callable[[Exception], None]) -> RagSample:
+def unpack_sample(packed: Packed, losing: Losing) -> RagSample:
     """Return the sample that `pack_sample` was given; metadata that cannot be read is left out."""
     if packed[0] == "pickled":
         return cast("RagSample", pickle.loads(packed[1]))  # noqa: S301 -- from our own process
     _, (fields, given), contexts, reference = packed
     fields["contexts"] = (
-        None if contexts is None else tuple(_unpack_context(one, tell) for one in contexts)
+        None if contexts is None else tuple(_unpack_context(one, losing) for one in contexts)
     )
     fields["reference"] = None if reference is None else unvalidated(Reference, *reference)
     return unvalidated(RagSample, fields, given)
@@ -99,9 +107,17 @@ def _state(model: BaseModel) -> tuple[dict[str, Any], set[str]]:
     return fields, model.model_fields_set
 
 
-def _pack_context(context: RetrievedContext, tell: Callable[[Exception], None]) -> Packed:
+def _as(kind: type[M], model: M) -> M:
+    """Return what a subclass's object has of `kind` itself: what it adds could not be sent."""
+    fields = {name: getattr(model, name) for name in kind.model_fields}
+    return unvalidated(kind, fields, model.model_fields_set & fields.keys())
+
+
+def _pack_context(context: RetrievedContext, losing: Losing) -> Packed:
     if type(context) is not RetrievedContext:
-        return (pickle.dumps(context, pickle.HIGHEST_PROTOCOL),)
+        with losing:
+            return (pickle.dumps(context, pickle.HIGHEST_PROTOCOL),)
+        context = _as(RetrievedContext, context)
     metadata, others = context.metadata, {}
     if metadata and not _is_plain(metadata):
         plain: dict[str, Any] = {}
@@ -109,25 +125,21 @@ def _pack_context(context: RetrievedContext, tell: Callable[[Exception], None]) 
             if _is_plain(value):
                 plain[key] = value
                 continue
-            try:
+            with losing:  # a value may raise whatever it likes
                 others[key] = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-            except UNSENDABLE as error:
-                tell(error)
         metadata = plain
     fields = dict(context.__dict__)
     fields["metadata"] = metadata
     return fields, context.model_fields_set, others
 
 
-def _unpack_context(packed: Packed, tell: Callable[[Exception], None]) -> RetrievedContext:
+def _unpack_context(packed: Packed, losing: Losing) -> RetrievedContext:
     if len(packed) == 1:
         return cast("RetrievedContext", pickle.loads(packed[0]))  # noqa: S301 -- our own process
     fields, given, others = packed
     for key, pickled in others.items():
-        try:
+        with losing:
             fields["metadata"][key] = pickle.loads(pickled)  # noqa: S301 -- our own process
-        except (*UNSENDABLE, ImportError, LookupError) as error:  # noqa: PERF203 -- one by one
-            tell(error)
     return unvalidated(RetrievedContext, fields, given)
 
 

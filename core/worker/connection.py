@@ -15,13 +15,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ragmeter.metrics import RagSample, Score
 
 from .channel import LOOK_UP_S, Channel, ChannelClosedError
-from .codec import pack, pack_sample, unpack, unpack_scores
+from .codec import Losing, pack, pack_sample, unpack, unpack_scores
 from .interpreter import command, environment
 from .parcel import Parcel
 
@@ -59,11 +59,11 @@ class Connection:
     """A running worker process, once `start` was called.
 
     Args:
-        tell: Told of parts of a sample that could not be sent.
+        losing: Contains and tells what parts of a sample raise that cannot be sent.
     """
 
-    def __init__(self, tell: Callable[[Exception], None]) -> None:
-        self._tell = tell
+    def __init__(self, losing: Losing) -> None:
+        self._losing = losing
         self._sending = threading.Lock()
         self._last: RagSample | None = None
         try:
@@ -142,7 +142,7 @@ class Connection:
         sent = False
         try:
             with self._sending:
-                frame = pack((which, pack_sample(sample, self._tell)))
+                frame = pack((which, pack_sample(sample, self._losing)))
                 self._calls.send(frame, SEND_S)
                 self._last = sample
             sent = True
@@ -164,7 +164,7 @@ class Connection:
             Exception: One of `codec.UNSENDABLE`: the sample cannot be sent.
         """
         with self._sending:
-            packed = None if sample is self._last else pack_sample(sample, self._tell)
+            packed = None if sample is self._last else pack_sample(sample, self._losing)
             frame = pack(("judge", packed, number, tuple(metrics), left_s))
             try:
                 self._calls.send(frame, SEND_S)

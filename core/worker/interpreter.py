@@ -42,6 +42,10 @@ def find_interpreter() -> str:
     Raises:
         ConfigurationError: There is none to be found.
     """
+    if not hasattr(os, "fork"):  # Windows: sockets cannot be handed to a process as files are
+        raise ConfigurationError(
+            "scoring='process' is not supported on this platform; keep scoring='thread'"
+        )
     from multiprocessing import spawn  # noqa: PLC0415 -- only where a process is wanted
 
     name = f"python{sys.version_info[0]}.{sys.version_info[1]}"

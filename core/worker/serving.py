@@ -221,7 +221,7 @@ class _Worker:
             if packed is not None:
                 sample = None
                 with Guard("the request", failure):
-                    sample = unpack_sample(packed, self._tell)
+                    sample = unpack_sample(packed, self._guard)
             if kind == "judge":
                 self._judge(sample, failure.reason, *rest)
             else:
@@ -294,10 +294,6 @@ class _Worker:
         if now != self._items:
             self._events.put(("items", now[0] - self._items[0], now[1] - self._items[1]))
             self._items = now
-
-    def _tell(self, error: Exception) -> None:
-        with self._guard:
-            raise error
 
     def _listen(self) -> None:
         while True:

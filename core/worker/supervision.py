@@ -48,6 +48,18 @@ class ContainedInWorkerError(RuntimeError):
     """An error that was contained in the worker process."""
 
 
+class _LeftOut(ErrorLog):
+    """Reports what was left out of a sample, because it could not be sent, as what it is."""
+
+    def __init__(self, log: ErrorLog) -> None:
+        super().__init__()
+        self._reports_to = log
+
+    def report(self, seam: str, error: Exception) -> None:
+        words = "metadata of a context cannot be sent to the worker process and is left out: "
+        self._reports_to.report(seam, WorkerError(words + type(error).__name__))
+
+
 class ScoringProcess:
     """The two computing seams of the pipeline, in a process of their own.
 
@@ -246,7 +258,7 @@ class ScoringProcess:
     def _spawn(self) -> Connection:
         if self._closed:
             raise WorkerError("the meter was shut down")
-        made = Connection(self._tell)
+        made = Connection(Guard(SEAM, _LeftOut(self._log)))
         made.start(self._interpreter)
         return made
 
@@ -286,13 +298,6 @@ class ScoringProcess:
         self._why_down = str(error)
         with self._guard:
             raise error
-
-    def _tell(self, error: Exception) -> None:
-        with self._guard:
-            raise WorkerError(
-                "metadata of a context cannot be sent to the worker process and is left out: "
-                f"{type(error).__name__}"
-            ) from error
 
     def _listen(self) -> None:
         leave_host()

@@ -109,7 +109,7 @@ def test_a_run_that_cannot_be_written_loses_itself_only(tmp_path, make):
         sample={"contexts": [{"text": "t", "metadata": {"odd": _Unprintable()}}]}, run_id="odd"
     )
     runs = [make.scored_run(run_id="before"), odd, make.scored_run(run_id="after")]
-    with pytest.raises(RunsLostError, match="1 of 3 runs: RuntimeError$") as caught:
+    with pytest.raises(RunsLostError, match=r"1 of 3 runs: RuntimeError$") as caught:
         JsonlExporter(path, include_content=True).export(runs)
 
     assert caught.value.lost == 1
