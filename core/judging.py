@@ -27,7 +27,12 @@ from .lasting_loop import LastingLoop
 from .scope import leave_host
 from .starting import start_elsewhere
 
-__all__ = ["JudgeJob", "JudgeLoop"]
+__all__ = ["JudgeGaveUpError", "JudgeJob", "JudgeLoop"]
+
+
+class JudgeGaveUpError(RuntimeError):
+    """A judge or a metric raised what was to end the whole program."""
+
 
 RETRY_AFTER_S = 1.0
 """Seconds between two attempts to start a loop that could not be started."""
@@ -274,13 +279,28 @@ class JudgeLoop:
 
     async def _measure(self, job: JudgeJob, metric: Metric, left_s: float) -> None:
         try:
-            scores = await asyncio.wait_for(run_metric(metric, job.sample, self._judge), left_s)
+            scores = await asyncio.wait_for(self._scores(job, metric), left_s)
         except (TimeoutError, asyncio.TimeoutError):
             scores = scores_without_value(
                 metric, "timeout", f"not judged within {self._deadline_s:g} s", "timeout"
             )
         with self._guard:
             job.judged(scores)
+
+    async def _scores(self, job: JudgeJob, metric: Metric) -> Sequence[Score]:
+        """Return the scores of one metric, whatever the judge or the metric raises.
+
+        A task that ended with ``SystemExit`` would end the loop, and with it all judging.
+        """
+        try:
+            return await run_metric(metric, job.sample, self._judge)
+        except BaseException as error:
+            if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
+                raise
+            kind = type(error).__name__
+        with self._guard:
+            raise JudgeGaveUpError(f"{metric.name!r} or its judge raised {kind}")
+        return scores_without_value(metric, "judge_error", f"the judge raised {kind}", kind)
 
     def _end(self, job: JudgeJob, skipped: str | None) -> None:
         with self._guard:

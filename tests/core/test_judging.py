@@ -2,8 +2,14 @@
 
 import threading
 
+import pytest
+
+from ragmeter import RagMeter
+from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.guard import ErrorLog, Guard
 from ragmeter.judging import JudgeLoop
+from ragmeter.metrics import RagSample, Reference
+from ragmeter.metrics.judge import Answer, Reply, Usage
 
 
 def _loop(log):
@@ -42,3 +48,58 @@ def test_closed_before_it_was_up():
             thread.join(10)
 
     assert [thread for thread in _alive() if thread not in before] == []
+
+
+class _Quitting:
+    """A judge that gives up in a way no judge should."""
+
+    model = "quitting"
+
+    def __init__(self, error):
+        self.error = error
+        self.asked = 0
+
+    async def ask(self, ask):
+        self.asked += 1
+        if self.asked == 1:
+            raise self.error
+        items = [item for group in ask.groups for item in group.items]
+        return Reply({item.id: Answer(known=True, value=True) for item in items}, Usage(calls=1))
+
+    def subscribe(self, observer):
+        del observer
+
+    async def aclose(self):
+        """Nothing to close."""
+
+
+class _OwnError(BaseException):
+    pass
+
+
+@pytest.mark.contains_errors
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), _OwnError("no")], ids=repr)
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_judge_that_wants_to_end_the_program_loses_itself(error):
+    """Its first answer is a judge_error; the requests after it are judged by the same loop."""
+    exporter = InMemoryExporter()
+    judge = _Quitting(error)
+    with RagMeter(
+        metrics=["context_precision"], judge=judge, exporters=[exporter], judge_concurrency=1
+    ) as meter:
+        for number in range(3):
+            meter.submit(
+                RagSample(
+                    question=f"q{number}",
+                    contexts=["a", "b"],
+                    answer="x",
+                    reference=Reference(answer="x"),
+                )
+            )
+            assert meter.flush(60)
+        stats = meter.stats()
+    scores = [result.scores["context_precision"] for result in exporter.results]
+
+    assert [score.status for score in scores] == ["judge_error", "ok", "ok"]
+    assert scores[0].error_type == type(error).__name__
+    assert sum(stats.internal_errors.values()) == 1
