@@ -20,6 +20,8 @@ __all__ = ["Address"]
 class Address:
     """An endpoint's address, taken apart."""
 
+    whole: str = field(repr=False)
+    """As it was given."""
     plain: str
     """Without user, password, query and fragment."""
     host: str
@@ -46,7 +48,7 @@ class Address:
             said = f"{unquote(name)}:{unquote(password)}".encode()
             login = f"Basic {base64.b64encode(said).decode('ascii')}"
         plain = urlunsplit((parts.scheme, place, parts.path, "", ""))
-        return cls(plain, parts.hostname, login, parts.query)
+        return cls(url, plain, parts.hostname, login, parts.query)
 
     @property
     def without_secrets(self) -> str:

@@ -136,7 +136,6 @@ class OpenAIJudge:
             "extra_body": extra or None,
         }
         self._model = model
-        self._base_url = base_url
         self._concurrency = concurrency
         self._caller = Caller(address, key, api_version, dict(headers or {}))
         check_client(self._caller)
@@ -247,7 +246,9 @@ class OpenAIJudge:
         settings = {name: value for name, value in self._arguments.items() if name != "base_url"}
         headers = {str(name): str(value) for name, value in self._caller.headers.items()}
         # An address may hold a password.
-        secret = {"base_url": self._base_url, "api_key": self._caller.key, "headers": headers}
+        address = self._caller.address
+        whole = None if address is None else address.whole
+        secret = {"base_url": whole, "api_key": self._caller.key, "headers": headers}
         return settings, secret
 
     async def ask(self, ask: Ask) -> Reply:

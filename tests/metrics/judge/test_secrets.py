@@ -1,19 +1,23 @@
 """Keys and certificates: a key is in no repr, pickle or error; connections are verified."""
 
+import base64
+import logging
 import pickle
 import ssl
 import subprocess
 import sys
 import threading
+import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from shutil import which
 
 import pytest
 from judging_tools import sample
+from openai_server import Misbehaviour, OpenAIServer, error
 
 from ragmeter.exporters.langfuse import LangfuseScores
 from ragmeter.exporters.phoenix import PhoenixAnnotations
-from ragmeter.metrics import ContextPrecision, evaluate
+from ragmeter.metrics import ConfigurationError, ContextPrecision, evaluate
 from ragmeter.metrics.judge import OpenAIJudge
 
 KEY = "sk-very-secret-key"
@@ -31,6 +35,83 @@ def test_keys_are_in_no_repr_and_no_pickle():
         assert KEY not in repr(thing) + str(thing)
     plain = OpenAIJudge("m", "http://127.0.0.1:1/v1", KEY, headers={"Authorization": KEY})
     assert KEY.encode() not in pickle.dumps(plain)
+
+
+PASSWORD, TOKEN = "swordfish-17", "query-token-4711"
+
+
+def addressed(server):
+    """The server's address with a password and with a key in its query."""
+    place = server.url.removeprefix("http://")
+    return f"http://user:{PASSWORD}@{place}?key={TOKEN}&api-version=preview"
+
+
+def test_secrets_of_an_address_are_sent_and_stand_nowhere(server, caplog):
+    """Logs of every library at every level, reprs, pickles, errors, the cache's keys."""
+    server.script.append(error(500))
+    with caplog.at_level(logging.DEBUG):
+        judge = OpenAIJudge("m", addressed(server), KEY, max_retries=0, cache=False)
+        results = evaluate([sample(), sample(question="?")], [ContextPrecision()], judge)
+        gone = OpenAIJudge("m", addressed(server).replace(str(server.port), "9"), KEY)
+        results += evaluate([sample()], [ContextPrecision()], gone)
+    shown = [caplog.text, repr(judge), repr(judge.__dict__), repr(results), repr(judge.stats)]
+    shown.append(pickle.dumps(judge).decode("latin-1"))
+    login = base64.b64encode(f"user:{PASSWORD}".encode()).decode()
+
+    assert server.requests[0].headers["authorization"] == f"Basic {login}"
+    path, _, query = server.requests[0].path.partition("?")
+    assert (path, query) == ("/v1/chat/completions", f"key={TOKEN}&api-version=preview")
+    for secret in (PASSWORD, TOKEN, login):
+        assert [text for text in shown if secret in text] == []
+
+
+def test_an_address_that_is_none_is_not_quoted():
+    for wrong in (
+        f"ftp://user:{PASSWORD}@host",
+        f"user:{PASSWORD}@host/v1",
+        f"http://:{PASSWORD}@",
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            OpenAIJudge("m", wrong, KEY)
+        assert PASSWORD not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_pickled_judge_takes_the_secrets_of_its_address_from_the_environment(server, monkeypatch):
+    judge = OpenAIJudge("m", addressed(server), KEY, cache=False)
+    monkeypatch.setenv("OPENAI_BASE_URL", addressed(server))
+    evaluate([sample()], [ContextPrecision()], pickle.loads(pickle.dumps(judge)))
+
+    assert TOKEN in server.requests[0].path
+    assert "authorization" in server.requests[0].headers
+
+
+def test_a_worker_process_gets_the_secrets_of_the_address(server):
+    """With the parcel's other secrets, not in its pickles."""
+    judge = OpenAIJudge("m", addressed(server), KEY, cache=False, extra_body={"top_p": 0.5})
+    settings, secrets = judge.settings_and_secrets()
+    again = OpenAIJudge(**settings, **secrets)
+    evaluate([sample()], [ContextPrecision()], again)
+
+    assert PASSWORD not in repr(settings)
+    assert TOKEN not in repr(settings)
+    assert TOKEN in server.requests[0].path
+    assert server.requests[0].body["top_p"] == 0.5
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(server, status):
+    """Neither the key nor a header nor a text goes to the address somebody names."""
+    with OpenAIServer() as other:
+        elsewhere = f"http://127.0.0.1:{other.port}/v1/chat/completions"
+        server.script.append(Misbehaviour(status, headers={"location": elsewhere}))
+        judge = OpenAIJudge("m", server.url, KEY, headers={"x-token": KEY}, cache=False)
+        [scores] = evaluate([sample()], [ContextPrecision()], judge)
+        score = scores["context_precision"]
+
+        assert (score.value, score.error_type) == (None, "redirected")
+        assert "pass the address it leads to as base_url=" in score.explanation
+        assert elsewhere not in score.explanation
+        assert (len(server.requests), len(other.requests)) == (1, 0)
 
 
 class Answering(BaseHTTPRequestHandler):
