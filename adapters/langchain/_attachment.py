@@ -44,6 +44,7 @@ class Attachment:
         self.on_tool_end = meter.guard("langchain.on_tool_end")
         self.on_error = meter.guard("langchain.on_error")
         self.on_note = meter.guard("langchain.metadata")
+        self.on_annotate = meter.guard("langchain.annotate")
         self.on_override = meter.guard("langchain.override")
         self.on_span_lookup = meter.guard("langchain.target_span")
 

@@ -154,14 +154,13 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
 
         For references that must not stand in metadata other tracers copy. Call it before the
         request ends. Keys as in ``metadata["ragmeter"]``: ``reference``, ``name``, ``question``,
-        ``session_id``, ``user_id``, ``tags``; others become metadata.
-
-        Raises:
-            ConfigurationError: The note or the run id is malformed.
+        ``session_id``, ``user_id``, ``tags``; others become metadata. A malformed note or run id loses
+        the note, never the request: it is counted, and logged with what to pass instead.
         """
         attached = self._attached
         if attached is not None:
-            attached.annotate(_as_run_id(run_id), note)
+            with attached.on_annotate:
+                attached.annotate(_as_run_id(run_id), note)
 
     @property
     def _attached(self) -> Attachment | None:
@@ -407,7 +406,8 @@ def _as_run_id(value: UUID | str) -> UUID:
         return value if isinstance(value, UUID) else UUID(str(value))
     except ValueError as error:
         raise ConfigurationError(
-            f"run_id={value!r}: pass the UUID that the request's config has as run_id"
+            f"run_id is a {type(value).__name__} that is no UUID; pass the one that the request's "
+            "config has as run_id"
         ) from error
 
 

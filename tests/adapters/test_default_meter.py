@@ -13,9 +13,3 @@ from ragmeter.metrics import ConfigurationError
 def test_a_handler_refuses_what_is_no_meter(handler, no_meter):
     with pytest.raises(ConfigurationError, match="pass a RagMeter object"):
         handler(no_meter)
-
-
-def test_a_note_for_a_malformed_run_id_says_what_is_wanted():
-    with RagMeter(exporters=[]) as meter:
-        with pytest.raises(ConfigurationError, match="run_id='x': pass the UUID"):
-            RagMeterCallbackHandler(meter).annotate("x", name="n")

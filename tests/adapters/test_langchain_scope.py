@@ -25,7 +25,7 @@ from langchain_fakes import (
 )
 
 import ragmeter
-from ragmeter.metrics import ConfigurationError, Reference
+from ragmeter.metrics import Reference
 
 __all__ = ["watch"]
 
@@ -90,10 +90,30 @@ def test_annotate_by_run_id(watch: Watch, chain: Any) -> None:
     assert run.user_id == "u1"
 
 
-def test_a_malformed_annotation_is_refused(watch: Watch) -> None:
-    """The caller is told at once."""
-    with pytest.raises((ConfigurationError, ValueError)):
-        watch.handler.annotate(uuid4(), reference={"anwser": "A"})
+@pytest.mark.contains_errors
+@pytest.mark.parametrize(
+    ("run_id", "note", "fix"),
+    [
+        ("SECRET-ID", {"name": "n"}, "pass the one that the request's config has as run_id"),
+        (None, {"name": "n"}, "pass the one that the request's config has as run_id"),
+        (uuid4(), {"reference": {"anwser": "SECRET-TEXT"}}, "reference"),
+        (uuid4(), {"reference": 5}, "reference"),
+        (uuid4(), {"tags": 7}, ""),
+    ],
+)
+def test_a_malformed_annotation_loses_itself(
+    watch: Watch, chain: Any, caplog: Any, run_id: Any, note: Any, fix: str
+) -> None:
+    """Nothing raises into the application at run time; the log says what to pass, once, without texts."""
+    for _ in range(3):
+        watch.handler.annotate(run_id, **note)
+    chain.invoke("who?", config=watch.config)
+
+    assert watch.sample.reference is None
+    assert watch.meter.stats().internal_errors["langchain.annotate"] == 3
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert fix in record.getMessage()
+    assert "SECRET" not in record.getMessage()
 
 
 @pytest.mark.contains_errors
