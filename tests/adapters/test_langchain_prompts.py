@@ -5,21 +5,28 @@ one that paraphrases them, and with a function of its own in place of a LangChai
 """
 
 import asyncio
+import gc
 import json
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.messages import HumanMessage
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel, RunnablePassthrough
-from langchain_fakes import FixedRetriever, ScriptedModel, Watch, texts, watch
+from langchain_core.tools import tool
+from langchain_fakes import FixedRetriever, ScriptedModel, Watch, texts, watch, watching
 from langgraph.graph import END, START, StateGraph
 from pydantic import BaseModel
 
+from ragmeter import RagMeter
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample
 
 __all__ = ["watch"]
@@ -438,3 +445,162 @@ def test_contexts_are_what_a_graph_gave_the_model(
     by = "prompt" if answering in ("shown", "escaped") else "runs"
     assert (names(sample), sample.contexts_by) == (GRAPHS[application], by)
     assert (sample.question, sample.answer) == (QUESTION, ANSWER)
+
+
+def agent_of(*script: Any, **options: Any) -> Any:
+    agents = pytest.importorskip("langchain.agents")
+    if not hasattr(agents, "create_agent"):
+        pytest.skip("langchain before 1.0")
+    return agents.create_agent(ScriptedModel(script=list(script)), **options)
+
+
+def calls(query: str) -> AIMessage:
+    return AIMessage("", tool_calls=[{"name": "look_up", "args": {"query": query}, "id": query}])
+
+
+def test_a_document_of_an_earlier_turn_is_not_seen_again(watch: Watch) -> None:
+    """It stands in the conversation that the model is sent; this time it was retrieved and dropped."""
+    retriever = finds("ab")
+
+    @tool
+    def look_up(query: str) -> str:
+        """Look something up."""
+        found = retriever.invoke(query)
+        return joined(found if query == "first" else found[1:])
+
+    agent = agent_of(calls("first"), "One.", calls("second"), "Two.", tools=[look_up])
+    state = agent.invoke({"messages": [HumanMessage("first?")]}, watch.config)
+    agent.invoke({"messages": [*state["messages"], HumanMessage("second?")]}, watch.config)
+    earlier, later = watch.samples
+    assert (names(earlier), names(later)) == ("ab", "b")
+    assert {earlier.contexts_by, later.contexts_by} == {"prompt"}
+
+
+def test_documents_of_several_tool_calls_add_up(watch: Watch) -> None:
+    retrievers = {"first": finds("ab"), "second": finds("bc")}
+
+    @tool
+    def look_up(query: str) -> str:
+        """Look something up."""
+        return joined(retrievers[query].invoke(query))
+
+    agent = agent_of(calls("first"), calls("second"), ANSWER, tools=[look_up])
+    agent.invoke({"messages": [HumanMessage(QUESTION)]}, watch.config)
+    assert (names(watch.sample), watch.sample.contexts_by) == ("abbc", "prompt")
+
+
+def test_a_stream_that_is_broken_off_knows_what_the_model_was_sent(watch: Watch) -> None:
+    """The call has not ended, and the runs tell nothing of what the function left out."""
+    answering = PROMPT | GenericFakeChatModel(messages=iter(["some words of an answer"]))
+    chain = {
+        "context": finds("abc") | RunnableLambda(first) | joined,
+        "question": question,
+    } | answering
+    stream = chain.stream(QUESTION, watch.config)
+    next(stream)
+    next(stream)
+    stream.close()
+    assert (watch.sample.status, names(watch.sample), watch.sample.contexts_by) == (
+        "partial", "a", "prompt",
+    )  # fmt: skip
+
+
+def test_content_blocks_are_prompts_too(watch: Watch) -> None:
+    def ask(given: dict[str, Any]) -> list[Any]:
+        blocks: list[Any] = [{"type": "text", "text": given["context"]}, "Question: " + QUESTION]
+        return [HumanMessage(content=[*blocks, {"type": "image_url", "image_url": {"url": "x"}}])]
+
+    chain = (
+        {"context": finds("abc") | (lambda found: joined(found[2:])), "question": question}
+        | RunnableLambda(ask)
+        | model()
+    )
+    chain.invoke(QUESTION, watch.config)
+    assert (names(watch.sample), watch.sample.contexts_by) == ("c", "prompt")
+
+
+def test_messages_that_change_later_are_compared_as_they_were_sent(watch: Watch) -> None:
+    message = HumanMessage("to be written")
+    answering = model()
+    retriever = finds("ab")
+
+    def ask(text: str) -> str:
+        message.content = FACTS["a"] + text
+        retriever.invoke(text)
+        answered = answering.invoke([message]).content
+        message.content = FACTS["b"]
+        return str(answered)
+
+    RunnableLambda(ask).invoke(QUESTION, watch.config)
+    assert (names(watch.sample), watch.sample.contexts_by) == ("a", "prompt")
+
+
+def test_what_the_application_chose_is_given_and_strict_is_by_runs(watch: Watch) -> None:
+    del watch
+    chain = RunnablePassthrough.assign(
+        docs=RunnableLambda(lambda given: given["question"]) | finds("abc")
+    ) | RunnablePassthrough.assign(
+        answer=RunnableLambda(lambda given: {"context": joined(given["docs"][:1]), **given})
+        | shown(),
+        used=lambda given: given["docs"][:2],
+    )
+    for options, expected in (
+        ({"contexts": "used"}, ("ab", "given")),
+        ({"strict": True}, ("abc", "runs")),
+        ({}, ("a", "prompt")),
+    ):
+        with watching(**options) as own:  # type: ignore[arg-type]
+            chain.invoke({"question": QUESTION}, own.config)
+            assert (names(own.sample), own.sample.contexts_by) == expected
+
+
+MARK = "MARKER-that-stands-in-the-prompt-only"
+
+
+def test_prompts_are_compared_and_forgotten(watch: Watch, caplog: pytest.LogCaptureFixture) -> None:
+    """Never scored, stored, exported or logged; once the sample is there, nobody holds them."""
+    caplog.set_level(0)
+    prompts: list[weakref.ref[Any]] = []
+
+    class Text(str):
+        """A string that can be watched."""
+
+        __slots__ = ("__weakref__",)
+
+    def ask(given: dict[str, Any]) -> list[Any]:
+        text = Text(f"{MARK} {given['context']}")
+        prompts.append(weakref.ref(text))
+        return [HumanMessage.model_construct(content=text, type="human")]
+
+    chain = {"context": finds("ab") | joined, "question": question} | RunnableLambda(ask) | model()
+    with RagMeter(exporters=[exporter := InMemoryExporter()]) as meter:
+        chain.invoke(
+            QUESTION, {"callbacks": [RagMeterCallbackHandler(meter), *watch.config["callbacks"]]}
+        )
+        assert meter.flush(30)
+        (result,) = exporter.results
+        assert result.sample.contexts_by == watch.sample.contexts_by == "prompt"
+        assert MARK not in repr(result)
+        assert MARK not in str([score.model_dump() for score in result.scores.values()])
+        assert MARK not in caplog.text
+        gc.collect()
+        assert [ref() for ref in prompts] == [None]
+
+
+def test_prompts_count_against_the_memory_of_a_request(watch: Watch) -> None:
+    """By their bytes, and once, however often the same text is sent."""
+    attached = watch.handler._attached
+    assert attached is not None
+    held: list[int] = []
+    long = "и" * 50_000
+    answering = model()
+
+    def ask(text: str) -> str:
+        (root,) = attached.tracker.requests.values()
+        for _ in range(5):
+            answering.invoke([HumanMessage(long), HumanMessage(text)])
+            held.append(attached.tracker.requests.size_bytes(root.root.run_id.int))
+        return "done, thank you very much"
+
+    RunnableLambda(ask).invoke(QUESTION, watch.config)
+    assert 2 * 50_000 <= held[0] == held[-1] <= 2 * 50_000 + 1_000
