@@ -16,7 +16,7 @@ from ragmeter.metrics.sample import ContextsBy
 
 from ._answering import answering_call, said_by, shown
 from ._contexts import candidates, contexts_used, counted_retrievals, read_tool_texts
-from ._outputs import answer_in
+from ._outputs import OutputNote, answer_in
 from ._runs import Ending, OpenRequest, RetrievalNote
 
 __all__ = ["build_run", "has_retrieved"]
@@ -41,6 +41,7 @@ def has_retrieved(request: OpenRequest) -> bool:
 def build_run(
     request: OpenRequest,
     ending: Ending,
+    output: OutputNote,
     given_contexts: tuple[ContextSnapshot, ...] | None,
     output_contexts: tuple[ContextSnapshot, ...] | None,
 ) -> RagRun | None:
@@ -48,12 +49,13 @@ def build_run(
 
     Args:
         request: What was noted.
-        ending: How the root ended, and what its output says.
+        ending: How the root ended.
+        output: What its output says about the answer.
         given_contexts: Contexts the application chose itself (``contexts=``); they win.
         output_contexts: Documents of a root output that also holds an answer: the last resort.
     """
     try:
-        return _run_of(request, ending, given_contexts, output_contexts)
+        return _run_of(request, ending, output, given_contexts, output_contexts)
     finally:
         request.dissolve()
 
@@ -61,11 +63,12 @@ def build_run(
 def _run_of(
     request: OpenRequest,
     ending: Ending,
+    output: OutputNote,
     given_contexts: tuple[ContextSnapshot, ...] | None,
     output_contexts: tuple[ContextSnapshot, ...] | None,
 ) -> RagRun | None:
     read_tool_texts(request)
-    answer = _answer(request, ending)
+    answer = _answer(request, output)
     answering, _ = answering_call(request, answer)
     notes, made_of_passages = counted_retrievals(request, answering)
     queries = [str(note.query) for note in notes if isinstance(note.query, str)]
@@ -134,8 +137,7 @@ def _question(request: OpenRequest, queries: Sequence[str]) -> str | None:
     return queries[0] if queries and not request.resumes else None
 
 
-def _answer(request: OpenRequest, ending: Ending) -> str | None:
-    output = ending.output
+def _answer(request: OpenRequest, output: OutputNote) -> str | None:
     if not output.strings:
         return answer_in(output, (), ())
     texts = [item.text for note in request.retrievals for item in note.contexts or ()]

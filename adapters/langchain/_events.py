@@ -21,6 +21,7 @@ from ragmeter.adapters._target_span import (
     span_context,
 )
 from ragmeter.scope import is_suppressed
+from ragmeter.weight import weight_of
 
 from ._attachment import Attachment
 from ._extraction import (
@@ -77,6 +78,9 @@ __all__ = [
 
 _NOTHING = type(None)
 
+COUNTED_FROM = 16 * 1024
+"""Bytes of prompts from which on the table of requests in flight is told at once, not at the end."""
+
 
 def begin(
     attached: Attachment,
@@ -119,7 +123,7 @@ def begin(
                 run.documents = copied_lists(lists)
                 request.reader = run
         if request.retrievals or request.passages:
-            run.strings = strings_of(inputs)
+            run.strings = (inputs,) if type(inputs) is str else strings_of(inputs)
     if request.target is None and ambient_context() is not request.context:
         look_for_workflow(request)
     return run
@@ -222,7 +226,7 @@ def chain_ended(
     if type(outputs) is not str and (run is not request.root or not holds_state(request)):
         note_passage(attached, run, outputs, kwargs.get("inputs"), now)
     if run is not request.root and (request.retrievals or request.passages):
-        note_paste(attached, run, outputs, kwargs.get("inputs"))
+        note_paste(run, outputs, kwargs.get("inputs"))
     if run is request.root:
         streamed = "inputs" in kwargs
         if streamed:
@@ -247,7 +251,7 @@ def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> 
             if text is not None and may_hold_rows(text):
                 note = ToolText(run, next(request.clock), now, text)
                 request.tool_texts.append(note)
-                attached.tracker.requests.grow(request.root.run_id.int, len(text))
+                attached.tracker.requests.grow(request.root.run_id.int, weight_of(text))
     if run is request.root:
         end_request(attached, request, Ending(now, _NOTHING, None, False), None)
 
@@ -263,8 +267,10 @@ def llm_started(
     if run.retriever is not None or run is request.root:
         return
     run.sent = read(prompt)
-    size_bytes = new_bytes(run.sent, request.known_texts)
-    if size_bytes:
+    size_bytes = new_bytes(run.sent, request.known_texts) + request.loose_bytes
+    request.loose_bytes = size_bytes
+    if size_bytes >= COUNTED_FROM:
+        request.loose_bytes = 0
         attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
 
 

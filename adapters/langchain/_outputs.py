@@ -18,6 +18,7 @@ from uuid import UUID
 from ragmeter.adapters._answers import ANSWER_NAMES, Said, choose_answer
 from ragmeter.adapters._fields import fields_of, items_of
 from ragmeter.adapters._output_strings import OutputString, strings_in
+from ragmeter.weight import weight_of
 
 from ._extraction import fields_in, find_answer
 
@@ -46,15 +47,22 @@ class OutputNote(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Characters of what is held."""
-        return len(self.text or "") + sum(len(item.text) for item in self.strings)
+        """Bytes of the texts that are held."""
+        if self.text is not None:
+            return weight_of(self.text)
+        return sum(weight_of(item.text) for item in self.strings)
+
+
+_NOTHING = OutputNote()
 
 
 def note_output(outputs: object, inputs: object = None) -> OutputNote:
     """Note what a root run's output says about the answer; references and plain copies only."""
     if outputs is None:
-        return OutputNote()
-    fields = None if type(outputs) is str else fields_in(outputs)
+        return _NOTHING
+    if type(outputs) is str:
+        return OutputNote(outputs or None)
+    fields = outputs if type(outputs) is dict else fields_in(outputs)
     if not fields or "content" in fields:
         text = find_answer(outputs, inputs)
         return OutputNote(text) if text is not None else _any_shape(outputs, inputs, None)
@@ -67,11 +75,11 @@ def note_output(outputs: object, inputs: object = None) -> OutputNote:
         for key in ANSWER_NAMES
         if type(fields.get(key)) is str and fields[key] and fields[key] != given.get(key)
     ]
-    usual = find_answer(outputs, inputs)
-    closing = find_answer(fields.get("messages"))
+    messages = fields.get("messages")
+    closing = None if messages is None else find_answer(messages)
     if len(named) + (closing is not None) == 1:
         return OutputNote(fields[named[0]] if named else closing)
-    return _any_shape(outputs, inputs, usual)
+    return _any_shape(outputs, inputs, find_answer(outputs, inputs))
 
 
 def _any_shape(outputs: object, inputs: object, usual: str | None) -> OutputNote:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragmeter.adapters._snapshot import ContextSnapshot
+from ragmeter.weight import weight_of
 
 from ._attachment import Attachment
 from ._extraction import document_lists, snapshot_documents
@@ -86,26 +87,28 @@ def add_passage(
     attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
 
 
-def note_paste(attached: Attachment, run: Run, outputs: object, late_inputs: object) -> None:
+def note_paste(run: Run, outputs: object, late_inputs: object) -> None:
     """Note the strings a function gave out, beside the documents and strings that it was given.
 
     Whether they are documents that it pasted or cut is found out later.
     """
-    strings = strings_of(outputs)
-    if not strings or run.request.options.strict or enclosing_retriever(run) is not None:
-        return
+    given = strings_of(outputs)
     request = run.request
-    before = run.strings or (() if late_inputs is None else strings_of(late_inputs))
-    handed_through = {id(text) for text in before}
-    given = tuple(text for text in strings if id(text) not in handed_through)
-    if not given:
+    if not given or request.options.strict or run.retriever is not None:
         return
+    before = run.strings or (() if late_inputs is None else strings_of(late_inputs))
+    if before:
+        handed_through = {id(text) for text in before}
+        given = tuple([text for text in given if id(text) not in handed_through])
+        if not given:
+            return
     taken = run.documents
     if taken is None and late_inputs is not None:
         taken = copied_lists(document_lists(late_inputs))
-    documents = tuple(text for pairs in (taken or {}).values() for _, text in pairs)
+    documents = () if not taken else tuple([text for one in taken.values() for _, text in one])
     request.pastes.append(Paste(run, next(request.clock), documents, before, given))
-    attached.tracker.requests.grow(request.root.run_id.int, sum(map(len, given)))
+    for text in given:
+        request.loose_bytes += weight_of(text)
 
 
 def strings_of(payload: object) -> tuple[str, ...]:
@@ -132,15 +135,15 @@ def _flat(lists: Mapping[str, Sequence[Any]]) -> list[Any]:
 
 
 def _same_list(documents: Sequence[Any], pairs: Sequence[tuple[Any, str]] | None) -> bool:
-    """Tell whether documents are the same objects with the same texts."""
-    return (
-        pairs is not None
-        and len(documents) == len(pairs)
-        and all(
-            document is before and text_of(document) is text
-            for document, (before, text) in zip(documents, pairs, strict=True)
-        )
-    )
+    """Return whether documents are the same objects with the same texts."""
+    if pairs is None or len(documents) != len(pairs):
+        return False
+    for document, (before, text) in zip(documents, pairs, strict=True):
+        if document is not before:
+            return False
+        if getattr(document, "page_content", None) is not text and text_of(document) is not text:
+            return False
+    return True
 
 
 def _as_retrieved(documents: Sequence[Any], notes: Sequence[RetrievalNote]) -> bool:

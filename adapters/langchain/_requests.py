@@ -116,12 +116,10 @@ def end_request(
         if output_contexts is None:
             request.dissolve()
             return
-    if ending.error is None:
-        output = note_output(outputs, request.inputs)
-        if options.answer is not None:
-            with attached.on_override:
-                output = note_output(_read(options.answer, outputs))
-        ending = ending._replace(output=output)
+    output = note_output(outputs, request.inputs)
+    if options.answer is not None and ending.error is None:
+        with attached.on_override:
+            output = note_output(_read(options.answer, outputs))
     if annotation is not None:
         request.scope = annotation.merged_over(request.scope)
     if request.question.text is None and request.root.kind == "chain":
@@ -139,10 +137,13 @@ def end_request(
         return
     span = request.target or request.parent_span
     meter.offer(
-        lambda: build_run(request, ending, given, output_contexts),
+        lambda: build_run(request, ending, output, given, output_contexts),
         run_id=run_id,
         trace_id=None if span is None else span.trace_id,
-        size_bytes=size_bytes + ending.output.size_bytes + weight_of(request.question.text),
+        size_bytes=size_bytes
+        + request.loose_bytes
+        + output.size_bytes
+        + weight_of(request.question.text),
         scope=request.scope,
     )
 

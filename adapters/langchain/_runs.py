@@ -25,7 +25,6 @@ from ragmeter.adapters._snapshot import ContextSnapshot
 from ragmeter.scope import RequestScope
 
 from ._extraction import Question
-from ._outputs import OutputNote
 from ._sent import Sent
 
 __all__ = [
@@ -244,8 +243,6 @@ class Ending(NamedTuple):
     """Class of the root's output; the object itself is the application's."""
     error: BaseException | None
     streamed: bool
-    output: OutputNote = OutputNote()
-    """What the root's output says about the answer."""
 
 
 class OpenRequest:
@@ -255,6 +252,8 @@ class OpenRequest:
     """
 
     ignored = False
+    loose_bytes = 0
+    """Bytes of noted strings that are not counted in the table yet."""
     reader: Run | None = None
     """The function that was given documents last."""
     hidden: OpenRequest | None = None

@@ -6,11 +6,11 @@ the application may change, and no copies.  Read on the worker, compared and for
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ragmeter.adapters._prompts import Prompt, prompt_of
+from ragmeter.weight import weight_of
 
 __all__ = ["Sent", "messages_sent", "new_bytes", "prompt_sent", "prompts_sent", "tool_arguments"]
 
@@ -56,7 +56,7 @@ def new_bytes(sent: Sent, known: set[int]) -> int:
         for text in texts:
             if id(text) not in known:
                 known.add(id(text))
-                size += sys.getsizeof(text)
+                size += weight_of(text)
     return size
 
 
