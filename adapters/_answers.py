@@ -74,6 +74,7 @@ def choose_answer(
     *,
     copied: Iterable[OutputString | str] = (),
     contexts: Iterable[str] = (),
+    unheard: bool = False,
 ) -> str | None:
     """Return the string of an output that is the answer, or None.
 
@@ -93,6 +94,9 @@ def choose_answer(
             a message of the model's that it says again.
         contexts: Texts that were retrieved; neither they nor what pastes them together are answers,
             unless a model said just that.
+        unheard: A model call's text is not known (it was streamed): then a short text of another call,
+            which may be a verdict, is not preferred to the only long string, and the only string
+            under one of `USUAL_NAMES` counts, however short.
 
     Returns:
         The application's own string, or None.
@@ -129,8 +133,6 @@ def choose_answer(
         # One list of paragraphs is one answer.
         if len({item.item.siblings or item.bare for item in alone}) == 1:
             return _whole(alone[0].item, candidates)
-    if hits:
-        return _text_of(max(named or hits, key=_rank), candidates)
     long = {
         item.bare: item.item.text
         for item in candidates
@@ -138,7 +140,17 @@ def choose_answer(
         and not _pastes(item.bare, texts)
         and not any(item.bare in whole for whole in (*asked, *repeated))
     }
-    return next(iter(long.values())) if len(long) == 1 else None
+    only_long = next(iter(long.values())) if len(long) == 1 else None
+    if hits:
+        best = max(named or hits, key=_rank)
+        is_sure = named or best.call.saw_contexts or is_long(best.candidate.bare)
+        if unheard and only_long is not None and not is_sure:
+            return only_long
+        return _text_of(best, candidates)
+    if unheard and not long:
+        usual = [item for item in candidates if item.name in USUAL_NAMES]
+        return usual[0].item.text if len({item.bare for item in usual}) == 1 else None
+    return only_long
 
 
 def is_said(answer: str, said: str) -> bool:

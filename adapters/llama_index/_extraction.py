@@ -13,24 +13,45 @@ from typing import Any, Literal, NamedTuple
 
 __all__ = [
     "ROOT_KINDS",
-    "Answer",
     "Kind",
     "KindTable",
     "RetrieverFacts",
-    "answer_of",
+    "is_a",
     "is_combining",
     "kind_of",
     "nodes_of",
     "question_of",
     "retriever_facts",
-    "source_ids_of",
     "text_of",
 ]
 
 Kind = Literal[
-    "query", "chat", "run", "retrieve", "synthesize", "postprocess", "tool", "write_history"
+    "query",
+    "chat",
+    "run",
+    "call",
+    "llm",
+    "retrieve",
+    "synthesize",
+    "postprocess",
+    "tool",
+    "transform",
+    "write_history",
 ]
 """What a span is to us; every other span only passes its parent on."""
+
+_MODEL_CALLS = (
+    "complete",
+    "acomplete",
+    "chat",
+    "achat",
+    "stream_complete",
+    "astream_complete",
+    "stream_chat",
+    "astream_chat",
+    "structured_predict",
+    "astructured_predict",
+)
 
 _KINDS: tuple[tuple[str, tuple[str, ...], Kind], ...] = (
     ("BaseQueryEngine", ("query", "aquery"), "query"),
@@ -40,6 +61,10 @@ _KINDS: tuple[tuple[str, tuple[str, ...], Kind], ...] = (
     ("BaseSynthesizer", ("synthesize", "asynthesize"), "synthesize"),
     ("BaseNodePostprocessor", ("_postprocess_nodes", "_apostprocess_nodes"), "postprocess"),
     ("BaseTool", ("call", "acall"), "tool"),
+    ("BaseLLM", ("predict_and_call", "apredict_and_call"), "call"),
+    ("BaseLLM", _MODEL_CALLS, "llm"),
+    ("MultiModalLLM", _MODEL_CALLS, "llm"),
+    ("TransformComponent", ("__call__", "acall"), "transform"),
     (
         "StreamingAgentChatResponse",
         ("write_response_to_history", "awrite_response_to_history"),
@@ -50,8 +75,10 @@ _KINDS: tuple[tuple[str, tuple[str, ...], Kind], ...] = (
 
 _METHODS = frozenset(method for _, methods, _ in _KINDS for method in methods)
 
-ROOT_KINDS: frozenset[Kind] = frozenset({"query", "chat", "run", "retrieve", "synthesize"})
-"""The outermost span of one of these kinds is a request."""
+ROOT_KINDS: frozenset[Kind] = frozenset(
+    {"query", "chat", "run", "call", "retrieve", "synthesize", "transform"}
+)
+"""The outermost span of one of these kinds is a request; a transformation prepares documents, and is none."""
 
 _PACKAGES = ("llama_index", "workflows")
 
@@ -60,50 +87,20 @@ _QUESTION_ARGUMENTS: Mapping[Kind, tuple[str, ...]] = {
     "retrieve": ("str_or_query_bundle", "query_bundle", "query", "question", "query_str"),
     "synthesize": ("query", "query_bundle", "question", "query_str"),
     "chat": ("message", "query", "question"),
+    "call": ("user_msg", "message", "query"),
 }
 """Names under which the arguments carry the question; overrides may have renamed them."""
 
 _START_FIELDS = ("user_msg", "query", "question", "query_str", "message", "input")
 """Fields of a workflow's start event that may be the question, most telling first."""
 
-_STOP_FIELDS = ("answer", "response", "result", "output", "text", "message")
-"""Fields of a custom stop event that may be the answer, most telling first."""
 
-_RESULTS = (
-    "StopEvent",
-    "StreamingResponse",
-    "AsyncStreamingResponse",
-    "StreamingAgentChatResponse",
-    "PydanticResponse",
-    "Response",
-    "AgentChatResponse",
-    "NodeWithScore",
-)
-"""Classes of results that are told apart; a subclass is what its base is."""
-
-_MAX_CLASSES = 1_000
-
-_results: dict[type, str | None] = {}
-
-
-def _is_a(cls: type, name: str) -> bool:
+def is_a(cls: type, name: str) -> bool:
+    """Return whether a class is LlamaIndex's class of that name, or one derived from it."""
     return any(
         base.__name__ == name and base.__module__.partition(".")[0] in _PACKAGES
         for base in cls.__mro__
     )
-
-
-def _result_class(result: object) -> str | None:
-    """Return which of `_RESULTS` an object is, or None; remembered per class."""
-    cls = type(result)
-    try:
-        return _results[cls]
-    except KeyError:
-        pass
-    if len(_results) >= _MAX_CLASSES:
-        _results.clear()
-    found = _results[cls] = next((name for name in _RESULTS if _is_a(cls, name)), None)
-    return found
 
 
 def kind_of(cls: type, method: str) -> Kind | None:
@@ -111,7 +108,7 @@ def kind_of(cls: type, method: str) -> Kind | None:
     if method not in _METHODS:
         return None
     for base, methods, kind in _KINDS:
-        if method in methods and _is_a(cls, base):
+        if method in methods and is_a(cls, base):
             return kind
     return None
 
@@ -141,10 +138,10 @@ class KindTable:
 
 
 def text_of(value: object) -> str | None:
-    """Return the text of a query, a query bundle or a chat message; None for anything else."""
+    """Return the text of a query, a chat message or a completion; None for anything else."""
     if isinstance(value, str):
         return value
-    for attribute in ("query_str", "content"):
+    for attribute in ("query_str", "content", "text"):
         text = getattr(value, attribute, None)
         if isinstance(text, str):
             return text
@@ -159,9 +156,14 @@ def question_of(kind: Kind, arguments: Mapping[str, Any]) -> str | None:
     """
     if kind == "run":
         return _question_of_run(arguments)
-    for name in _QUESTION_ARGUMENTS[kind]:
-        if name in arguments:
-            return text_of(arguments[name])
+    for name in _QUESTION_ARGUMENTS.get(kind, ()):
+        text = text_of(arguments.get(name))
+        if text is not None:
+            return text
+    if kind == "call":
+        return _asked_last(arguments.get("chat_history"))
+    if any(name in arguments for name in _QUESTION_ARGUMENTS.get(kind, ())):
+        return None
     return text_of(next(iter(arguments.values()), None))
 
 
@@ -177,12 +179,19 @@ def _question_of_run(arguments: Mapping[str, Any]) -> str | None:
             text = text_of(_field(source, name))
             if text:
                 return text
-        history = _field(source, "chat_history")
-        if isinstance(history, Sequence):
-            for message in reversed(history):
-                role = getattr(message, "role", None)
-                if getattr(role, "value", role) == "user":
-                    return text_of(message)
+        text = _asked_last(_field(source, "chat_history"))
+        if text is not None:
+            return text
+    return None
+
+
+def _asked_last(history: object) -> str | None:
+    """Return the text of the last message that a user wrote."""
+    if isinstance(history, Sequence):
+        for message in reversed(history):
+            role = getattr(message, "role", None)
+            if getattr(role, "value", role) == "user":
+                return text_of(message)
     return None
 
 
@@ -226,75 +235,3 @@ def retriever_facts(instance: object) -> RetrieverFacts:
         top_k if isinstance(top_k, int) else None,
         model if isinstance(model, str) and model != "unknown" else None,
     )
-
-
-class Answer(NamedTuple):
-    """What a request's own call returned."""
-
-    text: str | None = None
-    """The answer; None: there is none, or it is still to be streamed."""
-    stream: Literal["query", "chat"] | None = None
-    """How the rest of the answer comes, if it is streamed."""
-    holder: Any = None
-    """The response object that holds the stream; passed on at once, never kept."""
-    nodes_only: bool = False
-    """The result is a list of nodes: nobody asked for an answer."""
-
-
-_NO_ANSWER = Answer()
-
-
-def answer_of(result: object) -> Answer:
-    """Read the answer in what a query, chat, synthesis or workflow run returned.
-
-    ``Response``: its text. ``PydanticResponse``: its JSON. Chat responses: their text. A stop
-    event: its result; for a subclass with fields of its own, the first of `_STOP_FIELDS` that
-    holds something, else the event as text. Streaming responses: see `Answer.stream`.
-    """
-    if result is None:
-        return _NO_ANSWER
-    if isinstance(result, str):
-        return Answer(result or None)
-    kind = _result_class(result)
-    if kind == "StopEvent":
-        return _answer_of_stop(result)
-    if kind in ("StreamingResponse", "AsyncStreamingResponse"):
-        text = getattr(result, "response_txt", None)
-        return Answer(text) if isinstance(text, str) else Answer(stream="query", holder=result)
-    if kind == "StreamingAgentChatResponse":
-        return Answer(stream="chat", holder=result)
-    if kind == "PydanticResponse":
-        return Answer(None if getattr(result, "response", None) is None else str(result))
-    if kind in ("Response", "AgentChatResponse"):
-        response = getattr(result, "response", None)
-        return Answer(None if response is None or response == "" else str(response))
-    if isinstance(result, (list, tuple)):
-        nodes = bool(result) and all(_result_class(item) == "NodeWithScore" for item in result)
-        return Answer(nodes_only=True) if nodes or not result else Answer(str(result))
-    if hasattr(result, "__next__") or hasattr(result, "__anext__"):
-        # A bare generator belongs to its reader; it cannot be watched without replacing it.
-        return _NO_ANSWER
-    return Answer(text_of(result) or str(result) or None)
-
-
-def _answer_of_stop(event: object) -> Answer:
-    result = getattr(event, "result", None)
-    if result is not None and result is not event:
-        return answer_of(result)
-    if type(event).__name__ == "StopEvent":
-        return _NO_ANSWER
-    for name in _STOP_FIELDS:
-        value = getattr(event, name, None)
-        if value is not None and value is not event:
-            return answer_of(value)
-    return Answer(str(event) or None)
-
-
-def source_ids_of(result: object) -> tuple[str, ...]:
-    """Return the ids of the nodes that the response names as its sources, in its order."""
-    if _result_class(result) == "StopEvent":
-        result = getattr(result, "result", None)
-    nodes = getattr(result, "source_nodes", None)
-    if not isinstance(nodes, (list, tuple)):
-        return ()
-    return tuple(dict.fromkeys(str(getattr(item, "node_id", "")) for item in nodes))

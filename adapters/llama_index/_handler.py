@@ -23,6 +23,7 @@ from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
 from ._extraction import Kind
 from ._nodes import TextMode
+from ._readers import Reader, Readers
 from ._spans import SpanFollower
 
 try:
@@ -46,8 +47,9 @@ __all__ = [
 class LlamaIndexRequest:
     """A request that begins, as the ``filter`` and ``question`` hooks see it. Not kept afterwards."""
 
-    kind: Literal["query", "chat", "run", "retrieve", "synthesize"]
-    """What was called: a query engine, chat engine, workflow or agent, retriever, synthesizer."""
+    kind: Literal["query", "chat", "run", "call", "retrieve", "synthesize"]
+    """What was called: a query engine, chat engine, workflow or agent, a model with tools
+    (``predict_and_call``), retriever, synthesizer."""
     instance: Any
     """The object that was called."""
     question: str | None
@@ -73,12 +75,18 @@ class RagMeterHandler:
         text_mode: ``"llm"``: a context's text is what the model sees, its metadata above it as the
             node's templates say; ``"none"``: the bare text.
         filter: Called with each request that begins; False: it is not captured.
-        question: Called with each request that begins; returns the user's question, or None for
-            the built-in rule.
+        question: Where the question stands, if not where it is usually found: the name of an
+            argument or of a field of the start event, or a function of the `LlamaIndexRequest`
+            that begins. None found: the built-in rule.
+        contexts: Where the contexts that reached the model stand: a key of what the request
+            returns (for a workflow: its result), or a function of it that returns nodes or texts. Called on
+            the request's own path.
+        answer: Where the answer stands: a key of what the request returns, or a function of it.
         name: Name of the requests; low cardinality. Default: the class of what was called.
 
     Raises:
-        ConfigurationError: `text_mode` is neither ``"llm"`` nor ``"none"``.
+        ConfigurationError: `text_mode` is neither ``"llm"`` nor ``"none"``; `question`, `contexts` or
+            `answer` is neither a name nor a function.
     """
 
     def __init__(
@@ -88,7 +96,9 @@ class RagMeterHandler:
         engine: object | Iterable[object] | None = None,
         text_mode: TextMode = "llm",
         filter: Callable[[LlamaIndexRequest], bool] | None = None,  # noqa: A002 -- the users' word
-        question: Callable[[LlamaIndexRequest], str | None] | None = None,
+        question: str | Callable[[LlamaIndexRequest], Any] | None = None,
+        contexts: Reader | None = None,
+        answer: Reader | None = None,
         name: str | None = None,
     ) -> None:
         if text_mode not in ("llm", "none"):
@@ -96,17 +106,18 @@ class RagMeterHandler:
         check_meter(meter)
         self._meter = meter
         self._filter = filter
-        self._question = question
         self._enter_guard = meter.guard("llama_index.span_enter")
         self._exit_guard = meter.guard("llama_index.span_exit")
         self._drop_guard = meter.guard("llama_index.span_drop")
         self._hook_guard = meter.guard("llama_index.hook")
+        self._readers = Readers(question, contexts, answer, self._hook_guard)
         self._spans = SpanFollower(
             meter,
             text_mode=text_mode,
             is_engine=None if engine is None else _Engines(engine),
             active_tags=_active_tags,
             begin=self._begin,
+            readers=self._readers,
             name=name,
         )
         self.open_spans: dict[str, Any] = {}
@@ -214,7 +225,7 @@ class RagMeterHandler:
         arguments: Mapping[str, Any],
         tags: Mapping[str, Any],
     ) -> tuple[bool, str | None]:
-        if self._filter is None and self._question is None:
+        if self._filter is None and not self._readers.reads_question:
             return True, question
         request = LlamaIndexRequest(kind, instance, question, arguments, tags)  # type: ignore[arg-type]
         if self._filter is not None:
@@ -223,10 +234,8 @@ class RagMeterHandler:
                 wanted = bool(self._filter(request))
             if not wanted:
                 return False, None
-        if self._question is not None:
-            told: str | None = None
-            with self._hook_guard:
-                told = self._question(request)
+        if self._readers.reads_question:
+            told = self._readers.question(request, arguments)
             question = question if told is None else told
         return True, question
 

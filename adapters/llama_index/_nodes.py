@@ -22,6 +22,7 @@ __all__ = [
     "describe_tools",
     "node_ids",
     "snapshot_nodes",
+    "text_in_prompts",
     "to_node_contexts",
 ]
 
@@ -128,6 +129,14 @@ def node_ids(nodes: Iterable[Any]) -> frozenset[str]:
 def to_node_contexts(snapshots: Iterable[NodeSnapshot]) -> tuple[RetrievedContext, ...]:
     """Turn snapshots into contexts; done on the worker."""
     return to_contexts(map(_final, snapshots))
+
+
+def text_in_prompts(snapshot: NodeSnapshot) -> str:
+    """Return the text by which a node is looked for in a prompt; done on the worker.
+
+    The bare text, whatever the template put above it; of a node without one, its metadata.
+    """
+    return snapshot.text if snapshot.text.strip() else _final(snapshot).text
 
 
 def _final(snapshot: NodeSnapshot) -> ContextSnapshot:

@@ -10,22 +10,27 @@ Nothing here knows LlamaIndex's classes or the meter.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import count
+from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters._current_span import CallSpans, SeenSpan, choose_spans, seen_span
 from ragmeter.adapters._endings import error_type
+from ragmeter.adapters._output_strings import OutputString
 from ragmeter.guard import Guard
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.scope import RequestScope, current_scope, parse_scope
 
+from ._calls import Call, Messages, said_in
 from ._extraction import Kind, RetrieverFacts
 from ._nodes import NodeSnapshot
 from ._streams import StreamedText
 
 __all__ = [
+    "Attempt",
     "Batch",
+    "CallNote",
     "Captured",
     "CapturedRetrieval",
     "CapturedScope",
@@ -34,6 +39,7 @@ __all__ = [
     "Nodes",
     "RetrievalNote",
     "ScopeNote",
+    "StepNote",
     "told_scope",
 ]
 
@@ -49,6 +55,26 @@ class CapturedScope(NamedTuple):
     """Nodes of each synthesis that joins sub-answers."""
     found: tuple[Nodes, ...]
     """Results of retrievers, after postprocessors, in start order: for want of a synthesis."""
+    syntheses: tuple[int, ...] = ()
+    """Numbers of the syntheses in `given`, by which calls name them."""
+    found_at: tuple[int, ...] = ()
+    """When each retriever of `found` began: a place in the order of the request's events."""
+
+
+class Step(NamedTuple):
+    """What a workflow's step was handed and what it handed on, as far as that carries documents."""
+
+    name: str
+    started: int
+    """When it began: a place in the order of the request's events."""
+    taken: Nodes
+    """Nodes in the events that it was called with."""
+    given: Nodes
+    """Nodes in the event that it returned, unless that ended the run."""
+    strings: tuple[str, ...]
+    """Texts in the events that it was called with."""
+    stops: bool
+    """It ended the run."""
 
 
 class CapturedRetrieval(NamedTuple):
@@ -65,6 +91,22 @@ class CapturedRetrieval(NamedTuple):
     """What it returned; None: it raised."""
     error_type: str | None
     spans: CallSpans
+
+
+class Output(NamedTuple):
+    """What a request gave out, for what its answer and contexts may have to be chosen from."""
+
+    strings: tuple[OutputString, ...] = ()
+    """The strings of an output of unknown shape."""
+    copied: tuple[OutputString, ...] = ()
+    """The strings of the request's input."""
+    nodes: Nodes = ()
+    """Nodes that the output of unknown shape names."""
+    contexts: Nodes | None = None
+    """What the application says to be the contexts (``contexts=``); None: it does not."""
+
+
+_NO_OUTPUT = Output()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +127,106 @@ class Captured:
     source_ids: tuple[str, ...]
     """Ids of the nodes that the response names as its sources, in its order."""
     spans: CallSpans
+    output: Output = _NO_OUTPUT
+    """What was noted of an output, beside the answer that stands in it."""
+    calls: tuple[Call, ...] = ()
+    """The request's model calls, in start order."""
+    steps: tuple[Step, ...] = ()
+    """A workflow's steps that were handed documents, or handed on some, in start order."""
+
+
+class Attempt:
+    """A call that may be made again: a step, or an engine or tool within a request."""
+
+    __slots__ = ("failed", "outer")
+
+    def __init__(self, outer: Attempt | None) -> None:
+        self.outer = outer
+        self.failed = False
+
+
+def _counts(attempt: Attempt | None) -> bool:
+    """Return whether nothing around it failed, the request itself aside."""
+    while attempt is not None:
+        if attempt.failed:
+            return False
+        attempt = attempt.outer
+    return True
+
+
+class CallNote:
+    """A model call under way."""
+
+    __slots__ = ("answers", "attempt", "is_stream", "messages", "said", "synthesis")
+
+    def __init__(
+        self,
+        messages: Messages,
+        synthesis: Batch | None,
+        attempt: Attempt | None,
+        *,
+        answers: bool = False,
+    ) -> None:
+        self.messages = messages
+        self.synthesis = synthesis
+        self.attempt = attempt
+        self.answers = answers
+        self.said: tuple[str, ...] = ()
+        self.is_stream = False
+
+    def end(self, result: object) -> None:
+        """Note what it said; what a model's own class said within it, too."""
+        self.said = tuple(dict.fromkeys((*self.said, *said_in(result))))
+        self.is_stream = not self.said
+
+
+class StepNote:
+    """A workflow's step under way."""
+
+    __slots__ = ("attempt", "given", "name", "started", "stops", "strings", "taken")
+
+    def __init__(
+        self,
+        name: str,
+        started: int,
+        taken: Nodes,
+        strings: tuple[str, ...],
+        attempt: Attempt,
+    ) -> None:
+        self.name = name
+        self.started = started
+        self.taken = taken
+        self.strings = strings
+        self.attempt = attempt
+        self.given: Nodes = ()
+        self.stops = False
 
 
 class RetrievalNote:
     """A retriever call under way."""
 
-    __slots__ = ("begun", "ended_ns", "error", "facts", "name", "nodes", "query", "scope", "spans")
+    __slots__ = (
+        "attempt",
+        "begun",
+        "ended_ns",
+        "error",
+        "facts",
+        "name",
+        "nodes",
+        "query",
+        "scope",
+        "spans",
+    )
 
     def __init__(
-        self, scope: ScopeNote, name: str, query: str | None, facts: RetrieverFacts
+        self,
+        scope: ScopeNote,
+        name: str,
+        query: str | None,
+        facts: RetrieverFacts,
+        attempt: Attempt | None,
     ) -> None:
+        self.attempt = attempt
         self.scope = scope
         self.name = name
         self.query = query
@@ -125,10 +257,12 @@ class RetrievalNote:
 class Batch:
     """What a retriever returned, as far as postprocessors left it, or what a synthesis was given."""
 
-    __slots__ = ("nodes",)
+    __slots__ = ("attempt", "nodes", "started")
 
-    def __init__(self, nodes: Nodes | None = None) -> None:
+    def __init__(self, nodes: Nodes | None, attempt: Attempt | None, started: int) -> None:
         self.nodes = nodes
+        self.attempt = attempt
+        self.started = started
 
 
 class ScopeNote:
@@ -141,15 +275,9 @@ class ScopeNote:
         self.combined: list[Batch] = []
         self.found: list[Batch] = []
 
-    def begin_finding(self) -> Batch:
-        """Keep a place for a retriever's result, in start order."""
-        found = Batch()
-        self.found.append(found)
-        return found
-
     def postprocessed(self, given: frozenset[str], nodes: Nodes) -> None:
         """Put a postprocessor's result in the place of the results that it was given."""
-        known = [item for item in self.found if item.nodes is not None]
+        known = [item for item in self.found if item.nodes is not None and _counts(item.attempt)]
         hits = [item for item in known if any(node.id in given for node in item.nodes or ())]
         for item in hits[1:]:
             item.nodes = None
@@ -158,26 +286,52 @@ class ScopeNote:
         elif given and known:
             known[-1].nodes = nodes
 
-    def captured(self) -> CapturedScope:
-        """Freeze it."""
-        return CapturedScope(_frozen(self.given), _frozen(self.combined), _frozen(self.found))
+    def captured(self, *, all_attempts: bool) -> CapturedScope:
+        """Freeze it, without what attempts found that failed, unless all did."""
+        given = _kept(self.given, all_attempts)
+        found = _kept(self.found, all_attempts)
+        return CapturedScope(
+            tuple([item.nodes or () for item in given]),
+            tuple([item.nodes or () for item in _kept(self.combined, all_attempts)]),
+            tuple([item.nodes or () for item in found]),
+            tuple([item.started for item in given]),
+            tuple([item.started for item in found]),
+        )
 
 
-def _frozen(batches: list[Batch]) -> tuple[Nodes, ...]:
-    return tuple([item.nodes for item in batches if item.nodes is not None])
+def _kept(batches: list[Batch], all_attempts: bool) -> list[Batch]:
+    return [
+        item
+        for item in batches
+        if item.nodes is not None and (all_attempts or _counts(item.attempt))
+    ]
 
 
 class Frame:
     """An open span, as its children need to know it."""
 
-    __slots__ = ("found", "id", "is_root", "kind", "request", "retrieval", "scope", "synthesis")
+    __slots__ = (
+        "attempt",
+        "call",
+        "found",
+        "id",
+        "is_root",
+        "kind",
+        "notes_steps",
+        "request",
+        "retrieval",
+        "scope",
+        "step",
+        "synthesis",
+    )
 
     def __init__(
         self,
         id_: str,
-        kind: Kind,
+        kind: Kind | Literal["step"],
         request: LlamaRequest,
         scope: ScopeNote,
+        attempt: Attempt | None = None,
         *,
         is_root: bool = False,
     ) -> None:
@@ -185,7 +339,15 @@ class Frame:
         self.kind = kind
         self.request = request
         self.scope = scope
+        self.attempt = attempt
+        """The innermost call around it that may fail while the request goes on."""
         self.is_root = is_root
+        self.notes_steps = False
+        """It is a workflow whose steps' events are noted."""
+        self.step: StepNote | None = None
+        """The step that this span is."""
+        self.call: CallNote | None = None
+        """The model call that this span is, or is within."""
         self.retrieval: RetrievalNote | None = None
         """The retriever call that this span is, or is within."""
         self.found: Batch | None = None
@@ -216,10 +378,13 @@ class LlamaRequest:
     __slots__ = (
         "_begun",
         "_open",
+        "_ticks",
+        "calls",
         "in_scope",
         "kind",
         "name",
         "no_text",
+        "output",
         "question",
         "retrievals",
         "returned",
@@ -230,6 +395,7 @@ class LlamaRequest:
         "source_ids",
         "spans",
         "started_ns",
+        "steps",
         "text",
     )
 
@@ -253,8 +419,12 @@ class LlamaRequest:
         self._begun = seen_span()
         self.scopes: list[ScopeNote] = []
         self.retrievals: list[RetrievalNote] = []
+        self.calls: list[CallNote] = []
+        self.steps: list[StepNote] = []
+        self._ticks = count()
+        self.output = _NO_OUTPUT
         self.size_bytes = 0
-        """Characters of the nodes' texts so far."""
+        """Characters of the nodes' texts and of the prompts so far."""
         self.no_text = False
         """A synthesizer ran that asks no model."""
         self.source_ids: tuple[str, ...] = ()
@@ -270,6 +440,10 @@ class LlamaRequest:
         scope = ScopeNote()
         self.scopes.append(scope)
         return scope
+
+    def tick(self) -> int:
+        """Return the next place in the order of the request's events."""
+        return next(self._ticks)
 
     @property
     def closed(self) -> bool:
@@ -300,10 +474,13 @@ class LlamaRequest:
 
     def only_pasted(self, answer: str) -> bool:
         """Tell whether `answer` is just the nodes' texts, put together without a model."""
-        if not self.no_text:
+        if not (self.no_text or self.kind == "call"):
             return False
         given = [
-            item for scope in self.scopes for batch in scope.given for item in batch.nodes or ()
+            item
+            for scope in self.scopes
+            for batch in scope.given or (scope.found if self.kind == "call" else ())
+            for item in batch.nodes or ()
         ]
         return bool(given) and all(item.text in answer for item in given)
 
@@ -311,6 +488,9 @@ class LlamaRequest:
         """Let go of all texts: the caller's response object may keep this request for ever."""
         self.scopes = []
         self.retrievals = []
+        self.calls = []
+        self.steps = []
+        self.output = _NO_OUTPUT
 
     def captured(
         self, status: SampleStatus, answer: str | None, error: str | None, ended_ns: int
@@ -318,6 +498,9 @@ class LlamaRequest:
         """Freeze it as it ended."""
         scopes = tuple(self.scopes)
         places = {scope: place for place, scope in enumerate(scopes)}
+        retrievals = [note for note in self.retrievals if note.ended_ns and note.scope in places]
+        given = [batch for scope in scopes for batch in (*scope.given, *scope.found)]
+        all_attempts = not any(item.nodes is not None and _counts(item.attempt) for item in given)
         return Captured(
             run_id=self.run_id,
             name=self.name,
@@ -328,7 +511,7 @@ class LlamaRequest:
             error_type=error,
             started_ns=self.started_ns,
             ended_ns=max(ended_ns, self.started_ns),
-            scopes=tuple([scope.captured() for scope in scopes]),
+            scopes=tuple([scope.captured(all_attempts=all_attempts) for scope in scopes]),
             retrievals=tuple(
                 [
                     CapturedRetrieval(
@@ -342,10 +525,38 @@ class LlamaRequest:
                         note.error,
                         note.spans,
                     )
-                    for note in self.retrievals
-                    if note.ended_ns and note.scope in places
+                    for note in _of_attempts(retrievals)
                 ]
             ),
             source_ids=self.source_ids,
             spans=self.spans,
+            output=self.output,
+            calls=tuple(
+                [
+                    Call(
+                        note.messages,
+                        note.said,
+                        note.is_stream,
+                        -1 if note.synthesis is None else note.synthesis.started,
+                        note.answers,
+                    )
+                    for note in self.calls
+                    if all_attempts or _counts(note.attempt)
+                ]
+            ),
+            steps=tuple(
+                [
+                    Step(note.name, note.started, note.taken, note.given, note.strings, note.stops)
+                    for note in self.steps
+                    if _counts(note.attempt)
+                ]
+            ),
         )
+
+
+def _of_attempts(notes: Iterable[RetrievalNote]) -> list[RetrievalNote]:
+    """Leave out what attempts found that failed and were followed by another one."""
+    notes = list(notes)
+    if not any(note.nodes is not None and _counts(note.attempt) for note in notes):
+        return notes
+    return [note for note in notes if note.nodes is None or _counts(note.attempt)]

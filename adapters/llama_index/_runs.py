@@ -1,24 +1,22 @@
 """From a captured LlamaIndex request to a `RagRun`; done on the meter's worker.
 
-Here it is decided which nodes are the sample's contexts.  Per scope: what was given
-to a synthesis, else what postprocessors left, else what retrievers returned.  Over the
-request: all scopes in start order, without repetitions; where several took part, the nodes
-that the response names as its sources, in its order (so that a rejected attempt and an
-evaluator's own engine leave nothing behind).
+Which nodes are the sample's contexts is decided in `_reached`, which string of an output of unknown
+shape is the answer by the rule that all frameworks share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from ragmeter.adapters._answers import Said, choose_answer
+from ragmeter.adapters._prompts import prompt_of, seen_in_prompts
 from ragmeter.exporters.run import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 from ragmeter.scope import RequestScope
 
-from ._nodes import NodeSnapshot, to_node_contexts
-from ._requests import Captured, CapturedRetrieval, CapturedScope
+from ._nodes import text_in_prompts, to_node_contexts
+from ._reached import Reached, nodes_that_reached
+from ._requests import Captured, CapturedRetrieval
 
-__all__ = ["build_run", "model_nodes"]
+__all__ = ["build_run"]
 
 _NOTHING_SAID = RequestScope()
 
@@ -26,15 +24,23 @@ _NOTHING_SAID = RequestScope()
 def build_run(captured: Captured) -> RagRun:
     """Build the run of a request that has ended."""
     scope = captured.scope or _NOTHING_SAID
-    nodes, rejected = model_nodes(captured.scopes, captured.source_ids)
+    status, answer = captured.status, captured.answer
+    if answer is None and captured.output.strings:
+        answer = _chosen_answer(captured)
+        status = "no_answer" if answer is None else status
+    told = captured.output.contexts
+    reached = nodes_that_reached(captured, answer)
+    if told is not None:
+        reached = Reached(told, frozenset(), by_prompt=False)
+    nodes, rejected, by_prompt = reached
     return RagRun(
         sample=RagSample(
             question=captured.question if scope.question is None else scope.question,
             contexts=None if nodes is None else to_node_contexts(nodes),
-            contexts_by="runs",
-            answer=captured.answer,
+            contexts_by="given" if told is not None else "prompt" if by_prompt else "runs",
+            answer=answer,
             reference=scope.reference,
-            status=captured.status,
+            status=status,
             name=scope.name or captured.name,
         ),
         run_id=captured.run_id,
@@ -69,50 +75,24 @@ def _retrieval(item: CapturedRetrieval) -> Retrieval:
     )
 
 
-def model_nodes(
-    scopes: Sequence[CapturedScope], source_ids: Sequence[str]
-) -> tuple[tuple[NodeSnapshot, ...] | None, frozenset[int]]:
-    """Decide what reached the model, and which scopes the response left out.
-
-    Args:
-        scopes: The request's scopes in start order.
-        source_ids: Ids of the nodes that the response names as its sources, in its order.
-
-    Returns:
-        The nodes in order (None: nothing is known, ``()``: there were none), and the indices of the
-        scopes none of whose nodes the response names.
-    """
-    parts = {index: _of_scope(scope) for index, scope in enumerate(scopes)}
-    known = {index: nodes for index, nodes in parts.items() if nodes is not None}
-    if not known:
-        combined = tuple(item for scope in scopes for batch in scope.combined for item in batch)
-        return (combined or None), frozenset()
-    nodes = _without_repetitions([item for part in known.values() for item in part])
-    exact = len(known) == 1 and any(scopes[index].given for index in known)
-    wanted = set(source_ids)
-    if exact or not wanted.intersection(item.id for item in nodes):
-        return nodes, frozenset()
-    rank = {id_: place for place, id_ in enumerate(source_ids)}
-    named = sorted(
-        (item for item in nodes if item.id in wanted), key=lambda item: rank[str(item.id)]
+def _chosen_answer(captured: Captured) -> str | None:
+    """Return the string of the output that is the answer, by what the model said."""
+    found = {
+        text_in_prompts(item)
+        for scope in captured.scopes
+        for batch in (*scope.given, *scope.found)
+        for item in batch
+    }
+    contexts = [text for text in found if text]
+    said = [
+        Said(text, seen_in_prompts(contexts, [prompt_of(call.messages)]) is not None)
+        for call in captured.calls
+        for text in call.said
+    ]
+    return choose_answer(
+        captured.output.strings,
+        said,
+        copied=[*captured.output.copied, *filter(None, [captured.question])],
+        contexts=contexts,
+        unheard=any(call.is_stream for call in captured.calls),
     )
-    rejected = frozenset(
-        index
-        for index, part in known.items()
-        if part and wanted.isdisjoint(item.id for item in part)
-    )
-    return tuple(named), rejected
-
-
-def _of_scope(scope: CapturedScope) -> tuple[NodeSnapshot, ...] | None:
-    for batches in (scope.given, scope.found):
-        if batches:
-            return tuple(item for batch in batches for item in batch)
-    return None
-
-
-def _without_repetitions(nodes: Sequence[NodeSnapshot]) -> tuple[NodeSnapshot, ...]:
-    first: dict[tuple[str | None, str], NodeSnapshot] = {}
-    for item in nodes:
-        first.setdefault((item.id, item.text), item)
-    return tuple(first.values())

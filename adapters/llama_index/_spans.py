@@ -17,27 +17,50 @@ from typing import TYPE_CHECKING, Any
 
 from ragmeter.adapters._endings import error_type, status_of_error
 from ragmeter.adapters._open_requests import OpenRequests
+from ragmeter.adapters._output_strings import OutputString, strings_in
 from ragmeter.adapters._reported_once import reported_once
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.scope import is_suppressed
 from ragmeter.weight import weight_of
 
+from ._callers import is_preparation
+from ._calls import Messages, is_flattened, messages_of, size_of
 from ._extraction import (
     ROOT_KINDS,
-    Answer,
     Kind,
     KindTable,
-    answer_of,
+    is_a,
     is_combining,
     nodes_of,
     question_of,
     retriever_facts,
-    source_ids_of,
 )
 from ._nodes import TextMode, describe_tools, node_ids, snapshot_nodes
-from ._requests import Batch, Frame, LlamaRequest, Nodes, RetrievalNote, told_scope
+from ._readers import Readers
+from ._requests import (
+    Attempt,
+    Batch,
+    CallNote,
+    Frame,
+    LlamaRequest,
+    Nodes,
+    Output,
+    RetrievalNote,
+    StepNote,
+    told_scope,
+)
+from ._results import (
+    Answer,
+    answer_of,
+    handed_on,
+    inputs_of,
+    is_stop,
+    nodes_in,
+    payload_of,
+    source_ids_of,
+)
 from ._runs import build_run
-from ._streams import StreamedText, watch
+from ._streams import StreamedText, being_read, watch
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
@@ -48,6 +71,19 @@ MAX_FRAMES = 200_000
 """Open spans that are followed at once; beyond that the oldest are forgotten."""
 
 _SCOPES: frozenset[Kind | None] = frozenset({"query", "chat", "run", "tool"})
+
+_RUN_BY_APPLICATIONS: frozenset[str] = frozenset({"run", "step", "tool"})
+"""Calls in which code of the application runs, which may also index or evaluate."""
+
+_MAY_FAIL: frozenset[str] = frozenset({"query", "chat", "run", "tool", "step"})
+"""Calls after whose failure a request may go on without what they found."""
+
+_AGENTS = ("BaseWorkflowAgent", "AgentWorkflow")
+"""Workflows whose steps are LlamaIndex's own: their events carry what tools said, for the next call."""
+
+MAX_CALLS = 1_000
+MAX_STEPS = 1_000
+"""Model calls and workflow steps of one request that are noted: the last ones."""
 
 _ASK_NO_MODEL = frozenset({"NoText", "ContextOnly"})
 """Synthesizers that return nothing, or the nodes' texts one after the other."""
@@ -65,6 +101,7 @@ class SpanFollower:
         is_engine: Requests count only if such an instance takes part; None: all count.
         active_tags: Returns the instrument tags in force.
         begin: Decides about a request that begins; see `Begin`.
+        readers: How the application reads its own outputs.
         name: Name of the requests; None: the class of what was called.
         open_requests: Settings of `OpenRequests`, for tests.
     """
@@ -77,6 +114,7 @@ class SpanFollower:
         is_engine: Callable[[Any], bool] | None,
         active_tags: Callable[[], Mapping[str, Any]],
         begin: Begin,
+        readers: Readers,
         name: str | None = None,
         **open_requests: Any,
     ) -> None:
@@ -87,6 +125,7 @@ class SpanFollower:
         self._is_engine = is_engine
         self._active_tags = active_tags
         self._begin = begin
+        self._readers = readers
         self._frames: dict[str | None, Frame | None] = {}
         self._kind = KindTable()
         self._requests: OpenRequests[str, LlamaRequest] = OpenRequests(
@@ -115,11 +154,13 @@ class SpanFollower:
                 frames[id_] = None
                 return
             kind = self._kind(id_, instance)
+            if kind == "llm" and parent.call is None and self._is_read_by_caller(id_, arguments):
+                return
             # Steps have spans of their own. What stands directly below a run is not done by it:
             # workflows 1 leave the run's id behind in the context of whoever started it.
             beside = parent.kind == "run" and parent.id == parent_id and kind in ROOT_KINDS
             if not (parent.request.returned or beside):
-                self._enter_within(kind, parent, id_, arguments, instance)
+                self._enter_within(kind, parent, id_, arguments, instance, parent_id)
                 return
             if kind == "write_history":
                 self._watch_chat(parent.request, instance)
@@ -129,6 +170,9 @@ class SpanFollower:
                 return
         else:
             kind = self._kind(id_, instance)
+            if kind == "llm":
+                self._is_read_by_caller(id_, arguments)
+                return
         if kind in ROOT_KINDS:
             self._enter_root(kind, id_, arguments, instance, tags)
 
@@ -138,7 +182,11 @@ class SpanFollower:
         if frame is None or frame.id != id_:
             return
         kind = frame.kind
-        if kind == "retrieve":
+        if frame.call is not None:
+            frame.call.end(result)
+        elif frame.step is not None:
+            self._end_step(frame.request, frame.step, result)
+        elif kind == "retrieve":
             self._end_retrieval(frame, result)
         elif kind == "postprocess" and isinstance(result, (list, tuple)) and not frame.scope.given:
             frame.scope.postprocessed(
@@ -154,6 +202,10 @@ class SpanFollower:
             return
         if frame.kind == "retrieve" and frame.retrieval is not None:
             frame.retrieval.end(None, error)
+        if frame.call is not None:
+            frame.call.messages = ()
+        elif frame.kind in _MAY_FAIL and frame.attempt is not None:
+            frame.attempt.failed = True
         if frame.is_root:
             request = frame.request
             request.root_left()
@@ -185,7 +237,7 @@ class SpanFollower:
         if len(self._frames) >= MAX_FRAMES:
             self._shed_frames()
         self._frames[id_] = None
-        if is_suppressed():
+        if is_suppressed() or kind == "transform" or is_preparation():
             return
         tags = tags or self._active_tags()
         question = question_of(kind, arguments)
@@ -201,6 +253,7 @@ class SpanFollower:
             in_scope=self._is_engine is None or self._is_engine(instance),
         )
         frame = Frame(id_, kind, request, request.open_scope(), is_root=True)
+        frame.notes_steps = kind == "run" and _is_the_applications(instance)
         self._requests.open(id_, request)
         if kind == "retrieve":
             self._begin_retrieval(frame, arguments, instance)
@@ -215,13 +268,15 @@ class SpanFollower:
         id_: str,
         arguments: Mapping[str, Any],
         instance: Any,
+        parent_id: str | None,
     ) -> None:
         frames = self._frames
         request = parent.request
         if kind is None:
-            frames[id_] = parent
+            is_step = instance is None and parent.kind == "run" and parent.id == parent_id
+            frames[id_] = self._step(parent, id_, arguments) if is_step else parent
             return
-        if is_suppressed():
+        if is_suppressed() or kind == "transform":
             frames[id_] = None
             return
         if not request.in_scope and self._is_engine is not None and self._is_engine(instance):
@@ -232,28 +287,104 @@ class SpanFollower:
                 retrieval.learn(retriever_facts(instance))
             frames[id_] = parent
             return
+        if kind == "llm":
+            frames[id_] = self._call(parent, id_, arguments)
+            return
         if kind == "write_history":
             self._watch_chat(request, instance)
             frames[id_] = parent
             return
-        scope = request.open_scope() if kind in _SCOPES else parent.scope
-        frame = Frame(id_, kind, request, scope)
+        if kind == "call":
+            frames[id_] = parent
+            return
+        if (kind == "query" or parent.kind in _RUN_BY_APPLICATIONS) and is_preparation():
+            frames[id_] = None
+            return
+        if kind in _SCOPES:
+            frame = Frame(id_, kind, request, request.open_scope(), Attempt(parent.attempt))
+            frame.notes_steps = kind == "run" and _is_the_applications(instance)
+        else:
+            frame = Frame(id_, kind, request, parent.scope, parent.attempt)
+            frame.synthesis = parent.synthesis
         if kind == "retrieve":
             self._begin_retrieval(frame, arguments, instance)
         elif kind == "synthesize":
-            frame.synthesis = parent.synthesis
             self._begin_synthesis(frame, arguments, instance)
-        elif scope is parent.scope:
-            frame.synthesis = parent.synthesis
         frames[id_] = frame
 
+    def _call(self, parent: Frame, id_: str, arguments: Mapping[str, Any]) -> Frame:
+        """Note a model call; what a model's own class calls within it is the same call."""
+        if parent.kind == "postprocess":  # a reranker's call does not answer
+            return parent
+        request = parent.request
+        messages = messages_of(arguments)
+        note = parent.call
+        if note is None:
+            note = CallNote(messages, parent.synthesis, parent.attempt)
+            self._note_call(request, note)
+        elif messages and not is_flattened(messages, note.messages):
+            self._weigh_prompt(request, messages, note.messages)
+            note.messages = messages  # nearer to the model
+        frame = Frame(id_, "llm", request, parent.scope, parent.attempt)
+        frame.synthesis = parent.synthesis
+        frame.call = note
+        return frame
+
+    def _is_read_by_caller(self, id_: str, arguments: Mapping[str, Any]) -> bool:
+        """Note a model call that begins only now that a request's stream is read, if it is one."""
+        text = being_read.get()
+        request = None if text is None else text.owner
+        if not isinstance(request, LlamaRequest) or request.closed:
+            return False
+        note = CallNote(messages_of(arguments), None, None, answers=True)
+        self._note_call(request, note)
+        frame = Frame(id_, "llm", request, request.scopes[0])
+        frame.call = note
+        self._frames[id_] = frame
+        return True
+
+    def _note_call(self, request: LlamaRequest, note: CallNote) -> None:
+        calls = request.calls
+        before = calls[-1].messages if calls else ()
+        if len(calls) >= MAX_CALLS:
+            del calls[0]
+        calls.append(note)
+        self._weigh_prompt(request, note.messages, before)
+
+    def _weigh_prompt(self, request: LlamaRequest, messages: Messages, before: Messages) -> None:
+        size_bytes = size_of(messages, before)
+        request.size_bytes += size_bytes
+        self._requests.grow(request.run_id, size_bytes)
+
+    def _step(self, parent: Frame, id_: str, arguments: Mapping[str, Any]) -> Frame:
+        """Note a workflow's step: what fails in it does not count, and what its events carry may."""
+        request = parent.request
+        attempt = Attempt(parent.attempt)
+        frame = Frame(id_, "step", request, parent.scope, attempt)
+        if parent.notes_steps and len(request.steps) < MAX_STEPS:
+            nodes, strings = handed_on(tuple(arguments.values()))
+            taken = snapshot_nodes(nodes, self._text_mode)
+            frame.step = StepNote(id_[:-37], request.tick(), taken, strings, attempt)
+            request.steps.append(frame.step)
+            self._weigh(request, taken)
+        return frame
+
+    def _end_step(self, request: LlamaRequest, note: StepNote, result: Any) -> None:
+        note.stops = is_stop(result)
+        if not note.stops:
+            nodes, _ = handed_on((result,))
+            note.given = snapshot_nodes(nodes, self._text_mode)
+            self._weigh(request, note.given)
+
     def _begin_retrieval(self, frame: Frame, arguments: Mapping[str, Any], instance: Any) -> None:
-        frame.found = frame.scope.begin_finding()
+        frame.found = Batch(None, frame.attempt, frame.request.tick())
+        frame.scope.found.append(frame.found)
         frame.retrieval = RetrievalNote(
             frame.scope,
             type(instance).__name__,
             question_of("retrieve", arguments),
             retriever_facts(instance),
+            frame.attempt,
         )
         frame.request.retrievals.append(frame.retrieval)
 
@@ -283,7 +414,7 @@ class SpanFollower:
             return
         scope = frame.scope
         batches = scope.combined if is_combining(arguments) else scope.given
-        frame.synthesis = Batch(nodes)
+        frame.synthesis = Batch(nodes, frame.attempt, request.tick())
         batches.append(frame.synthesis)
 
     def _weigh(self, request: LlamaRequest, nodes: Nodes) -> None:
@@ -304,13 +435,37 @@ class SpanFollower:
             return
         request.source_ids = source_ids_of(result)
         answer = answer_of(result)
+        contexts: Nodes | None = None
+        if self._readers.reads_output:
+            contexts = self._readers.contexts(result, self._text_mode)
+            answer = self._readers.answer(result, answer)
+        if contexts is not None or answer.strings:
+            self._note_output(request, arguments, result, answer, contexts)
         if answer.stream is not None:
             self._await_stream(frame, answer)
         elif answer.text and not request.only_pasted(answer.text):
             self._finish(request, "ok", answer.text, None)
+        elif answer.strings:  # which of them it is, is decided on the worker
+            self._finish(request, "ok", None, None)
         else:
-            asked = not (answer.nodes_only or request.no_text)
+            # A text that comes here was pasted from the nodes: no model was asked.
+            asked = not (answer.nodes_only or request.no_text or answer.text)
             self._finish(request, "no_answer" if asked else "retrieval_only", None, None)
+
+    def _note_output(
+        self,
+        request: LlamaRequest,
+        arguments: Mapping[str, Any],
+        result: Any,
+        answer: Answer,
+        contexts: Nodes | None,
+    ) -> None:
+        nodes: Nodes = ()
+        copied: tuple[OutputString, ...] = ()
+        if answer.strings:
+            nodes = snapshot_nodes(nodes_in(payload_of(result)), self._text_mode)
+            copied = strings_in(inputs_of(arguments))
+        request.output = Output(answer.strings, copied, nodes, contexts)
 
     def _await_stream(self, frame: Frame, answer: Answer) -> None:
         request = frame.request
@@ -319,7 +474,7 @@ class SpanFollower:
             if holder.response_gen is None:
                 self._finish(request, "no_answer", None, None)
                 return
-            request.text = StreamedText(partial(self._stream_ended, request))
+            request.text = StreamedText(partial(self._stream_ended, request), request)
             holder.response_gen = watch(holder.response_gen, request.text)
         else:
             if not getattr(holder, "is_writing_to_memory", True):
@@ -335,7 +490,7 @@ class SpanFollower:
     def _watch_chat(self, request: LlamaRequest, response: Any) -> None:
         if request.text is not None or request.closed:
             return
-        request.text = StreamedText(partial(self._stream_ended, request))
+        request.text = StreamedText(partial(self._stream_ended, request), request)
         for name in ("chat_stream", "achat_stream"):
             stream = getattr(response, name, None)
             if stream is not None:
@@ -369,7 +524,8 @@ class SpanFollower:
         request.returned = True
         self._requests.close(request.run_id)
         self._frames.pop(request.run_id, None)
-        if not request.tried or not request.in_scope or not self._once.is_first(request.run_id):
+        tried = request.tried or request.output.contexts is not None
+        if not tried or not request.in_scope or not self._once.is_first(request.run_id):
             return
         captured = request.captured(status, answer, error, time.time_ns())
         request.release()
@@ -395,3 +551,8 @@ class SpanFollower:
     def _shed_frames(self) -> None:
         for key in tuple(self._frames)[: MAX_FRAMES // 2]:
             self._frames.pop(key, None)
+
+
+def _is_the_applications(workflow: Any) -> bool:
+    """Return whether a workflow's steps were written by the application."""
+    return not any(is_a(type(workflow), name) for name in _AGENTS)

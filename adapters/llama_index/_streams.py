@@ -12,6 +12,8 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
 import wrapt
@@ -19,7 +21,7 @@ import wrapt
 from ragmeter.adapters._endings import error_type, status_of_error
 from ragmeter.metrics.sample import SampleStatus
 
-__all__ = ["StreamedText", "watch"]
+__all__ = ["StreamedText", "being_read", "watch"]
 
 if TYPE_CHECKING:
     _Proxy = wrapt.ObjectProxy[Any]
@@ -30,17 +32,26 @@ MAX_CHARACTERS = 1_000_000
 """An answer longer than this is kept up to here and reported as ``partial``: memory stays bounded."""
 
 
+being_read: ContextVar[StreamedText | None] = ContextVar("ragmeter_being_read", default=None)
+"""The stream whose first item its reader is waiting for: LlamaIndex calls the model only then, and
+nothing else says for whom. Set for the length of that one step."""
+
+
 class StreamedText:
     """The text of one streamed answer as far as it went by, and how it ended.
 
     Args:
         on_end: Called once, with this object, on the thread on which the stream ended; that
             may be the garbage collector's.
+        owner: Whose stream it is; forgotten when it ends.
     """
 
-    __slots__ = ("_on_end", "_parts", "_size", "error_type", "status")
+    __slots__ = ("_on_end", "_parts", "_size", "begun", "error_type", "owner", "status")
 
-    def __init__(self, on_end: Callable[[StreamedText], None]) -> None:
+    def __init__(self, on_end: Callable[[StreamedText], None], owner: Any = None) -> None:
+        self.owner = owner
+        self.begun = False
+        """Somebody has asked for its first item."""
         self._on_end: Callable[[StreamedText], None] | None = on_end
         self._parts: list[str] = []
         self._size = 0
@@ -74,6 +85,7 @@ class StreamedText:
         self.status = status
         self.error_type = error_type(error)
         on_end(self)
+        self.owner = None
 
     def dropped(self) -> None:
         """Note that nobody can read on: broken off, or never begun."""
@@ -127,6 +139,7 @@ class _Stream(_Proxy):
         self._self_text.dropped()
 
     def _pass(self, step: Callable[..., Any], *args: Any) -> Any:
+        token = _reading(self._self_text)
         try:
             item = step(*args)
         except StopIteration:
@@ -135,8 +148,24 @@ class _Stream(_Proxy):
         except BaseException as error:
             self._self_text.failed(error)
             raise
+        finally:
+            if token is not None:
+                _read(token)
         self._self_text.add(item)
         return item
+
+
+def _reading(text: StreamedText) -> Token[StreamedText | None] | None:
+    """Say whose first item is being read from here on; None for all later ones."""
+    if text.begun:
+        return None
+    text.begun = True
+    return being_read.set(text)
+
+
+def _read(token: Token[StreamedText | None]) -> None:
+    with suppress(ValueError):  # an abandoned coroutine may be closed in another context
+        being_read.reset(token)
 
 
 class _AsyncStream(_Proxy):
@@ -167,6 +196,7 @@ class _AsyncStream(_Proxy):
         self._self_text.dropped()
 
     async def _pass(self, step: Awaitable[Any]) -> Any:
+        token = _reading(self._self_text)
         try:
             item = await step
         except StopAsyncIteration:
@@ -175,5 +205,8 @@ class _AsyncStream(_Proxy):
         except BaseException as error:
             self._self_text.failed(error)
             raise
+        finally:
+            if token is not None:
+                _read(token)
         self._self_text.add(item)
         return item

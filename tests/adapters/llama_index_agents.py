@@ -46,6 +46,8 @@ class ScriptedAgentLLM(FunctionCallingLLM):
     def _prepare_chat_with_tools(
         self, tools: Any, user_msg: Any = None, chat_history: Any = None, **_: Any
     ) -> dict[str, Any]:
+        if isinstance(user_msg, str):
+            user_msg = ChatMessage(role=MessageRole.USER, content=user_msg)
         return {"messages": [*(chat_history or []), *([user_msg] if user_msg else [])]}
 
     def chat(self, messages: Sequence[ChatMessage], **_: Any) -> ChatResponse:

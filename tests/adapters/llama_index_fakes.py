@@ -55,10 +55,17 @@ class ScriptedLLM(CustomLLM):
     fail_after: int | None = None
     """When streaming: raise after so many words."""
     window: int = 4096
+    chats: bool = False
+    """It takes messages instead of one text."""
 
     @property
     def metadata(self) -> LLMMetadata:
-        return LLMMetadata(context_window=self.window, num_output=64, model_name="scripted")
+        return LLMMetadata(
+            context_window=self.window,
+            num_output=64,
+            model_name="scripted",
+            is_chat_model=self.chats,
+        )
 
     def _answer(self, prompt: str) -> str:
         self.prompts.append(prompt)

@@ -14,6 +14,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index_fakes import QUESTION, Captured, ListRetriever, captured, llm, nodes
 
 from ragmeter.adapters.llama_index import _spans
+from ragmeter.adapters.llama_index._readers import Readers
 from ragmeter.adapters.llama_index._spans import SpanFollower
 
 A = nodes()[:2]
@@ -47,6 +48,7 @@ def follow(capture: Captured, **bounds: Any) -> SpanFollower:
         is_engine=None,
         active_tags=lambda: tags,
         begin=begin,
+        readers=Readers(None, None, None, capture.meter.guard("test")),
         **bounds,
     )
 

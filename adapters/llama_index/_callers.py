@@ -1,0 +1,115 @@
+"""Whether LlamaIndex itself calls an engine, to build an index or to evaluate: nobody asked that.
+
+Index building summarises every document by a synthesizer, evaluators put a judge's prompt to a query
+engine, node parsers ask an engine about every table.  Nothing in those calls' arguments tells
+them from a user's, but the code that makes them does: it is part of LlamaIndex's own packages for such
+work.  Asked once per request, when it begins; only the code's names are looked at.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from types import CodeType, FrameType
+
+from ._extraction import is_a
+
+__all__ = ["is_preparation"]
+
+_PACKAGES = frozenset(
+    {
+        "evaluation",
+        "extractors",
+        "indices",
+        "ingestion",
+        "llama_dataset",
+        "node_parser",
+        "playground",
+    }
+)
+"""LlamaIndex's packages that call engines for other reasons than a user's question."""
+
+_EVALUATOR_METHODS = frozenset({"evaluate", "aevaluate", "evaluate_response", "aevaluate_response"})
+
+MAX_CALLERS = 40
+"""Frames of the call stack that are looked at, from the call outwards."""
+
+_MAX_CODES = 5_000
+
+_ORDINARY, _PREPARES, _MAY_EVALUATE = 0, 1, 2
+
+_known: dict[int, tuple[CodeType, int]] = {}
+
+
+def is_preparation() -> bool:
+    """Return whether the call under way was made by code that indexes documents or evaluates."""
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 -- the documented way to the callers
+    for _ in range(MAX_CALLERS):
+        if frame is None:
+            break
+        if _prepares(frame):
+            return True
+        frame = frame.f_back
+    return any(map(_prepares, _gathering_frames()))
+
+
+def _prepares(frame: FrameType) -> bool:
+    code = frame.f_code
+    known = _known.get(id(code))
+    if known is None or known[0] is not code:
+        known = _remember(code, frame)
+    # An application's own evaluator is told by its class, each time.
+    return known[1] == _PREPARES or (known[1] == _MAY_EVALUATE and _evaluates(frame))
+
+
+def _gathering_frames() -> Iterator[FrameType]:
+    """Yield the coroutines that wait for this task in an ``asyncio.gather``: they stand on no stack.
+
+    Python tells who waits for whom officially from 3.14 on; until then the callbacks know.
+    """
+    asyncio = sys.modules.get("asyncio")
+    events = sys.modules.get("asyncio.events")
+    if asyncio is None or events is None or events._get_running_loop() is None:  # noqa: SLF001
+        return
+    task = asyncio.current_task()
+    for callback, _ in getattr(task, "_callbacks", None) or ():
+        if getattr(callback, "__module__", None) != "asyncio.tasks":
+            continue
+        for variable in _closed_over(callback):
+            for wake_up, _ in getattr(variable, "_callbacks", None) or ():
+                waiting = getattr(wake_up, "__self__", None)
+                coroutine = getattr(waiting, "get_coro", lambda: None)()
+                for _ in range(MAX_CALLERS):
+                    frame = getattr(coroutine, "cr_frame", None)
+                    if frame is None:
+                        break
+                    yield frame
+                    coroutine = getattr(coroutine, "cr_await", None)
+
+
+def _closed_over(function: object) -> list[object]:
+    values: list[object] = []
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):  # not assigned yet
+            values.append(cell.cell_contents)
+    return values
+
+
+def _remember(code: CodeType, frame: FrameType) -> tuple[CodeType, int]:
+    if len(_known) >= _MAX_CODES:
+        _known.clear()
+    name = frame.f_globals.get("__name__")
+    parts = name.split(".", 3) if isinstance(name, str) else [""]
+    place = 2 if parts[1:2] == ["core"] else 1
+    if parts[0] == "llama_index" and _PACKAGES.intersection(parts[place : place + 1]):
+        meaning = _PREPARES
+    else:
+        meaning = _MAY_EVALUATE if code.co_name in _EVALUATOR_METHODS else _ORDINARY
+    known = _known[id(code)] = (code, meaning)
+    return known
+
+
+def _evaluates(frame: FrameType) -> bool:
+    instance = frame.f_locals.get("self")
+    return instance is not None and is_a(type(instance), "BaseEvaluator")

@@ -1,0 +1,175 @@
+"""What was sent to the model and what it said, per call: noted by reference, compared on the worker.
+
+A call's prompt and text are references to the framework's own strings; they tell which retrieved texts
+reached the model and which string of an output is the answer, and are then forgotten: never scored,
+stored or exported. Nothing of LlamaIndex is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ragmeter.adapters._answers import is_long
+from ragmeter.adapters._output_strings import strings_in
+from ragmeter.adapters._prompts import Prompt, prompt_of
+
+from ._extraction import text_of
+
+__all__ = [
+    "Call",
+    "Messages",
+    "answering_calls",
+    "is_flattened",
+    "messages_of",
+    "prompts_of",
+    "said_in",
+    "size_of",
+]
+
+Messages = tuple[tuple[str, tuple[str, ...]], ...]
+"""Role and texts of each message that a model was sent; a bare prompt is one message of the user's."""
+
+
+class Call(NamedTuple):
+    """One model call that has ended, or is still streaming."""
+
+    messages: Messages
+    said: tuple[str, ...]
+    """What it said; empty for a stream, which goes by unheard."""
+    is_stream: bool
+    synthesis: int
+    """Which of the request's syntheses made it; -1: none."""
+    answers: bool = False
+    """It was made by reading the request's own streamed answer."""
+
+
+def messages_of(arguments: Mapping[str, Any]) -> Messages:
+    """Return what a model call is sent, from its arguments; empty when it is made of templates."""
+    prompt = arguments.get("prompt")
+    if isinstance(prompt, str):
+        return (("user", (prompt,)),)
+    messages = arguments.get("messages")
+    if not isinstance(messages, (list, tuple)):
+        return ()
+    return tuple([_message(item) for item in messages])
+
+
+def _message(message: Any) -> tuple[str, tuple[str, ...]]:
+    role = getattr(message, "role", None)
+    blocks = getattr(message, "blocks", None)
+    if blocks is None:
+        blocks = (getattr(message, "content", None),)
+    texts = [
+        text
+        for block in blocks
+        if type(text := block if isinstance(block, str) else getattr(block, "text", None)) is str
+    ]
+    return str(getattr(role, "value", role)), tuple(texts)
+
+
+def size_of(messages: Messages, before: Messages) -> int:
+    """Return the characters that a prompt adds to those of an earlier one: a conversation grows."""
+    known = {id(text) for _, texts in before for text in texts}
+    return sum([len(text) for _, texts in messages for text in texts if id(text) not in known])
+
+
+def is_flattened(prompt: Messages, messages: Messages) -> bool:
+    """Return whether a prompt is a conversation written as one text: the conversation says more."""
+    if len(prompt) != 1 or len(messages) < 2:
+        return False
+    return size_of(prompt, ()) >= size_of(messages, ())
+
+
+def said_in(result: object) -> tuple[str, ...]:
+    """Return what a model call said: its text, or the strings of the object that it filled in."""
+    if result is None or hasattr(result, "__next__") or hasattr(result, "__anext__"):
+        return ()
+    message = getattr(result, "message", None)
+    text = text_of(result if message is None else message)
+    if text:
+        return (text,)
+    return tuple([item.text for item in strings_in(result)])
+
+
+def prompts_of(calls: Iterable[Call]) -> list[Prompt]:
+    """Return the prompts of calls, in their order."""
+    return [prompt_of(call.messages) for call in calls if call.messages]
+
+
+def answering_calls(calls: Sequence[Call], answer: str | None) -> list[Call]:
+    """Return the calls from which the answer stems, in order.
+
+    Those that said it, or a part of it; of several that said the same, the last. Else the one
+    whose stream the caller read, else the last call. Then, as far back as it goes: calls whose words stand in a
+    prompt of these (drafts, sub-answers, tools' answers), earlier calls of the same conversation,
+    and calls of the same synthesis.
+    """
+    chosen = set(_said_the_answer(calls, answer))
+    waiting = sorted(chosen)
+    while waiting:
+        place = waiting.pop()
+        prompt = "\n".join(text for _, texts in calls[place].messages for text in texts)
+        collapsed = " ".join(prompt.split())
+        for other, call in enumerate(calls):
+            if other in chosen:
+                continue
+            beside = call.synthesis >= 0 and call.synthesis == calls[place].synthesis
+            if beside or (
+                other < place
+                and (_continues(calls[place], call) or _quotes(prompt, collapsed, call))
+            ):
+                chosen.add(other)
+                waiting.append(other)
+    return [calls[place] for place in sorted(chosen)]
+
+
+def _said_the_answer(calls: Sequence[Call], answer: str | None) -> list[int]:
+    streamed = [place for place, call in enumerate(calls) if call.answers]
+    if streamed:
+        return streamed
+    told = " ".join((answer or "").split())
+    same: list[int] = []
+    parts: list[int] = []
+    for place, call in enumerate(calls):
+        for text in call.said:
+            said = " ".join(text.split())
+            if said == told:
+                same.append(place)
+            elif said and (said in told or (is_long(told) and told in said)):
+                parts.append(place)
+    if same and told:
+        return same[-1:]
+    if parts and told:
+        return parts
+    return [len(calls) - 1] if calls else []
+
+
+def _continues(later: Call, earlier: Call) -> bool:
+    """Return whether a call goes on with the conversation of an earlier one."""
+    if len(earlier.messages) >= len(later.messages):
+        return False
+    return bool(earlier.messages) and earlier.messages[-1] in later.messages
+
+
+def _quotes(prompt: str, collapsed: str, call: Call) -> bool:
+    """Return whether what a call said stands in a prompt: a short text only between two marks."""
+    for text in call.said:
+        said = " ".join(text.split())
+        if is_long(said):
+            if said in collapsed:
+                return True
+            continue
+        start = prompt.find(text) if said else -1
+        if start < 0:
+            continue
+        end = start + len(text)
+        before = prompt[max(0, start - 2) : start].strip(" \"'")
+        after = prompt[end : end + 2].strip(" \"'.")
+        if before[-1:] in _OPENS and after[:1] in _CLOSES:
+            return True
+    return False
+
+
+_OPENS = ("", "\n", ":", ">", "：")
+_CLOSES = ("", "\n", "<")

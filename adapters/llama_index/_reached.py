@@ -1,0 +1,224 @@
+"""Which nodes of a LlamaIndex request reached the model, in order; runs on the meter's worker.
+
+The request's own prompts are the truth.  Per scope: nodes that a synthesis was given are looked for in the
+prompts of its calls; nodes that were only retrieved, in the prompts of the calls from which the
+answer stems.  Where no prompt is visible, or none shows a node, the notes of the run decide: what
+was given to a synthesis, else what a workflow's steps handed on, else what postprocessors left,
+else what retrievers returned.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ragmeter.adapters._prompts import Prompt, seen_in_prompts
+
+from ._calls import answering_calls, prompts_of
+from ._nodes import NodeSnapshot, text_in_prompts
+from ._requests import Captured, CapturedScope, Nodes, Step
+
+__all__ = ["Reached", "model_nodes", "nodes_that_reached"]
+
+
+class Reached(NamedTuple):
+    """What is known of the nodes that reached the model."""
+
+    nodes: Nodes | None
+    """The nodes in order; None: nothing is known, ``()``: there were none."""
+    rejected: frozenset[int]
+    """Indices of the scopes none of whose nodes the response names."""
+    by_prompt: bool
+    """A prompt showed them."""
+
+
+def nodes_that_reached(captured: Captured, answer: str | None) -> Reached:
+    """Decide what reached the model.
+
+    Args:
+        captured: The request as it ended.
+        answer: Its answer.
+    """
+    scopes = captured.scopes
+    parts, by_prompt = _parts(captured, answer)
+    nodes, rejected = model_nodes(scopes, captured.source_ids, parts)
+    return Reached(nodes, rejected, by_prompt)
+
+
+def model_nodes(
+    scopes: Sequence[CapturedScope],
+    source_ids: Sequence[str],
+    parts: Mapping[int, Nodes] | None = None,
+) -> tuple[Nodes | None, frozenset[int]]:
+    """Put together what the scopes gave to the model, and say which scopes the response left out.
+
+    Args:
+        scopes: The request's scopes in start order.
+        source_ids: Ids of the nodes that the response names as its sources, in its order.
+        parts: The nodes of each scope that has any, by its index; None: by the notes of the run.
+
+    Returns:
+        The nodes in order (None: nothing is known, ``()``: there were none), and the indices of the
+        scopes none of whose nodes the response names.
+    """
+    known = _by_runs(scopes) if parts is None else parts
+    if not known:
+        combined = tuple(item for scope in scopes for batch in scope.combined for item in batch)
+        return (combined or None), frozenset()
+    nodes = _without_repetitions(list(known.values()))
+    exact = len(known) == 1 and any(scopes[index].given for index in known)
+    wanted = set(source_ids)
+    if exact or not wanted.intersection(item.id for item in nodes):
+        return nodes, frozenset()
+    rank = {id_: place for place, id_ in enumerate(source_ids)}
+    named = sorted(
+        (item for item in nodes if item.id in wanted), key=lambda item: rank[str(item.id)]
+    )
+    rejected = frozenset(
+        index
+        for index, part in known.items()
+        if part and wanted.isdisjoint(item.id for item in part)
+    )
+    return tuple(named), rejected
+
+
+def _by_runs(scopes: Sequence[CapturedScope]) -> dict[int, Nodes]:
+    return {
+        index: _without_repetitions(scope.given or scope.found)
+        for index, scope in enumerate(scopes)
+        if scope.given or scope.found
+    }
+
+
+def _joined(batches: Iterable[Nodes]) -> Nodes:
+    return tuple(item for batch in batches for item in batch)
+
+
+def _without_repetitions(parts: Sequence[Nodes]) -> Nodes:
+    """Join lists of nodes; what several of them have counts as often as it does in one of them."""
+    most: Counter[tuple[str | None, str]] = Counter()
+    kept: list[NodeSnapshot] = []
+    for part in parts:
+        here: Counter[tuple[str | None, str]] = Counter()
+        for item in part:
+            key = (item.id, item.text)
+            here[key] += 1
+            if here[key] > most[key]:
+                most[key] += 1
+                kept.append(item)
+    return tuple(kept)
+
+
+def _parts(captured: Captured, answer: str | None) -> tuple[dict[int, Nodes], bool]:
+    """Return each scope's nodes, and whether a prompt showed any."""
+    scopes = captured.scopes
+    parts = _by_runs(scopes)
+    question = captured.question
+    by_prompt = False
+    for index, scope in enumerate(scopes):
+        if not scope.given:
+            continue
+        own = [call for call in captured.calls if call.synthesis in scope.syntheses]
+        if not own and index == len(scopes) - 1 - _empty_after(scopes):
+            own = [call for call in captured.calls if call.answers]
+        seen = _seen(parts[index], prompts_of(own), question)
+        if seen is not None:
+            parts[index] = seen
+            by_prompt = True
+    retrieved = [index for index in parts if not scopes[index].given]
+    if retrieved:
+        by_prompt |= _narrow_retrieved(captured, answer, parts, retrieved)
+    return parts, by_prompt
+
+
+def _empty_after(scopes: Sequence[CapturedScope]) -> int:
+    """Return how many scopes at the end were given nothing: a stream is read for the last that was."""
+    after = 0
+    for scope in reversed(scopes):
+        if scope.given:
+            break
+        after += 1
+    return after
+
+
+def _narrow_retrieved(
+    captured: Captured, answer: str | None, parts: dict[int, Nodes], retrieved: Sequence[int]
+) -> bool:
+    """Keep of what was only retrieved what reached the model; return whether a prompt showed it."""
+    found = _joined(parts[index] for index in retrieved)
+    handed = _handed_on(captured, retrieved, found)
+    known = {(item.id, item.text) for item in found}
+    others = [
+        item
+        for step in captured.steps
+        for item in (*step.taken, *step.given)
+        if (item.id, item.text) not in known
+    ]
+    rewritten = tuple({(item.id, item.text): item for item in others}.values())
+    calls = answering_calls(captured.calls, answer)
+    seen = _seen((*found, *rewritten), prompts_of(calls), captured.question)
+    chosen = seen if seen is not None else handed
+    if chosen is not None:
+        first, *rest = retrieved
+        parts[first] = chosen
+        for index in rest:
+            del parts[index]
+    return seen is not None
+
+
+def _seen(nodes: Nodes, prompts: Sequence[Prompt], question: str | None) -> Nodes | None:
+    if not nodes or not prompts:
+        return None
+    places = seen_in_prompts([text_in_prompts(item) for item in nodes], prompts, question)
+    return None if places is None else tuple(nodes[place] for place in places)
+
+
+def _handed_on(captured: Captured, retrieved: Sequence[int], found: Nodes) -> Nodes | None:
+    """Return what a workflow's steps left of what was retrieved; None: their events do not tell.
+
+    The steps that took nodes and handed none on are those that used them: of several the one that
+    ended the run, else the last. What was retrieved later is theirs, too.
+    """
+    keys = {item.id for item in found} | {item.text for item in found}
+    groups: dict[str, list[Step]] = {}
+    for step in captured.steps:
+        if any(item.id in keys or item.text in keys for item in step.taken):
+            keys.update(item.id for item in step.given)
+            keys.update(item.text for item in step.given)
+        groups.setdefault(step.name, []).append(step)
+    users = [
+        steps
+        for steps in groups.values()
+        if any(item.id in keys for step in steps for item in step.taken)
+        and not any(item.id in keys for step in steps for item in step.given)
+    ]
+    if users:
+        last = max(users, key=lambda steps: (any(step.stops for step in steps), steps[-1].started))
+        taken = _joined(step.taken for step in last)
+        used = tuple(item for item in taken if item.id in keys or item.text in keys)
+        used = _without_repetitions([used])
+        began = min(step.started for step in last)
+        later = _later(captured, retrieved, began)
+        return _without_repetitions([(*used, *later)])
+    for steps in sorted(groups.values(), key=lambda steps: -steps[-1].started):
+        strings = [text for step in steps for text in step.strings]
+        seen = _seen(found, [Prompt(strings)] if strings else [], captured.question)
+        if seen is not None:
+            later = _later(captured, retrieved, min(step.started for step in steps))
+            return _without_repetitions([(*seen, *later)])
+    named = {item.id for item in captured.output.nodes}
+    kept = tuple(item for item in found if item.id in named)
+    return kept or None
+
+
+def _later(captured: Captured, retrieved: Sequence[int], since: int) -> Nodes:
+    return tuple(
+        item
+        for index in retrieved
+        for batch, began in zip(
+            captured.scopes[index].found, captured.scopes[index].found_at, strict=False
+        )
+        if began > since
+        for item in batch
+    )

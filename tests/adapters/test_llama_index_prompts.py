@@ -1,0 +1,594 @@
+"""What the model saw is read from what it was sent; where that is not visible, from the run's notes."""
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from llama_index.core import PromptTemplate
+from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
+from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.llms import ChatMessage
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine
+from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
+from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
+from llama_index_agents import agent_llm
+from llama_index_fakes import QUESTION, ListRetriever, captured, ids, llm, nodes, since, texts
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+ANSWER = "The capital is Paris, on the Seine."
+ALL = nodes()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collect_what_llamaindex_leaks() -> Iterator[None]:
+    yield
+    gc.collect()
+
+
+class Foreign:
+    """A model that LlamaIndex knows nothing of."""
+
+    async def ask(self, prompt: str) -> str:
+        await asyncio.sleep(0)
+        return ANSWER
+
+
+def run(flow: Any, **kwargs: Any) -> Any:
+    async def main() -> Any:
+        return await flow.run(**kwargs)
+
+    return asyncio.run(main())
+
+
+def contents(found: Any) -> str:
+    return "\n\n".join(item.get_content() for item in found)
+
+
+async def ask(prompt: str, how: str) -> str:
+    """Ask a model in one of the ways that a workflow's author may choose."""
+    model = llm(ANSWER)
+    message = [ChatMessage(role="user", content=prompt)]
+    if how == "foreign":
+        return await Foreign().ask(prompt)
+    if how == "complete":
+        return str(await model.acomplete(prompt))
+    if how == "sync complete":
+        return str(model.complete(prompt))
+    if how == "chat":
+        return str((await model.achat(message)).message.content)
+    if how == "predict":
+        return await model.apredict(PromptTemplate("{context}"), context=prompt)
+    if how == "stream":
+        pieces = [piece async for piece in await model.astream_complete(prompt)]
+        return pieces[-1].text
+    pieces = [piece async for piece in await model.astream_chat(message)]
+    return str(pieces[-1].message.content)
+
+
+WAYS = ["complete", "sync complete", "chat", "predict", "stream", "stream chat", "foreign"]
+
+
+class Found(Event):
+    nodes: list[Any]
+
+
+class Kept(Event):
+    kept: list[Any]
+
+
+class Filters(Workflow):
+    """Retrieves, reranks and filters in a step of its own, and calls the model itself."""
+
+    how = "complete"
+
+    @step
+    async def retrieve(self, ev: StartEvent) -> Found:
+        return Found(nodes=await ListRetriever(ALL).aretrieve(ev.query))
+
+    @step
+    async def rerank(self, ev: Found) -> Kept:
+        return Kept(kept=[ev.nodes[3], ev.nodes[0]])
+
+    @step
+    async def answer(self, ev: Kept) -> StopEvent:
+        return StopEvent(result=await ask(contents(ev.kept), self.how))
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_nodes_filtered_and_reranked_in_a_step(how: str) -> None:
+    flow = Filters(timeout=10)
+    flow.how = how
+    with captured() as capture:
+        run(flow, query=QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == ["moon", "paris"]
+    assert scored.sample.answer == ANSWER
+    assert scored.sample.contexts_by == ("runs" if how == "foreign" else "prompt")
+    assert len(scored.run.retrievals[0].contexts) == 4
+
+
+class InOneStep(Workflow):
+    """Does all of it in one step: only the prompt tells."""
+
+    @step
+    async def only(self, ev: StartEvent) -> StopEvent:
+        found = await ListRetriever(ALL).aretrieve(ev.query)
+        grades = [await ask(f"Does it matter? {contents([item])}", "foreign") for item in found]
+        assert grades
+        return StopEvent(result={"body": await ask(contents(found[2:]), "complete")})
+
+
+def test_nodes_filtered_in_the_step_that_calls_the_model() -> None:
+    with captured() as capture:
+        run(InOneStep(timeout=10), query=QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == ["tea", "moon"]
+
+
+class Graded(Workflow):
+    """Has each node graded by the model first; the graders' prompts are not the answer's."""
+
+    @step
+    async def only(self, ev: StartEvent) -> StopEvent:
+        found = await ListRetriever(ALL).aretrieve(ev.query)
+        grader = llm(reply=lambda prompt: "yes" if "Moon" in prompt or "Rome" in prompt else "no")
+        kept = [
+            item
+            for item in found
+            if str(await grader.acomplete(f"Relevant? {item.get_content()}")) == "yes"
+        ]
+        words = await ask(contents(kept), "complete")
+        verdict = str(await llm("SAFE").acomplete(f"Safe? {words}"))
+        return StopEvent(result={"body": words, "check": verdict})
+
+
+def test_prompts_of_graders_and_verdicts_are_not_the_answers() -> None:
+    with captured() as capture:
+        run(Graded(timeout=10), query=QUESTION)
+        scored = capture.only
+
+    assert (ids(scored), scored.sample.answer) == (["rome", "moon"], ANSWER)
+
+
+class One(Event):
+    node: Any
+
+
+class Grade(Event):
+    node: Any = None
+
+
+class FansOut(Workflow):
+    """Grades the nodes side by side, each in its own invocation of a step, and collects what is left."""
+
+    how = "foreign"
+
+    @step
+    async def retrieve(self, ctx: Context, ev: StartEvent) -> One | None:
+        for item in await ListRetriever(ALL).aretrieve(ev.query):
+            ctx.send_event(One(node=item))
+        return None
+
+    @step(num_workers=3)
+    async def grade(self, ev: One) -> Grade:
+        await asyncio.sleep(0)
+        return Grade(node=ev.node if ev.node.node_id in ("rome", "tea") else None)
+
+    @step
+    async def answer(self, ctx: Context, ev: Grade) -> StopEvent | None:
+        grades = ctx.collect_events(ev, [Grade] * 4)
+        if grades is None:
+            return None
+        kept = sorted((item.node for item in grades if item.node), key=lambda item: item.node_id)
+        return StopEvent(result=await ask(contents(kept), self.how))
+
+
+@pytest.mark.parametrize("how", ["foreign", "complete"])
+def test_nodes_graded_by_many_workers(how: str) -> None:
+    flow = FansOut(timeout=10)
+    flow.how = how
+    with captured() as capture:
+        run(flow, query=QUESTION)
+        scored = capture.only
+
+    assert sorted(map(str, ids(scored))) == ["rome", "tea"]
+
+
+class AsTexts(Workflow):
+    """Hands on texts instead of nodes."""
+
+    @step
+    async def retrieve(self, ev: StartEvent) -> Found:
+        found = await ListRetriever(ALL).aretrieve(ev.query)
+        return Found(nodes=[item.get_content() for item in found[1:3]])
+
+    @step
+    async def answer(self, ev: Found) -> StopEvent:
+        return StopEvent(result=await ask("\n".join(ev.nodes), "foreign"))
+
+
+def test_nodes_handed_on_as_texts() -> None:
+    with captured() as capture:
+        run(AsTexts(timeout=10), query=QUESTION)
+
+        assert ids(capture.only) == ["rome", "tea"]
+
+
+class Compresses(Workflow):
+    """A step rewrites the nodes it takes."""
+
+    @step
+    async def retrieve(self, ev: StartEvent) -> Found:
+        return Found(nodes=await ListRetriever(ALL).aretrieve(ev.query))
+
+    @step
+    async def compress(self, ev: Found) -> Kept:
+        short = TextNode(id_="short", text="France's capital city: Paris.")
+        return Kept(kept=[NodeWithScore(node=short, score=1.0)])
+
+    @step
+    async def answer(self, ev: Kept) -> StopEvent:
+        return StopEvent(result=await ask(contents(ev.kept), "foreign"))
+
+
+def test_nodes_rewritten_by_a_step() -> None:
+    with captured() as capture:
+        run(Compresses(timeout=10), query=QUESTION)
+
+        assert texts(capture.only) == ["France's capital city: Paris."]
+
+
+def retrying(attempts: int) -> Any:
+    from llama_index.core.workflow.retry_policy import ConstantDelayRetryPolicy
+
+    return ConstantDelayRetryPolicy(delay=0, maximum_attempts=attempts)
+
+
+def flaky(fails: int, how: str) -> Workflow:
+    """A flow whose retrieving step fails so often after it has retrieved; each attempt finds another node."""
+
+    class Flaky(Workflow):
+        attempts = 0
+
+        @step(retry_policy=retrying(4))
+        async def retrieve(self, ev: StartEvent) -> StopEvent:
+            place = self.attempts
+            self.attempts += 1
+            found = await ListRetriever(ALL[place : place + 1]).aretrieve(ev.query)
+            if place < fails:
+                raise RuntimeError("again")
+            return StopEvent(result=await ask(contents(found), how))
+
+    return Flaky(timeout=10)
+
+
+@pytest.mark.parametrize("how", ["foreign", "complete"])
+def test_failed_attempt_of_a_step_keeps_no_nodes(how: str) -> None:
+    with captured() as capture:
+        run(flaky(2, how), query=QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == ["tea"]
+    assert len(scored.run.retrievals) == 1
+
+
+def test_run_whose_attempts_all_failed_keeps_what_they_found() -> None:
+    with captured() as capture:
+        with pytest.raises(Exception, match="again"):
+            run(flaky(9, "foreign"), query=QUESTION)
+        scored = capture.only
+
+    assert scored.sample.status == "error"
+    assert ids(scored) == ["paris", "rome", "tea", "moon"]
+
+
+def test_engine_that_failed_within_a_step_leaves_nothing() -> None:
+    """A fallback answers: the contexts are its own."""
+
+    class Fallback(Workflow):
+        @step
+        async def only(self, ev: StartEvent) -> StopEvent:
+            broken = RetrieverQueryEngine.from_args(
+                ListRetriever(ALL[:2]), llm=llm(fail_with=RuntimeError("down"))
+            )
+            try:
+                return StopEvent(result=await broken.aquery(ev.query))
+            except RuntimeError:
+                other = RetrieverQueryEngine.from_args(ListRetriever(ALL[2:]), llm=llm(ANSWER))
+                return StopEvent(result=await other.aquery(ev.query))
+
+    with captured() as capture:
+        run(Fallback(timeout=10), query=QUESTION)
+        scored = capture.only
+
+    assert (ids(scored), scored.sample.answer) == (["tea", "moon"], ANSWER)
+
+
+MODES = [
+    "compact",
+    "refine",
+    "tree_summarize",
+    "accumulate",
+    "compact_accumulate",
+    "simple_summarize",
+]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("window", [4096, 1200])
+def test_every_response_mode(mode: str, window: int, is_async: bool) -> None:
+    """Whatever the number of calls, and however their prompts are packed."""
+    long = {name: f"{text} " * 40 for name, text in zip("abcd", [n.text for n in ALL], strict=True)}
+    model = llm("Paris.", window=window)
+    engine = RetrieverQueryEngine.from_args(
+        ListRetriever(nodes(long)), llm=model, response_mode=mode
+    )
+    with captured() as capture:
+        if is_async:
+            asyncio.run(engine.aquery(QUESTION))
+        else:
+            engine.query(QUESTION)
+        scored = capture.only
+
+    shown = "".join(model.prompts)
+    assert ids(scored) == [name for name, text in long.items() if text[:40] in shown]
+    assert scored.sample.contexts_by == "prompt"
+    if mode != "simple_summarize":  # which cuts what does not fit
+        assert len(ids(scored)) == 4
+    if (mode, window) in {("refine", 4096), ("accumulate", 4096), ("compact", 1200)}:
+        assert len(model.prompts) > 1
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_streamed_answer(is_async: bool) -> None:
+    """The model is called only when the caller reads: still for this request."""
+    template = PromptTemplate("Only this: Rome is the capital of Italy. {query_str}")
+    engine = RetrieverQueryEngine.from_args(
+        ListRetriever(ALL[:2]), llm=llm(ANSWER), streaming=True, text_qa_template=template
+    )
+
+    async def read() -> str:
+        response = await engine.aquery(QUESTION)
+        return "".join([word async for word in response.async_response_gen()])
+
+    with captured() as capture:
+        words = asyncio.run(read()) if is_async else "".join(engine.query(QUESTION).response_gen)
+        scored = capture.only
+
+    assert words == scored.sample.answer == ANSWER
+    assert (ids(scored), scored.sample.contexts_by) == (["rome"], "prompt")
+
+
+def test_two_streams_read_in_turns_do_not_mix() -> None:
+    def engine(found: Any) -> Any:
+        return RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(ANSWER), streaming=True)
+
+    with captured() as capture:
+        one, two = engine(ALL[:2]).query("one?"), engine(ALL[2:]).query("two?")
+        readers = [iter(one.response_gen), iter(two.response_gen)]
+        while readers:
+            for reader in tuple(readers):
+                if next(reader, None) is None:
+                    readers.remove(reader)
+        runs = {scored.sample.question: ids(scored) for scored in capture.runs}
+
+    assert runs == {"one?": ["paris", "rome"], "two?": ["tea", "moon"]}
+    assert {scored.sample.contexts_by for scored in capture.memory.results} == {"prompt"}
+
+
+def test_template_that_shows_no_node_leaves_the_runs_rule() -> None:
+    engine = RetrieverQueryEngine.from_args(
+        ListRetriever(ALL[:2]), llm=llm(ANSWER), text_qa_template=PromptTemplate("{query_str}")
+    )
+    with captured() as capture:
+        engine.query(QUESTION)
+        scored = capture.only
+
+    assert (ids(scored), scored.sample.contexts_by) == (["paris", "rome"], "runs")
+
+
+class TwoOfThem(CustomQueryEngine):
+    """Retrieves, filters and calls the model by itself."""
+
+    def custom_query(self, query_str: str) -> Any:
+        found = ListRetriever(ALL).retrieve(query_str)
+        return str(llm(ANSWER).complete(f"{contents(found[1:3])}\n\n{query_str}"))
+
+
+def test_custom_engine_that_filters_by_itself() -> None:
+    with captured() as capture:
+        TwoOfThem().query(QUESTION)
+        scored = capture.only
+
+    assert (ids(scored), scored.sample.contexts_by) == (["rome", "tea"], "prompt")
+
+
+class ModelReranks(BaseNodePostprocessor):
+    """Asks a model about all nodes, and keeps one."""
+
+    def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> Any:
+        assert str(llm("3").complete(contents(nodes))) == "3"
+        return nodes[3:]
+
+
+def test_reranker_that_asks_a_model_about_all_nodes() -> None:
+    """Its prompt shows them all, and answers nothing."""
+
+    class Custom(CustomQueryEngine):
+        def custom_query(self, query_str: str) -> Any:
+            kept = ModelReranks().postprocess_nodes(ListRetriever(ALL).retrieve(query_str))
+            return str(llm(ANSWER).complete(contents(kept)))
+
+    with captured() as capture:
+        Custom().query(QUESTION)
+
+        assert ids(capture.only) == ["moon"]
+
+
+def test_chat_with_memory_reports_this_turns_nodes() -> None:
+    """Also when the history holds what an earlier turn retrieved."""
+    chat = ContextChatEngine.from_defaults(
+        ListRetriever(ALL[:2]),
+        llm=llm(DOCUMENT_OF_LAST_TURN, chats=True),
+        memory=ChatMemoryBuffer.from_defaults(),
+    )
+    with captured() as capture:
+        chat.chat("first?")
+        chat._retriever = ListRetriever(ALL[1:3])
+        chat.chat("second?")
+        second = capture.runs[1]
+
+    assert (ids(second), second.sample.contexts_by) == (["rome", "tea"], "prompt")
+
+
+DOCUMENT_OF_LAST_TURN = "Paris is the capital of France. Rome is the capital of Italy."
+
+
+def retriever_tool(found: Any, name: str) -> RetrieverTool:
+    return RetrieverTool.from_defaults(ListRetriever(found), name=name, description="facts")
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_function_agent_with_retriever_tools(streaming: bool) -> None:
+    """What the tools returned stands in the agent's own prompts."""
+    model = agent_llm([("one", {"input": "a"})], [("two", {"input": "b"})], ANSWER)
+    agent = FunctionAgent(
+        tools=[retriever_tool(ALL[:2], "one"), retriever_tool(ALL[2:], "two")],
+        llm=model,
+        streaming=streaming,
+    )
+    with captured() as capture:
+        run(agent, user_msg=QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == ["paris", "rome", "tea", "moon"]
+    assert (scored.sample.contexts_by, scored.sample.answer) == ("prompt", ANSWER)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_react_agent_shows_observations_of_every_turn(streaming: bool) -> None:
+    """Each observation is the last user message of one call, and history in the next."""
+    call = 'Thought: I look.\nAction: {}\nAction Input: {{"input": "x"}}'
+    model = agent_llm(
+        call.format("one"), call.format("two"), f"Thought: I know it now.\nAnswer: {ANSWER}"
+    )
+    agent = ReActAgent(
+        tools=[retriever_tool(ALL[:2], "one"), retriever_tool(ALL[2:], "two")],
+        llm=model,
+        streaming=streaming,
+    )
+    with captured() as capture:
+        run(agent, user_msg=QUESTION)
+        scored = capture.only
+
+    assert ids(scored) == ["paris", "rome", "tea", "moon"]
+    assert scored.sample.answer == ANSWER
+
+
+def test_tool_that_hands_on_a_part_of_what_it_retrieved() -> None:
+    def search(query: str) -> str:
+        """Searches."""
+        return contents(ListRetriever(ALL).retrieve(query)[:1])
+
+    model = agent_llm([("search", {"query": "a"})], ANSWER)
+    agent = FunctionAgent(tools=[FunctionTool.from_defaults(search)], llm=model)
+    with captured() as capture:
+        run(agent, user_msg=QUESTION)
+
+        assert ids(capture.runs[-1]) == ["paris"]
+
+
+def test_agent_with_a_query_engine_tool_and_one_with_raw_nodes() -> None:
+    engine = RetrieverQueryEngine.from_args(ListRetriever(ALL[:2]), llm=llm("Paris it is."))
+    model = agent_llm([("asks", {"input": "a"})], [("raw", {"input": "b"})], ANSWER)
+    agent = FunctionAgent(
+        tools=[
+            QueryEngineTool.from_defaults(engine, name="asks", description="d"),
+            retriever_tool(ALL[2:], "raw"),
+        ],
+        llm=model,
+    )
+    with captured() as capture:
+        run(agent, user_msg=QUESTION)
+
+        assert ids(capture.only) == ["paris", "rome", "tea", "moon"]
+
+
+class MapsAndJoins(Workflow):
+    """Answers per node, then joins the answers by another call: no node stands in that one."""
+
+    @step
+    async def only(self, ev: StartEvent) -> StopEvent:
+        found = await ListRetriever(ALL).aretrieve(ev.query)
+        model = llm(reply=lambda prompt: f"Of {prompt.split()[1]}, as told, in few words.")
+        parts = [str(await model.acomplete(f"Say: {item.get_content()}")) for item in found[:3]]
+        return StopEvent(result=str(await llm(ANSWER).acomplete("Join:\n" + "\n".join(parts))))
+
+
+def test_sub_answers_joined_by_the_answering_call() -> None:
+    with captured() as capture:
+        run(MapsAndJoins(timeout=10), query=QUESTION)
+        scored = capture.only
+
+    assert (ids(scored), scored.sample.contexts_by) == (["paris", "rome", "tea"], "prompt")
+
+
+def test_workflows_side_by_side_do_not_mix() -> None:
+    async def main() -> None:
+        flows = [Filters(timeout=10) for _ in range(5)]
+        await asyncio.gather(*(flow.run(query=f"q{place}") for place, flow in enumerate(flows)))
+
+    with captured() as capture:
+        asyncio.run(main())
+        runs = capture.runs
+
+    assert {scored.sample.question for scored in runs} == {f"q{place}" for place in range(5)}
+    assert all(ids(scored) == ["moon", "paris"] for scored in runs)
+    assert capture.handler.open_entries == 0
+
+
+def test_prompts_count_in_the_memory_of_open_requests() -> None:
+    """And are let go with the request."""
+    sizes: list[int] = []
+    page = "word " * 10_000
+
+    class Big(CustomQueryEngine):
+        def custom_query(self, query_str: str) -> Any:
+            ListRetriever(ALL[:1]).retrieve(query_str)
+            before = requests._bytes
+            llm(ANSWER).complete(page)
+            sizes.append(requests._bytes - before)
+            return ANSWER
+
+    with captured() as capture:
+        requests = capture.handler._spans._requests
+        Big().query(QUESTION)
+        assert capture.only
+
+        assert sizes == [len(page)]
+        assert requests._bytes == 0
+
+
+@since(0, 14, 22)
+def test_reading_leaves_no_context_behind() -> None:
+    from ragmeter.adapters.llama_index._streams import being_read
+
+    engine = RetrieverQueryEngine.from_args(ListRetriever(ALL), llm=llm(ANSWER), streaming=True)
+    with captured():
+        response = engine.query(QUESTION)
+        next(response.response_gen)
+        assert being_read.get() is None
+        assert "".join(response.response_gen)
