@@ -45,13 +45,16 @@ _known: dict[int, tuple[CodeType, int]] = {}
 def is_preparation() -> bool:
     """Return whether the call under way was made by code that indexes documents or evaluates."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 -- the documented way to the callers
+    known = _known.get
     for _ in range(MAX_CALLERS):
         if frame is None:
             break
-        if _prepares(frame):
+        code = frame.f_code
+        note = known(id(code))
+        if (note is None or note[0] is not code or note[1]) and _prepares(frame):
             return True
         frame = frame.f_back
-    return any(map(_prepares, _gathering_frames()))
+    return sys.modules.get("asyncio") is not None and any(map(_prepares, _gathering_frames()))
 
 
 def _prepares(frame: FrameType) -> bool:
@@ -68,9 +71,8 @@ def _gathering_frames() -> Iterator[FrameType]:
 
     Python tells who waits for whom officially from 3.14 on; until then the callbacks know.
     """
-    asyncio = sys.modules.get("asyncio")
-    events = sys.modules.get("asyncio.events")
-    if asyncio is None or events is None or events._get_running_loop() is None:  # noqa: SLF001
+    asyncio = sys.modules["asyncio"]
+    if asyncio._get_running_loop() is None:  # noqa: SLF001 -- the one that does not raise
         return
     task = asyncio.current_task()
     for callback, _ in getattr(task, "_callbacks", None) or ():

@@ -14,7 +14,7 @@ from ragmeter.adapters._answers import is_long
 from ragmeter.adapters._output_strings import strings_in
 from ragmeter.adapters._prompts import Prompt, prompt_of
 
-from ._extraction import text_of
+from ._results import result_class
 
 __all__ = [
     "Call",
@@ -70,6 +70,8 @@ def _message(message: Any) -> tuple[str, tuple[str, ...]]:
 
 def size_of(messages: Messages, before: Messages) -> int:
     """Return the characters that a prompt adds to those of an earlier one: a conversation grows."""
+    if not before:
+        return sum([len(text) for _, texts in messages for text in texts])
     known = {id(text) for _, texts in before for text in texts}
     return sum([len(text) for _, texts in messages for text in texts if id(text) not in known])
 
@@ -83,13 +85,16 @@ def is_flattened(prompt: Messages, messages: Messages) -> bool:
 
 def said_in(result: object) -> tuple[str, ...]:
     """Return what a model call said: its text, or the strings of the object that it filled in."""
-    if result is None or hasattr(result, "__next__") or hasattr(result, "__anext__"):
+    kind = result_class(result)  # by class: asking a pydantic object for what it has not is slow
+    if kind == "CompletionResponse":
+        text = getattr(result, "text", None)
+    elif kind == "ChatResponse":
+        text = getattr(getattr(result, "message", None), "content", None)
+    elif result is None or hasattr(result, "__next__") or hasattr(result, "__anext__"):
         return ()
-    message = getattr(result, "message", None)
-    text = text_of(result if message is None else message)
-    if text:
-        return (text,)
-    return tuple([item.text for item in strings_in(result)])
+    else:
+        return tuple([item.text for item in strings_in(result)])
+    return (text,) if isinstance(text, str) and text else ()
 
 
 def prompts_of(calls: Iterable[Call]) -> list[Prompt]:

@@ -27,6 +27,7 @@ __all__ = [
     "is_stop",
     "nodes_in",
     "payload_of",
+    "result_class",
     "source_ids_of",
 ]
 
@@ -60,7 +61,7 @@ _MAX_CLASSES = 1_000
 _results: dict[type, str | None] = {}
 
 
-def _result_class(result: object) -> str | None:
+def result_class(result: object) -> str | None:
     """Return which of `_RESULTS` an object is, or None; remembered per class."""
     cls = type(result)
     try:
@@ -93,7 +94,7 @@ _NO_ANSWER = Answer()
 
 def payload_of(result: object) -> Any:
     """Return what the caller of a run got: the result of a plain stop event, else the object itself."""
-    if type(result).__name__ == "StopEvent" and _result_class(result) == "StopEvent":
+    if type(result).__name__ == "StopEvent" and result_class(result) == "StopEvent":
         return getattr(result, "result", None)
     return result
 
@@ -110,7 +111,7 @@ def answer_of(result: object) -> Answer:
         return _NO_ANSWER
     if isinstance(result, str):
         return Answer(result or None)
-    kind = _result_class(result)
+    kind = result_class(result)
     if kind == "StopEvent":
         return _answer_of_stop(result)
     if kind in ("StreamingResponse", "AsyncStreamingResponse"):
@@ -130,13 +131,13 @@ def answer_of(result: object) -> Answer:
     if kind in ("ChatMessage", "CompletionResponse"):
         return _answer_of_text(result)
     if isinstance(result, (list, tuple)) and all(
-        _result_class(item) in ("NodeWithScore", "BaseNode") for item in result
+        result_class(item) in ("NodeWithScore", "BaseNode") for item in result
     ):
         return Answer(nodes_only=True)
     payload = event_payload(result)
     # A stream that is handed out inside something else is still the caller's to read.
     for value in (fields_of(payload) or {}).values():
-        if _result_class(value) in _STREAMS:
+        if result_class(value) in _STREAMS:
             return answer_of(value)
     return Answer(strings=strings_in(payload))
 
@@ -172,7 +173,7 @@ def _answer_of_stop(event: object) -> Answer:
 
 def event_payload(value: object) -> Any:
     """Return the fields of a workflow's event, with those that it keeps as extra data."""
-    if _result_class(value) not in _EVENTS:
+    if result_class(value) not in _EVENTS:
         return value
     extra = getattr(value, "_data", None)
     return {**(fields_of(value) or {}), **(extra if type(extra) is dict else {})}
@@ -189,7 +190,7 @@ def nodes_in(value: object) -> list[Any]:
     while waiting and visited < MAX_VISITED:
         item, depth = waiting.popleft()
         visited += 1
-        if _result_class(item) in ("NodeWithScore", "BaseNode"):
+        if result_class(item) in ("NodeWithScore", "BaseNode"):
             found.append(item)
             continue
         if depth >= MAX_DEPTH:
@@ -216,7 +217,7 @@ def handed_on(values: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
         event
         for value in values
         for event in (items_of(value) or (value,))
-        if _result_class(event) in _EVENTS
+        if result_class(event) in _EVENTS
     ]
     if not events:
         return [], ()
@@ -226,7 +227,7 @@ def handed_on(values: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
 
 def is_stop(result: object) -> bool:
     """Return whether a step's result ends its workflow."""
-    return _result_class(result) == "StopEvent"
+    return result_class(result) == "StopEvent"
 
 
 _STREAMS = frozenset({"StreamingResponse", "AsyncStreamingResponse", "StreamingAgentChatResponse"})
