@@ -24,6 +24,7 @@ __all__ = [
     "choose_answer",
     "is_long",
     "is_said",
+    "texts_that_said",
 ]
 
 ANSWER_NAMES = ("answer", "final_answer", "reply", "response", "generation", "completion")
@@ -156,6 +157,22 @@ def choose_answer(
 def is_said(answer: str, said: str) -> bool:
     """Return whether an answer stems from what a model call said, by the rules of `choose_answer`."""
     return _hit(_Candidate(OutputString(answer)), _Call(said), ()) is not None
+
+
+def texts_that_said(answer: str, said: Sequence[str]) -> list[int]:
+    """Return which texts of model calls an answer stems from, as `choose_answer` sees it.
+
+    Indices of `said`: of the last one that said just that; else of all that it was cut out of,
+    contains or shares its words with.
+    """
+    candidate = _Candidate(OutputString(answer))
+    hits = [
+        (place, hit.closeness)
+        for place, text in enumerate(said)
+        if (hit := _hit(candidate, _Call(text), ())) is not None
+    ]
+    same = [place for place, closeness in hits if closeness == _SAME]
+    return same[-1:] or [place for place, _ in hits]
 
 
 def is_long(text: str) -> bool:

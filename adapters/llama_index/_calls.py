@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragmeter.adapters._answers import is_long
+from ragmeter.adapters._answers import LONG_CHARACTERS, is_long, texts_that_said
 from ragmeter.adapters._output_strings import strings_in
 from ragmeter.adapters._prompts import Prompt, prompt_of
 
@@ -25,6 +25,7 @@ __all__ = [
     "prompts_of",
     "said_in",
     "size_of",
+    "with_sources",
 ]
 
 Messages = tuple[tuple[str, tuple[str, ...]], ...]
@@ -105,12 +106,30 @@ def prompts_of(calls: Iterable[Call]) -> list[Prompt]:
 def answering_calls(calls: Sequence[Call], answer: str | None) -> list[Call]:
     """Return the calls from which the answer stems, in order.
 
-    Those that said it, or a part of it; of several that said the same, the last. Else the one
-    whose stream the caller read, else the last call. Then, as far back as it goes: calls whose words stand in a
-    prompt of these (drafts, sub-answers, tools' answers), earlier calls of the same conversation,
-    and calls of the same synthesis.
+    Those whose stream the caller read as the answer; else those that said it, or a part of it; else the last
+    one. And all from which these stem, see `with_sources`.
     """
-    chosen = set(_said_the_answer(calls, answer))
+    places = [place for place, call in enumerate(calls) if call.answers]
+    if not places and answer:
+        texts = [(place, text) for place, call in enumerate(calls) for text in call.said]
+        said = texts_that_said(answer, [text for _, text in texts])
+        places = [texts[index][0] for index in said]
+    if not places and calls:
+        places = [len(calls) - 1]
+    return with_sources(calls, places)
+
+
+def with_sources(calls: Sequence[Call], places: Iterable[int]) -> list[Call]:
+    """Return calls and those that they draw on, in order.
+
+    As far back as it goes: calls whose words stand in a prompt of these (drafts, sub-answers, tools'
+    answers), earlier calls of the same conversation, and calls of the same synthesis.
+
+    Args:
+        calls: The request's calls.
+        places: Which of them to begin with.
+    """
+    chosen = set(places)
     waiting = sorted(chosen)
     while waiting:
         place = waiting.pop()
@@ -129,27 +148,6 @@ def answering_calls(calls: Sequence[Call], answer: str | None) -> list[Call]:
     return [calls[place] for place in sorted(chosen)]
 
 
-def _said_the_answer(calls: Sequence[Call], answer: str | None) -> list[int]:
-    streamed = [place for place, call in enumerate(calls) if call.answers]
-    if streamed:
-        return streamed
-    told = " ".join((answer or "").split())
-    same: list[int] = []
-    parts: list[int] = []
-    for place, call in enumerate(calls):
-        for text in call.said:
-            said = " ".join(text.split())
-            if said == told:
-                same.append(place)
-            elif said and (said in told or (is_long(told) and told in said)):
-                parts.append(place)
-    if same and told:
-        return same[-1:]
-    if parts and told:
-        return parts
-    return [len(calls) - 1] if calls else []
-
-
 def _continues(later: Call, earlier: Call) -> bool:
     """Return whether a call goes on with the conversation of an earlier one."""
     if len(earlier.messages) >= len(later.messages):
@@ -161,7 +159,7 @@ def _quotes(prompt: str, collapsed: str, call: Call) -> bool:
     """Return whether what a call said stands in a prompt: a short text only between two marks."""
     for text in call.said:
         said = " ".join(text.split())
-        if is_long(said):
+        if len(said) >= LONG_CHARACTERS or is_long(said):
             if said in collapsed:
                 return True
             continue

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ragmeter.adapters._prompts import Prompt, seen_in_prompts
 
-from ._calls import answering_calls, prompts_of
+from ._calls import answering_calls, prompts_of, with_sources
 from ._nodes import NodeSnapshot, text_in_prompts
 from ._requests import Captured, CapturedScope, Nodes, Step
 
@@ -156,8 +156,7 @@ def _narrow_retrieved(
         if (item.id, item.text) not in known
     ]
     rewritten = tuple({(item.id, item.text): item for item in others}.values())
-    calls = answering_calls(captured.calls, answer)
-    seen = _seen((*found, *rewritten), prompts_of(calls), captured.question)
+    seen = _seen_by_answering_calls(captured, answer, (*found, *rewritten))
     chosen = seen if seen is not None else handed
     if chosen is not None:
         first, *rest = retrieved
@@ -165,6 +164,23 @@ def _narrow_retrieved(
         for index in rest:
             del parts[index]
     return seen is not None
+
+
+def _seen_by_answering_calls(captured: Captured, answer: str | None, nodes: Nodes) -> Nodes | None:
+    """Return the nodes that the answering calls were sent; None: no call's prompt shows any.
+
+    Which call answered may be unknown, e.g. if its stream went by unheard. Then it is the last one that was
+    sent a node: graders come before it, and verdicts on the answer are sent none.
+    """
+    calls = captured.calls
+    question = captured.question
+    seen = _seen(nodes, prompts_of(answering_calls(calls, answer)), question)
+    for place in reversed(range(len(calls))):
+        if seen is not None:
+            break
+        if _seen(nodes, prompts_of(calls[place : place + 1]), question) is not None:
+            seen = _seen(nodes, prompts_of(with_sources(calls, [place])), question)
+    return seen
 
 
 def _seen(nodes: Nodes, prompts: Sequence[Prompt], question: str | None) -> Nodes | None:

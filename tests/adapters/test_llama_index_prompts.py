@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -592,3 +593,34 @@ def test_reading_leaves_no_context_behind() -> None:
         next(response.response_gen)
         assert being_read.get() is None
         assert "".join(response.response_gen)
+
+
+class Shaped(Workflow):
+    """Answers in JSON, of which the caller gets a part, and asks for follow-up questions last."""
+
+    streams = False
+
+    @step
+    async def only(self, ev: StartEvent) -> StopEvent:
+        found = await ListRetriever(ALL).aretrieve(ev.query)
+        model, prompt = llm('{"v": "Paris", "sure": "yes"}'), contents(found[:2])
+        if self.streams:
+            words = [piece async for piece in await model.astream_complete(prompt)][-1].text
+        else:
+            words = str(await model.acomplete(prompt))
+        more = str(await llm("What else do you want to know?").acomplete("After: " + words))
+        return StopEvent(result={"text": json.loads(words)["v"], "more": more})
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_answer_that_is_a_part_of_what_the_model_said(streams: bool) -> None:
+    """Its call is found; also where its stream went by unheard."""
+    flow = Shaped(timeout=10)
+    flow.streams = streams
+    with captured() as capture:
+        run(flow, query=QUESTION)
+        scored = capture.only
+
+    assert (ids(scored), scored.sample.contexts_by) == (["paris", "rome"], "prompt")
+    if not streams:
+        assert scored.sample.answer == "Paris"
