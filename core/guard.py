@@ -15,7 +15,6 @@ a framework raises may quote the very text it was given.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -24,13 +23,14 @@ from traceback import format_tb
 from types import FrameType, TracebackType
 from weakref import ref
 
+from ragmeter.metrics.errors import loggable
+
 from .tally import Tally
 
 __all__ = [
     "ErrorLog",
     "Guard",
     "OncePerMinute",
-    "described",
     "front_door",
     "is_hosts",
     "observed_errors",
@@ -101,7 +101,7 @@ class ErrorLog:
                 "scores of this request may be missing. (further ones like it are counted, not "
                 "logged, for %d s; where it was raised at DEBUG)",
                 seam,
-                described(error),
+                loggable(error),
                 int(REPEAT_AFTER_S),
             )
             logger.debug(
@@ -169,16 +169,6 @@ class _FrontDoor(ErrorLog):
 
 
 front_door = _FrontDoor()
-
-
-def described(error: BaseException) -> str:
-    """Return what may be said of an error: its text if it is ragmeter's own or the system's, else its class."""
-    kind = type(error)
-    if kind.__module__.startswith("ragmeter."):
-        return f"{kind.__name__}: {error}"
-    if isinstance(error, OSError) and isinstance(error.errno, int):
-        return f"{kind.__name__}: {os.strerror(error.errno)}"
-    return kind.__name__
 
 
 def is_hosts(error: BaseException | None) -> bool:

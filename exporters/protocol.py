@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from ragmeter.metrics.errors import loggable
+
 from .run import ScoredRun
 
 if TYPE_CHECKING:
@@ -95,9 +97,7 @@ class Written:
     ) -> None:
         failure = error or self.failure
         if isinstance(failure, Exception) and self._left < self._all:
-            message = f"{self._left} of {self._all} runs: {type(failure).__name__}"
-            if error is not None:
-                message += f": {error}"  # what a run of its own raised may quote the request
+            message = f"{self._left} of {self._all} runs: {loggable(failure)}"
             raise RunsLostError(message, self._left) from failure
         if error is None and failure is not None:
             raise failure

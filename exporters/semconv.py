@@ -48,6 +48,10 @@ class Term(str):
         term.status = status
         return term
 
+    def __getnewargs__(self) -> tuple[str, str, Status]:  # type: ignore[override]
+        """Let it be copied and pickled, as the SDK's console exporter does with attributes."""
+        return str(self), self.source, self.status
+
 
 def _genai(name: str) -> Term:
     return Term(name, GENAI, "development")

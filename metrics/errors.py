@@ -11,6 +11,7 @@ from this tree::
     └── ReferenceFileError        a reference file has a row that cannot be read
 """
 
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -20,7 +21,23 @@ __all__ = [
     "RagmeterError",
     "ReferenceFileError",
     "UnknownMetricError",
+    "loggable",
 ]
+
+
+def loggable(error: BaseException) -> str:
+    """Return what may be said of `error` in a log, an explanation or telemetry.
+
+    Always its class. Its message only where the words are ours or the operating system's: what a
+    hook, metric, exporter or library of somebody else raises often quotes the text it was given,
+    and pydantic always does.
+    """
+    kind = type(error)
+    if kind.__module__.partition(".")[0] == "ragmeter" and str(error):
+        return f"{kind.__name__}: {error}"
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"{kind.__name__}: {os.strerror(error.errno)}"
+    return kind.__name__
 
 
 class RagmeterError(Exception):

@@ -18,7 +18,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, get_args, overload
 
-from .errors import ConfigurationError
+from .errors import ConfigurationError, loggable
 from .sample import RagSample
 from .score import (
     Score,
@@ -248,9 +248,7 @@ def _failed(metric: Metric, error: Exception) -> tuple[Score, ...]:
         status = "timeout"
     elif metric.judged:
         status = "judge_error"
-    return scores_without_value(
-        metric, status, f"{type(error).__name__}: {error}", type(error).__name__
-    )
+    return scores_without_value(metric, status, loggable(error), type(error).__name__)
 
 
 def _directed(metric: Metric, scores: Sequence[Score]) -> tuple[Score, ...]:

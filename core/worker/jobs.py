@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragmeter.metrics import Metric, ScoreStatus
+from ragmeter.metrics.errors import loggable
 from ragmeter.metrics.metric import failed_scores
 
 from ..guard import Guard
@@ -152,7 +153,7 @@ class WorkerJudging:
             except (WorkerError, TimeoutError):
                 connection.hang_up()  # whoever listens to it takes care of its requests
             except UNSENDABLE as error:
-                reason = f"the request cannot be sent to the worker process: {error}"
+                reason = f"the request cannot be sent to the worker process: {loggable(error)}"
                 self._fail(request, reason)
                 self.done(number, None)
 

@@ -22,9 +22,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ragmeter.metrics import Metric, RagSample, Score
+from ragmeter.metrics.errors import loggable
 from ragmeter.metrics.judge.contract import Judge, JudgeCall
 
-from ..guard import ErrorLog, Guard, described
+from ..guard import ErrorLog, Guard
 from ..judging import JudgeLoop
 from ..scope import leave_host
 from ..scoring import MetricSet
@@ -87,7 +88,7 @@ class _Contained(ErrorLog):
 
     def report(self, seam: str, error: Exception) -> None:
         if len(self._events) < MAX_WORDS:
-            self._events.put(("error", seam, described(error)))
+            self._events.put(("error", seam, loggable(error)))
 
 
 class _Events:
@@ -132,7 +133,7 @@ class _Failure(ErrorLog):
         self.reason: str | None = None
 
     def report(self, seam: str, error: Exception) -> None:
-        self.reason = f"the worker process could not load {seam}: {type(error).__name__}: {error}"
+        self.reason = f"the worker process could not load {seam}: {loggable(error)}"
 
 
 class _Job:
@@ -172,7 +173,7 @@ def _packed(scores: Iterable[Score], sample: RagSample) -> list[tuple[Any, ...]]
             (one,) = pack_scores((score,), sample)
             pack(one)
         except UNSENDABLE as error:
-            reason = f"it cannot be sent to the meter's process: {error}"
+            reason = f"it cannot be sent to the meter's process: {loggable(error)}"
             (one,) = pack_scores((_without_value(score, reason),), sample)
         packed.append(one)
     return packed

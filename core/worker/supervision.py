@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ragmeter.metrics import Metric, RagSample, Score, ScoreStatus
+from ragmeter.metrics.errors import loggable
 from ragmeter.metrics.judge.contract import Judge, JudgeCall
 from ragmeter.metrics.metric import failed_scores
 
@@ -181,7 +182,7 @@ class ScoringProcess:
                 self._ended(connection, WorkerError(reason))
                 break
             except (UnreadableError, *UNSENDABLE) as error:
-                reason = f"the request cannot be sent to the worker process: {error}"
+                reason = f"the request cannot be sent to the worker process: {loggable(error)}"
                 with self._guard:
                     raise WorkerError(reason) from error
             finally:

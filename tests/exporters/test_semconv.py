@@ -83,3 +83,13 @@ def test_the_readme_lists_every_instrument_as_it_is():
         assert f"| `{instrument.unit}` |" in row
         listed = [part.strip(" `") for part in row.split("|")[4].split(",")]
         assert listed == [str(key) for key in instrument.attributes] or listed == ["–"]
+
+
+def test_a_name_can_be_copied_and_pickled():
+    """The SDK's console exporters copy attributes, keys included."""
+    import copy
+    import pickle
+
+    name = semconv.EVALUATION_NAME
+    for twin in (copy.deepcopy(name), pickle.loads(pickle.dumps(name))):
+        assert (twin, twin.source, twin.status) == (name, name.source, name.status)
