@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from .text.han_names import stands_in_han
 from .text.han_words import COMPOUND_SURNAMES, GIVEN, PLACES, SURNAMES, WORDS
-from .text.tokens import HAN
+from .text.characters import HAN
 
 __all__ = ["chinese_names"]
 

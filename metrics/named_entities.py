@@ -14,7 +14,8 @@ from .text.analysis import Analysis, analyse
 from .text.common_words import COMMON, MATERIAL, NAMES, NOT_NAMES, OPENERS, ORDINALS, TITLES
 from .text.quantities import number_keys, quantities
 from .text.russian_names import name_stems
-from .text.tokens import HAN, has_han
+from .text.characters import HAN
+from .text.tokens import has_han
 
 __all__ = ["named_entities"]
 
