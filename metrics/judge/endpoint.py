@@ -100,6 +100,7 @@ class Endpoint:
         self._cut_prompts = cut_prompts
         self._usual_output = float(min(form.max_output_tokens or _FIRST_OUTPUT, _FIRST_OUTPUT))
         self._not_before = 0.0
+        self._answered = False
         self.tells_usage: bool | None = None
         """Whether the endpoint counts tokens; None: nobody knows yet."""
         self.tells_cached_tokens: bool | None = None
@@ -141,6 +142,7 @@ class Endpoint:
         """Tell the breaker; return the reply with what all posts took, or the error to raise."""
         if isinstance(outcome, Completion):
             call.admitted = False
+            self._answered = True
             self._breaker.succeeded()
             return replace(
                 outcome,
@@ -163,7 +165,9 @@ class Endpoint:
         if failure.error_type in _ALIVE:
             self._breaker.succeeded()
         else:
-            self._breaker.failed(failure.error_type, failure.detail, fatal=failure.fatal)
+            # Whoever was answered may ask: a 403 after that is about this text, or passes.
+            fatal = failure.fatal and not (failure.error_type == "permission" and self._answered)
+            self._breaker.failed(failure.error_type, failure.detail, fatal=fatal)
 
     async def _attempts(self, resources: LoopResources, call: _Call) -> Completion | FailedCall:
         retries = 0

@@ -1,31 +1,15 @@
-"""What an endpoint was found to take and to tell, in words, and the tiny ask that finds it out.
+"""What an endpoint was found to take and to tell, in words.
 
 `OpenAIJudge.learned` and ``ragmeter doctor`` show it.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from .endpoint import Endpoint
 from .learning import Learned
 from .requests import RequestForm
 
-__all__ = ["TINY_ASK", "TINY_SCHEMA", "facts"]
-
-TINY_ASK = [
-    {
-        "role": "system",
-        "content": "Reply with one JSON object in the form shown, and nothing else.",
-    },
-    {"role": "user", "content": 'Form: {"ok":"yes"}'},
-]
-TINY_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"ok": {"type": "string"}},
-    "required": ["ok"],
-    "additionalProperties": False,
-}
+__all__ = ["facts"]
 
 _UNKNOWN = "not tried"
 

@@ -111,11 +111,6 @@ class Learned:
         """Return whether a call that sent `option` at `level` was answered."""
         return (option, LADDERS[option].index(level)) in self._passed
 
-    @property
-    def suspected(self) -> int:
-        """Refusals without a word that are not yet believed."""
-        return sum(suspicion.count for suspicion in self._suspicions.values())
-
     def plan(self) -> Plan:
         """Return what the next call should send: what was learned, or a trial one level higher."""
         now = self._clock()

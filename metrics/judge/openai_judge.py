@@ -35,7 +35,7 @@ from .construction import (
 from .contract import Ask, JudgeCall, JudgeError, JudgeObserver, Reply
 from .cut_prompts import CutPrompts
 from .endpoint import Endpoint
-from .facts import TINY_ASK, TINY_SCHEMA, facts
+from .facts import facts
 from .learning import Learned
 from .requests import RequestForm
 from .tally import JudgeStats, Tally
@@ -44,7 +44,6 @@ from .wire import Caller, Wire
 __all__ = ["OpenAIJudge"]
 
 _MAX_REPLY_BYTES = 4 * 2**20
-_MOST_TINY_ASKS = 4
 
 _judges: weakref.WeakSet[OpenAIJudge] = weakref.WeakSet()
 
@@ -204,19 +203,6 @@ class OpenAIJudge:
         ``system role``, ``usage`` and ``cached_tokens``; ``not tried`` where nobody knows yet.
         """
         return facts(self._learned, self._form, self._endpoint)
-
-    async def find_out(self) -> dict[str, str]:
-        """Send tiny asks until nothing new is learned, four at most, and return `learned`.
-
-        Raises:
-            JudgeError: The endpoint failed.
-        """
-        for _ in range(_MOST_TINY_ASKS):
-            before = self._learned.suspected
-            await self._complete("doctor", TINY_ASK, TINY_SCHEMA)
-            if self._learned.suspected == before:
-                break
-        return self.learned
 
     @property
     def stats(self) -> JudgeStats:

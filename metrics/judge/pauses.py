@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import time
@@ -65,7 +66,7 @@ def _seconds(value: str | None, unit_s: float) -> float | None:
             except (ValueError, OverflowError, OSError):
                 return None
             seconds = max(0.0, seconds)  # a date that has just passed: now
-    return min(seconds, _LONGEST_ASKED_S) if seconds >= 0 else None
+    return min(seconds, _LONGEST_ASKED_S) if 0 <= seconds < math.inf else None
 
 
 def pause_before(retries: int, asked_s: float | None) -> float:

@@ -9,7 +9,7 @@ from importlib import metadata
 from importlib.metadata import PackageNotFoundError
 
 import pytest
-from openai_server import OpenAIServer, error
+from openai_server import OpenAIServer, error, well_formed
 from otlp_receiver import OtlpReceiver
 from typer.testing import CliRunner
 
@@ -164,6 +164,40 @@ def test_a_judge_that_answers_scores_the_test_request(monkeypatch):
     assert code == 0
     assert "scripted at 127.0.0.1 answered" in about(findings, "judge", "answered")["detail"]
     assert "context_relevancy" in about(findings, "LangChain", "scores")["detail"]
+
+
+@pytest.mark.parametrize(
+    ("supports", "silent", "state", "told"),
+    [
+        ({"json_schema", "json_object"}, False, "ok", "json_schema yes"),
+        ({"json_object"}, False, "ok", "json_schema no (400), json_object yes"),
+        ({"json_object"}, True, "ok", "json_schema no (400), json_object yes"),
+        (set(), False, "warning", "json_schema no (400), json_object no (400)"),
+    ],
+)
+def test_what_the_judges_endpoint_takes_is_found_out(monkeypatch, supports, silent, state, told):
+    """Before the first real request has to, even where it refuses without a word."""
+    with OpenAIServer() as server:
+        server.supports = {"json_schema", "json_object"} if silent else supports
+
+        def refusing(request):
+            kind = request.body.get("response_format", {}).get("type")
+            if kind == "json_schema":
+                return error(400, "bad", "no")
+            return well_formed(request, lambda request, item_id: True)
+
+        if silent:
+            server.script.extend([refusing] * 40)
+        monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "scripted")
+        monkeypatch.setenv("RAGMETER_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("RAGMETER_METRICS", "context_relevancy")
+        code, _, findings = doctor()
+    takes = about(findings, "judge takes")
+
+    assert code == 0
+    assert (takes["state"], told in takes["detail"]) == (state, True)
+    assert "temperature yes" in takes["detail"]
+    assert "usage yes" in takes["detail"]
 
 
 def test_no_judge_leaves_a_configured_judge_in_peace(monkeypatch):

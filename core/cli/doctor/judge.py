@@ -1,18 +1,20 @@
-"""Does the configured judge answer? Asks it one small question."""
+"""Does the configured judge answer, and what does its endpoint take? Asks a few tiny questions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from ragmeter.metrics import RagmeterError, RagSample, RetrievedContext, evaluate
+from ragmeter.metrics import RagmeterError, RagSample, RetrievedContext, Score, evaluate
 from ragmeter.metrics.context_relevancy import ContextRelevancy
+from ragmeter.metrics.judge import OpenAIJudge
 from ragmeter.settings import Settings
 
-from .findings import Finding, failed, ok, skipped
+from .findings import Finding, failed, ok, skipped, warning
 
 __all__ = ["check_judge"]
 
+_MOST_TINY_ASKS = 4
 _MENDS = {
     "authentication": "set RAGMETER_JUDGE_API_KEY, or OPENAI_API_KEY, to a valid key",
     "permission": "the key may not use this model; ask its owner, or change RAGMETER_JUDGE_MODEL",
@@ -20,6 +22,11 @@ _MENDS = {
     "rate_limited": "quota or rate used up: wait, raise it, or lower RAGMETER_JUDGE_SAMPLE_RATE",
     "timeout": "the endpoint is too slow: a smaller model, or a nearer one",
     "connection": "correct RAGMETER_JUDGE_BASE_URL, or start what should listen there",
+    "quota": "the account behind the key has no credit: add some, or use another key",
+    "redirected": "set RAGMETER_JUDGE_BASE_URL to the address that the endpoint moved to",
+    "refusal": "the endpoint refuses a harmless text: loosen its content filter, or use another",
+    "prompt_cut": "give the endpoint a larger context window (Ollama: num_ctx)",
+    "reply_cut_off": "the model spends its whole reply on thinking: turn that off, or raise its limit",
     "unusable_reply": "the model does not follow the form; choose a more capable one",
 }
 _SETTINGS = (
@@ -42,17 +49,35 @@ def check_judge(settings: Settings, judge: Any) -> Iterator[Finding]:
     if judge is None:
         yield skipped("reachable", "judge", "none configured: judged metrics are off")
         return
-    sample = RagSample(
-        question="How often is the tide high?",
-        contexts=(RetrievedContext(text="The tide is high twice a day."),),
-    )
-    [scores] = evaluate([sample], [ContextRelevancy()], judge)
-    [score] = scores.values()
+    score = _tiny_ask(judge, 0)
     if score.value is not None:
         detail = (
             f"{settings.judge_model} at {judge.host} answered, with {score.input_tokens} tokens in"
         )
         yield ok("reachable", "judge", detail)
+        yield _what_it_takes(judge)
         return
     mend = _MENDS.get(score.error_type or "", "see the message")
     yield failed("reachable", "judge", f"{score.status}: {score.explanation}", mend)
+
+
+def _what_it_takes(judge: OpenAIJudge) -> Finding:
+    """Ask until it is known how: a refusal without a word is believed after two, level by level."""
+    for number in range(1, _MOST_TINY_ASKS):
+        if judge.learned.get(judge.structured_output) != "not tried":
+            break
+        _tiny_ask(judge, number)
+    detail = ", ".join(f"{name} {told}" for name, told in judge.learned.items())
+    if judge.structured_output == "text":
+        mend = "replies are asked for in plain text, and weak models fail at it: prefer json_schema"
+        return warning("reachable", "judge takes", detail, mend)
+    return ok("reachable", "judge takes", detail)
+
+
+def _tiny_ask(judge: OpenAIJudge, number: int) -> Score:
+    """Have one sentence judged; each `number` is another question, or the cache would answer."""
+    often = "How often is the tide high" + "?" * (number + 1)
+    tide = (RetrievedContext(text="The tide is high twice a day."),)
+    [scores] = evaluate([RagSample(question=often, contexts=tide)], [ContextRelevancy()], judge)
+    [score] = scores.values()
+    return score

@@ -1,6 +1,5 @@
 """What is learned of an endpoint: by name at once, by guess after two, and nothing for good."""
 
-import asyncio
 import json
 import logging
 import pickle
@@ -302,22 +301,18 @@ def test_a_wait_beyond_the_timeout_holds_back_the_next_calls(server):
     assert not judge._breaker.is_open
 
 
-def test_a_tiny_ask_finds_everything_out(server):
-    """What is refused without a word is asked about twice, at once."""
+def test_a_403_after_answers_is_not_for_everybody(server):
+    """A firewall's page about one text: whoever was answered before may go on asking."""
+    judge = judge_at(server, cache=False, concurrency=1)
+    ask(judge)
+    server.script.append(Misbehaviour(403, b"<html>You have been blocked</html>"))
 
-    def tiny(request):
-        kind = request.body.get("response_format", {}).get("type")
-        return error(400, "bad", "no") if kind == "json_schema" else content('{"ok":"yes"}')
+    assert [ask(judge, n).error_type for n in (1, 2)] == ["permission", None]
 
-    server.script.extend([tiny] * 9)
-    judge = judge_at(server)
 
-    async def run():
-        learned = await judge.find_out()
-        await judge.aclose()
-        return learned
+@pytest.mark.parametrize("header", ["inf", "nan", "-5", "soon", "", "1e999"])
+def test_a_wait_that_is_none_holds_nobody_back(server, header):
+    server.script.append(error(429, retry_after=header))
+    judge = judge_at(server, cache=False)
 
-    learned = asyncio.run(run())
-
-    assert (learned["json_schema"], learned["json_object"]) == ("no (400)", "yes")
-    assert len(server.requests) <= 5
+    assert [ask(judge, n).error_type for n in (1, 2)] == ["rate_limited", None]
