@@ -140,16 +140,16 @@ class JudgePacer:
         It follows from the requests before this one alone, and is `rate` or, where the budget
         allows less, a power of two: few different weights.
         """
+        if self._budget is None:
+            return self._rate
         with self._lock:
-            budget_per_s = self._requests_per_second()
-            if budget_per_s is None:
-                return self._rate
             now = self._clock()
             come_per_s = self._arrivals.per_second(now)
-            left_per_s = USED_SHARE * budget_per_s - self._worst.per_second(now)
             self._arrivals.add(now)
-            if not come_per_s:
+            budget_per_s = self._requests_per_second()
+            if budget_per_s is None or not come_per_s:
                 return self._rate
+            left_per_s = USED_SHARE * budget_per_s - self._worst.per_second(now)
             affordable = max(left_per_s / come_per_s, LEAST)
             if affordable >= self._rate:
                 return self._rate

@@ -62,9 +62,10 @@ class Silence:
             return
         self._told_undelivered = True
         logger.error(
-            "ragmeter: %s has nowhere to write to: the process has no OpenTelemetry SDK provider. "
-            "Requests that no other exporter takes are neither scored nor judged, and counted as "
-            "`no_provider`. To see scores, set up the SDK at the start of the application:\n%s\n"
+            "ragmeter: %s has nowhere to write to: the process has no OpenTelemetry SDK provider, or "
+            "OTEL_SDK_DISABLED is true. Requests that no other exporter takes are neither scored nor "
+            "judged, and counted as `no_provider`. To see scores, set up the SDK at the start of the "
+            "application (pip install 'ragmeter[otlp]'):\n%s\n"
             "or start it as `opentelemetry-instrument python app.py`, or write a file instead: "
             'RagMeter(exporters=[JsonlExporter("scores.jsonl")]). A provider that is set later '
             "is found.",

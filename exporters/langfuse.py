@@ -129,6 +129,10 @@ class LangfuseScores:
             if isinstance(error, dict)
         }
 
+    def delivers(self) -> bool:
+        """Return whether there are spans to attach scores to."""
+        return self._placement.delivers()
+
     def flush(self, timeout_s: float) -> bool:
         """Return True: nothing is buffered, `export` returns when Langfuse has taken the scores."""
         del timeout_s

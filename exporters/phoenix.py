@@ -117,6 +117,10 @@ class PhoenixAnnotations:
                     },
                 )
 
+    def delivers(self) -> bool:
+        """Return whether there are spans to attach scores to."""
+        return self._placement.delivers()
+
     def flush(self, timeout_s: float) -> bool:
         """Nothing is buffered here: `export` returns when Phoenix has taken the annotations."""
         del timeout_s

@@ -17,6 +17,7 @@ from ragmeter.metrics import ConfigurationError, Score
 from .delivery import DeliveryError
 from .judged_spans import JudgedSpans, KnowsSpans, recorded_spans
 from .outgoing_text import outgoing
+from .protocol import MayLackDestination
 from .run import RagRun, ScoredRun
 
 __all__ = ["PlacedScore", "Placement"]
@@ -70,6 +71,10 @@ class Placement:
         self._include_explanations = include_explanations
         self._redact = redact
         self._patience_s = PATIENCE_S
+
+    def delivers(self) -> bool:
+        """Return whether the spans that scores are to be attached to are written at all."""
+        return not isinstance(self._spans, MayLackDestination) or self._spans.delivers()
 
     def place(
         self, batch: Sequence[ScoredRun]

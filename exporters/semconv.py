@@ -139,6 +139,8 @@ JUDGE_SAMPLE_RATE: Final = _own("ragmeter.judge_sample_rate")
 SELECTION: Final = _own("ragmeter.selection")
 """``sampled``: chosen by chance; ``worst``: kept or judged for being bad. Scores that carry none were
 measured of every request."""
+JUDGE_SELECTION: Final = _own("ragmeter.judge_selection")
+"""``worst`` on the spans of a request that was sampled, but judged only for being bad."""
 MISSING: Final = _own("ragmeter.missing")
 """The inputs that scores of the request lacked, separated by commas, e.g. ``reference``."""
 REVISION: Final = _own("ragmeter.revision")

@@ -126,6 +126,8 @@ def request_essentials(scored: ScoredRun) -> Group:
         group[semconv.JUDGE_SAMPLE_RATE] = scored.judge_sample_rate
     if scored.selection != "sampled":
         group[semconv.SELECTION] = scored.selection
+    if scored.judge_selection != scored.selection:
+        group[semconv.JUDGE_SELECTION] = scored.judge_selection
     missing = missing_inputs(scored)
     if missing:
         group[semconv.MISSING] = ",".join(missing)

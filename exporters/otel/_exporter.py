@@ -28,6 +28,7 @@ from ._meter_stats import StatsBoard
 from ._metrics import MetricWriter
 from ._plan import SPAN_MODES, SpanMode
 from ._providers import Providers
+from ._series import SeriesBound
 from ._spans import SpanWriter, context_of
 
 if TYPE_CHECKING:
@@ -101,7 +102,13 @@ class OpenTelemetryExporter:
             else None
         )
         self._metrics = (
-            MetricWriter(self._providers.meter, context_of=context_of) if metrics else None
+            MetricWriter(
+                self._providers.meter,
+                context_of=context_of,
+                bound=SeriesBound.of(self._providers.meter_provider()),
+            )
+            if metrics
+            else None
         )
         self._directory = SpanDirectory()
         self._board: tuple[StatsBoard, Callable[[], MeterStats]] | None = None

@@ -75,6 +75,7 @@ class MetricWriter:
     Args:
         meter: Returns the meter; called once, when the first measurement comes.
         context_of: Makes a context of a judged span.
+        bound: Keeps the instruments small; shared by all who write to them.
     """
 
     def __init__(
@@ -82,11 +83,12 @@ class MetricWriter:
         meter: Callable[[], Meter],
         *,
         context_of: Callable[[SpanContext | None], Context],
+        bound: SeriesBound,
     ) -> None:
         self._make_meter = meter
         self._context_of = context_of
         self._limiter = Limiter()
-        self._bound = SeriesBound()
+        self._bound = bound
         self._recorded: dict[str, frozenset[str]] = {}
         self._sets: dict[frozenset[str], frozenset[str]] = {}
         self._lock = threading.Lock()

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from weakref import WeakKeyDictionary
 
+from opentelemetry.metrics import MeterProvider
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
@@ -55,6 +57,11 @@ class SeriesBound:
         self._known: dict[str, _Known] = {}
         self._lock = threading.Lock()
 
+    @staticmethod
+    def of(provider: MeterProvider) -> SeriesBound:
+        """Return the provider's bound: exporters that share its instruments share their room."""
+        return _bounds.setdefault(provider, SeriesBound())
+
     def fit(self, instrument: str, attributes: Attributes) -> Attributes:
         """Return `attributes` or, where they would be a series too many, the same with `OTHER`."""
         known = self._known.get(instrument)
@@ -93,3 +100,6 @@ class SeriesBound:
             known.turned_away.add(workflow)
             return False
         return True
+
+
+_bounds: WeakKeyDictionary[MeterProvider, SeriesBound] = WeakKeyDictionary()

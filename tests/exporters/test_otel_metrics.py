@@ -268,6 +268,19 @@ def test_workflows_times_scores_stay_below_the_limit_of_the_sdk(sdk, make):
     assert told[SCORES] == sum(point.count for point in others) == 28 * (100 - MAX_SERIES // 28)
 
 
+def test_exporters_that_share_a_provider_share_its_room(sdk, make):
+    """They write to the same instruments, and the SDK's limit is the instruments'."""
+    exporters = [OpenTelemetryExporter(**sdk.providers, span_mode="off") for _ in range(3)]
+    scores = tuple(make.score(f"score_{n}", 0.5) for n in range(28))
+    for number in range(90):
+        run = make.scored_run(scores, sample={"name": f"workflow-{number}"})
+        exporters[number % 3].export([run])
+    points = sdk.points()
+
+    assert len(points[SCORES]) <= MAX_SERIES + 28
+    assert sum(point.count for point in points[SCORES]) == 90 * 28
+
+
 def test_errors_and_labels_cannot_overflow_an_instrument_either():
     """Whatever is combined, an instrument stays below the limit, and known series stay themselves."""
     bound = SeriesBound()

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import pytest
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, detach, set_value
 from opentelemetry.trace import SpanKind, StatusCode, use_span
 
@@ -345,3 +346,33 @@ def test_sampling_rates_below_one_are_visible(sdk, make):
 
     assert attributes["ragmeter.sample_rate"] == 0.25
     assert attributes["ragmeter.judge_sample_rate"] == 0.5
+
+
+@pytest.mark.parametrize("selection", ["sampled", "worst"])
+def test_spans_tell_who_was_exported_or_judged_only_for_being_bad(sdk, make, selection):
+    """What was chosen by chance says nothing."""
+    run = replace(make.scored_run(), selection=selection, judge_selection="worst")
+    export(sdk, run)
+    export(sdk, make.scored_run(run_id="by-chance"))
+    kept, by_chance = (
+        {key: value for key, value in span.attributes.items() if key.endswith("selection")}
+        for span in sdk.all_spans()
+        if span.name == "invoke_workflow support_bot"
+    )
+
+    only_judged = {"ragmeter.judge_selection": "worst"}
+    assert kept == (only_judged if selection == "sampled" else {"ragmeter.selection": "worst"})
+    assert by_chance == {}
+
+
+def test_scores_of_which_lower_is_better_are_listed(sdk, make):
+    scores = (
+        make.score("noise", 0.2, direction="lower"),
+        make.score("size", 3.0, direction="none", range=(0.0, None)),
+        make.score("fit", 0.5),
+    )
+    export(sdk, make.scored_run(scores))
+    attributes = sdk.spans()["retrieval handbook"].attributes
+
+    assert attributes["ragmeter.direction.lower"] == ("noise",)
+    assert attributes["ragmeter.direction.none"] == ("size",)

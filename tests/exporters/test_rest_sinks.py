@@ -69,6 +69,27 @@ def test_no_explanation_leaves_without_an_opt_in(backend, recorded, make, sink):
 
 
 @SINKS
+def test_without_spans_to_attach_to_there_is_nothing_to_judge_for(backend, sink):
+    """The sink delivers as long as the exporter that writes the spans does."""
+
+    class Spans:
+        there = False
+
+        def judged_spans(self, run, timeout_s=0.0):
+            return None
+
+        def delivers(self):
+            return self.there
+
+    spans = Spans()
+    told = sink(backend, spans=spans)
+    assert told.delivers() is False
+    spans.there = True
+    assert told.delivers() is True
+    assert sink(backend).delivers() is True
+
+
+@SINKS
 def test_what_may_pass_is_tried_again(backend, recorded, sink, patient):
     """503, 429, 408: the scores arrive in the end."""
     backend.answers = [(503, {}), (429, {}), (408, {}), (500, {})]
