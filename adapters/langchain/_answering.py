@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ragmeter.adapters._answers import Said, is_said
+from ragmeter.adapters._answers import Said, is_long, is_said
 from ragmeter.adapters._prompts import Prompt, seen_in_prompts
 
 from ._runs import LlmNote, OpenRequest, Run
 from ._sent import prompt_sent
 
-__all__ = ["answering_call", "said_by", "shown"]
+__all__ = ["call_before_answer", "said_by", "shown"]
 
 MAX_CALLS = 100
 """So many calls are looked at; the last ones."""
@@ -34,7 +34,29 @@ def said_by(request: OpenRequest, contexts: Sequence[str]) -> list[Said]:
     return said
 
 
-def answering_call(request: OpenRequest, answer: str | None) -> tuple[LlmNote | None, bool]:
+def call_before_answer(request: OpenRequest, answer: str | None) -> LlmNote | None:
+    """Return the call before which everything happened that the answer is from; None: it is not seen.
+
+    A call that is not known to have answered, and that began before a retrieval was over or within a
+    function that gave out documents, did something else: it graded them, say, and the answer comes from a
+    model that LangChain does not know.
+    """
+    note, is_known = _answering_call(request, answer)
+    if note is None or is_known:
+        return note
+    for one in request.retrievals:
+        if one.contexts and one.ended_order is not None and note.run.order < one.ended_order:
+            return None
+    choosing = {id(passage.run) for passage in request.passages}
+    run = note.run.parent
+    while run is not None:
+        if id(run) in choosing and run.parent is not None:
+            return None
+        run = run.parent
+    return note
+
+
+def _answering_call(request: OpenRequest, answer: str | None) -> tuple[LlmNote | None, bool]:
     """Return the call that gave the answer, and whether it is known to have.
 
     It is known if its words are the answer. Else it is the last one.
@@ -53,30 +75,23 @@ def shown(
 ) -> tuple[int, ...] | None:
     """Return which contexts stand in the prompts of the answering calls, in their order; None: none does.
 
-    Where no call is known to have given the answer, e.g. because a function rendered it, the last
-    call decides, or the last before it that shows anything and says more than a verdict.
+    Where no call is known to have given the answer, e.g. because a function rendered it, the last call
+    decides that shows anything and says more than a verdict.
     """
-    note, is_known = answering_call(request, answer)
+    note, is_known = _answering_call(request, answer)
     if not is_known:
         last = -1 if note is None else note.run.order
         unfinished = [run for run in request.unfinished() if run.sent and run.order > last]
         if unfinished:
             return _seen(request, unfinished, contexts, question)
-    if note is None:
-        return None
-    seen = _seen(request, _authors(request, answer) if is_known else [note.run], contexts, question)
-    if is_known or seen is not None:
-        return seen
-    for earlier in reversed(_calls(request)[:-1]):
-        if len(_words(earlier) or "") >= LONG:
-            seen = _seen(request, [earlier.run], contexts, question)
+    if is_known:
+        return _seen(request, _authors(request, answer), contexts, question)
+    for call in reversed(_calls(request)):
+        if is_long(_words(call) or ""):
+            seen = _seen(request, [call.run], contexts, question)
             if seen is not None:
                 return seen
     return None
-
-
-LONG = 20
-"""What is shorter may be a verdict."""
 
 
 def _calls(request: OpenRequest) -> list[LlmNote]:
@@ -119,7 +134,7 @@ def _with_drafts(request: OpenRequest, roots: Sequence[Run]) -> list[Run]:
     drafts = [
         note
         for note in _calls(request)
-        if len(note.text or "") >= LONG and _plain(note.text) not in queries
+        if is_long(note.text or "") and _plain(note.text) not in queries
     ]
     counted = list(roots)
     waiting = list(roots)

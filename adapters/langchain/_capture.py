@@ -14,7 +14,7 @@ from ragmeter.exporters.run import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
 from ragmeter.metrics.sample import ContextsBy
 
-from ._answering import answering_call, said_by, shown
+from ._answering import call_before_answer, said_by, shown
 from ._contexts import candidates, contexts_used, counted_retrievals, read_tool_texts
 from ._outputs import OutputNote, answer_in
 from ._runs import Ending, OpenRequest, RetrievalNote
@@ -69,7 +69,7 @@ def _run_of(
 ) -> RagRun | None:
     read_tool_texts(request)
     answer = _answer(request, output)
-    answering, _ = answering_call(request, answer)
+    answering = call_before_answer(request, answer)
     notes, made_of_passages = counted_retrievals(request, answering)
     queries = [str(note.query) for note in notes if isinstance(note.query, str)]
     question = _question(request, queries)

@@ -317,8 +317,13 @@ def _pastes(request: OpenRequest, answer: str | None) -> list[Paste]:
         paste
         for paste in request.pastes
         if id(paste.run) not in said
-        and not (answer and any(answer.strip() == text.strip() for text in paste.given))
+        and not (answer and any(_is_answer(text.strip(), answer, request) for text in paste.given))
     ]
+
+
+def _is_answer(text: str, answer: str, request: OpenRequest) -> bool:
+    """Return whether a text is the answer, or where no model is seen, becomes a part of it."""
+    return text == answer.strip() or (not request.llms and text in answer)
 
 
 def _cut_as_text(items: list[_Item], paste: Paste) -> list[_Item]:

@@ -604,3 +604,45 @@ def test_prompts_count_against_the_memory_of_a_request(watch: Watch) -> None:
 
     RunnableLambda(ask).invoke(QUESTION, watch.config)
     assert 2 * 50_000 <= held[0] == held[-1] <= 2 * 50_000 + 1_000
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_check_before_an_unknown_model_answers_hides_nothing(watch: Watch, how: str) -> None:
+    """LangChain sees the moderation only; what was cut after it was cut all the same."""
+    chain = (
+        RunnablePassthrough.assign(ok=PromptTemplate.from_template("Safe? {question}") | model())
+        | RunnablePassthrough.assign(docs=RunnableLambda(lambda given: QUESTION) | finds("abc"))
+        | RunnablePassthrough.assign(context=lambda given: joined(given["docs"][:1]))
+        | RunnableLambda(lambda given: "Five days, I think: " + given["context"][:20])
+    )
+    run_every_way(watch, chain, {"question": QUESTION}, how)
+    assert (names(watch.sample), watch.sample.contexts_by) == ("a", "runs")
+
+
+@pytest.mark.parametrize("verdict", ["yes", '{"binary_score": "no"}'])
+def test_what_a_grader_was_sent_is_not_what_an_unknown_model_saw(
+    watch: Watch, verdict: str
+) -> None:
+    grader = ScriptedModel(script=[verdict])
+    chain = (
+        {"docs": finds("abc"), "question": question}
+        | RunnableLambda(
+            lambda given: {
+                "docs": [d for d in given["docs"] if grader.invoke("Good? " + d.page_content)][1:]
+            }
+        )
+        | RunnableLambda(lambda given: ANSWER if given["docs"] else "Nothing is known.")
+    )
+    chain.invoke(QUESTION, watch.config)
+    assert (names(watch.sample), watch.sample.contexts_by) == ("bc", "runs")
+
+
+def test_an_extractive_answer_of_an_unknown_model_is_no_cut(watch: Watch) -> None:
+    chain = (
+        {"docs": finds("abc"), "question": question}
+        | RunnablePassthrough.assign(context=lambda given: joined(given["docs"]))
+        | RunnableLambda(lambda given: FACTS["b"])
+        | RunnableLambda(lambda text: text + " That is all.")
+    )
+    chain.invoke(QUESTION, watch.config)
+    assert (names(watch.sample), watch.sample.status) == ("abc", "ok")
