@@ -47,7 +47,7 @@ _MOST_ITEMS = 100
 """Items of one call; with more, judges skip some, and replies run into their limit."""
 _WOULD_BE_THE_SAME = frozenset({"refusal", "prompt_cut", "reply_cut_off"})
 """What an endpoint says again to whoever asks the same again."""
-_MOST_HALVINGS = 3
+_MOST_HALVINGS = 2
 """How often the ids of a reply that was cut off are divided."""
 
 

@@ -307,7 +307,7 @@ def test_what_is_cut_off_however_little_is_asked_is_given_up(server):
         "judge_error",
         "reply_cut_off",
     )
-    assert len(server.requests) == 15
+    assert len(server.requests) == 7
 
 
 def test_one_item_that_is_cut_off_is_asked_once(server):
