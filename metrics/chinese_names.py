@@ -8,9 +8,9 @@ tells where it begins; what is rendered from other languages by sound is known b
 import re
 from collections.abc import Iterator
 
+from .text.characters import HAN
 from .text.han_names import stands_in_han
 from .text.han_words import COMPOUND_SURNAMES, GIVEN, PLACES, SURNAMES, WORDS
-from .text.characters import HAN
 
 __all__ = ["chinese_names"]
 

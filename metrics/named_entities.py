@@ -11,10 +11,10 @@ from .chinese_names import chinese_names
 from .dates import date_spans
 from .entities import distinct_entities
 from .text.analysis import Analysis, analyse
+from .text.characters import HAN
 from .text.common_words import COMMON, MATERIAL, NAMES, NOT_NAMES, OPENERS, ORDINALS, TITLES
 from .text.quantities import number_keys, quantities
 from .text.russian_names import name_stems
-from .text.characters import HAN
 from .text.tokens import has_han
 
 __all__ = ["named_entities"]
