@@ -25,7 +25,8 @@ _NAMING = frozenset({"param", "loc"})
 _CODES = frozenset({"code", "error_code"})
 _KINDS = frozenset({"type", "status", "error_type", "reason"})
 
-_DEEPEST = 8
+_DEEPEST = 20
+"""Levels of a body that are looked at; gateways wrap errors into errors."""
 _MOST_BYTES = 65_536
 """How much of an error's body is looked at."""
 _LONGEST = 2_000
