@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["Caller", "Reply", "Wire", "http_library"]
 
 
+MOST_ERROR_BYTES = 2**20
+"""How much is read of an error's body."""
+
+
 @lru_cache(maxsize=1)
 def http_library() -> ModuleType:
     """Return the HTTP library under the installed client: httpx for openai 1 and 2, httpx2 for 3."""
@@ -72,13 +76,14 @@ class Caller:
 
         http = http_library()
         hooks = [] if self.address is None else self.address.request_hooks(http.URL)
+        event_hooks: dict[str, list[Any]] = {"request": hooks, "response": [_keep_refusal]}
         settings: dict[str, Any] = {
             "api_key": self.key,
             "default_headers": self._all_headers(),
             "max_retries": 0,
             "timeout": None,
             "http_client": DefaultAsyncHttpxClient(
-                verify=_tls(), follow_redirects=False, event_hooks={"request": hooks}
+                verify=_tls(), follow_redirects=False, event_hooks=event_hooks
             ),
         }
         base_url = None if self.address is None else self.address.plain
@@ -120,6 +125,28 @@ class Reply:
     """False: the body is longer than was allowed, and the rest was not read."""
 
 
+class _RefusedError(Exception):
+    """A reply with an error status, read as far as it is looked at."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(reply.status)
+        self.reply = reply
+
+
+async def _keep_refusal(response: Any) -> None:
+    """Read the beginning of an error's body: ``openai`` would read all of it, however long it is."""
+    if 200 <= response.status_code < 300:
+        return
+    received = bytearray()
+    async for part in response.aiter_bytes():
+        received += part
+        if len(received) > MOST_ERROR_BYTES:
+            break
+    raise _RefusedError(
+        Reply(response.status_code, response.headers, bytes(received), complete=True)
+    )
+
+
 class Wire:
     """A client of ``openai``. Belongs to one event loop; no limit of its own.
 
@@ -134,7 +161,6 @@ class Wire:
         self._client = client
         self._response: type[Any] = http.Response
         self._stream = openai.AsyncStream[object]
-        self._refused = openai.APIStatusError
         self._broken = (
             openai.OpenAIError, http.HTTPError, http.InvalidURL, http.StreamError,
             OSError, RuntimeError, ValueError,
@@ -164,10 +190,11 @@ class Wire:
                         break
             finally:
                 await response.aclose()
-        except self._refused as error:
-            said = error.response
-            return Reply(said.status_code, said.headers, said.content[:most_bytes], complete=True)
+        except _RefusedError as refusal:
+            return refusal.reply
         except self._broken as error:
+            if isinstance(error.__cause__, _RefusedError):
+                return error.__cause__.reply
             detail = f"no connection, or it broke ({type(error).__name__})"
             raise FailedCall("connection", detail, retry=True) from None
         complete = len(received) <= most_bytes

@@ -1,5 +1,6 @@
 """Replies that no endpoint was recorded with: never a false score, the right class, nothing lost for good."""
 
+import asyncio
 import gzip
 import json
 
@@ -9,6 +10,8 @@ from openai_server import Misbehaviour, well_formed
 from replayed_endpoint import REPLIES, Replayed, answer
 
 from ragmeter.metrics import ContextPrecision, evaluate
+from ragmeter.metrics.judge.construction import address_of
+from ragmeter.metrics.judge.wire import Caller, Wire
 
 
 def failing(status, body, **headers):
@@ -180,3 +183,20 @@ def test_a_gateway_in_between_changes_nothing(server, name, gateway):
     score, expected = scores["context_precision"], record["expected"]
 
     assert (score.value, score.error_type) == (expected["value"], expected["error_type"])
+
+
+def test_of_an_error_page_without_end_only_the_beginning_is_read(server):
+    """Sixty megabytes of words: one is read."""
+    page = b'{"error": {"message": "slow down, please' + b" and wait" * 7_000_000
+    server.script.append(Misbehaviour(429, page))
+
+    async def run():
+        wire = Wire(Caller(address_of(server.url), "key", None, {}).client())
+        reply = await wire.post({"messages": [{"content": ""}]}, 4 * 2**20)
+        await wire.close()
+        return reply
+
+    reply = asyncio.run(run())
+
+    assert reply.status == 429
+    assert 2**20 < len(reply.body) < 2 * 2**20
