@@ -42,8 +42,11 @@ _JOINT = re.compile(
 _NUMBERED = re.compile(
     r" (\d{1,3})(?=[.,;:!?)](?!\d)|\Z| (?:on|in|by|is|was|at|to|and|or|from|for|of|has|had|with|и|в|на)\b)"
 )
+_OTHER_SCRIPT = re.compile(f"[\u0400-\u04ff{HAN}]")
+_NUMBER_OF_PRODUCT = re.compile(r" \d{1,3}(?![\d.,%])")
 _HEAD = re.compile(
-    r" (?:университет|институт|академи|банк|театр|преми|битв|сражени|мор[ея]|океан|площад|башн|улиц|суд|"
+    r"(?: [а-яё]{3,}(?:ый|ий|ой|ая|яя|ое|ее|ого|его|ому|ему|ым|им|ом|ем|ую|юю))?"
+    r" (?:университет|комитет|институт|академи|банк|театр|преми|битв|сражени|мор[ея]|океан|площад|башн|улиц|суд|"
     r"войн|революци|импери|республик|област|кра[йяюе]|район|округ|магистрал|железн|мост|музе|собор|лавр|"
     r"монастыр|дворец|дворц|крепост|союз|федераци|партия|партии|долин|канал|пролив|залив|остров|полуостров|"
     r"хребет|хребт|гор[ауые]\b|равнин|пустын|озер|рек[аиеу]\b|стен[аеыу]\b|завод|школ|библиотек|галере|"
@@ -242,6 +245,8 @@ def _cut(
     if head is not None:  # Эйфелева башня
         return first.start(), sentence[first.start() : head.end()]
     number = _NUMBERED.match(sentence, end)
+    if number is None and not sentence.isascii() and _OTHER_SCRIPT.search(sentence):
+        number = _NUMBER_OF_PRODUCT.match(sentence, end)
     if number is not None and words[-1][0].isascii():  # Apollo 11
         return first.start(), sentence[first.start() : number.end()]
     if len(words) == 1 and opens and not whole and not _is_proven(sentence, first, inside):
