@@ -40,7 +40,7 @@ soak: setup ## The long fault and load suites
 services: ## Tests against real backends: Phoenix, Prometheus, a browser
 	bash .ci/services
 
-peers: ## Tests beside other instrumentations
+peers: ## Tests beside other instrumentations and recognisers of names
 	bash .ci/peers
 
 frameworks: ## The frameworks' own test suites, with ragmeter attached and without

@@ -55,11 +55,11 @@ _GENERIC = frozenset(
     "镇 乡 村 岛 山 河 江 湖 海 桥 塔 寺 宫 庙 港 湾 峡 路 陵 峰 园 城".split()
 )
 _BY_SOUND = frozenset(
-    "爱哲默朗隆龙利伽略撒芬丁松卢菲克茨佳岑阿埃艾安奥巴贝比伯博布查达戴丹德登迪蒂杜顿恩尔法菲"
-    "费芬弗福夫盖格戈古哈海赫亨胡霍基吉加贾杰金卡凯坎康科克肯库夸拉莱兰劳勒雷里理利列林琳鲁伦"
-    "罗洛马玛迈麦曼茅梅门蒙米密明莫姆穆纳娜奈南内尼涅诺努欧帕派佩彭皮平珀普契齐奇恰乔切钦琼丘"
-    "屈热若萨塞瑟森桑沙莎舍圣施史什斯苏索塔泰坦汤陶特提廷图托瓦万旺威韦维魏温文沃乌伍武西希锡"
-    "夏肖谢辛欣休许雪逊雅亚扬耶叶伊因英尤于约扎詹泽朱兹佐"
+    "卫爱哲默朗隆龙利伽略撒芬丁松卢菲克茨佳岑阿埃艾安奥巴贝比伯博布查达戴丹德登迪蒂杜顿恩尔法"
+    "菲费芬弗福夫盖格戈古哈海赫亨胡霍基吉加贾杰金卡凯坎康科克肯库夸拉莱兰劳勒雷里理利列林琳鲁"
+    "伦罗洛马玛迈麦曼茅梅门蒙米密明莫姆穆纳娜奈南内尼涅诺努欧帕派佩彭皮平珀普契齐奇恰乔切钦琼"
+    "丘屈热若萨塞瑟森桑沙莎舍圣施史什斯苏索塔泰坦汤陶特提廷图托瓦万旺威韦维魏温文沃乌伍武西希"
+    "锡夏肖谢辛欣休许雪逊雅亚扬耶叶伊因英尤于约扎詹泽朱兹佐"
 )
 _SOUNDS_ONLY = frozenset("克塞伽奥撒茨埃尔弗夫姆斯兹特廷蒂迪菲莎娜琳玛勒诺涅珀契瑟逊茅奥萨洛伦曼顿")
 _BEFORE_PERSON = re.compile(
@@ -110,6 +110,10 @@ def _is_title(quoted: str) -> bool:
 def _without_lead(start: int, name: str) -> tuple[int, str]:
     """Cut off what stands around a name with dots inside: 画家列奥纳多·达·芬奇创作了."""
     head, *_, tail = re.split("[·・•‧]", name)
+    for border in _BORDER.finditer(head):
+        if len(border[0]) > 1:
+            start, name, head = start + border.end(), name[border.end() :], head[border.end() :]
+            break
     known = next((at for at, letter in enumerate(tail) if letter not in _BY_SOUND), len(tail))
     name = name[: len(name) - len(tail) + max(known, 1)]
     cut = len(head)

@@ -10,6 +10,7 @@ import gzip
 import json
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -92,8 +93,8 @@ def test_our_rules_are_as_good_as_a_trained_model_on_labelled_sentences(language
     ours = [_kept(named_entities(row["text"])) - _kept(row["numbers"]) for row in rows]
     theirs = [_kept(peer(row["text"])) for row in rows]
     own, other = _shares(wanted, ours), _shares(wanted, theirs)
-    print(f"\n{language}, {part}, {len(rows)} sentences: ours P {own[0]:.2f} R {own[1]:.2f},", end="")
-    print(f" peer P {other[0]:.2f} R {other[1]:.2f}")
+    report = f"ours P {own[0]:.2f} R {own[1]:.2f}, peer P {other[0]:.2f} R {other[1]:.2f}"
+    sys.stdout.write(f"\n{language}, {part}, {len(rows)} sentences: {report}\n")
     assert own[0] >= 0.9
     assert own[2] >= other[2] - 0.05
 
@@ -111,6 +112,6 @@ def test_agreement_on_paragraphs_of_an_encyclopedia(language):
     theirs = [_kept(peer(text)) for text in texts]
     ours = [_kept(named_entities(text)) for text in texts]
     precision, recall, _ = _shares(theirs, ours)
-    print(f"\n{language}, {len(texts)} paragraphs: ours in peer's {precision:.2f}, ", end="")
-    print(f"peer's in ours {recall:.2f}")
+    report = f"ours in peer's {precision:.2f}, peer's in ours {recall:.2f}"
+    sys.stdout.write(f"\n{language}, {len(texts)} paragraphs: {report}\n")
     assert any(ours)
