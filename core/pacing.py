@@ -26,6 +26,8 @@ WINDOW_S = 300.0
 """Arrivals of so many seconds tell how many requests come."""
 SLOT_S = 5.0
 """They are counted by so many seconds."""
+MINUTE_S = 60.0
+"""The span that budgets are told for."""
 SHORTEST_S = 10.0
 """Arrivals are divided by at least so many seconds: three requests at the start are no flood."""
 USED_SHARE = 0.8
@@ -71,35 +73,55 @@ class PricedBudget(Protocol):
 
 
 class Arrivals:
-    """How many came of late: a count over the last `WINDOW_S` seconds. For one thread."""
+    """How many came of late: counts over the last `WINDOW_S` seconds. For one thread."""
 
     def __init__(self) -> None:
-        self._slots: deque[tuple[float, int]] = deque()
+        # Number of the slot, how many came in it, how many in the minute that ends with it.
+        self._slots: deque[tuple[float, int, int]] = deque()
         self._count = 0
+        self._earlier = 0
+        self._busiest = 0
         self._since: float | None = None
 
     def add(self, now: float) -> None:
         """Count one."""
         if self._since is None:
             self._since = now
-        slot = now // SLOT_S
-        if self._slots and self._slots[-1][0] >= slot:
-            at, count = self._slots.pop()
-            self._slots.append((at, count + 1))
+        number = now // SLOT_S
+        count = 1
+        if self._slots and self._slots[-1][0] >= number:
+            number, before, _ = self._slots.pop()
+            count += before
         else:
-            self._slots.append((slot, 1))
+            first = number - MINUTE_S / SLOT_S
+            self._earlier = sum(n for slot, n, _ in self._slots if slot > first)
+        minute = self._earlier + count
+        self._slots.append((number, count, minute))
         self._count += 1
+        self._busiest = max(self._busiest, minute)
 
     def per_second(self, now: float) -> float:
         """Return how many came per second, within the window or since the first, if that is less."""
-        oldest = (now - WINDOW_S) // SLOT_S
-        while self._slots and self._slots[0][0] < oldest:
-            self._count -= self._slots.popleft()[1]
+        oldest = self._forget(now)
         if self._since is None or not self._count:
             return 0.0
         # The oldest slot is counted whole, so the time is taken from its beginning.
         covered = now - max(self._since, oldest * SLOT_S)
         return self._count / max(covered, SHORTEST_S)
+
+    def busiest_minute(self, now: float) -> int:
+        """Return how many came in the busiest minute of the window."""
+        self._forget(now)
+        return self._busiest
+
+    def _forget(self, now: float) -> float:
+        oldest = (now - WINDOW_S) // SLOT_S
+        known = len(self._slots)
+        while self._slots and self._slots[0][0] < oldest:
+            self._count -= self._slots.popleft()[1]
+        if len(self._slots) < known:
+            self._busiest = max((minute for _, _, minute in self._slots), default=0)
+        return oldest
 
 
 class JudgePacer:
@@ -144,7 +166,11 @@ class JudgePacer:
             return self._rate
         with self._lock:
             now = self._clock()
-            come_per_s = self._arrivals.per_second(now)
+            # A burst has to fit into the budget of its minute, whatever comes in the others.
+            come_per_s = max(
+                self._arrivals.per_second(now),
+                USED_SHARE * self._arrivals.busiest_minute(now) / MINUTE_S,
+            )
             self._arrivals.add(now)
             budget_per_s = self._requests_per_second()
             if budget_per_s is None or not come_per_s:
