@@ -40,6 +40,7 @@ def meter_arguments() -> dict[str, Any]:
         "hold_s": settings.hold_s,
         "queue_size": settings.queue_size,
         "queue_bytes": settings.queue_bytes,
+        "max_text_chars": settings.max_text_chars,
         "judge_concurrency": settings.judge_concurrency,
         "judge_deadline_s": settings.judge_deadline_s,
         "shutdown_timeout_s": settings.shutdown_timeout_s,

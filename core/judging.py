@@ -75,6 +75,7 @@ class JudgeLoop:
         max_backlog: Requests that may wait; the oldest is dropped beyond.
         max_bytes: Bytes that they may hold on to; one is always accepted.
         deadline_s: A request not judged within so many seconds gets ``timeout`` scores.
+        max_text_chars: Characters of a text beyond which the metrics that read it are skipped.
     """
 
     def __init__(
@@ -86,8 +87,10 @@ class JudgeLoop:
         max_backlog: int,
         max_bytes: int = sys.maxsize,
         deadline_s: float,
+        max_text_chars: int | None = None,
     ) -> None:
         self._judge = judge
+        self._max_text_chars = max_text_chars
         self._guard = guard
         self._concurrency = concurrency
         self._max_backlog = max_backlog
@@ -293,7 +296,7 @@ class JudgeLoop:
         A task that ended with ``SystemExit`` would end the loop, and with it all judging.
         """
         try:
-            return await run_metric(metric, job.sample, self._judge)
+            return await run_metric(metric, job.sample, self._judge, self._max_text_chars)
         except BaseException as error:
             if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
                 raise

@@ -82,6 +82,8 @@ class RagMeter:
             span.
         queue_size: Requests that may wait to be scored; beyond, the oldest is dropped and counted.
         queue_bytes: Bytes of memory that their texts and metadata may take up, estimated.
+        max_text_chars: Characters of one text beyond which the metrics that read it are ``skipped``
+            (too long): nothing else bounds how long one call holds the interpreter lock.
         judge_concurrency: Requests judged at the same time.
         judge_deadline_s: Seconds after which unjudged metrics score ``timeout``.
         shutdown_timeout_s: Seconds that the exit of the process may be held up.
@@ -109,6 +111,7 @@ class RagMeter:
         hold_s: float = 5.0,
         queue_size: int = 2048,
         queue_bytes: int = 64 * 1024 * 1024,
+        max_text_chars: int = 300_000,
         judge_concurrency: int = 16,
         judge_deadline_s: float = 60.0,
         shutdown_timeout_s: float = 10.0,
@@ -124,6 +127,7 @@ class RagMeter:
             hold_s=at_least(0, "hold_s", hold_s),
             queue_size=whole("queue_size", more_than_0("queue_size", queue_size)),
             queue_bytes=whole("queue_bytes", more_than_0("queue_bytes", queue_bytes)),
+            max_text_chars=whole("max_text_chars", at_least(1, "max_text_chars", max_text_chars)),
             judge_concurrency=whole(
                 "judge_concurrency", more_than_0("judge_concurrency", judge_concurrency)
             ),
@@ -135,7 +139,8 @@ class RagMeter:
         self._metrics = MetricSet(
             default_metrics(judged=judge is not None, fused=fused)
             if metrics is None
-            else resolve_metrics(metrics)
+            else resolve_metrics(metrics),
+            self._limits.max_text_chars,
         )
         needing = [metric.name for metric in self._metrics.awaited if metric.judged]
         if needing and judge is None:

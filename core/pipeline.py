@@ -66,6 +66,7 @@ class Limits:
     hold_s: float
     queue_size: int
     queue_bytes: int
+    max_text_chars: int
     judge_concurrency: int
     judge_deadline_s: float
     late_window: int
@@ -414,4 +415,5 @@ def _judge_loop(
         max_backlog=limits.queue_size,
         max_bytes=limits.queue_bytes,
         deadline_s=limits.judge_deadline_s,
+        max_text_chars=limits.max_text_chars,
     )

@@ -25,11 +25,16 @@ WORK_S = 0.0002
 class MetricSet:
     """The meter's metrics, in order, split into those computed at once and those that wait.
 
+    Args:
+        metrics: The metrics.
+        max_text_chars: Characters of a text beyond which the metrics that read it are skipped.
+
     Raises:
         ConfigurationError: Two metrics would write the same score name.
     """
 
-    def __init__(self, metrics: Iterable[Metric]) -> None:
+    def __init__(self, metrics: Iterable[Metric], max_text_chars: int | None = None) -> None:
+        self.max_text_chars = max_text_chars
         self.all = tuple(metrics)
         self.computed = tuple(m for m in self.all if isinstance(m, ComputedMetric))
         self.awaited = tuple(m for m in self.all if not isinstance(m, ComputedMetric))
@@ -56,11 +61,27 @@ class MetricSet:
             sample: What to score.
             rest: Called between two metrics after every `WORK_S` seconds of work.
         """
-        return _compute(self.computed, sample, rest)
+        return self._compute(self.computed, sample, rest)
 
     def compute_again(self, sample: RagSample) -> dict[str, Score]:
         """Run those computed metrics that a reference makes possible."""
-        return _compute(self.computed_again, sample)
+        return self._compute(self.computed_again, sample)
+
+    def _compute(
+        self,
+        metrics: Iterable[ComputedMetric],
+        sample: RagSample,
+        rest: Callable[[], None] | None = None,
+    ) -> dict[str, Score]:
+        scores: dict[str, Score] = {}
+        began = time.perf_counter()
+        for metric in metrics:
+            if rest is not None and time.perf_counter() - began > WORK_S:
+                rest()
+                began = time.perf_counter()
+            for score in compute_metric(metric, sample, self.max_text_chars):
+                scores[score.name] = score
+        return scores
 
     @property
     def computed_again(self) -> tuple[ComputedMetric, ...]:
@@ -85,20 +106,6 @@ class MetricSet:
         """Return `scores` in the order of the metrics."""
         last = len(self._rank)
         return dict(sorted(scores.items(), key=lambda item: self._rank.get(item[0], last)))
-
-
-def _compute(
-    metrics: Iterable[ComputedMetric], sample: RagSample, rest: Callable[[], None] | None = None
-) -> dict[str, Score]:
-    scores: dict[str, Score] = {}
-    began = time.perf_counter()
-    for metric in metrics:
-        if rest is not None and time.perf_counter() - began > WORK_S:
-            rest()
-            began = time.perf_counter()
-        for score in compute_metric(metric, sample):
-            scores[score.name] = score
-    return scores
 
 
 def _reads_reference(metric: Metric) -> bool:

@@ -84,6 +84,8 @@ class Settings(BaseSettings):
     """Requests that may wait to be scored."""
     queue_bytes: Annotated[int, Field(gt=0)] = 64 * 1024 * 1024
     """Bytes of text that may wait to be scored."""
+    max_text_chars: Annotated[int, Field(gt=0)] = 300_000
+    """Characters of one text beyond which the metrics that read it are skipped."""
     shutdown_timeout_s: Annotated[float, Field(ge=0, le=600)] = 10.0
     """Seconds that the exit of the process may be held up."""
     span_mode: Literal["auto", "own", "evaluation", "off"] = "auto"

@@ -40,6 +40,7 @@ class _Adjustment:
     target: ScoreTarget = field(init=False)
     definition: str = field(init=False)
     range: tuple[float, float | None] = field(init=False)
+    reads_texts: bool = field(init=False)
     direction: ScoreDirection = field(init=False)
     directions: Mapping[str, ScoreDirection] = field(init=False, hash=False)
 
@@ -53,6 +54,7 @@ class _Adjustment:
             ("target", inner.target),
             ("definition", inner.definition),
             ("range", inner.range),
+            ("reads_texts", inner.reads_texts),
             ("direction", inner.direction),
             ("directions", {self.prefix + name: way for name, way in inner.directions.items()}),
         ):

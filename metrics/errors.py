@@ -1,14 +1,15 @@
 """Every error ragmeter raises, in one tree.
 
-Raised only while something is being built or configured, never on the path of
-a live request.  They live on the ground floor because every floor above raises
+Raised only while something is being built or configured, never into a live request (what a metric
+raises becomes a status).  They live on the ground floor because every floor above raises
 from this tree::
 
     RagmeterError
     ├── ConfigurationError        an argument, setting or environment variable is wrong
     │   └── UnknownMetricError    a metric name nobody registered
     ├── MissingDependencyError    an optional package is not installed
-    └── ReferenceFileError        a reference file has a row that cannot be read
+    ├── ReferenceFileError        a reference file has a row that cannot be read
+    └── TooLongError              texts are too long for a metric: its scores are skipped
 """
 
 import os
@@ -20,6 +21,7 @@ __all__ = [
     "MissingDependencyError",
     "RagmeterError",
     "ReferenceFileError",
+    "TooLongError",
     "UnknownMetricError",
     "loggable",
 ]
@@ -96,3 +98,7 @@ class ReferenceFileError(RagmeterError, ValueError):
         self.line = line
         self.reason = reason
         super().__init__(f"{path}:{line}: {reason}")
+
+
+class TooLongError(RagmeterError):
+    """Texts are too long to be compared in seconds; a metric that raises it is ``skipped``."""

@@ -39,6 +39,7 @@ class IdPrecisionRecall(ComputedMetric):
     needs = ("contexts", "reference.context_ids")
     method = "exact"
     target = "retrieval"
+    reads_texts = False
     definition = "1"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:

@@ -12,7 +12,7 @@ from operator import add
 from typing import Literal
 
 from .entities import entity_evidence
-from .errors import ConfigurationError
+from .errors import ConfigurationError, TooLongError
 from .metric import ComputedMetric
 from .named_entities import named_entities
 from .precision_recall_f1 import MOST_ITEMS
@@ -37,6 +37,10 @@ WINDOW_THRESHOLD = 0.62
 
 WHOLE_THRESHOLD = 0.69
 """Least coverage of a sentence by all contexts together that counts as attributed."""
+
+
+_MOST_WINDOWS = 10_000_000
+"""Sentences of a reference times windows that they are looked for in."""
 
 
 def _contexts(sample: RagSample, *, by_sentence: bool = False) -> list[Analysis]:
@@ -116,6 +120,12 @@ class LexicalGroundedness(ComputedMetric):
         return (self.make_score(self.name, value, items=items),)
 
 
+def _check_work(done: int, contexts: Sequence[Analysis]) -> None:
+    """Raise `TooLongError` when many sentences have been looked for in many: seconds."""
+    if done * sum(len(context.windows[0]) for context in contexts) > _MOST_WINDOWS:
+        raise TooLongError(f"more than {_MOST_WINDOWS} pairs of sentences to compare")
+
+
 def _best_window(
     words: Sequence[str], contexts: Sequence[Analysis]
 ) -> tuple[float, tuple[int, int] | None]:
@@ -127,14 +137,16 @@ def _best_window(
         # What the whole chunk lacks no window has.
         if sum(map(context.content_set.__contains__, words)) <= best:
             continue
-        held = [wanted & sentence for sentence in context.sentence_sets]
+        starts, sets = context.windows
+        held = [wanted & sentence for sentence in sets]
         sizes = list(map(len, held))
-        for at, size in enumerate(map(add, sizes, [*sizes[1:], 0])):
+        for index, size in enumerate(map(add, sizes, [*sizes[1:], 0])):
             # The last sentence is a window only where it is the only one; it has no more than the
             # window before.
             if size + repeats <= best:
                 continue
-            both = held[at].union(*held[at + 1 : at + 2])
+            at = starts[index]
+            both = held[index].union(*held[index + 1 : index + 2])
             covered = sum(map(both.__contains__, words)) if repeats else len(both)
             if covered > best:
                 best, place = covered, (number, at)
@@ -193,6 +205,7 @@ class LexicalContextRecall(ComputedMetric):
         known = frozenset[str]()
         if self.scope == "whole":
             known = _held(chain.from_iterable(words for _, words in wanted), contexts)
+        known_windows: dict[tuple[str, ...], tuple[float, tuple[int, int] | None]] = {}
         attributed = 0
         items: list[ScoreItem] = []
         for number, (sentence, words) in enumerate(wanted, start=1):
@@ -200,7 +213,10 @@ class LexicalContextRecall(ComputedMetric):
             if self.scope == "whole":
                 best = coverage(words, known) or 0.0
             else:
-                best, place = _best_window(words, contexts)
+                if (key := tuple(words)) not in known_windows:
+                    _check_work(len(known_windows), contexts)
+                    known_windows[key] = _best_window(words, contexts)
+                best, place = known_windows[key]
                 if place is not None:
                     chunk, at = place
                     evidence = " ".join(contexts[chunk].sentences[at : at + 2])

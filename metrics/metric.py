@@ -15,10 +15,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, get_args, overload
 
-from .errors import ConfigurationError, loggable
+from .errors import ConfigurationError, TooLongError, loggable
 from .sample import RagSample
 from .score import (
     Score,
@@ -68,6 +69,8 @@ class Metric(ABC):
     """Version of the formula and prompt; changes whenever scores can move."""
     range: tuple[float, float | None] = (0.0, 1.0)
     """Smallest and largest possible value of its scores."""
+    reads_texts: bool = True
+    """Whether it reads the texts it needs, so that one that is too long skips it; ids are none."""
     direction: ScoreDirection = "higher"
     """Which way is better."""
     directions: Mapping[str, ScoreDirection] = MappingProxyType({})
@@ -213,7 +216,27 @@ def scores_without_value(
     )
 
 
-def _not_measurable(metric: Metric, sample: RagSample) -> tuple[Score, ...] | None:
+def _longest_text(metric: Metric, sample: RagSample) -> int:
+    """Return the characters of the longest text that the metric reads."""
+    reference = sample.reference
+    texts: list[str | None] = []
+    for name in chain.from_iterable(need.split("|") for need in metric.needs):
+        if name == "question":
+            texts.append(sample.question)
+        elif name == "contexts":
+            texts.extend(context.text for context in sample.contexts or ())
+        elif name == "answer":
+            texts.append(sample.answer)
+        elif reference is not None and name == "reference.contexts":
+            texts.extend(reference.contexts)
+        elif reference is not None and name == "reference.answer":
+            texts.extend((reference.answer, *reference.alternative_answers))
+    return max(map(len, filter(None, texts)), default=0)
+
+
+def _not_measurable(
+    metric: Metric, sample: RagSample, max_text_chars: int | None = None
+) -> tuple[Score, ...] | None:
     if metric.target == "answer" and sample.status not in _ANSWERED:
         return scores_without_value(metric, "skipped", f"the request ended {sample.status!r}")
     missing = missing_field(sample, metric.needs)
@@ -221,6 +244,15 @@ def _not_measurable(metric: Metric, sample: RagSample) -> tuple[Score, ...] | No
         return scores_without_value(
             metric, "missing_input", f"not given: {missing}", missing=missing
         )
+    if max_text_chars is not None and metric.reads_texts:
+        longest = _longest_text(metric, sample)
+        if longest > max_text_chars:
+            return scores_without_value(
+                metric,
+                "skipped",
+                f"too long: a text of {longest} characters, max_text_chars is {max_text_chars}",
+                "too_long",
+            )
     return None
 
 
@@ -241,6 +273,8 @@ def failed_scores(
 
 
 def _failed(metric: Metric, error: Exception) -> tuple[Score, ...]:
+    if isinstance(error, TooLongError):
+        return scores_without_value(metric, "skipped", f"too long: {error}", "too_long")
     status: ScoreStatus = "metric_error"
     # On Python 3.10 asyncio's is another class. Whoever raised it has loaded asyncio; we need not.
     timeouts = (TimeoutError, getattr(sys.modules.get("asyncio"), "TimeoutError", TimeoutError))
@@ -263,20 +297,31 @@ def _directed(metric: Metric, scores: Sequence[Score]) -> tuple[Score, ...]:
     )
 
 
-def compute_metric(metric: ComputedMetric, sample: RagSample) -> tuple[Score, ...]:
-    """Run a computed metric; never raises `Exception`, always one score per name."""
+def compute_metric(
+    metric: ComputedMetric, sample: RagSample, max_text_chars: int | None = None
+) -> tuple[Score, ...]:
+    """Run a computed metric; never raises `Exception`, always one score per name.
+
+    Args:
+        metric: The metric.
+        sample: What it measures.
+        max_text_chars: Skip it when a text that it reads is longer; None: never.
+    """
     try:
-        return _not_measurable(metric, sample) or _directed(metric, metric.compute(sample))
+        unmeasurable = _not_measurable(metric, sample, max_text_chars)
+        return unmeasurable or _directed(metric, metric.compute(sample))
     except Exception as error:  # noqa: BLE001 -- what a metric raises is data: a score with a status
         return _failed(metric, error)
 
 
-async def run_metric(metric: Metric, sample: RagSample, judge: Judge | None) -> tuple[Score, ...]:
-    """Run any metric; never raises `Exception`, always one score per name."""
+async def run_metric(
+    metric: Metric, sample: RagSample, judge: Judge | None, max_text_chars: int | None = None
+) -> tuple[Score, ...]:
+    """Run any metric, as `compute_metric` does a computed one."""
     if isinstance(metric, ComputedMetric):
-        return compute_metric(metric, sample)
+        return compute_metric(metric, sample, max_text_chars)
     try:
-        unmeasurable = _not_measurable(metric, sample)
+        unmeasurable = _not_measurable(metric, sample, max_text_chars)
         if unmeasurable is not None:
             return unmeasurable
         if metric.judged and judge is None:

@@ -66,6 +66,7 @@ class RankedRetrieval(ComputedMetric):
     method: ScoreMethod = field(init=False)
     definition: str = field(init=False)
     needs: tuple[str, ...] = field(init=False)
+    reads_texts: bool = field(init=False)
     _matcher: Matcher = field(init=False, repr=False, compare=False)
 
     name = "ranked_retrieval"
@@ -98,6 +99,7 @@ class RankedRetrieval(ComputedMetric):
             self, "definition", f"{matcher.definition}/{self.denominator}/{credited}"
         )
         object.__setattr__(self, "needs", ("contexts", golden[self.by]))
+        object.__setattr__(self, "reads_texts", self.by != "ids")
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Match, credit each golden item once, and do the rank arithmetic."""

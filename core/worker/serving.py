@@ -244,7 +244,7 @@ class _Worker:
         failure = _Failure()
         with Guard("the judge", failure):
             self._asked = unpacking.judge(judge)
-        self._set = MetricSet(self._metrics.values())
+        self._set = MetricSet(self._metrics.values(), limits["max_text_chars"])
         if self._set.awaited:
             if self._asked is not None:
                 self._asked.subscribe(self._called)

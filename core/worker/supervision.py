@@ -95,7 +95,11 @@ class ScoringProcess:
         self._guard = Guard(SEAM, log)
         self._interpreter = find_interpreter()
         self._parcel = make_parcel(metrics.all, judge)
-        self._limits = {"concurrency": concurrency, "deadline_s": deadline_s}
+        self._limits = {
+            "concurrency": concurrency,
+            "deadline_s": deadline_s,
+            "max_text_chars": metrics.max_text_chars,
+        }
         self._places = {metric.score_names: place for place, metric in enumerate(metrics.all)}
         self.judging = WorkerJudging(
             self._places,

@@ -8,7 +8,7 @@ than its bound only until the next text comes.
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ragmeter.metrics.once import once
@@ -136,6 +136,32 @@ class Analysis:
         """The distinct content tokens of each sentence, and None where it has other tokens, too."""
         stems = CONTENT.__getitem__
         return [frozenset(map(stems, words)) for words in self.sentence_tokens]
+
+    @once
+    def windows(self) -> tuple[Sequence[int], list[frozenset[str | None]]]:
+        """The positions of sentences, and their sets: two neighbours are a window of the text.
+
+        Of a text that repeats itself, windows that came before are left out.
+        """
+        sets = self.sentence_sets
+        pairs = list(zip(sets, [*sets[1:], frozenset[str | None]()], strict=True))
+        if len(set(pairs)) * 2 > len(pairs):
+            return range(len(sets)), sets
+        seen: set[tuple[frozenset[str | None], frozenset[str | None]]] = set()
+        starts: list[int] = []
+        kept: list[frozenset[str | None]] = []
+        for at, pair in enumerate(pairs):
+            if pair in seen:
+                continue
+            seen.add(pair)
+            if not starts or starts[-1] != at:
+                # Nothing parts it from the one before, which is no neighbour.
+                starts += (at, at)
+                kept += (frozenset(), sets[at])
+            if at + 1 < len(sets):
+                starts.append(at + 1)
+                kept.append(sets[at + 1])
+        return starts, kept
 
     @property
     def _words(self) -> list[str]:

@@ -10,13 +10,18 @@ from typing import Any
 
 from rapidfuzz.distance import LCSseq
 
+from ragmeter.metrics.errors import TooLongError
+
 __all__ = ["lcs_of_encoded", "lcs_rows"]
 
-_UNINTERRUPTED_CELLS = 2_000_000_000
-"""Pairs of tokens compared in one call of rapidfuzz, which keeps the interpreter lock: 0.3 s."""
+_UNINTERRUPTED_CELLS = 300_000_000
+"""Pairs of tokens compared in one call of rapidfuzz, which keeps the interpreter lock: 50 ms."""
 
-_MOST_CELLS = 200_000_000_000
-"""Pairs of tokens compared at all: tens of seconds."""
+_MOST_CELLS = 40_000_000_000
+"""Pairs of tokens compared at all: seconds."""
+
+_MOST_PAIRS = 10_000_000
+"""Pairs of texts compared at all: seconds."""
 
 _MOST_LENGTHS = 250_000
 """Lengths held at a time."""
@@ -55,13 +60,13 @@ def lcs_of_encoded(one: str, other: str) -> int:
     """Return the length of the longest common subsequence of two strings, whatever their size.
 
     Raises:
-        ValueError: They are too long to compare in a minute.
+        TooLongError: They are too long to compare in seconds.
     """
     cells = len(one) * len(other)
     if cells <= _UNINTERRUPTED_CELLS:
         return LCSseq.similarity(one, other)
     if cells > _MOST_CELLS:
-        raise ValueError(f"texts of {len(one)} and {len(other)} tokens are too long to compare")
+        raise TooLongError(f"texts of {len(one)} and {len(other)} tokens to compare")
     if len(one) > len(other):
         one, other = other, one
     positions: dict[str, int] = {}
@@ -82,8 +87,14 @@ def lcs_rows(ones: Sequence[str], others: Sequence[str]) -> Iterator[Sequence[in
     A row is a `bytes` where no length can exceed 255, else a list.
 
     Raises:
-        ValueError: Two of them are too long to compare in a minute.
+        TooLongError: They are too many or too long to compare in seconds.
     """
+    if len(ones) * len(others) > _MOST_PAIRS:
+        raise TooLongError(f"{len(ones)} texts to compare with {len(others)}")
+    if sum(map(len, ones)) * sum(map(len, others)) > _MOST_CELLS:
+        raise TooLongError(
+            f"texts of {sum(map(len, ones))} and {sum(map(len, others))} tokens to compare"
+        )
     longest = max(map(len, ones), default=0)
     cells = longest * sum(map(len, others))
     if _TABLE is None or not others or cells > _UNINTERRUPTED_CELLS:

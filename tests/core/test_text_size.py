@@ -1,0 +1,61 @@
+"""One text that is too long skips the metrics that read it: free, judged, here and in the worker."""
+
+import pytest
+from fakes_core import FakeJudge
+from openai_server import OpenAIServer
+
+from ragmeter import RagMeter
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import ConfigurationError, RagSample, Reference
+from ragmeter.metrics.judge import OpenAIJudge
+from ragmeter.settings import read_settings
+
+SAMPLE = RagSample(
+    question="How tall?",
+    contexts=["It is 21 metres tall.", "x" * 2_000],
+    answer="21 metres.",
+    reference=Reference(answer="21 metres."),
+)
+METRICS = ["lexical_groundedness", "answer_overlap", "context_relevancy", "answer_relevancy"]
+
+
+@pytest.mark.parametrize("scoring", ["thread", "process"])
+def test_too_long_is_a_status(scoring):
+    """What reads the long context is skipped and the judge never asked; the rest is measured."""
+    memory = InMemoryExporter()
+    with OpenAIServer() as server:
+        judge = OpenAIJudge(model="m", base_url=server.url, api_key="k")
+        meter = RagMeter(METRICS, judge, exporters=[memory], scoring=scoring, max_text_chars=1_000)
+        meter.submit(SAMPLE)
+        assert meter.flush(timeout_s=60)
+        meter.shutdown()
+        asked = len(server.requests)
+
+    (result,) = memory.results
+    for name in ("lexical_groundedness", "context_relevancy"):
+        score = result.scores[name]
+        assert (score.value, score.status, score.error_type) == (None, "skipped", "too_long")
+        assert score.explanation == ("too long: a text of 2000 characters, max_text_chars is 1000")
+    for name in ("rouge_l", "token_f1", "answer_relevancy"):
+        assert result.scores[name].status == "ok"
+    assert asked == 1
+
+
+def test_the_bound_comes_from_the_environment(monkeypatch):
+    """``RAGMETER_MAX_TEXT_CHARS``; 300,000 by default."""
+    assert read_settings().max_text_chars == 300_000
+    monkeypatch.setenv("RAGMETER_MAX_TEXT_CHARS", "1000")
+    monkeypatch.setenv("RAGMETER_METRICS", "lexical_groundedness")
+    memory = InMemoryExporter()
+    meter = RagMeter.from_env()
+    try:
+        assert meter._limits.max_text_chars == 1_000
+    finally:
+        meter.shutdown()
+    assert not memory.results
+
+
+@pytest.mark.parametrize("wrong", [0, -1])
+def test_a_bound_below_one_is_refused(wrong):
+    with pytest.raises(ConfigurationError, match="max_text_chars"):
+        RagMeter(judge=FakeJudge(), exporters=[], max_text_chars=wrong)
