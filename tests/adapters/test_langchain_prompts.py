@@ -273,7 +273,16 @@ def test_contexts_are_what_the_model_saw(
     for _ in range(5 if "stream" in how else 1):
         run_every_way(watch, application(ANSWERING[answering]), QUESTION, how)
     by = "prompt" if answering in ("shown", "escaped") else "runs"
-    assert {(names(sample), sample.contexts_by) for sample in watch.samples} == {(expected, by)}
+    seen = {names(sample) for sample in watch.samples}
+    if by == "runs" and application.__name__.startswith("one_of_two_lists"):
+        # Two retrievers run side by side: which comes first is chance where no prompt tells.
+        assert {"".join(letter for letter in each if letter in "abc") for each in seen} == {
+            expected.rstrip("xy")
+        }
+        assert {each.strip("abc") for each in seen} == {expected.lstrip("abc")}
+    else:
+        assert seen == {expected}
+    assert {sample.contexts_by for sample in watch.samples} == {by}
     assert {sample.question for sample in watch.samples} == {QUESTION}
 
 
