@@ -22,6 +22,9 @@ __all__ = ["call_before_answer", "said_by", "shown"]
 MAX_CALLS = 100
 """So many calls are looked at; the last ones."""
 
+MAX_COMPARED = 4_000_000
+"""Characters of prompts in which drafts are looked for."""
+
 
 def said_by(request: OpenRequest, contexts: Sequence[str]) -> list[Said]:
     """Return what each call said, and whether a retrieved text stood in its prompt."""
@@ -129,6 +132,7 @@ def _with_drafts(request: OpenRequest, roots: Sequence[Run]) -> list[Run]:
     """Return calls, and the earlier calls whose words stand in their prompts, and so on.
 
     A rewritten query stands there, too, but what the rewriter was sent is not what the answer is from.
+    Steps of an agent are sent one conversation, ever longer: those that show nothing else are left out.
     """
     queries = {_plain(note.query) for note in request.retrievals}
     drafts = [
@@ -138,17 +142,26 @@ def _with_drafts(request: OpenRequest, roots: Sequence[Run]) -> list[Run]:
     ]
     counted = list(roots)
     waiting = list(roots)
-    while waiting and drafts:
+    shown = {id(text) for run in roots for _, texts in run.sent for text in texts}
+    size = 0
+    while waiting and size < MAX_COMPARED:
         run = waiting.pop()
         earlier = [
-            note for note in drafts if note.run.order < run.order and note.run not in counted
+            note
+            for note in drafts
+            if note.run.order < run.order
+            and note.run not in counted
+            and any(id(text) not in shown for _, texts in note.run.sent for text in texts)
         ]
         if not earlier:
             continue
         prompt = prompt_sent(run.sent)
         whole = Prompt((*prompt.history, *prompt.texts))
+        size += sum(map(len, whole.texts))
         seen = seen_in_prompts([note.text or "" for note in earlier], [whole]) or ()
-        found = [earlier[index].run for index in seen]
-        counted += found
-        waiting += found
+        for index in seen:
+            draft = earlier[index].run
+            counted.append(draft)
+            waiting.append(draft)
+            shown.update(id(text) for _, texts in draft.sent for text in texts)
     return counted
