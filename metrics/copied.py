@@ -16,6 +16,8 @@ __all__ = ["is_answer_from", "is_restatement", "is_sentence_of", "stands_as_enti
 
 _LEAST_SHARED = 0.5
 """Share of a restatement's content words that its text has; names for pronouns come from there, too."""
+_NEGATIONS = frozenset({"no", "not", "nor", "never", "without"})
+"""English ones, which are no content words; those of other languages are."""
 _SHORT = 3
 """Tokens up to which a whole sentence may be nothing but a name."""
 
@@ -23,13 +25,13 @@ _SHORT = 3
 def stands_as_entity(entity: str, source: str) -> bool:
     """Return whether `entity` was copied from `source`.
 
-    It stands there by the tiers of `EntityFinder` or, if it has no digit (5 % is not $5), as the same
-    tokens in a row.
+    It stands there by the tiers of `EntityFinder`; or several words of it, without a digit, stand there
+    in a row. A single word and a number are for the tiers alone: US is not us, nor 5 % five dollars.
     """
     if stands_in(entity, source):
         return True
     words = tokens(entity)
-    return bool(words) and not any(map(str.isdigit, entity)) and _in_a_row(words, source)
+    return len(words) > 1 and not any(map(str.isdigit, entity)) and _in_a_row(words, source)
 
 
 def is_sentence_of(entity: str, source: str) -> bool:
@@ -48,13 +50,14 @@ def is_sentence_of(entity: str, source: str) -> bool:
 def is_answer_from(answer: str, source: str) -> bool:
     """Return whether the short `answer` was taken from `source`.
 
-    As an entity or in a row of tokens; or in pieces, all its content words being there.
+    As an entity or in a row of tokens; or in pieces, all its content words and negations being there.
     """
     words = tokens(answer)
     if not words:
         return False
-    content = content_tokens(answer)
-    in_pieces = bool(content) and analyse(source).content_set.issuperset(content)
+    content = [*content_tokens(answer), *_NEGATIONS.intersection(words)]
+    there = analyse(source).content_set | _NEGATIONS.intersection(analyse(source).tokens)
+    in_pieces = bool(content) and there.issuperset(content)
     return in_pieces or _in_a_row(words, source) or stands_in(answer, source)
 
 

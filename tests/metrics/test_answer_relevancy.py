@@ -53,3 +53,32 @@ def test_a_word_outside_the_choices_is_unknown(server):
     result = only(server, AnswerRelevancy(), sample())
 
     assert (result.value, result.status, result.lower, result.upper) == (None, "partial", 0.0, 1.0)
+
+
+def test_courtesies_neither_help_nor_harm(server):
+    """A greeting and "hope this helps" leave the denominator; their evidence says why."""
+    server.answer = verdicts("no_claim", "relevant", "irrelevant", "no_claim")
+    answer = "Hello! It is 31 metres tall. Gulls cry. I hope this helps!"
+    result = only(server, AnswerRelevancy(), sample(answer=answer))
+
+    assert (result.value, result.status) == (0.5, "ok")
+    assert [item.evidence for item in result.items] == [
+        "no_claim", "relevant", "irrelevant", "no_claim"
+    ]  # fmt: skip
+    assert [item.verdict for item in result.items] == [None, True, False, None]
+
+
+def test_an_answer_of_courtesies_alone_is_undefined(server):
+    server.answer = verdicts("no_claim", "no_claim")
+    result = only(server, AnswerRelevancy(), sample(answer="Hello! Thank you for asking."))
+
+    assert (result.value, result.status) == (None, "undefined")
+    assert result.explanation == "the answer says nothing"
+
+
+def test_beside_courtesies_an_unknown_line_is_unknown_still(server):
+    server.answer = verdicts("no_claim", "relevant", "whatever")
+    answer = "Hello! It is 31 metres tall. Gulls cry."
+    result = only(server, AnswerRelevancy(), sample(answer=answer))
+
+    assert (result.status, result.lower, result.upper) == ("partial", 0.5, 1.0)

@@ -150,3 +150,13 @@ def test_the_whole_reference_is_read_and_chunks_come_first(server):
 def test_a_wrong_unit_is_refused_at_construction():
     with pytest.raises(ValueError, match="unit"):
         ContextRecall(unit="paragraph")
+
+
+def test_the_lines_under_judgement_are_claims_and_no_evidence(server):
+    """Called reference answer they were taken for one: by themselves they are not found anywhere."""
+    only(server, ContextRecall(), sample())
+    request = server.requests[0]
+
+    assert not any("reference" in title for title in request.passages)
+    assert "The claims are no evidence." in request.user
+    assert "everything it states" in request.user
