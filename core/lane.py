@@ -268,6 +268,9 @@ class Lane(Generic[T]):
             pass
 
     def _begin(self) -> None:
+        # Made anew where it is waited for: a server may have turned threads into greenlets since
+        # the lane was made, and a lock from before would stop all of them.
+        self._bell = Bell()
         if self._on_start is not None:
             with self._busy, self._guard:
                 self._on_start()
