@@ -1,0 +1,150 @@
+"""What exporters hold, lose and delay: counted, bounded by one deadline, side by side."""
+
+import threading
+import time
+
+import pytest
+from fakes_core import GatedExporter, RaisingExporter, context_tally
+
+from ragmeter import RagMeter
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import RagSample
+
+SAMPLE = RagSample(question="q", contexts=["a"])
+
+
+class Buffering(InMemoryExporter):
+    """Takes runs and delivers them when it is flushed, if at all."""
+
+    def __init__(self, works=True):
+        super().__init__()
+        self.works = works
+        self.held = 0
+        self.shut_down = threading.Event()
+
+    def export(self, batch):
+        self.held += len(batch)
+        super().export(batch)
+
+    @property
+    def backlog(self):
+        return self.held
+
+    def flush(self, timeout_s):
+        if self.works:
+            self.held = 0
+        return self.works
+
+    def shutdown(self, timeout_s):
+        self.flush(timeout_s)
+        self.shut_down.set()
+
+
+def _meter(*exporters, requests=3, **arguments):
+    meter = RagMeter(metrics=[context_tally], exporters=exporters, **arguments)
+    for _ in range(requests):
+        meter.submit(SAMPLE)
+    return meter
+
+
+def _reconciles(stats):
+    return stats.captured == stats.exported + sum(stats.dropped.values()) + stats.in_flight
+
+
+def test_a_request_counts_as_exported_when_it_was_taken_not_when_it_was_handed_on():
+    hanging = GatedExporter()
+    meter = _meter(hanging)
+    assert hanging.entered.wait(30)
+
+    assert meter.flush(0.2) is False
+    stats = meter.stats()
+    assert (stats.exported, stats.in_flight) == (0, 3)
+    assert stats.export_backlog == {"GatedExporter": 3}
+    assert _reconciles(stats)
+    hanging.gate.set()
+    assert meter.flush(30)
+    assert meter.stats().exported == 3
+    meter.shutdown(5)
+
+
+def test_what_a_hanging_exporter_never_took_is_counted_at_shutdown():
+    hanging = GatedExporter()
+    meter = _meter(hanging, requests=70)
+    assert hanging.entered.wait(30)
+
+    meter.shutdown(0.3)
+
+    stats = meter.stats()
+    assert (stats.exported, stats.dropped, stats.in_flight) == (0, {"shutdown": 70}, 0)
+    assert sum(stats.export_errors.values()) == 70
+    hanging.gate.set()
+
+
+@pytest.mark.contains_errors
+def test_what_one_of_two_exporters_took_is_exported():
+    memory = InMemoryExporter()
+    meter = _meter(RaisingExporter(), memory)
+    meter.flush(30)
+
+    stats = meter.stats()
+    assert (stats.exported, stats.dropped) == (3, {})
+    assert stats.export_errors == {"RaisingExporter": 3}
+    meter.shutdown(5)
+
+
+@pytest.mark.contains_errors
+def test_what_no_exporter_took_is_dropped():
+    meter = _meter(RaisingExporter())
+    meter.flush(30)
+
+    assert (meter.stats().exported, meter.stats().dropped) == (0, {"export": 3})
+    meter.shutdown(5)
+
+
+@pytest.mark.parametrize("delivers", [True, False])
+def test_what_an_exporter_still_holds_is_seen_and_counted_at_shutdown(delivers):
+    exporter = Buffering(delivers)
+    meter = _meter(exporter)
+
+    assert meter.flush(30) is delivers
+    assert meter.stats().export_backlog == ({} if delivers else {"Buffering": 3})
+    meter.shutdown(5)
+
+    assert meter.stats().export_errors == ({} if delivers else {"Buffering:shutdown": 3})
+
+
+def test_exporters_close_side_by_side_within_one_deadline():
+    """Four that hang cost one time limit, not four, and none of it the exporter that does not."""
+    hanging = [GatedExporter() for _ in range(4)]
+    quick = Buffering()
+    meter = _meter(*hanging, quick)
+    began = time.monotonic()
+
+    closing = threading.Thread(target=meter.shutdown, args=(5.0,))
+    closing.start()
+    assert quick.shut_down.wait(4.0)  # long before the others are given up
+    assert closing.is_alive()
+    closing.join(30)
+
+    assert time.monotonic() - began < 15
+    assert quick.held == 0
+    for exporter in hanging:
+        exporter.gate.set()
+
+
+def test_flushing_a_hanging_exporter_again_and_again_starts_no_thread():
+    hanging = GatedExporter()
+    meter = _meter(hanging, requests=1)
+    hanging.entered.wait(30)
+    hanging.gate.set()
+    assert meter.flush(30)
+    hanging.gate.clear()
+
+    meter.flush(0.05)
+    before = threading.active_count()
+    for _ in range(20):
+        assert meter.flush(0.01) is False
+    assert threading.active_count() == before
+    hanging.gate.set()
+    assert meter.flush(30)
+    meter.shutdown(5)

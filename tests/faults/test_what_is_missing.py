@@ -1,0 +1,202 @@
+"""Where the platform lacks something: file descriptors, fork, what a value needs to be pickled."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from fakes_worker import EchoJudge, question_length
+
+from ragmeter import RagMeter
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import ConfigurationError, RagSample
+
+TESTS = Path(__file__).resolve().parent.parent
+
+NO_FILES = """
+import faulthandler, os, resource, sys, time
+faulthandler.dump_traceback_later(80, exit=True)
+from fakes_worker import EchoJudge
+from ragmeter import RagMeter
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import RagSample
+import ragmeter.judging
+memory = InMemoryExporter()
+meter = RagMeter(
+    metrics=["retrieval_health", "context_utilization"], judge=EchoJudge(), exporters=[memory]
+)
+warm = RagMeter(metrics=["retrieval_health"], exporters=[InMemoryExporter()])
+warm.submit(RagSample(question="q", contexts=["a"])); warm.flush(30); warm.shutdown(5)
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+for number in range(30):
+    meter.submit(RagSample(question=f"q{number}", contexts=["a"], answer="b"))
+assert meter.flush(20), meter.stats()
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+stats = meter.stats()
+assert (stats.exported, len(memory.results)) == (30, 30), stats
+assert stats.judge_skipped == {"unavailable": 30}, stats
+assert {r.scores["context_count"].value for r in memory.results} == {1.0}
+assert {r.scores["context_utilization"].status for r in memory.results} == {"skipped"}
+deadline = time.monotonic() + 30
+while memory.results[-1].scores["context_utilization"].value is None:
+    assert time.monotonic() < deadline
+    meter.submit(RagSample(question="later", contexts=["a"], answer="b"))
+    assert meter.flush(20)
+meter.shutdown(5)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no resource limits on this platform")
+def test_free_metrics_do_not_wait_for_a_judge_s_loop_that_cannot_start():
+    """No file descriptors: judged scores are skipped, at once, and come back when there are some."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(NO_FILES)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS / "core")])},
+        capture_output=True, text=True, timeout=90, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+
+
+WINDOWS = """
+import asyncio, os, signal, sys
+import langchain_core.runnables, llama_index.core
+del os.register_at_fork, os.fork
+for name in ("SIGHUP", "SIGALRM", "SIGUSR1", "SIGKILL"):
+    delattr(signal, name)
+for name in ("resource", "fcntl", "pwd"):
+    sys.modules[name] = None
+import ragmeter
+from ragmeter import RagMeter
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+from ragmeter.adapters.llama_index import RagMeterHandler
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.metrics import ConfigurationError, RagSample
+memory = InMemoryExporter()
+meter = RagMeter(exporters=[memory, OpenTelemetryExporter()])
+RagMeterCallbackHandler(meter); RagMeterHandler(meter)
+meter.submit(RagSample(question="q", contexts=["a"], answer="b"))
+assert meter.flush(30) and len(memory.results) == 1
+try:
+    RagMeter(exporters=[memory], scoring="process")
+except ConfigurationError as error:
+    assert "keep scoring='thread'" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+def test_a_meter_is_built_where_there_is_no_fork():
+    """As on Windows: everything but the scoring process works there."""
+    pytest.importorskip("langchain_core")
+    pytest.importorskip("llama_index.core")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WINDOWS],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+
+
+class Stubborn:
+    """Raises what no pickling is expected to raise."""
+
+    def __reduce__(self):
+        raise OSError("a connection that is gone")
+
+
+class Own(RagSample):
+    """A sample with something of its own, which cannot be sent."""
+
+    extra: object = None
+
+
+@pytest.mark.contains_errors
+def test_a_value_that_raises_while_it_is_pickled_loses_itself():
+    memory = InMemoryExporter()
+    meter = RagMeter([question_length], exporters=[memory], scoring="process")
+    context = {"text": "a", "metadata": {"odd": Stubborn(), "fine": 1}}
+    meter.submit(RagSample(question="four", contexts=[context]))
+    meter.submit(Own(question="four", contexts=["a"], extra=Stubborn()))
+    assert meter.flush(60)
+
+    assert [r.scores["question_length"].value for r in memory.results] == [4.0, 4.0]
+    assert meter.stats().internal_errors == {"worker": 2}
+    meter.shutdown(10)
+
+
+@pytest.mark.contains_errors
+@pytest.mark.parametrize("broken", ["{not json\n", "\xff\xfe", '{"question": "q", "answer": 5}\n'])
+def test_a_broken_reference_file_loses_nothing_that_was_in_force(tmp_path, monkeypatch, broken):
+    """Not even the reference of the request that finds it; it is counted once."""
+    from fakes_core import exact_answer
+
+    import ragmeter.references
+
+    monkeypatch.setattr(ragmeter.references, "RECHECK_AFTER_S", 0.0)
+    path = tmp_path / "golden.jsonl"
+    path.write_text('{"question": "q", "answer": "right"}\n', encoding="utf-8")
+    memory = InMemoryExporter()
+    meter = RagMeter([exact_answer], exporters=[memory], references=path)
+    path.write_bytes(broken.encode("latin-1"))
+    for _ in range(3):
+        meter.submit(RagSample(question="q", contexts=["a"], answer="right"))
+    assert meter.flush(30)
+
+    assert [r.scores["exact_answer"].value for r in memory.results] == [1.0] * 3
+    assert meter.stats().internal_errors == {"meter.references": 1}
+    meter.shutdown(5)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no SIGALRM on this platform")
+def test_a_task_queue_s_time_limit_passes_through_langchain(monkeypatch):
+    """Raised while our callback runs, it ends the task, as it would without us."""
+    pytest.importorskip("langchain_core")
+    from rag_chain import rag_chain
+
+    from ragmeter.adapters.langchain import RagMeterCallbackHandler, _handler
+
+    class SoftTimeLimitExceeded(Exception):  # noqa: N818 -- as task queues call it
+        pass
+
+    def limit(signum, frame):
+        raise SoftTimeLimitExceeded
+
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=["retrieval_health"], exporters=[memory])
+    real = _handler.time.time_ns
+    struck = []
+
+    def slow():
+        if not struck:
+            struck.append(1)
+            signal.raise_signal(signal.SIGALRM)
+        return real()
+
+    before = signal.signal(signal.SIGALRM, limit)
+    from ragmeter.adapters.langchain import _events
+
+    monkeypatch.setattr(_events.time, "time_ns", slow)
+    try:
+        with pytest.raises(SoftTimeLimitExceeded):
+            rag_chain().invoke("q", {"callbacks": [RagMeterCallbackHandler(meter)]})
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert struck
+    assert meter.stats().internal_errors == {}
+    meter.shutdown(5)
+
+
+def test_a_judge_is_not_needed_for_what_is_said_of_process_scoring(monkeypatch):
+    monkeypatch.delattr(os, "fork", raising=False)
+
+    with pytest.raises(ConfigurationError, match="not supported on this platform"):
+        RagMeter(
+            ["context_utilization"], judge=EchoJudge(), exporters=[InMemoryExporter()],
+            scoring="process",
+        )  # fmt: skip
