@@ -6,7 +6,8 @@ every reading.  A full date mentions its month and its year as well.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 from .text.numerals import HAN_NUMERAL, han_value
 from .text.quantities import may_hold, number_keys
@@ -48,6 +49,12 @@ _HAN_DATE_IN_HAN = re.compile(
     r"(?:[〇零一二三四五六七八九]{4}年)?[一二三四五六七八九十]{1,2}月(?:[一二三四五六七八九十]{1,3}[日号號])?"
 )
 _DIGIT = re.compile(r"\d|[〇零一二三四五六七八九十][年月日]")
+_ANY_MONTH = re.compile(
+    "jan|feb|ma[ryй]|apr|ju[nl]|aug|sep|oct|nov|dec|янв|фев|ма[ряею]|апр|ию[нл]|авг|сен|окт|ноя|дек"
+)
+_NUMBER = re.compile(r"\d+")
+_REACH = 40
+"""Characters of a date on either side of one of its numbers, with room to spare."""
 _YEAR_WORD = re.compile(r" ?(?:года|году|год|г\.?|year)\Z")
 
 _Spotted = tuple[int, int, frozenset[str]]
@@ -114,38 +121,63 @@ def _of_han_in_han(match: re.Match[str]) -> Iterable[_Spotted]:
             yield match.start(), match.end(), keys
 
 
-_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Iterable[_Spotted]]], ...] = (
-    (_ISO, _of_iso),
-    (_NUMERIC, _of_numeric),
+_Form = tuple[re.Pattern[str], Callable[[re.Match[str]], Iterable[_Spotted]]]
+_DIGIT_FORMS: tuple[_Form, ...] = ((_ISO, _of_iso), (_NUMERIC, _of_numeric))
+_MONTH_FORMS: tuple[_Form, ...] = (
     (_DAY_MONTH, _of_day_month),
     (_MONTH_DAY, _of_month_day),
     (_MONTH_YEAR, _of_month_year),
 )
-_HAN_FORMS = ((_HAN_DATE, _of_han), (_HAN_DATE_IN_HAN, _of_han_in_han))
+_HAN_FORMS: tuple[_Form, ...] = ((_HAN_DATE, _of_han), (_HAN_DATE_IN_HAN, _of_han_in_han))
 
 
-def _spotted(text: str) -> list[_Spotted]:
+def _windows(text: str) -> Iterator[tuple[int, int]]:
+    """Return the parts of `text` around numbers, from space to space: a date stands in one."""
+    start = end = -1
+    for number in _NUMBER.finditer(text):
+        if number.end() <= end - _REACH // 2:
+            continue
+        left, right = max(0, number.start() - _REACH), min(len(text), number.end() + _REACH)
+        left = max(0, text.rfind(" ", max(0, left - _REACH), left))
+        if left > end:
+            if end > start:
+                yield start, end
+            start = left
+        space = text.find(" ", right, right + _REACH)
+        end = right if space < 0 else space
+    if end > start:
+        yield start, end
+
+
+@lru_cache(maxsize=8)  # keys and places of one text are asked for in turn
+def _spotted(text: str) -> tuple[_Spotted, ...]:
     """Return the dates in reading order, without overlaps: the form that begins first wins."""
     if _DIGIT.search(text) is None:
-        return []
-    forms = _FORMS if "月" not in text else (*_FORMS, *_HAN_FORMS)
-    # Of two that begin together, the one that says more; sorting keeps the forms' order.
-    every = sorted(
-        (
-            found
-            for pattern, read in forms
-            for match in pattern.finditer(text)
-            for found in read(match)
-        ),
-        key=lambda found: (found[0], -found[1]),
-    )
+        return ()
+    every = [
+        found
+        for pattern, read in (_DIGIT_FORMS if "月" not in text else _DIGIT_FORMS + _HAN_FORMS)
+        for match in pattern.finditer(text)
+        for found in read(match)
+    ]
+    # Looking for the name of a month everywhere costs more than all else: it stands by a number.
+    for start, end in _windows(text):
+        if _ANY_MONTH.search(text, start, end):
+            every += [
+                found
+                for pattern, read in _MONTH_FORMS
+                for match in pattern.finditer(text, start, end)
+                for found in read(match)
+            ]
+    # Of two that begin together, the one that says more.
+    every.sort(key=lambda found: (found[0], -found[1]))
     kept: list[_Spotted] = []
     end = 0
     for found in every:
         if found[0] >= end:
             kept.append(found)
             end = found[1]
-    return kept
+    return tuple(kept)
 
 
 def _implied(key: str) -> set[str]:

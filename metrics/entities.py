@@ -15,7 +15,7 @@ from .score import ScoreItem, evidence_item
 from .text.analysis import Analysis, analyse
 from .text.characters import HAN
 from .text.han_names import stands_in_han, without_suffix
-from .text.names import Name, NameIndex, composed, name_of, stable_part
+from .text.names import Name, NameIndex, Word, composed, name_of, stable_part
 from .text.quantities import quantities
 from .text.tokens import has_han, normalise
 
@@ -52,6 +52,7 @@ _NET = re.compile(r"\.[^\W\d_]")
 _INITIAL = re.compile(r"(?:\A|[\s.])[^\W\d_]\Z")
 _HAN_GAP = re.compile(rf"(?<=[{HAN}])\s+|\s+(?=[{HAN}])")
 _ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
+_NUMBERED = re.compile("[\\d〇零一二两三四五六七八九十百千万亿]|век|столет|centur")
 _PLAIN_BEFORE = frozenset(" \n\t([{\"«“„'‘`*_")
 _PLAIN_AFTER = frozenset(' \n\t,;!?)]}"»”`*_')
 _PLAIN_TRIES = 8
@@ -123,25 +124,30 @@ class _Wanted(NamedTuple):
     """With Han characters: as it is looked for in Chinese text; else empty."""
     name: Name
     """Word by word."""
-    needed: tuple[str, ...]
-    """Letters of its words that stand in every text that mentions it, accents aside."""
+    needed: tuple[tuple[str, ...], ...]
+    """For each word, letters of which one stands in every text that mentions it, accents aside."""
 
 
 @lru_cache(maxsize=2_000)
 def _wanted(entity: str) -> _Wanted:
     flat = normalise_entity(entity)
-    keys = date_keys(flat, whole=True) or number_keys(flat, whole=True)
+    keys = frozenset[str]()
+    if _NUMBERED.search(flat):
+        keys = date_keys(flat, whole=True) or number_keys(flat, whole=True)
     cased = _trimmed(" ".join(_QUOTES.sub(" ", composed(entity)).split()))
     name = name_of(cased)
-    needed = [
-        stable_part(word)
-        for word in name.words
-        if not (word.surface.isupper() or word.initial) and word.folded.isalpha()
-    ]
-    if name.person:
-        needed = sorted(needed, key=len)[-1:] if len(needed) == len(name.words) else []
+    needed = [_needed(word, person=name.person) for word in name.words if word.folded.isalpha()]
     han = _HAN_GAP.sub("", flat) if has_han(flat) else ""
     return _Wanted(flat, keys, han, name, tuple(needed))
+
+
+def _needed(word: Word, *, person: bool) -> tuple[str, ...]:
+    part, letter = stable_part(word), word.folded[0]
+    if word.initial:
+        return (letter,)
+    if word.surface.isupper():
+        return (part, f"{letter}.")  # US, U.S.
+    return (part, f"{letter}.") if person else (part,)
 
 
 def _flat(known: Analysis) -> str:
@@ -235,8 +241,10 @@ def _tier(wanted: _Wanted, known: Analysis) -> EntityTier | None:
         return "string"
     # Words that are in the text in no form can save it from being cut into words.
     flat = known.kept(_flat)
-    for part in wanted.needed:
-        if part not in flat and not (part.isascii() and known.kept(_is_accented)):
+    for parts in wanted.needed:
+        if not any(part in flat for part in parts) and not (
+            parts[0].isascii() and known.kept(_is_accented)
+        ):
             return None
     return known.kept(_index).find(name)
 

@@ -97,7 +97,7 @@ def _named_entities(known: Analysis) -> tuple[str, ...]:
     # White space inside a sentence is layout; a sentence is a world of its own but for the names
     # that prove that a word is one.
     sentences = [piece for sentence in known.sentences for piece in _pieces(sentence)]
-    inside = _names_inside(sentences)
+    inside = _Inside(sentences)
     found: list[str] = []
     for sentence in sentences:
         found += [name for _, name in sorted(_of_sentence(sentence, inside))]
@@ -106,6 +106,26 @@ def _named_entities(known: Analysis) -> tuple[str, ...]:
             if len(found) > _MOST_ENTITIES:
                 break
     return distinct_entities(found)[:_MOST_ENTITIES]
+
+
+class _Inside:
+    """The capitalised words that stand inside a text's sentences: there they are names."""
+
+    def __init__(self, sentences: Iterable[str]) -> None:
+        self._sentences = sentences
+        self._known: frozenset[str] | None = None
+
+    def __call__(self) -> frozenset[str]:
+        """Return the words and what `_forms` makes of them; few texts ask."""
+        if self._known is None:
+            self._known = frozenset(
+                form
+                for sentence in self._sentences
+                for word in _WORD.findall(sentence)[1:]
+                if _is_name(word)
+                for form in _forms(word)
+            )
+        return self._known
 
 
 def _pieces(sentence: str) -> Iterator[str]:
@@ -120,7 +140,7 @@ def _pieces(sentence: str) -> Iterator[str]:
     yield flat[start:]
 
 
-def _of_sentence(sentence: str, inside: frozenset[str]) -> Iterator[tuple[int, str]]:
+def _of_sentence(sentence: str, inside: _Inside) -> Iterator[tuple[int, str]]:
     flat = _flat(sentence)
     dates = date_spans(flat)
     busy = set[int]()
@@ -166,7 +186,7 @@ def _numbers(flat: str, dates: list[tuple[int, int]]) -> Iterator[tuple[int, int
     last = 0
     for one in sorted(quantities(flat, dates), key=lambda one: (one.start, one.end)):
         piece = flat[one.start : one.end]
-        if one.start < last or one.keys.isdisjoint(number_keys(piece, whole=True)):
+        if one.start < last or not _means(piece, one.keys):
             continue
         if len(piece) < 3 and has_han(piece) and not any(map(str.isdecimal, piece)):
             continue  # 一天, 第一
@@ -174,14 +194,10 @@ def _numbers(flat: str, dates: list[tuple[int, int]]) -> Iterator[tuple[int, int
         yield one.start, one.end
 
 
-def _names_inside(sentences: Iterable[str]) -> frozenset[str]:
-    """Return the capitalised words that stand inside sentences: there they are names."""
-    found = set[str]()
-    for sentence in sentences:
-        for word in list(_WORD.finditer(sentence))[1:]:
-            if _is_name(word[0]):
-                found.update(_forms(word[0]))
-    return frozenset(found)
+def _means(piece: str, keys: frozenset[str]) -> bool:
+    if piece.isdecimal():
+        return not all("|" in key for key in keys)
+    return not keys.isdisjoint(number_keys(piece, whole=True))
 
 
 def _forms(word: str) -> set[str]:
@@ -189,7 +205,7 @@ def _forms(word: str) -> set[str]:
     return {folded} | {f"{declension} {stem}" for declension, stem in name_stems(folded)}
 
 
-def _capitalised(sentence: str, inside: frozenset[str]) -> Iterator[tuple[int, str]]:
+def _capitalised(sentence: str, inside: _Inside) -> Iterator[tuple[int, str]]:
     """Return the capitalised spans of one sentence, less words that merely open it."""
     words = list(_WORD.finditer(sentence))
     lower = sum(word[0][0].islower() for word in words)
@@ -227,7 +243,7 @@ def _following(sentence: str, words: list[re.Match[str]], last: int) -> int | No
 def _cut(
     sentence: str,
     words: list[re.Match[str]],
-    inside: frozenset[str],
+    inside: _Inside,
     *,
     opens: bool,
     whole: bool,
@@ -257,27 +273,27 @@ def _cut(
     return first.start(), _POSSESSIVE.sub("", text)
 
 
-def _can_begin_name(word: str, inside: frozenset[str]) -> bool:
+def _can_begin_name(word: str, inside: _Inside) -> bool:
     """Return whether a word that opens a sentence can be the first of the name that follows."""
     folded = word.casefold().replace("ё", "е")
-    if folded in NAMES or folded in inside:
+    if folded in NAMES:
         return True
-    if folded in OPENERS or folded.endswith("ly"):
-        return False
-    return not _NOUN.match(word)
+    if folded in OPENERS or folded.endswith("ly") or _NOUN.match(word):
+        return folded in inside()
+    return True
 
 
-def _is_proven(sentence: str, word: re.Match[str], inside: frozenset[str]) -> bool:
+def _is_proven(sentence: str, word: re.Match[str], inside: _Inside) -> bool:
     """Return whether something says that the word which opens a sentence is a name."""
     text = _POSSESSIVE.sub("", word[0])
     folded = text.casefold().replace("ё", "е")
     if any(letter.isupper() for letter in text[1:]) or not text.isalpha():
         return True
-    if folded in NAMES or folded in inside:
+    if folded in NAMES or folded in inside():
         return True
     if not folded.isascii():
         stems = name_stems(folded)
-        if not stems.isdisjoint(_KNOWN_STEMS) or not _forms(text).isdisjoint(inside):
+        if not stems.isdisjoint(_KNOWN_STEMS) or not _forms(text).isdisjoint(inside()):
             return folded not in COMMON
         if _SURNAME.match(text) and not text.endswith(("ский", "цкий")):
             return folded not in COMMON

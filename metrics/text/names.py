@@ -18,7 +18,7 @@ from .common_words import ASKING, COMMON, NAMES, SUBJECTS
 from .russian_names import same_russian_name
 from .stems import STOP_WORDS, stem
 
-__all__ = ["Name", "NameIndex", "NameTier", "composed", "name_of", "stable_part"]
+__all__ = ["Name", "NameIndex", "NameTier", "Word", "composed", "name_of", "stable_part"]
 
 NameTier = Literal["string", "accents", "stems"]
 TIERS: tuple[NameTier, ...] = ("string", "accents", "stems")
@@ -70,7 +70,7 @@ def _without_accents(word: str) -> str:
     return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
 
 
-class _Word(NamedTuple):
+class Word(NamedTuple):
     """One word as it is compared."""
 
     surface: str
@@ -88,7 +88,7 @@ class _Word(NamedTuple):
 
 
 @lru_cache(maxsize=20_000)
-def _word(token: str) -> _Word:
+def _word(token: str) -> Word:
     first = token.startswith(_FIRST)
     bare = token.lstrip(_FIRST)
     glued = bare.startswith(_GLUED)
@@ -106,7 +106,7 @@ def _word(token: str) -> _Word:
         bare = capitals[1] if capitals else _POSSESSIVE.sub("", bare) or bare
         bare = bare.replace("’", "'").replace("ʼ", "'")
     folded = bare.casefold().replace("ё", "е")
-    return _Word(bare, folded, _without_accents(folded), first, glued, initial)
+    return Word(bare, folded, _without_accents(folded), first, glued, initial)
 
 
 def _abbreviates(token: str) -> bool:
@@ -119,11 +119,11 @@ def _tokens(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def _by_plain(known: tuple[_Word, str]) -> str:
+def _by_plain(known: tuple[Word, str]) -> str:
     return known[0].plain
 
 
-def stable_part(word: _Word) -> str:
+def stable_part(word: Word) -> str:
     """Return the letters with which every form of a word begins, accents aside."""
     shortest = 1 if _CYRILLIC.match(word.plain) else 2
     return word.plain[: max(shortest, len(word.plain) - 3)]
@@ -134,7 +134,7 @@ class Name(NamedTuple):
 
     text: str
     """As written, composed."""
-    words: tuple[_Word, ...]
+    words: tuple[Word, ...]
     person: bool
     """Whether it can be a full name: two or three capitalised words of letters."""
     plain: bool
@@ -165,12 +165,12 @@ def name_of(text: str) -> Name:
     return Name(text, tuple(words), person, bool(words) and not case_matters)
 
 
-def _is_short_capitals(word: _Word) -> bool:
+def _is_short_capitals(word: Word) -> bool:
     letters = word.surface.lstrip(".").rstrip("+#")
     return letters.isupper() and len(letters) <= 5
 
 
-def _case_agrees(wanted: _Word, found: _Word, *, alone: bool, cased: bool, same: bool) -> bool:
+def _case_agrees(wanted: Word, found: Word, *, alone: bool, cased: bool, same: bool) -> bool:
     """Return whether the case of `found` allows it to be the name's word `wanted`.
 
     Args:
@@ -207,7 +207,7 @@ def _case_agrees(wanted: _Word, found: _Word, *, alone: bool, cased: bool, same:
     return not cased and not common
 
 
-def _level(wanted: _Word, found: _Word) -> int | None:
+def _level(wanted: Word, found: Word) -> int | None:
     """Return how far the letters of two words agree: an index of `TIERS`, or None."""
     if wanted.folded == found.folded:
         return 0
@@ -282,7 +282,7 @@ class NameIndex:
             return "stems"
         return None
 
-    def _candidates(self, wanted: _Word, *, alone: bool, inside: bool) -> list[tuple[int, str]]:
+    def _candidates(self, wanted: Word, *, alone: bool, inside: bool) -> list[tuple[int, str]]:
         """Return the text's words that can be `wanted`, with their levels.
 
         A part of a longer run of letters and digits can stand `inside` a name only: F16 is F-16,
@@ -322,7 +322,7 @@ class NameIndex:
         return re.search(pattern, self._line) is not None
 
     def _stands_as_person(
-        self, words: Sequence[_Word], candidates: Sequence[list[tuple[int, str]]]
+        self, words: Sequence[Word], candidates: Sequence[list[tuple[int, str]]]
     ) -> bool:
         """Return whether the full name stands in another order, or with initials."""
         whole = [_letters(found, 2) for found in candidates]
@@ -347,7 +347,7 @@ class NameIndex:
                     return True
         return False
 
-    def _initials(self, word: _Word) -> str:
+    def _initials(self, word: Word) -> str:
         if word.initial:
             return ""
         wanted = word.folded[:1]
@@ -358,11 +358,11 @@ class NameIndex:
             letter for word, letter in self._known if word.initial and word.folded == wanted
         )
 
-    def _merged_initials(self, words: Sequence[_Word]) -> str:
+    def _merged_initials(self, words: Sequence[Word]) -> str:
         wanted = "".join(word.folded if word.initial else word.folded[:1] for word in words)
         return self._initialled(wanted)
 
-    def _spelled_out(self, word: _Word) -> str:
+    def _spelled_out(self, word: Word) -> str:
         if len(word.folded) != 1:
             return ""
         return "".join(
@@ -376,7 +376,7 @@ class NameIndex:
         )
 
 
-def _orders(words: Sequence[_Word]) -> Iterator[tuple[int, ...]]:
+def _orders(words: Sequence[Word]) -> Iterator[tuple[int, ...]]:
     """Return the orders in which a full name is written; others than its own only in Russian."""
     count = len(words)
     own = tuple(range(count))

@@ -49,6 +49,8 @@ _SHORTEST_STEM = 2
 @lru_cache(maxsize=20_000)
 def name_stems(word: str) -> frozenset[tuple[str, str]]:
     """Return the declensions that a casefolded word can follow, each with its stem."""
+    if word.isascii():
+        return frozenset()
     found: set[tuple[str, str]] = set()
     for declension, endings in _DECLENSIONS.items():
         for ending in endings:
