@@ -27,6 +27,9 @@ _ESCAPES = re.compile(
 _ENTITIES = re.compile(r"&(?:amp;)*(#?\w{1,31};)")
 _BETWEEN = "\0"
 
+SLICE = 50_000
+"""So many characters are read in one go."""
+
 
 class Page:
     """All texts of all calls as one, reduced to letters and digits, and what is claimed of it."""
@@ -132,7 +135,21 @@ def collapsed(text: str) -> str:
 
 def words_of(text: str) -> list[str]:
     """Return the runs of letters and digits of a text."""
-    return _WORDS.findall(_unescaped(text))
+    if len(text) <= SLICE:
+        return _WORDS.findall(_unescaped(text))
+    # In parts: a call into C holds the interpreter, and so the application, until it returns.
+    words: list[str] = []
+    start = 0
+    while start < len(text):
+        end = text.find(" ", start + SLICE, start + 2 * SLICE)
+        if end < 0:
+            end = min(start + 2 * SLICE, len(text))
+            if end < len(text):  # not within an escape
+                mark = max(text.rfind("\\", end - 12, end), text.rfind("&", end - 12, end))
+                end = mark if mark > 0 else end
+        words += _WORDS.findall(_unescaped(text[start:end]))
+        start = end
+    return words
 
 
 def _unescaped(text: str) -> str:

@@ -35,6 +35,9 @@ MIN_CUT = 32
 NEIGHBOURHOOD = 80
 """So many letters may stand between a short text and the one it is found beside: a line of metadata."""
 
+MAX_PROMPTS = 4_000_000
+"""Prompts of more characters together are not compared."""
+
 _MOST_PLACES = 1_000
 """So many places of one text are looked at where texts are cut; prompts repeat no chunk as often."""
 
@@ -90,8 +93,14 @@ def seen_in_prompts(
 
     Returns:
         Indices of `candidates`. Of equal texts, as many as the prompts show, the first ones first.
-        None says that the prompts tell nothing: another rule has to decide.
+        None says that the prompts tell nothing, or are longer than `MAX_PROMPTS`: another rule has to
+        decide.
     """
+    if (
+        sum(len(text) for prompt in prompts for text in (*prompt.texts, *prompt.history))
+        > MAX_PROMPTS
+    ):
+        return None
     fresh = [prompt.texts for prompt in prompts]
     seen = _match(candidates, fresh, question)
     if seen is None and any(prompt.history for prompt in prompts):

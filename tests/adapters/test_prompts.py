@@ -84,6 +84,22 @@ def test_backslashes_and_entities_of_the_text_itself_stay_its_own() -> None:
             assert seen == (1, 0), name
 
 
+def test_long_texts_are_read_in_parts() -> None:
+    """Cut at a space, or within a word where there is none."""
+    texts = ["word " * 40_000 + "end of the first", "б" * 130_000, "\n".join(["line"] * 60_000)]
+    for shift in range(7):
+        shown = [
+            "-" * shift + json.dumps(texts[2]),
+            texts[1],
+            html.escape("&".join(texts[0].split())),
+        ]
+        assert seen_in_prompts(texts, [Prompt([part]) for part in shown]) == (2, 1, 0)
+
+
+def test_prompts_beyond_all_measure_are_not_compared() -> None:
+    assert seen_in_prompts(EN, stuffed([*EN, "a " * 2_000_000])) is None
+
+
 def test_surrogate_pairs_are_one_character() -> None:
     text = "𠀀𠀁𠀂 is written with rare characters of the second plane 𠀃𠀄"
     other = "𠀀𠀁𠀅 is written with rare characters of the second plane 𠀃𠀄"
