@@ -13,6 +13,8 @@ from typing import NamedTuple
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanContext
 
+from ._target_span import ambient_context
+
 __all__ = ["CallSpans", "SeenSpan", "choose_spans", "seen_span"]
 
 
@@ -44,6 +46,8 @@ class CallSpans(NamedTuple):
 
 def seen_span() -> SeenSpan | None:
     """Note the span that is current here. None: there is none, or it has ended and was left behind."""
+    if not ambient_context():  # nothing was ever attached to an empty context: no span either
+        return None
     span = trace.get_current_span()
     if span is trace.INVALID_SPAN:
         return None

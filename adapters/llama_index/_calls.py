@@ -72,6 +72,8 @@ def _message(message: Any) -> tuple[str, tuple[str, ...]]:
 def size_of(messages: Messages, before: Messages) -> int:
     """Return the characters that a prompt adds to those of an earlier one: a conversation grows."""
     if not before:
+        if len(messages) == 1:
+            return sum(map(len, messages[0][1]))
         return sum([len(text) for _, texts in messages for text in texts])
     known = {id(text) for _, texts in before for text in texts}
     return sum([len(text) for _, texts in messages for text in texts if id(text) not in known])

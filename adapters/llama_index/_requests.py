@@ -176,7 +176,9 @@ class CallNote:
 
     def end(self, result: object) -> None:
         """Note what it said; what a model's own class said within it, too."""
-        self.said = tuple(dict.fromkeys((*self.said, *said_in(result))))
+        said = said_in(result)
+        if said != self.said:
+            self.said = tuple(dict.fromkeys((*self.said, *said)))
         self.is_stream = not self.said
 
 
@@ -291,9 +293,9 @@ class ScopeNote:
         given = _kept(self.given, all_attempts)
         found = _kept(self.found, all_attempts)
         return CapturedScope(
-            tuple([item.nodes or () for item in given]),
-            tuple([item.nodes or () for item in _kept(self.combined, all_attempts)]),
-            tuple([item.nodes or () for item in found]),
+            _nodes_of(given),
+            _nodes_of(_kept(self.combined, all_attempts)) if self.combined else (),
+            _nodes_of(found),
             tuple([item.started for item in given]),
             tuple([item.started for item in found]),
         )
@@ -305,6 +307,10 @@ def _kept(batches: list[Batch], all_attempts: bool) -> list[Batch]:
         for item in batches
         if item.nodes is not None and (all_attempts or _counts(item.attempt))
     ]
+
+
+def _nodes_of(batches: list[Batch]) -> tuple[Nodes, ...]:
+    return tuple([item.nodes for item in batches if item.nodes is not None])
 
 
 class Frame:
@@ -380,6 +386,7 @@ class LlamaRequest:
         "_open",
         "_ticks",
         "calls",
+        "has_failed_attempts",
         "in_scope",
         "kind",
         "name",
@@ -422,6 +429,8 @@ class LlamaRequest:
         self.calls: list[CallNote] = []
         self.steps: list[StepNote] = []
         self._ticks = count()
+        self.has_failed_attempts = False
+        """Something within it failed, and it went on."""
         self.output = _NO_OUTPUT
         self.size_bytes = 0
         """Characters of the nodes' texts and of the prompts so far."""
@@ -499,8 +508,11 @@ class LlamaRequest:
         scopes = tuple(self.scopes)
         places = {scope: place for place, scope in enumerate(scopes)}
         retrievals = [note for note in self.retrievals if note.ended_ns and note.scope in places]
-        given = [batch for scope in scopes for batch in (*scope.given, *scope.found)]
-        all_attempts = not any(item.nodes is not None and _counts(item.attempt) for item in given)
+        all_attempts = not self.has_failed_attempts or not any(
+            batch.nodes is not None and _counts(batch.attempt)
+            for scope in scopes
+            for batch in (*scope.given, *scope.found)
+        )
         return Captured(
             run_id=self.run_id,
             name=self.name,
@@ -525,7 +537,9 @@ class LlamaRequest:
                         note.error,
                         note.spans,
                     )
-                    for note in _of_attempts(retrievals)
+                    for note in (
+                        _of_attempts(retrievals) if self.has_failed_attempts else retrievals
+                    )
                 ]
             ),
             source_ids=self.source_ids,
@@ -548,7 +562,7 @@ class LlamaRequest:
                 [
                     Step(note.name, note.started, note.taken, note.given, note.strings, note.stops)
                     for note in self.steps
-                    if _counts(note.attempt)
+                    if not self.has_failed_attempts or _counts(note.attempt)
                 ]
             ),
         )

@@ -205,7 +205,7 @@ class SpanFollower:
         if frame.call is not None:
             frame.call.messages = ()
         elif frame.kind in _MAY_FAIL and frame.attempt is not None:
-            frame.attempt.failed = True
+            frame.attempt.failed = frame.request.has_failed_attempts = True
         if frame.is_root:
             request = frame.request
             request.root_left()

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+
+pytest.importorskip("llama_index.core.agent.workflow", reason="agents came with core 0.12.11")
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.llms import ChatMessage
 from llama_index.core.query_engine import RetrieverQueryEngine

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+pytest.importorskip("llama_index.core.agent.workflow", reason="agents came with core 0.12.11")
 from llama_index.core import PromptTemplate
 from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
 from llama_index.core.chat_engine import ContextChatEngine
