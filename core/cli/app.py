@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,6 +28,7 @@ __all__ = ["app"]
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_OUTPUT = 3
 EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
@@ -69,6 +70,7 @@ def _explained() -> Iterator[None]:
     """Turn an error of ours into one line and exit code 2, Ctrl-C into exit code 130."""
     try:
         yield
+        sys.stdout.flush()  # a full disk or a closed pipe shows here, and not when Python ends
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted", style="yellow")
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -77,6 +79,19 @@ def _explained() -> Iterator[None]:
             f"ragmeter: {error}", style="red", markup=False, highlight=False, soft_wrap=True
         )
         raise typer.Exit(EXIT_USAGE) from None
+    except OSError as error:
+        # What is written to files says so itself; this is the output.
+        _give_up_output()
+        Console(stderr=True).print(
+            f"ragmeter: the output cannot be written: {error.strerror}", style="red", markup=False
+        )
+        raise typer.Exit(EXIT_OUTPUT) from None
+
+
+def _give_up_output() -> None:
+    """Point the output stream elsewhere: the interpreter would fail once more when it flushes it."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_json(value: object) -> None:
@@ -221,7 +236,12 @@ def evaluate(
             print_bad_rows,
             print_evaluation,
         )
+        from .html_report import check_page, write_page  # noqa: PLC0415 -- likewise
+        from .output_paths import check_output_paths  # noqa: PLC0415 -- likewise
 
+        # Before anything is opened, and long before a judge is paid.
+        check_output_paths(data, out=out, html=html, judge_cache=judge_cache)
+        check_page(html)
         options = EvaluateOptions(
             data=data,
             metrics=[name.strip() for name in (metrics or "").split(",") if name.strip()],
@@ -238,14 +258,13 @@ def evaluate(
             errors.print(f"interrupted{kept}", style="yellow", markup=False, soft_wrap=True)
             raise typer.Exit(EXIT_INTERRUPTED) from None
         print_bad_rows(evaluation, errors)
+        # First what was paid for; a page that cannot be written must not take it along.
+        if as_json:
+            _print_json(evaluation_as_json(evaluation))
+        else:
+            print_evaluation(evaluation, Console())
         if html is not None:
-            from .html_report import write_page  # noqa: PLC0415 -- only when asked for
-
             write_page(evaluation, html)
-    if as_json:
-        _print_json(evaluation_as_json(evaluation))
-    else:
-        print_evaluation(evaluation, Console())
     if not evaluation.complete:
         raise typer.Exit(EXIT_FAILED)
 

@@ -1,7 +1,8 @@
 """``ragmeter evaluate``: scores a data set offline, resumably, with the metrics that score live requests.
 
-`run_evaluation` reads rows, measures what an earlier run has not measured yet, and returns an
-`Evaluation`; `evaluate_report` and `html_report` show it.  Called by `app`.
+`run_evaluation` reads one row after the other, measures what an earlier run has not measured yet,
+and returns an `Evaluation`; `evaluate_report` and `html_report` show it.  Only numbers and the worst
+rows stay in memory, however long the data set is.  Called by `app`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from ragmeter.metrics.judge.contract import Judge, JudgeCall
 from ragmeter.metrics.metric import run_metric
 from ragmeter.metrics.registry import default_metrics, resolve_metrics
 
+from .output_paths import check_output_paths
 from .progress import Advance, progress
-from .rows import BadRow, Row, read_rows
+from .rows import BadRow, Row, count_rows, read_rows
 from .score_file import ScoreFile, measurement_key
-from .summary import ScoreSummary, summarize
+from .summary import ScoreSummary, Summarizer
+from .worst_rows import WorstRow, WorstRows
 
 __all__ = ["EvaluateOptions", "Evaluation", "Spent", "run_evaluation"]
 
@@ -77,12 +80,14 @@ class Evaluation:
 
     data: Path
     """The data set."""
-    rows: Sequence[Row]
-    """The readable rows, in file order; equal rows each count."""
-    scores: Sequence[Mapping[str, Score]]
-    """All scores of each row by name."""
+    rows: int
+    """How many rows could be read; equal rows each count."""
+    worst: Mapping[str, Sequence[WorstRow]]
+    """The worst rows of each score that has a better end, worst first."""
     bad_rows: Sequence[BadRow]
-    """The rows that were skipped."""
+    """The rows that were skipped, the first `MAX_BAD_ROWS` of them."""
+    bad_row_count: int
+    """How many were skipped."""
     metrics: Sequence[Metric]
     """What was measured."""
     summaries: Sequence[ScoreSummary]
@@ -101,8 +106,11 @@ class Evaluation:
     @property
     def complete(self) -> bool:
         """Whether every row was read and every score measured."""
-        return not self.bad_rows and not self.failed_scores
+        return not self.bad_row_count and not self.failed_scores
 
+
+MAX_BAD_ROWS = 1_000
+"""Skipped rows that are kept with their reasons; the others are counted."""
 
 _FAILED = ("judge_error", "timeout", "metric_error")
 
@@ -129,95 +137,126 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
         ConfigurationError: An option makes no sense, or a file cannot be read or written.
         KeyboardInterrupt: The user stopped it; finished rows are in the out file.
     """
-    if options.out is not None and options.out.resolve() == options.data.resolve():
-        raise ConfigurationError("--out names the data set itself; name another file")
+    check_output_paths(options.data, out=options.out)
     metrics = choose_metrics(options)
-    found = list(read_rows(options.data))
-    rows = [one for one in found if isinstance(one, Row)][: options.limit]
-    bad_rows = [one for one in found if isinstance(one, BadRow)]
+    total = count_rows(options.data)
     spent = Spent()
     if options.judge is not None:
         options.judge.subscribe(spent.note)
     began = time.perf_counter()
     with ScoreFile(options.out) as kept:
-        resumed = asyncio.run(_score_all(options, metrics, rows, kept, spent))
-        model = options.judge.model if options.judge is not None else None
-        scores = [_scores_of(row, metrics, model, kept) for row in rows]
-    failed: dict[str, int] = {}
-    for by_name in scores:
-        for score in by_name.values():
-            if score.status in _FAILED:
-                failed[score.status] = failed.get(score.status, 0) + 1
+        run = _Run(options, metrics, kept)
+        asyncio.run(run.score_all(min(total, options.limit or total), spent))
+    if not run.rows and not run.bad_row_count:
+        raise ConfigurationError(f"{str(options.data)!r} has no rows: there is nothing to score")
     return Evaluation(
         data=options.data,
-        rows=rows,
-        scores=scores,
-        bad_rows=bad_rows,
+        rows=run.rows,
+        worst=run.worst.by_score(),
+        bad_rows=run.bad_rows,
+        bad_row_count=run.bad_row_count,
         metrics=metrics,
-        summaries=summarize(scores),
-        resumed=resumed,
+        summaries=run.summarizer.summaries(),
+        resumed=run.resumed,
         spent=spent,
         duration_s=time.perf_counter() - began,
-        judge_model=model,
-        failed_scores=failed,
+        judge_model=run.model,
+        failed_scores=run.failed,
     )
 
 
-def _scores_of(
-    row: Row, metrics: Sequence[Metric], model: str | None, kept: ScoreFile
-) -> dict[str, Score]:
-    return {
-        score.name: score
-        for metric in metrics
-        for score in kept.get(row.key, measurement_key(metric, model)) or ()
-    }
+class _Run:
+    """One pass over the data set: who takes the next row, and what is made of its scores."""
 
+    def __init__(
+        self, options: EvaluateOptions, metrics: Sequence[Metric], kept: ScoreFile
+    ) -> None:
+        self._judge = options.judge
+        self.model = None if options.judge is None else options.judge.model
+        self._concurrency = options.concurrency
+        self._limit = options.limit
+        self._found = read_rows(options.data)
+        self._measurements = [(metric, measurement_key(metric, self.model)) for metric in metrics]
+        self._kept = kept
+        self._under_way: dict[str, asyncio.Event] = {}
+        self.rows = 0
+        self.resumed = 0
+        self.bad_rows: list[BadRow] = []
+        self.bad_row_count = 0
+        self.failed: dict[str, int] = {}
+        self.summarizer = Summarizer()
+        self.worst = WorstRows()
 
-async def _score_all(
-    options: EvaluateOptions,
-    metrics: Sequence[Metric],
-    rows: Sequence[Row],
-    kept: ScoreFile,
-    spent: Spent,
-) -> int:
-    """Measure what is missing; return how many rows needed nothing."""
-    model = options.judge.model if options.judge is not None else None
-    todo: dict[str, tuple[Row, list[Metric]]] = {}
-    resumed = 0
-    for row in rows:
-        open_metrics = [
-            metric
-            for metric in metrics
-            if kept.get(row.key, measurement_key(metric, model)) is None
-        ]
-        if open_metrics:
-            todo.setdefault(row.key, (row, open_metrics))
-        else:
-            resumed += 1
-    jobs = iter(todo.values())
+    async def score_all(self, total: int, spent: Spent) -> None:
+        """Score every row; `total` is for the progress bar only."""
 
-    async def work(advance: Advance) -> None:
-        for row, open_metrics in jobs:
-            measured = await asyncio.gather(
-                *(run_metric(metric, row.sample, options.judge) for metric in open_metrics)
-            )
-            kept.add(
-                row,
-                {
-                    measurement_key(metric, model): scores
-                    for metric, scores in zip(open_metrics, measured, strict=True)
-                },
-            )
-            advance(_note(spent))
+        async def work(advance: Advance) -> None:
+            while (row := self._next_row()) is not None:
+                await self._score(row)
+                advance(_note(spent))
 
-    try:
-        with progress("scoring", len(todo)) as advance:
-            workers = min(options.concurrency, len(todo))
-            await asyncio.gather(*(work(advance) for _ in range(workers)))
-    finally:
-        if options.judge is not None:
-            await options.judge.aclose()
-    return resumed
+        try:
+            with progress("scoring", total) as advance:
+                await asyncio.gather(*(work(advance) for _ in range(self._concurrency)))
+        finally:
+            if self._judge is not None:
+                await self._judge.aclose()
+
+    def _next_row(self) -> Row | None:
+        """Return the next readable row; those before it that are not readable are noted."""
+        while self._limit is None or self.rows < self._limit:
+            found = next(self._found, None)
+            if found is None:
+                break
+            if isinstance(found, Row):
+                self.rows += 1
+                return found
+            self.bad_row_count += 1
+            if len(self.bad_rows) < MAX_BAD_ROWS:
+                self.bad_rows.append(found)
+        return None
+
+    async def _score(self, row: Row) -> None:
+        """Measure what is not known of a row, and take in all its scores."""
+        while (other := self._under_way.get(row.key)) is not None:
+            await other.wait()  # an equal row: what it pays for is not paid twice
+        known = self._kept.of(row)
+        missing = [(metric, key) for metric, key in self._measurements if key not in known]
+        if not missing and self._kept.is_earlier(row):
+            self.resumed += 1
+        if missing:
+            done = self._under_way[row.key] = asyncio.Event()
+            try:
+                known.update(await self._measured(row, missing))
+            finally:
+                del self._under_way[row.key]
+                done.set()
+        scores = {score.name: score for _, key in self._measurements for score in known[key]}
+        for score in scores.values():
+            if score.status in _FAILED:
+                self.failed[score.status] = self.failed.get(score.status, 0) + 1
+        self.summarizer.add(scores)
+        self.worst.add(row, scores)
+
+    async def _measured(
+        self, row: Row, missing: Sequence[tuple[Metric, str]]
+    ) -> dict[str, tuple[Score, ...]]:
+        """Measure, and keep each judged metric as soon as it is paid for."""
+        measured = {
+            key: await run_metric(metric, row.sample, self._judge)
+            for metric, key in missing
+            if not metric.judged
+        }
+        if measured:
+            self._kept.add(row, measured)
+
+        async def judge(metric: Metric, key: str) -> None:
+            scores = await run_metric(metric, row.sample, self._judge)
+            measured[key] = scores
+            self._kept.add(row, {key: scores})
+
+        await asyncio.gather(*(judge(metric, key) for metric, key in missing if metric.judged))
+        return measured
 
 
 def _note(spent: Spent) -> str:

@@ -29,8 +29,8 @@ def print_bad_rows(evaluation: Evaluation, console: Console) -> None:
             highlight=False,
             soft_wrap=True,
         )
-    if len(shown) < len(evaluation.bad_rows):
-        console.print(f"… and {len(evaluation.bad_rows) - len(shown)} more rows", style="red")
+    if len(shown) < evaluation.bad_row_count:
+        console.print(f"… and {evaluation.bad_row_count - len(shown)} more rows", style="red")
 
 
 def print_evaluation(evaluation: Evaluation, console: Console) -> None:
@@ -50,7 +50,7 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
 
 def facts(evaluation: Evaluation) -> str:
     """Return what was scored, by whom and at what cost, in one line."""
-    parts = [f"{len(evaluation.rows)} rows of {evaluation.data} in {evaluation.duration_s:.1f} s"]
+    parts = [f"{evaluation.rows} rows of {evaluation.data} in {evaluation.duration_s:.1f} s"]
     if evaluation.resumed:
         parts.append(f"{evaluation.resumed} of them known from an earlier run")
     if evaluation.judge_model is not None:
@@ -65,9 +65,8 @@ def facts(evaluation: Evaluation) -> str:
 def problems(evaluation: Evaluation) -> list[str]:
     """Return what keeps the evaluation from being complete, in words."""
     lines = []
-    if evaluation.bad_rows:
-        count = len(evaluation.bad_rows)
-        lines.append(f"rows that could not be read and were skipped: {count}")
+    if evaluation.bad_row_count:
+        lines.append(f"rows that could not be read and were skipped: {evaluation.bad_row_count}")
     if evaluation.failed_scores:
         counts = ", ".join(f"{count} {name}" for name, count in evaluation.failed_scores.items())
         lines.append(
@@ -81,8 +80,9 @@ def evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:
     spent = evaluation.spent
     return {
         "data": str(evaluation.data),
-        "rows": len(evaluation.rows),
+        "rows": evaluation.rows,
         "resumed": evaluation.resumed,
+        "bad_row_count": evaluation.bad_row_count,
         "bad_rows": [{"line": bad.line, "reason": bad.reason} for bad in evaluation.bad_rows],
         "duration_s": evaluation.duration_s,
         "judge": None

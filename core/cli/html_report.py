@@ -6,6 +6,8 @@ Every text of the data set passes through `html.escape`; it is data, whatever it
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -15,11 +17,12 @@ from ragmeter.metrics import ConfigurationError, RagSample, Score, ScoreItem
 from .evaluate import Evaluation
 from .evaluate_report import facts, problems
 from .summary import ScoreSummary, grade
+from .worst_rows import WorstRow
 
-__all__ = ["render_page", "write_page"]
+__all__ = ["check_page", "render_page", "write_page"]
 
-WORST_SHOWN = 5
 BINS = 10
+GENERATOR = '<meta name="generator" content="ragmeter evaluate">'
 MAX_TEXT = 1200
 """Characters of one text that are shown."""
 
@@ -49,17 +52,39 @@ dd{margin:0;overflow-wrap:anywhere;white-space:pre-wrap}ol,ul{margin:0;padding-l
 
 
 def write_page(evaluation: Evaluation, path: Path) -> None:
-    """Write the page whole or not at all.
+    """Write the page whole or not at all, readable by its owner only: it quotes the data set.
 
     Raises:
         ConfigurationError: The file cannot be written.
     """
-    half = path.with_name(path.name + ".part")
+    page = render_page(evaluation).encode("utf-8", "replace")
+    half: Path | None = None
     try:
-        half.write_text(render_page(evaluation), encoding="utf-8", errors="replace")
+        descriptor, name = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
+        half = Path(name)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(page)
         half.replace(path)
     except OSError as error:
+        if half is not None:
+            half.unlink(missing_ok=True)
         raise ConfigurationError(f"--html {str(path)!r}: {error.strerror}") from error
+
+
+def check_page(path: Path | None) -> None:
+    """Check that a page written to `path` replaces nothing but a page of ours.
+
+    Raises:
+        ConfigurationError: There is another file.
+    """
+    if path is None or not path.exists():
+        return
+    with path.open("rb") as file:
+        if GENERATOR.encode() not in file.read(1000):
+            raise ConfigurationError(
+                f"--html {str(path)!r} exists and was not written by ragmeter evaluate; "
+                "name another file, or remove this one"
+            )
 
 
 def render_page(evaluation: Evaluation) -> str:
@@ -68,6 +93,7 @@ def render_page(evaluation: Evaluation) -> str:
     return "".join(
         (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
+            GENERATOR,
             '<meta name="viewport" content="width=device-width,initial-scale=1">',
             '<meta http-equiv="Content-Security-Policy" ',
             "content=\"default-src 'none'; style-src 'unsafe-inline'\">",
@@ -145,32 +171,25 @@ def _bad_rows(evaluation: Evaluation) -> str:
     if not evaluation.bad_rows:
         return ""
     rows = "".join(f"<li>line {bad.line}: {escape(bad.reason)}</li>" for bad in evaluation.bad_rows)
+    if evaluation.bad_row_count > len(evaluation.bad_rows):
+        rows += f"<li>and {evaluation.bad_row_count - len(evaluation.bad_rows)} more</li>"
     return f"<h2>Rows that could not be read</h2><details><summary>show</summary><ul>{rows}</ul></details>"
 
 
 def _worst(evaluation: Evaluation) -> str:
     sections = []
     for one in evaluation.summaries:
-        if one.range != (0.0, 1.0) or one.direction == "none":
-            continue
-        lower = one.direction == "lower"
-        ranked = sorted(
-            (1.0 - score.value if lower else score.value, position)
-            for position, scores in enumerate(evaluation.scores)
-            if (score := scores.get(one.name)) is not None and score.value is not None
-        )[:WORST_SHOWN]
-        shown = [_sample(evaluation, position, one.name) for good, position in ranked if good < 1.0]
+        shown = [_sample(found) for found in evaluation.worst.get(one.name, ())]
         if shown:
-            end = "Highest" if lower else "Lowest"
+            end = "Highest" if one.direction == "lower" else "Lowest"
             sections.append(f"<h3>{end} {escape(one.name)}</h3>{''.join(shown)}")
     if not sections:
         return ""
     return "<h2>Worst samples</h2>" + "".join(sections)
 
 
-def _sample(evaluation: Evaluation, position: int, score_name: str) -> str:
-    row = evaluation.rows[position]
-    score = evaluation.scores[position][score_name]
+def _sample(found: WorstRow) -> str:
+    row, score = found.row, found.score
     value = score.value or 0.0
     sample = row.sample
     entries = [("answer", _text(sample.answer))]

@@ -7,9 +7,9 @@ nothing is guessed, and one bad row never stops the rest.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import hashlib
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from ragmeter.metrics import ConfigurationError, RagSample
 
-__all__ = ["COLUMN_NAMES", "BadRow", "Row", "read_rows"]
+__all__ = ["COLUMN_NAMES", "BadRow", "Row", "count_rows", "read_rows"]
 
 COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "user_input"),
@@ -71,28 +71,49 @@ class _BadRowError(ValueError):
 
 
 def read_rows(path: Path) -> Iterator[Row | BadRow]:
-    """Yield every row of a ``.jsonl`` or ``.csv`` file; blank lines are passed over.
+    """Yield every row of a ``.jsonl`` or ``.csv`` file, one at a time; blank lines are passed over.
 
     Raises:
         ConfigurationError: The file cannot be read, or has another ending.
     """
+    read = _csv_rows if _is_csv(path) else _json_rows
+    try:
+        for line, fields in read(path):
+            if isinstance(fields, str):
+                yield BadRow(line, fields)
+                continue
+            try:
+                sample = _sample(fields)
+            except _BadRowError as error:
+                yield BadRow(line, str(error))
+            else:
+                yield Row(line, sample, _key(sample))
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {str(path)!r}: {error.strerror}") from error
+
+
+def count_rows(path: Path) -> int:
+    """Return how many rows a data set has, good and bad ones; reads it, and understands nothing.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or has another ending.
+    """
+    try:
+        if not _is_csv(path):
+            with path.open("rb") as file:
+                return sum(not line.isspace() for line in file)
+        with path.open(encoding="utf-8", errors="replace", newline="") as text:
+            return max(0, sum(1 for row in csv.reader(text) if row) - 1)
+    except (OSError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not CSV"
+        raise ConfigurationError(f"cannot read {str(path)!r}: {reason}") from error
+
+
+def _is_csv(path: Path) -> bool:
     suffix = path.suffix.lower()
     if suffix not in (".jsonl", ".ndjson", ".csv"):
         raise ConfigurationError(f"{str(path)!r} ends neither in .jsonl nor in .csv")
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {str(path)!r}: {error.strerror}") from error
-    for line, fields in _csv_rows(raw) if suffix == ".csv" else _json_rows(raw):
-        if isinstance(fields, str):
-            yield BadRow(line, fields)
-            continue
-        try:
-            sample = _sample(fields)
-        except _BadRowError as error:
-            yield BadRow(line, str(error))
-        else:
-            yield Row(line, sample, _key(sample))
+    return suffix == ".csv"
 
 
 def _key(sample: RagSample) -> str:
@@ -101,18 +122,23 @@ def _key(sample: RagSample) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
 
 
-def _json_rows(raw: bytes) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
-        except UnicodeDecodeError as error:
-            yield number, f"not UTF-8: {error.reason} at byte {error.start}"
-        except (ValueError, RecursionError) as error:
-            yield number, f"not JSON: {error}"
-        else:
-            yield number, row if isinstance(row, dict) else "not a JSON object"
+def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    with path.open("rb") as file:
+        for number, found in enumerate(file, start=1):
+            line = found.removeprefix(codecs.BOM_UTF8) if number == 1 else found
+            if line.strip():
+                yield number, _json_row(line)
+
+
+def _json_row(line: bytes) -> Mapping[str, Any] | str:
+    """Return the object on a line, or what is wrong with it."""
+    try:
+        row = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        return f"not UTF-8: {error.reason} at byte {error.start}"
+    except (ValueError, RecursionError) as error:
+        return f"not JSON: {error}"
+    return row if isinstance(row, dict) else "not a JSON object"
 
 
 def _no_constant(name: str) -> None:
@@ -121,28 +147,43 @@ def _no_constant(name: str) -> None:
         raise ValueError(f"{name} is not JSON")
 
 
-def _csv_rows(raw: bytes) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, strict=True)
+        while True:
+            try:
+                row = next(reader, None)
+            except UnicodeDecodeError as error:
+                line = _first_undecodable(path)
+                raise ConfigurationError(
+                    f"line {line} is not UTF-8; save the file as UTF-8"
+                ) from error
+            except csv.Error as error:
+                yield reader.line_num, f"not CSV: {error}"
+                return
+            if row is None:
+                return
+            if None in row:
+                yield reader.line_num, "more fields than columns"
+                continue
+            try:
+                yield reader.line_num, {key: _csv_value(key, cell) for key, cell in row.items()}
+            except _BadRowError as error:
+                yield reader.line_num, str(error)
+
+
+def _first_undecodable(path: Path) -> int:
+    """Return the line, counted from 1, that is not UTF-8: the reader only knows the block."""
+    with path.open("rb") as file:
+        return next((number for number, line in enumerate(file, start=1) if not _is_utf8(line)), 1)
+
+
+def _is_utf8(line: bytes) -> bool:
     try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise ConfigurationError(f"line {line} is not UTF-8; save the file as UTF-8") from error
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    while True:
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            yield reader.line_num, f"not CSV: {error}"
-            return
-        if row is None:
-            return
-        if None in row:
-            yield reader.line_num, "more fields than columns"
-            continue
-        try:
-            yield reader.line_num, {key: _csv_value(key, cell) for key, cell in row.items()}
-        except _BadRowError as error:
-            yield reader.line_num, str(error)
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _csv_value(name: str, cell: str | None) -> Any:

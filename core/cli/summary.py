@@ -7,6 +7,7 @@ nothing and reads nothing.
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from ragmeter.metrics import Score, ScoreDirection
 __all__ = [
     "Grade",
     "ScoreSummary",
+    "Summarizer",
     "bootstrap_interval",
     "grade",
     "percentile",
@@ -58,7 +60,7 @@ class ScoreSummary:
     direction: ScoreDirection = "higher"
     """Which way is better."""
     values: tuple[float, ...] = field(default=(), repr=False)
-    """The values themselves, in the order of the requests."""
+    """The values themselves, ascending."""
 
     def histogram(self, bins: int) -> tuple[list[int], float, float]:
         """Count the values in `bins` equal bins; return the counts and the ends of the axis.
@@ -138,6 +140,59 @@ def bootstrap_interval(values: Sequence[float]) -> tuple[float, float] | None:
     return None if low is None or high is None else (low, high)
 
 
+class Summarizer:
+    """Takes the scores of one request after the other; keeps the values, 8 bytes each, and no more."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, array[float]] = {}
+        self._missing: dict[str, Counter[str]] = {}
+        self._described: dict[str, Score] = {}
+
+    def add(self, scores: Mapping[str, Score]) -> None:
+        """Take in the scores of one request."""
+        for name, score in scores.items():
+            found = self._values.get(name)
+            if found is None:
+                found = self._values[name] = array("d")
+                # Range and direction are all that is wanted; evidence would stay for nothing.
+                self._described[name] = score.model_copy(update={"items": (), "explanation": None})
+            if score.value is None:
+                self._missing.setdefault(name, Counter())[score.status] += 1
+            else:
+                found.append(score.value)
+
+    def summaries(self, *, interval: bool = True) -> list[ScoreSummary]:
+        """Summarize what was taken in, by name, in order of first appearance.
+
+        Args:
+            interval: Whether to compute the bootstrap interval as well.
+        """
+        return [
+            self._summary(name, sorted(found), interval=interval)
+            for name, found in self._values.items()
+        ]
+
+    def _summary(self, name: str, found: Sequence[float], *, interval: bool) -> ScoreSummary:
+        # Sorted: rows that are scored at the same time end in any order, and the interval's draws
+        # depend on it.
+        low_high = bootstrap_interval(found) if interval else None
+        described = self._described[name]
+        return ScoreSummary(
+            name=name,
+            count=len(found),
+            without_value=dict(self._missing.get(name, {})),
+            mean=math.fsum(found) / len(found) if found else None,
+            p10=percentile(found, 0.1),
+            p50=percentile(found, 0.5),
+            p90=percentile(found, 0.9),
+            mean_low=low_high[0] if low_high else None,
+            mean_high=low_high[1] if low_high else None,
+            range=described.range,
+            direction=described.direction,
+            values=tuple(found),
+        )
+
+
 def summarize(
     results: Iterable[Mapping[str, Score]], *, interval: bool = True
 ) -> list[ScoreSummary]:
@@ -147,36 +202,7 @@ def summarize(
         results: One mapping of score name to `Score` per request.
         interval: Whether to compute the bootstrap interval as well.
     """
-    values: dict[str, list[float]] = {}
-    missing: dict[str, Counter[str]] = {}
-    ranges: dict[str, tuple[float, float | None]] = {}
-    directions: dict[str, ScoreDirection] = {}
+    summarizer = Summarizer()
     for scores in results:
-        for name, score in scores.items():
-            ranges.setdefault(name, score.range)
-            directions.setdefault(name, score.direction)
-            found = values.setdefault(name, [])
-            if score.value is None:
-                missing.setdefault(name, Counter())[score.status] += 1
-            else:
-                found.append(score.value)
-    summaries: list[ScoreSummary] = []
-    for name, found in values.items():
-        low_high = bootstrap_interval(found) if interval else None
-        summaries.append(
-            ScoreSummary(
-                name=name,
-                count=len(found),
-                without_value=dict(missing.get(name, {})),
-                mean=math.fsum(found) / len(found) if found else None,
-                p10=percentile(found, 0.1),
-                p50=percentile(found, 0.5),
-                p90=percentile(found, 0.9),
-                mean_low=low_high[0] if low_high else None,
-                mean_high=low_high[1] if low_high else None,
-                range=ranges[name],
-                direction=directions[name],
-                values=tuple(found),
-            )
-        )
-    return summaries
+        summarizer.add(scores)
+    return summarizer.summaries(interval=interval)

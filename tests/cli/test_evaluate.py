@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from ragmeter.cli import summary as summary_module
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate import EvaluateOptions, run_evaluation
 from ragmeter.metrics import ConfigurationError, Metric, Score
@@ -158,6 +160,179 @@ def test_a_file_of_something_else_is_never_appended_to(data, tmp_path):
 def test_the_data_set_itself_is_refused_as_out_file(data):
     with pytest.raises(ConfigurationError, match="data set itself"):
         _run(data, CountingJudge(), data)
+
+
+@pytest.mark.parametrize("option", ["--html", "--out", "--judge-cache"])
+@pytest.mark.parametrize("link", [False, True])
+def test_no_option_may_name_the_data_set(data, tmp_path, option, link):
+    """Not by another name of the same file either; nothing of it is lost."""
+    before, target = data.read_bytes(), data
+    if link:
+        target = tmp_path / "another-name.jsonl"
+        target.hardlink_to(data)
+    result = _invoke(data, "--metrics", "retrieval_health", "--judge-model", "m", option, target)
+
+    assert result.exit_code == 2
+    assert f"{option} names the data set itself" in result.stderr
+    assert data.read_bytes() == before
+
+
+def test_two_options_may_not_name_one_file(data, tmp_path):
+    """The page would destroy the scores."""
+    out = tmp_path / "scores.jsonl"
+    result = _invoke(data, "--metrics", "retrieval_health", "--out", out, "--html", out)
+
+    assert result.exit_code == 2
+    assert "--html names the file of --out" in result.stderr
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("absent/page.html", "there is no folder"),
+        ("folder", "is a folder"),
+        ("notes.html", "not written by"),
+    ],
+)
+def test_a_page_that_cannot_be_written_is_found_before_anything_is_scored(
+    data, tmp_path, target, reason
+):
+    """A typo costs nothing, and a file of the user's is never replaced."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.html").write_text("mine")
+    out = tmp_path / "scores.jsonl"
+    result = _invoke(
+        data, "--metrics", "retrieval_health", "--out", out, "--html", tmp_path / target
+    )
+
+    assert result.exit_code == 2
+    assert reason in result.stderr
+    assert not out.exists()
+    assert (tmp_path / "notes.html").read_text() == "mine"
+
+
+def test_the_table_is_printed_even_when_the_page_fails(data, tmp_path, monkeypatch):
+    """What was paid for is shown; only the page is missing, and that is said."""
+    from ragmeter.cli import html_report
+
+    def full_disk(descriptor, mode):
+        os.close(descriptor)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(html_report, "render_page", lambda evaluation: "x")
+    monkeypatch.setattr(html_report.os, "fdopen", full_disk)
+    result = _invoke(data, "--metrics", "retrieval_health", "--html", tmp_path / "page.html")
+
+    assert result.exit_code == 2
+    assert "context_count" in result.stdout
+    assert "No space left" in result.stderr
+    assert list(tmp_path.glob("*.part")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.jsonl", ""), ("a.jsonl", "\n \n"), ("a.csv", "question\n")]
+)
+def test_an_empty_data_set_is_an_error(tmp_path, name, content):
+    """Nothing scored is not success."""
+    path = tmp_path / name
+    path.write_text(content)
+    result = _invoke(path, "--metrics", "retrieval_health")
+
+    assert result.exit_code == 2
+    assert "has no rows" in result.stderr
+
+
+def test_what_was_paid_for_of_a_row_is_not_paid_for_twice(data, tmp_path):
+    """Two judged metrics; the second is interrupted: only that one is asked again."""
+    judge, out = CountingJudge(), tmp_path / "scores.jsonl"
+    first, second = Paid(), Paid(name="later", score_names=("later",), stop_at="q1")
+    options = {"data": data, "judge": judge, "out": out, "concurrency": 1}
+    with pytest.raises(KeyboardInterrupt):
+        run_evaluation(EvaluateOptions(metrics=[first, second], **options))
+    assert judge.asked == ["q1"]
+    run_evaluation(EvaluateOptions(metrics=[first], **options))
+
+    assert judge.asked == ["q1", "q2", "q3"]
+
+
+def test_a_full_disk_is_said_and_leaves_whole_lines(tmp_path):
+    """A real limit of the file's size, in a process of its own; the same command continues."""
+    rows = tmp_path / "data.jsonl"
+    rows.write_text("".join(json.dumps({**ROWS[0], "question": f"q{n}"}) + "\n" for n in range(9)))
+    out = tmp_path / "scores.jsonl"
+    command = [sys.executable, "-I", "-c", LIMITED, "evaluate", rows, "--out", out]
+    command += ["--metrics", "retrieval_health"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    assert done.returncode == 2, done.stderr
+    assert "File too large" in done.stderr
+    assert "the same command continues" in done.stderr
+    kept = [json.loads(line) for line in out.read_text().splitlines()]
+    assert 0 < len(kept) < 9
+    assert out.stat().st_mode & 0o777 == 0o600
+
+
+LIMITED = """
+import resource, signal, sys
+sys.dont_write_bytecode = True  # half a module would stay behind for everybody
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, resource.RLIM_INFINITY))
+from ragmeter.cli.main import run
+run()
+"""
+
+
+def test_an_output_that_cannot_be_written_is_said(data):
+    """/dev/full: the device that is always full."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [
+                *[sys.executable, "-I", "-c", "from ragmeter.cli.main import run; run()"],
+                *["evaluate", str(data), "--metrics", "retrieval_health"],
+            ],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    assert done.returncode == 3, done.stderr
+    assert "the output cannot be written: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
+    """Traced memory of 1,200 rows is that of 300 plus a few hundred bytes a row, evidence not kept."""
+    import tracemalloc
+
+    def traced(count):
+        path = tmp_path / f"{count}.jsonl"
+        text = "The tower stands in Paris and was finished in 1889. " * 40
+        path.write_text(
+            "".join(
+                json.dumps({"question": f"q{n}", "contexts": [text] * 3}) + "\n"
+                for n in range(count)
+            )
+        )
+        tracemalloc.start()
+        run_evaluation(
+            EvaluateOptions(
+                data=path, metrics=["retrieval_health"], out=path.with_suffix(".out.jsonl")
+            )
+        )
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    # The interval's draws take up to 32 MB for a moment, whatever the number of rows.
+    monkeypatch.setattr(summary_module, "_MAX_CELLS", 1)
+    monkeypatch.setattr(summary_module, "RESAMPLES", 2)
+    traced(50)  # what is loaded once
+    small, large = traced(300), traced(1_200)
+    # A row's texts alone are 6,000 characters.
+    assert large - small < 900 * 2_000
 
 
 def test_judged_metrics_without_a_judge_are_refused(data):

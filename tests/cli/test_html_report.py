@@ -1,6 +1,7 @@
 """The page of `ragmeter evaluate --html`: complete, self-contained, and safe whatever the data says."""
 
 import json
+import stat
 from html.parser import HTMLParser
 
 import pytest
@@ -13,6 +14,7 @@ from ragmeter.cli.evaluate import EvaluateOptions, Evaluation, Spent, run_evalua
 from ragmeter.cli.html_report import render_page
 from ragmeter.cli.rows import BadRow, Row
 from ragmeter.cli.summary import summarize
+from ragmeter.cli.worst_rows import WorstRow
 from ragmeter.metrics import RagSample, Reference, Score, ScoreItem
 
 ALLOWED_TAGS = frozenset(
@@ -62,9 +64,10 @@ def _evaluation(tmp_path, text):
     )
     return Evaluation(
         data=tmp_path / "data.jsonl",
-        rows=[Row(1, sample, "k")],
-        scores=[{"recall": score}],
+        rows=1,
+        worst={"recall": [WorstRow(Row(1, sample, "k"), score)]},
         bad_rows=[BadRow(2, text)],
+        bad_row_count=1,
         metrics=[],
         summaries=summarize([{"recall": score}]),
         resumed=0,
@@ -144,6 +147,8 @@ def test_the_option_writes_the_file_whole(tmp_path):
     assert CliRunner().invoke(app, arguments).exit_code == 0
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600  # it quotes the data set
+    assert CliRunner().invoke(app, arguments).exit_code == 0, "a page of ours may be replaced"
 
 
 def test_an_unwritable_page_is_explained(tmp_path):

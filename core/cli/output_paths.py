@@ -1,0 +1,43 @@
+"""Where a command may write: nothing of the user's is overwritten, typos are found before a judge is paid."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ragmeter.metrics import ConfigurationError
+
+__all__ = ["check_output_paths"]
+
+
+def check_output_paths(data: Path, **outputs: Path | None) -> None:
+    """Check the files that a run over `data` is to write, by the names of their options.
+
+    Raises:
+        ConfigurationError: Two of them are one file, one is the data set, or its folder does not exist
+            or cannot be written to.
+    """
+    taken: dict[str, Path] = {"the data set itself": data}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        option = "--" + name.replace("_", "-")
+        for other, at in taken.items():
+            if _is_same(path, at):
+                raise ConfigurationError(f"{option} names {other}; name another file")
+        folder = path.parent
+        if not folder.is_dir():
+            raise ConfigurationError(f"{option} {str(path)!r}: there is no folder {str(folder)!r}")
+        if path.is_dir():
+            raise ConfigurationError(f"{option} {str(path)!r} is a folder; name a file")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise ConfigurationError(f"{option} {str(path)!r} cannot be written: no permission")
+        taken[f"the file of {option}"] = path
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Return whether two names lead to one file, links included."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.resolve() == other.resolve()
