@@ -230,7 +230,7 @@ class JudgeBudget:
                 self._open_estimates += estimated_cost
                 return reservation
             if patient and wait_s == _POLL_S:
-                return wait_s
+                return _POLL_S
         if wait_s is None or self.when_exhausted == "skip":
             raise JudgeError("the judge's budget is used up", "budget", status="skipped")
         return wait_s

@@ -195,15 +195,18 @@ class Endpoint:
             await self._pause(call, pause_s)
 
     async def _attempt(self, resources: LoopResources, call: _Call) -> Completion | FailedCall:
-        outcome: Completion | FailedCall | None = None
+        outcome: Completion | FailedCall | None = None  # cancelled: nobody knows what it took
         try:
-            reply = await self._exchange(resources, call)
-            outcome = self._read(reply, call)
-        except FailedCall as failure:
-            outcome = failure
+            outcome = await self._outcome(resources, call)
+            return outcome
         finally:
             self._settle(call, outcome)
-        return outcome
+
+    async def _outcome(self, resources: LoopResources, call: _Call) -> Completion | FailedCall:
+        try:
+            return self._read(await self._exchange(resources, call), call)
+        except FailedCall as failure:
+            return failure
 
     def _read(self, reply: Reply, call: _Call) -> Completion | FailedCall:
         if not 200 <= reply.status < 300:
@@ -242,6 +245,8 @@ class Endpoint:
                     call.admitted = True
                 pause_s = self._not_before - time.monotonic()
                 if pause_s <= 0 and await self._takes_room(call):
+                    if not call.posts:
+                        self._learned.begin(call.plan)
                     if self._learned.refresh(call.plan):
                         body = self._form.body(call.plan, call.messages, call.schema)
                     return await self._post(wire, body, call)

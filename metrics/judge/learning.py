@@ -44,7 +44,7 @@ class Plan:
     levels: dict[str, int]
     """By option."""
     begun: float
-    """Monotonic seconds."""
+    """When it was sent first; monotonic seconds."""
     trial: str | None = None
     """The option that goes out one level above what was learned."""
     guessed: dict[str, int] = field(default_factory=dict)
@@ -124,6 +124,10 @@ class Learned:
                         plan.levels[option] -= 1
                         break
         return plan
+
+    def begin(self, plan: Plan) -> None:
+        """Note that `plan` is sent for the first time just now: it may have waited for a place."""
+        plan.begun = self._clock()
 
     def refresh(self, plan: Plan) -> bool:
         """Take over what other calls learned while this one waited; return whether it is news."""

@@ -91,6 +91,18 @@ def test_a_burst_of_refusals_is_one_hiccup(server):
     assert judge.structured_output == "json_schema"
 
 
+def test_calls_that_wait_profit_from_what_was_learned(server):
+    """Forty asks, eight at once and four on the wire: few of them pay for a silent refusal."""
+    server.script.extend([silent_refusal] * 90)
+    server.latency_s = 0.01
+    judge = judge_at(server, cache=False, concurrency=4)
+    samples = [sample(question=str(n)) for n in range(40)]
+    evaluate(samples, [ContextPrecision()], judge, concurrency=8)
+
+    assert judge.structured_output == "json_object"
+    assert formats(server).count("json_schema") <= 24
+
+
 def test_what_was_lost_is_looked_for_again(server, timed, caplog):
     """After ten minutes one call, and no other at the same time, goes out one level higher."""
     judge, clock = timed
