@@ -98,3 +98,17 @@ def test_type_information_is_installed():
     assert spec is not None
     assert spec.submodule_search_locations is not None
     assert any(Path(place, "py.typed").exists() for place in spec.submodule_search_locations)
+
+
+def test_every_dependency_whose_private_parts_are_used_has_an_upper_bound():
+    """A major release elsewhere must not break an installation of ours."""
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = ("pydantic", "opentelemetry-", "rapidfuzz", "openai", "langchain-core", "llama-index-core")
+    named = [*project["dependencies"]]
+    for extra, requirements in project["optional-dependencies"].items():
+        if extra != "test":
+            named += requirements
+    unbounded = [one for one in named if one.startswith(wanted) and "<" not in one]
+    assert not unbounded
