@@ -105,7 +105,14 @@ def test_every_dependency_whose_private_parts_are_used_has_an_upper_bound():
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    wanted = ("pydantic", "opentelemetry-", "rapidfuzz", "openai", "langchain-core", "llama-index-core")
+    wanted = (
+        "pydantic",
+        "opentelemetry-",
+        "rapidfuzz",
+        "openai",
+        "langchain-core",
+        "llama-index-core",
+    )
     named = [*project["dependencies"]]
     for extra, requirements in project["optional-dependencies"].items():
         if extra != "test":
