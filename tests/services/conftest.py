@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +85,7 @@ def llama(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def litellm(llama, tmp_path_factory):
-    """The address of a LiteLLM proxy before that model."""
+    """The address of a LiteLLM proxy before that model, and the key that it wants."""
     program = os.environ.get(LITELLM)
     if not program:
         pytest.skip(f"{LITELLM} names no litellm with its proxy; see .ci/services")
@@ -101,12 +102,13 @@ def litellm(llama, tmp_path_factory):
     # It would fetch its table of prices, and looks for settings of other programs.
     ours = ("PYTHON", "OTEL_", "OPENAI_", "LITELLM_")
     env = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-    env |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False"}
+    key = f"sk-{secrets.token_hex(16)}"
+    env |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MASTER_KEY": key}
     url = f"http://127.0.0.1:{port}"
     ready = f"{url}/health/liveliness"
     with running(command, directory / "log", ready, timeout_s=240, env=env) as process:
         assert all(address.is_loopback for address, _ in listening_addresses(process.pid))
-        yield f"{url}/v1"
+        yield f"{url}/v1", key
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ class Exchange:
 class Recording:
     """Passes every POST on to `target`. Use as a context manager; `url` is the address to ask."""
 
-    def __init__(self, target):
+    def __init__(self, target, key="none"):
         self.exchanges = []
         recording = self
 
@@ -42,7 +42,7 @@ class Recording:
 
             def do_POST(self):
                 raw = self.rfile.read(int(self.headers["content-length"]))
-                sent = {"content-type": "application/json", "authorization": "Bearer none"}
+                sent = {"content-type": "application/json", "authorization": f"Bearer {key}"}
                 address = target + self.path.removeprefix("/v1")
                 try:
                     reply = httpx.post(address, content=raw, headers=sent, timeout=300)

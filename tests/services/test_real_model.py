@@ -186,7 +186,7 @@ def figures(where, language, name, scores, exchanges, seconds):
 def test_every_judged_metric_by_a_real_model(llama, language, capsys):
     """Straight from the model's server, which enforces the schema and says what it cached."""
     with Recording(llama) as recording:
-        judge = judge_at(recording, max_output_tokens=112)
+        judge = judge_at(recording, max_output_tokens=96)
         for name in METRICS:
             measured = judged(name, SAMPLES[language], judge, recording)
             with capsys.disabled():
@@ -199,8 +199,8 @@ def test_every_judged_metric_by_a_real_model(llama, language, capsys):
 @pytest.mark.timeout(1500)
 def test_every_judged_metric_through_a_proxy(litellm, capsys):
     """The same through LiteLLM, as many installations have it; each metric in one of the languages."""
-    with Recording(litellm) as recording:
-        judge = judge_at(recording, max_output_tokens=96)
+    with Recording(*litellm) as recording:
+        judge = judge_at(recording, max_output_tokens=80)
         for name, language in zip(METRICS, cycle(SAMPLES), strict=False):
             measured = judged(name, SAMPLES[language], judge, recording)
             with capsys.disabled():
