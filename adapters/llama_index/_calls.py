@@ -8,6 +8,7 @@ stored or exported. Nothing of LlamaIndex is imported.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from sys import getsizeof
 from typing import Any, NamedTuple
 
 from ragmeter.adapters._answers import LONG_CHARACTERS, is_long, texts_that_said
@@ -70,20 +71,22 @@ def _message(message: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def size_of(messages: Messages, before: Messages) -> int:
-    """Return the characters that a prompt adds to those of an earlier one: a conversation grows."""
-    if not before:
-        if len(messages) == 1:
-            return sum(map(len, messages[0][1]))
-        return sum([len(text) for _, texts in messages for text in texts])
-    known = {id(text) for _, texts in before for text in texts}
-    return sum([len(text) for _, texts in messages for text in texts if id(text) not in known])
+    """Return the bytes that a prompt adds to those of an earlier one: a conversation grows."""
+    known = {id(text) for _, texts in before for text in texts} if before else ()
+    return sum(
+        [getsizeof(text) for _, texts in messages for text in texts if id(text) not in known]
+    )
 
 
 def is_flattened(prompt: Messages, messages: Messages) -> bool:
     """Return whether a prompt is a conversation written as one text: the conversation says more."""
     if len(prompt) != 1 or len(messages) < 2:
         return False
-    return size_of(prompt, ()) >= size_of(messages, ())
+    return _characters(prompt) >= _characters(messages)
+
+
+def _characters(messages: Messages) -> int:
+    return sum([len(text) for _, texts in messages for text in texts])
 
 
 def said_in(result: object) -> tuple[str, ...]:

@@ -404,6 +404,7 @@ class LlamaRequest:
         "started_ns",
         "steps",
         "text",
+        "weighed",
     )
 
     def __init__(
@@ -432,6 +433,8 @@ class LlamaRequest:
         self.has_failed_attempts = False
         """Something within it failed, and it went on."""
         self.output = _NO_OUTPUT
+        self.weighed: set[int] = set()
+        """Identities of the nodes' texts that were weighed: they are held until the end."""
         self.size_bytes = 0
         """Characters of the nodes' texts and of the prompts so far."""
         self.no_text = False
@@ -499,6 +502,7 @@ class LlamaRequest:
         self.retrievals = []
         self.calls = []
         self.steps = []
+        self.weighed = set()
         self.output = _NO_OUTPUT
 
     def captured(

@@ -418,7 +418,13 @@ class SpanFollower:
         batches.append(frame.synthesis)
 
     def _weigh(self, request: LlamaRequest, nodes: Nodes) -> None:
-        size_bytes = sum([weight_of(item.text) + weight_of(item.metadata) for item in nodes])
+        # The same texts come by again, at the synthesis: they are held once.
+        weighed = request.weighed
+        new = [item for item in nodes if id(item.text) not in weighed]
+        if not new:
+            return
+        weighed.update([id(item.text) for item in new])
+        size_bytes = sum([weight_of(item.text) + weight_of(item.metadata) for item in new])
         request.size_bytes += size_bytes
         self._requests.grow(request.run_id, size_bytes)
 

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 from collections.abc import Iterator
+from sys import getsizeof
 from typing import Any
 
 import pytest
@@ -581,7 +582,7 @@ def test_prompts_count_in_the_memory_of_open_requests() -> None:
         Big().query(QUESTION)
         assert capture.only
 
-        assert sizes == [len(page)]
+        assert sizes == [getsizeof(page)]
         assert requests._bytes == 0
 
 
