@@ -16,8 +16,8 @@ from typing import NamedTuple
 from ragmeter.adapters._prompts import Prompt, seen_in_prompts
 
 from ._calls import answering_calls, prompts_of, with_sources
+from ._captured import Captured, CapturedScope, Nodes, Step
 from ._nodes import NodeSnapshot, text_in_prompts
-from ._requests import Captured, CapturedScope, Nodes, Step
 
 __all__ = ["Reached", "model_nodes", "nodes_that_reached"]
 

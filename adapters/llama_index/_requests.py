@@ -1,4 +1,4 @@
-"""What is noted about a LlamaIndex request while it runs, and the fixed record it ends as.
+"""What is noted about a LlamaIndex request while it runs.
 
 The handler fills a `LlamaRequest` from span callbacks, on whatever threads and tasks the
 request uses; when it ends, `LlamaRequest.captured` freezes it into a `Captured`, from
@@ -11,128 +11,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from ragmeter.adapters._current_span import CallSpans, SeenSpan, choose_spans, seen_span
 from ragmeter.adapters._endings import error_type
-from ragmeter.adapters._output_strings import OutputString
 from ragmeter.guard import Guard
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.scope import RequestScope, current_scope, parse_scope
 
 from ._calls import Call, Messages, said_in
+from ._captured import NO_OUTPUT, Captured, CapturedRetrieval, CapturedScope, Nodes, Step
 from ._extraction import Kind, RetrieverFacts
-from ._nodes import NodeSnapshot
 from ._streams import StreamedText
 
 __all__ = [
     "Attempt",
     "Batch",
     "CallNote",
-    "Captured",
-    "CapturedRetrieval",
-    "CapturedScope",
     "Frame",
     "LlamaRequest",
-    "Nodes",
     "RetrievalNote",
     "ScopeNote",
     "StepNote",
     "told_scope",
 ]
-
-Nodes = tuple[NodeSnapshot, ...]
-
-
-class CapturedScope(NamedTuple):
-    """What one query, chat, run or tool call found and gave to the model."""
-
-    given: tuple[Nodes, ...]
-    """Nodes of each synthesis, in order: what reached the model."""
-    combined: tuple[Nodes, ...]
-    """Nodes of each synthesis that joins sub-answers."""
-    found: tuple[Nodes, ...]
-    """Results of retrievers, after postprocessors, in start order: for want of a synthesis."""
-    syntheses: tuple[int, ...] = ()
-    """Numbers of the syntheses in `given`, by which calls name them."""
-    found_at: tuple[int, ...] = ()
-    """When each retriever of `found` began: a place in the order of the request's events."""
-
-
-class Step(NamedTuple):
-    """What a workflow's step was handed and what it handed on, as far as that carries documents."""
-
-    name: str
-    started: int
-    """When it began: a place in the order of the request's events."""
-    taken: Nodes
-    """Nodes in the events that it was called with."""
-    given: Nodes
-    """Nodes in the event that it returned, unless that ended the run."""
-    strings: tuple[str, ...]
-    """Texts in the events that it was called with."""
-    stops: bool
-    """It ended the run."""
-
-
-class CapturedRetrieval(NamedTuple):
-    """One outermost retriever call."""
-
-    scope: int
-    """Index of its scope in `Captured.scopes`."""
-    started_ns: int
-    ended_ns: int
-    query: str | None
-    name: str
-    facts: RetrieverFacts
-    nodes: Nodes | None
-    """What it returned; None: it raised."""
-    error_type: str | None
-    spans: CallSpans
-
-
-class Output(NamedTuple):
-    """What a request gave out, for what its answer and contexts may have to be chosen from."""
-
-    strings: tuple[OutputString, ...] = ()
-    """The strings of an output of unknown shape."""
-    copied: tuple[OutputString, ...] = ()
-    """The strings of the request's input."""
-    nodes: Nodes = ()
-    """Nodes that the output of unknown shape names."""
-    contexts: Nodes | None = None
-    """What the application says to be the contexts (``contexts=``); None: it does not."""
-
-
-_NO_OUTPUT = Output()
-
-
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """A request that has ended: immutable, and free of the framework's objects."""
-
-    run_id: str
-    name: str
-    question: str | None
-    scope: RequestScope | None
-    status: SampleStatus
-    answer: str | None
-    error_type: str | None
-    started_ns: int
-    ended_ns: int
-    scopes: tuple[CapturedScope, ...]
-    retrievals: tuple[CapturedRetrieval, ...]
-    source_ids: tuple[str, ...]
-    """Ids of the nodes that the response names as its sources, in its order."""
-    spans: CallSpans
-    output: Output = _NO_OUTPUT
-    """What was noted of an output, beside the answer that stands in it."""
-    calls: tuple[Call, ...] = ()
-    """The request's model calls, in start order."""
-    steps: tuple[Step, ...] = ()
-    """A workflow's steps that were handed documents, or handed on some, in start order."""
 
 
 class Attempt:
@@ -432,7 +335,7 @@ class LlamaRequest:
         self._ticks = count()
         self.has_failed_attempts = False
         """Something within it failed, and it went on."""
-        self.output = _NO_OUTPUT
+        self.output = NO_OUTPUT
         self.weighed: set[int] = set()
         """Identities of the nodes' texts that were weighed: they are held until the end."""
         self.size_bytes = 0
@@ -503,7 +406,7 @@ class LlamaRequest:
         self.calls = []
         self.steps = []
         self.weighed = set()
-        self.output = _NO_OUTPUT
+        self.output = NO_OUTPUT
 
     def captured(
         self, status: SampleStatus, answer: str | None, error: str | None, ended_ns: int

@@ -12,9 +12,9 @@ from ragmeter.exporters.run import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 from ragmeter.scope import RequestScope
 
+from ._captured import Captured, CapturedRetrieval
 from ._nodes import text_in_prompts, to_node_contexts
 from ._reached import Reached, nodes_that_reached
-from ._requests import Captured, CapturedRetrieval
 
 __all__ = ["build_run"]
 

@@ -24,7 +24,8 @@ from ragmeter.scope import is_suppressed
 from ragmeter.weight import weight_of
 
 from ._callers import is_preparation
-from ._calls import Messages, is_flattened, messages_of, size_of
+from ._calls_and_steps import CallsAndSteps
+from ._captured import Nodes, Output
 from ._extraction import (
     ROOT_KINDS,
     Kind,
@@ -40,27 +41,21 @@ from ._readers import Readers
 from ._requests import (
     Attempt,
     Batch,
-    CallNote,
     Frame,
     LlamaRequest,
-    Nodes,
-    Output,
     RetrievalNote,
-    StepNote,
     told_scope,
 )
 from ._results import (
     Answer,
     answer_of,
-    handed_on,
     inputs_of,
-    is_stop,
     nodes_in,
     payload_of,
     source_ids_of,
 )
 from ._runs import build_run
-from ._streams import StreamedText, being_read, watch
+from ._streams import StreamedText, watch
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
@@ -81,10 +76,6 @@ _MAY_FAIL: frozenset[str] = frozenset({"query", "chat", "run", "tool", "step"})
 _AGENTS = ("BaseWorkflowAgent", "AgentWorkflow")
 """Workflows whose steps are LlamaIndex's own: their events carry what tools said, for the next call."""
 
-MAX_CALLS = 1_000
-MAX_STEPS = 1_000
-"""Model calls and workflow steps of one request that are noted: the last ones."""
-
 _ASK_NO_MODEL = frozenset({"NoText", "ContextOnly"})
 """Synthesizers that return nothing, or the nodes' texts one after the other."""
 
@@ -92,7 +83,7 @@ Begin = Callable[[Kind, Any, "str | None", Any, Mapping[str, Any]], "tuple[bool,
 """``(kind, instance, question, arguments, tags)`` → whether to capture, and the question."""
 
 
-class SpanFollower:
+class SpanFollower(CallsAndSteps):
     """Finds requests among LlamaIndex's spans and offers them to a meter. Thread-safe.
 
     Args:
@@ -273,7 +264,7 @@ class SpanFollower:
         frames = self._frames
         request = parent.request
         if kind is None:
-            is_step = instance is None and parent.kind == "run" and parent.id == parent_id
+            is_step = parent.kind == "run" and parent.id == parent_id and _is_step(id_, instance)
             frames[id_] = self._step(parent, id_, arguments) if is_step else parent
             return
         if is_suppressed() or kind == "transform":
@@ -311,70 +302,6 @@ class SpanFollower:
         elif kind == "synthesize":
             self._begin_synthesis(frame, arguments, instance)
         frames[id_] = frame
-
-    def _call(self, parent: Frame, id_: str, arguments: Mapping[str, Any]) -> Frame:
-        """Note a model call; what a model's own class calls within it is the same call."""
-        if parent.kind == "postprocess":  # a reranker's call does not answer
-            return parent
-        request = parent.request
-        messages = messages_of(arguments)
-        note = parent.call
-        if note is None:
-            note = CallNote(messages, parent.synthesis, parent.attempt)
-            self._note_call(request, note)
-        elif messages and not is_flattened(messages, note.messages):
-            self._weigh_prompt(request, messages, note.messages)
-            note.messages = messages  # nearer to the model
-        frame = Frame(id_, "llm", request, parent.scope, parent.attempt)
-        frame.synthesis = parent.synthesis
-        frame.call = note
-        return frame
-
-    def _is_read_by_caller(self, id_: str, arguments: Mapping[str, Any]) -> bool:
-        """Note a model call that begins only now that a request's stream is read, if it is one."""
-        text = being_read.get()
-        request = None if text is None else text.owner
-        if not isinstance(request, LlamaRequest) or request.closed:
-            return False
-        note = CallNote(messages_of(arguments), None, None, answers=True)
-        self._note_call(request, note)
-        frame = Frame(id_, "llm", request, request.scopes[0])
-        frame.call = note
-        self._frames[id_] = frame
-        return True
-
-    def _note_call(self, request: LlamaRequest, note: CallNote) -> None:
-        calls = request.calls
-        before = calls[-1].messages if calls else ()
-        if len(calls) >= MAX_CALLS:
-            del calls[0]
-        calls.append(note)
-        self._weigh_prompt(request, note.messages, before)
-
-    def _weigh_prompt(self, request: LlamaRequest, messages: Messages, before: Messages) -> None:
-        size_bytes = size_of(messages, before)
-        request.size_bytes += size_bytes
-        self._requests.grow(request.run_id, size_bytes)
-
-    def _step(self, parent: Frame, id_: str, arguments: Mapping[str, Any]) -> Frame:
-        """Note a workflow's step: what fails in it does not count, and what its events carry may."""
-        request = parent.request
-        attempt = Attempt(parent.attempt)
-        frame = Frame(id_, "step", request, parent.scope, attempt)
-        if parent.notes_steps and len(request.steps) < MAX_STEPS:
-            nodes, strings = handed_on(tuple(arguments.values()))
-            taken = snapshot_nodes(nodes, self._text_mode)
-            frame.step = StepNote(id_[:-37], request.tick(), taken, strings, attempt)
-            request.steps.append(frame.step)
-            self._weigh(request, taken)
-        return frame
-
-    def _end_step(self, request: LlamaRequest, note: StepNote, result: Any) -> None:
-        note.stops = is_stop(result)
-        if not note.stops:
-            nodes, _ = handed_on((result,))
-            note.given = snapshot_nodes(nodes, self._text_mode)
-            self._weigh(request, note.given)
 
     def _begin_retrieval(self, frame: Frame, arguments: Mapping[str, Any], instance: Any) -> None:
         frame.found = Batch(None, frame.attempt, frame.request.tick())
@@ -416,17 +343,6 @@ class SpanFollower:
         batches = scope.combined if is_combining(arguments) else scope.given
         frame.synthesis = Batch(nodes, frame.attempt, request.tick())
         batches.append(frame.synthesis)
-
-    def _weigh(self, request: LlamaRequest, nodes: Nodes) -> None:
-        # The same texts come by again, at the synthesis: they are held once.
-        weighed = request.weighed
-        new = [item for item in nodes if id(item.text) not in weighed]
-        if not new:
-            return
-        weighed.update([id(item.text) for item in new])
-        size_bytes = sum([weight_of(item.text) + weight_of(item.metadata) for item in new])
-        request.size_bytes += size_bytes
-        self._requests.grow(request.run_id, size_bytes)
 
     def _exit_root(self, frame: Frame, arguments: Mapping[str, Any], result: Any) -> None:
         request = frame.request
@@ -562,3 +478,10 @@ class SpanFollower:
 def _is_the_applications(workflow: Any) -> bool:
     """Return whether a workflow's steps were written by the application."""
     return not any(is_a(type(workflow), name) for name in _AGENTS)
+
+
+def _is_step(id_: str, instance: Any) -> bool:
+    """Return whether a span below a run is a step: workflows 1 name the workflow, 2 nobody."""
+    if instance is None:
+        return True
+    return is_a(type(instance), "Workflow") and not id_[:-37].endswith("._done")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ragmeter.adapters._endings import error_type, status_of_error
 from ragmeter.adapters._reported_once import MAX_REMEMBERED, ReportedOnce
 from ragmeter.adapters._snapshot import ContextSnapshot
+from ragmeter.adapters.llama_index._captured import CapturedScope
 from ragmeter.adapters.llama_index._extraction import (
     KindTable,
     is_combining,
@@ -22,7 +23,6 @@ from ragmeter.adapters.llama_index._extraction import (
 )
 from ragmeter.adapters.llama_index._nodes import NodeSnapshot
 from ragmeter.adapters.llama_index._reached import model_nodes
-from ragmeter.adapters.llama_index._requests import CapturedScope
 from ragmeter.adapters.llama_index._results import answer_of, source_ids_of
 
 
