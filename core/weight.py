@@ -91,7 +91,11 @@ def _weight(value: Any, depth: int) -> int:
         return OBJECT
     if issubclass(kind, dict):
         items = islice(dict.items(value), SHOWN)
-        weights = [_weight(key, 1) + _weight(item, depth - 1) for key, item in items]
+        weights = [
+            (getsizeof(key) if type(key) is str else OBJECT)
+            + (getsizeof(item) if type(item) is str else _weight(item, depth - 1))
+            for key, item in items
+        ]
         return _shown(dict.__len__(value), weights)
     if kind in _CONTAINERS:
         return _shown(len(value), [_weight(item, depth - 1) for item in islice(value, SHOWN)])
