@@ -112,7 +112,7 @@ print(json.dumps([stats.captured, stats.exported, sum(stats.dropped.values()), v
 
 
 def test_the_disk_is_full_for_the_judges_cache(tmp_path):
-    """Answers are then kept in memory only, which is said once; no score is lost or changed."""
+    """Answers are then kept in memory, which is said once; no score is lost or changed."""
     pytest.importorskip("resource")
     path = tmp_path / "cache.sqlite"
     done = subprocess.run(
@@ -125,13 +125,13 @@ def test_the_disk_is_full_for_the_judges_cache(tmp_path):
     captured, exported, dropped, values = json.loads(done.stdout)
     assert (captured, exported, dropped) == (300, 300, 0)
     assert values == [1.0] * 300
-    assert done.stderr.count("kept in memory only") == 1
+    assert done.stderr.count("kept in memory") == 1
     assert path.stat().st_size <= 50_000
 
 
 @pytest.mark.contains_errors
 def test_the_reference_file_is_replaced_while_running(tmp_path, monkeypatch):
-    """The new one is used from then on; half a file is refused and the old one stays in use."""
+    """The new one is used from then on; half a file is refused and nothing that was in force is lost."""
     monkeypatch.setattr(references, "RECHECK_AFTER_S", 0.0)
     path = tmp_path / "golden.jsonl"
 
@@ -157,9 +157,9 @@ def test_the_reference_file_is_replaced_while_running(tmp_path, monkeypatch):
     check(meter, answers)
 
     found = [r.sample.reference.answer if r.sample.reference else None for r in memory.results]
-    assert found[:4] == ["first", "second", None, "third"]
+    assert found[:4] == ["first", "second", "second", "third"]
     assert len(found) == 6
-    assert set(meter.stats().internal_errors) <= {"meter.reference"}
+    assert set(meter.stats().internal_errors) == {"meter.references"}
 
 
 def test_a_flood_of_ten_times_what_can_be_scored():
