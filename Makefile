@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup fix check test demo bench bench-setup soak services peers frameworks latest constraints build clean
+.PHONY: help setup fix check test demo bench bench-setup soak services search peers frameworks latest constraints build clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ soak: setup ## The long fault and load suites
 
 services: ## Tests against real backends: Phoenix, Prometheus, a browser
 	bash .ci/services
+
+search: setup ## Property tests on random examples; what fails is kept as an @example
+	bash .ci/search $(BIN)
 
 peers: ## Tests beside other instrumentations and recognisers of names
 	bash .ci/peers

@@ -1,12 +1,19 @@
 """Fixtures that every test may use."""
 
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from ragmeter.guard import observed_errors
+
+# `python -m pytest` puts the checkout first on the path, where the rooms would be importable under
+# their folders' names (`metrics`, `core`), here and in every worker that inherits the path.
+_CHECKOUT = Path(__file__).resolve().parents[1]
+sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != _CHECKOUT]
 
 # Examples are small, machines are not always idle: hypothesis' own 200 ms per example fails a
 # property, "flaky", whenever the processor was elsewhere, and so does its check of the generation.

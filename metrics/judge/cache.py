@@ -241,7 +241,9 @@ def _cost(text: str) -> int:
 
 
 def _encode(answer: Answer) -> str:
-    return json.dumps([answer.value, answer.reason], ensure_ascii=False)
+    text = json.dumps([answer.value, answer.reason], ensure_ascii=False)
+    # A lone surrogate becomes its own JSON escape: SQLite takes UTF-8 only.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _decode(text: str) -> Answer | None:

@@ -1,5 +1,6 @@
 """Scoring in a worker process: the same scores, and nothing of the application in it."""
 
+import json
 import logging
 import os
 import pickle
@@ -491,9 +492,9 @@ def test_samples_and_scores_arrive_as_they_were_sent(sample, scores):
     assert received.model_fields_set == sample.model_fields_set
     if sample.reference is not None:
         assert received.reference.model_fields_set == sample.reference.model_fields_set
-    assert (
-        received.model_dump_json(fallback=str) == sample.model_dump_json(fallback=str)
-        or max(str(sample)) >= "\ud800"
+    # Not `model_dump_json`: it cannot write a lone surrogate, which a store may well hold.
+    assert json.dumps(received.model_dump(), default=str) == json.dumps(
+        sample.model_dump(), default=str
     )
     assert back == scores
     assert [one.model_fields_set for one in back] == [one.model_fields_set for one in scores]
