@@ -297,7 +297,11 @@ def test_the_key_is_in_no_pickle_and_in_nothing_others_can_see(monkeypatch):
         parcel = make_parcel([], judge)
         exporter = InMemoryExporter()
         with RagMeter(
-            ["context_precision"], judge, exporters=[exporter], scoring="process"
+            ["context_precision"],
+            judge,
+            exporters=[exporter],
+            scoring="process",
+            hold_s=60,
         ) as meter:
             meter.submit(samples()[0])
             assert meter.flush(60)
@@ -324,6 +328,7 @@ def test_the_budget_is_kept_where_it_was_set():
                 metrics=["context_precision"],
                 judge=judge,
                 judge_concurrency=1,
+                hold_s=60,
             )
             statuses += [result.scores["context_precision"] for result in results]
         calls = len(server.requests)
