@@ -177,17 +177,25 @@ def _index(known: Analysis) -> NameIndex:
     return NameIndex(known.kept(_composed))
 
 
-def _stands_plainly(text: str, name: str) -> bool:
+def _stands_plainly(text: str, name: str, *, inside: bool) -> bool:
     """Return whether `name` stands in `text` as written, between spaces or the like.
 
     No is no answer: what is less plain the words decide.
+
+    Args:
+        text: Composed.
+        name: Composed.
+        inside: Only inside a sentence of small letters, where a capital means something.
     """
     start = text.find(name)
     for _ in range(_PLAIN_TRIES):
         if start < 0:
             return False
         end = start + len(name)
-        if (start == 0 or text[start - 1] in _PLAIN_BEFORE) and (
+        before = text[start - 1] in _PLAIN_BEFORE if start else True
+        if inside:
+            before = before and text[max(0, start - 2) : start - 1].islower()
+        if before and (
             end == len(text)
             or text[end] in _PLAIN_AFTER
             or (text[end] in ".:" and text[end + 1 : end + 2] in ("", " ", "\n"))
@@ -237,7 +245,7 @@ def _tier(wanted: _Wanted, known: Analysis) -> EntityTier | None:
         return "han" if bare != wanted.han and stands_in_han(text, bare) else None
     name = wanted.name
     text = known.kept(_composed)
-    if name.plain and _stands_plainly(text, name.text):
+    if _stands_plainly(text, name.text, inside=not name.plain):
         return "string"
     # Words that are in the text in no form can save it from being cut into words.
     flat = known.kept(_flat)

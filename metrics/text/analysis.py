@@ -144,7 +144,7 @@ class Analysis:
         Of a text that repeats itself, windows that came before are left out.
         """
         sets = self.sentence_sets
-        pairs = list(zip(sets, [*sets[1:], frozenset[str | None]()], strict=True))
+        pairs = list(zip(sets, [*sets[1:], frozenset[str | None]()], strict=False))
         if len(set(pairs)) * 2 > len(pairs):
             return range(len(sets)), sets
         seen: set[tuple[frozenset[str | None], frozenset[str | None]]] = set()

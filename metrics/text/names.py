@@ -162,7 +162,7 @@ def name_of(text: str) -> Name:
     case_matters = len(words) == 1 and (
         _is_short_capitals(words[0]) or words[0].folded in COMMON or words[0].initial
     )
-    return Name(text, tuple(words), person, bool(words) and not case_matters)
+    return Name(text, tuple(words), person, plain=bool(words) and not case_matters)
 
 
 def _is_short_capitals(word: Word) -> bool:
