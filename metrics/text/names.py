@@ -326,6 +326,12 @@ class NameIndex:
     ) -> bool:
         """Return whether the full name stands in another order, or with initials."""
         whole = [_letters(found, 2) for found in candidates]
+        for first, last in ((0, 1), (1, 0)) if len(words) == 2 else ():
+            if words[first].initial and len(words[first].folded) == 2 and whole[last]:
+                spelled = [self._spelled_out(letter) for letter in words[first].folded]
+                both = ([*spelled, whole[last]], [whole[last], *spelled])
+                if all(spelled) and any(map(self._stands, both)):
+                    return True
         short = [self._initials(word) for word in words]
         for order in _orders(words):
             longest = [whole[place] for place in order]
@@ -339,7 +345,7 @@ class NameIndex:
                 letters = self._merged_initials([words[other] for other in given])
                 if len(given) == 1:
                     letters += short[given[0]] + (
-                        self._spelled_out(words[given[0]]) if words[given[0]].initial else ""
+                        self._spelled_out(words[given[0]].folded) if words[given[0]].initial else ""
                     )
                 if letters and (
                     self._stands([whole[place], letters]) or self._stands([letters, whole[place]])
@@ -362,15 +368,15 @@ class NameIndex:
         wanted = "".join(word.folded if word.initial else word.folded[:1] for word in words)
         return self._initialled(wanted)
 
-    def _spelled_out(self, word: Word) -> str:
-        if len(word.folded) != 1:
+    def _spelled_out(self, initial: str) -> str:
+        if len(initial) != 1:
             return ""
         return "".join(
             letter
             for other, letter in self._known
             if not other.initial
             and len(other.folded) > 2
-            and other.folded[0] == word.folded
+            and other.folded[0] == initial
             and other.surface[:1].isupper()
             and other.surface[1:].islower()
         )

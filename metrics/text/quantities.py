@@ -69,6 +69,8 @@ _BETWEEN = re.compile(r" ?(?:-|~|\.\.\.?) ?| (?:to|and|до|по|и) |至|到|�
 _BEFORE_WHOLE = re.compile(r"(?:the )?(?:year )?[~≈№#+ ]*\Z")
 _PLAIN_BEFORE = frozenset(("", " ", *(f"{mark} " for mark in ".,;:()[]0123456789")))
 _PLAIN_AFTER = re.compile(r" \d|[.,;:)\]](?: |\Z)|\Z")
+_COUNTED = re.compile(r"(?<=\w)(?: people| persons| человека?|人|名|个|位)\Z")
+"""What is counted by bare numbers and changes nothing about them."""
 _EDGE = 14
 """Characters before a number that can belong to it, with room to spare."""
 
@@ -322,6 +324,8 @@ def _joined(text: str, numbers: list[_Found]) -> list[Quantity]:
 
 def number_keys(text: str, *, whole: bool = False) -> frozenset[str]:
     """Return the keys of the numbers in `text`; with `whole`, only if it is one number."""
+    if whole:
+        text = _COUNTED.sub("", text)
     found = quantities(text)
     if whole:
         for one in found:
