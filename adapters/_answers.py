@@ -23,7 +23,6 @@ __all__ = [
     "Said",
     "choose_answer",
     "is_long",
-    "is_said",
     "texts_that_said",
 ]
 
@@ -67,6 +66,8 @@ class Said(NamedTuple):
     text: str
     saw_contexts: bool = False
     """A retrieved context stood in its prompt: it is more likely the one that answered."""
+    merges: bool = False
+    """What several such calls said stood in its prompt: they are its drafts."""
 
 
 def choose_answer(
@@ -81,8 +82,8 @@ def choose_answer(
 
     First match: a string under one of `ANSWER_NAMES`, or the model's message that ends a conversation,
     if a model said it or if it is the only such string · a string that a model call of this request said:
-    of several, one whose call saw retrieved contexts, that does not only ask questions, under one
-    of `USUAL_NAMES`, the longest · the only long string (`is_long`). Strings under `OTHER_NAMES` never.
+    of several, one whose call saw retrieved contexts, that does not only ask questions, that was made of
+    what others said, under one of `USUAL_NAMES`, the longest · the only long string (`is_long`). Strings under `OTHER_NAMES` never.
     A string counts as said if it equals what a call said, or a value in the JSON that it said,
     after what parsers take away (white space, quotation marks, fences, ``<think>``), if it was
     cut out of it at its lines' ends or is a long part of it, if it contains it, or if it shares four
@@ -154,15 +155,10 @@ def choose_answer(
     return only_long
 
 
-def is_said(answer: str, said: str) -> bool:
-    """Return whether an answer stems from what a model call said, by the rules of `choose_answer`."""
-    return _hit(_Candidate(OutputString(answer)), _Call(said), ()) is not None
-
-
 def texts_that_said(answer: str, said: Sequence[str]) -> list[int]:
     """Return which texts of model calls an answer stems from, as `choose_answer` sees it.
 
-    Indices of `said`: of the last one that said just that; else of all that it was cut out of,
+    Indices of `said`: of the last one that said just that, or that it was cut out of; else of all that it
     contains or shares its words with.
     """
     candidate = _Candidate(OutputString(answer))
@@ -171,8 +167,11 @@ def texts_that_said(answer: str, said: Sequence[str]) -> list[int]:
         for place, text in enumerate(said)
         if (hit := _hit(candidate, _Call(text), ())) is not None
     ]
-    same = [place for place, closeness in hits if closeness == _SAME]
-    return same[-1:] or [place for place, _ in hits]
+    for one in (_SAME, _CUT_OUT):
+        places = [place for place, closeness in hits if closeness == one]
+        if places:
+            return places[-1:]
+    return [place for place, _ in hits]
 
 
 def is_long(text: str) -> bool:
@@ -221,7 +220,7 @@ class _Call:
     """What one call said, in the forms that parsers hand on."""
 
     def __init__(self, said: Said | str) -> None:
-        text, self.saw_contexts = (said, False) if isinstance(said, str) else said
+        text, self.saw_contexts, self.merges = Said(said) if isinstance(said, str) else said
         ends = [match.end() for match in _END_OF_THOUGHTS.finditer(text)]
         self.spoken = (text[ends[-1] :] if ends else text).strip()
         fence = _FENCE.search(self.spoken)
@@ -309,6 +308,7 @@ def _rank(hit: _Hit) -> tuple[Any, ...]:
         not SELDOM_NAMES.intersection(candidate.item.path),
         call.saw_contexts,
         not call.only_asks,
+        call.merges,
         candidate.name in USUAL_NAMES,
         min(len(candidate.plain), len(call.bare)),
         closeness,

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ragmeter.adapters._answers import Said, is_long, is_said
+from ragmeter.adapters._answers import Said, is_long, texts_that_said
+from ragmeter.adapters._heard import heard
 from ragmeter.adapters._prompts import Prompt, seen_in_prompts
 
 from ._runs import LlmNote, OpenRequest, Run
@@ -28,13 +29,8 @@ MAX_COMPARED = 4_000_000
 
 def said_by(request: OpenRequest, contexts: Sequence[str]) -> list[Said]:
     """Return what each call said, and whether a retrieved text stood in its prompt."""
-    said: list[Said] = []
-    for note in _calls(request):
-        text = _words(note)
-        if text:
-            saw = seen_in_prompts(contexts, [prompt_sent(note.run.sent)]) is not None
-            said.append(Said(text, saw))
-    return said
+    calls = [(_words(note), note.run) for note in _calls(request)]
+    return heard([(text, prompt_sent(run.sent)) for text, run in calls if text], contexts)
 
 
 def call_before_answer(request: OpenRequest, answer: str | None) -> LlmNote | None:
@@ -64,12 +60,10 @@ def _answering_call(request: OpenRequest, answer: str | None) -> tuple[LlmNote |
 
     It is known if its words are the answer. Else it is the last one.
     """
+    authors = _authors(request, answer)
+    if authors:
+        return authors[-1], True
     calls = _calls(request)
-    if answer is not None:
-        for note in reversed(calls):
-            text = _words(note)
-            if text and is_said(answer, text):
-                return note, True
     return (calls[-1] if calls else None), False
 
 
@@ -88,7 +82,8 @@ def shown(
         if unfinished:
             return _seen(request, unfinished, contexts, question)
     if is_known:
-        return _seen(request, _authors(request, answer), contexts, question)
+        runs = [author.run for author in _authors(request, answer)]
+        return _seen(request, runs, contexts, question)
     for call in reversed(_calls(request)):
         if is_long(_words(call) or ""):
             seen = _seen(request, [call.run], contexts, question)
@@ -107,13 +102,12 @@ def _words(note: LlmNote) -> str | None:
     return json.dumps(note.arguments, ensure_ascii=False, default=str)
 
 
-def _authors(request: OpenRequest, answer: str | None) -> list[Run]:
+def _authors(request: OpenRequest, answer: str | None) -> list[LlmNote]:
     """Return the calls whose words are the answer: one, or all whose parts it was joined from."""
-    return [
-        note.run
-        for note in _calls(request)
-        if answer is not None and (text := _words(note)) and is_said(answer, text)
-    ]
+    if answer is None:
+        return []
+    calls = [(note, text) for note in _calls(request) if (text := _words(note))]
+    return [calls[place][0] for place in texts_that_said(answer, [text for _, text in calls])]
 
 
 def _plain(text: object) -> str:

@@ -6,8 +6,9 @@ shape is the answer by the rule that all frameworks share.
 
 from __future__ import annotations
 
-from ragmeter.adapters._answers import Said, choose_answer
-from ragmeter.adapters._prompts import prompt_of, seen_in_prompts
+from ragmeter.adapters._answers import choose_answer
+from ragmeter.adapters._heard import heard
+from ragmeter.adapters._prompts import prompt_of
 from ragmeter.exporters.run import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 from ragmeter.scope import RequestScope
@@ -84,14 +85,10 @@ def _chosen_answer(captured: Captured) -> str | None:
         for item in batch
     }
     contexts = [text for text in found if text]
-    said = [
-        Said(text, seen_in_prompts(contexts, [prompt_of(call.messages)]) is not None)
-        for call in captured.calls
-        for text in call.said
-    ]
+    spoken = [(text, prompt_of(call.messages)) for call in captured.calls for text in call.said]
     return choose_answer(
         captured.output.strings,
-        said,
+        heard(spoken, contexts),
         copied=[*captured.output.copied, *filter(None, [captured.question])],
         contexts=contexts,
         unheard=any(call.is_stream for call in captured.calls),

@@ -255,6 +255,58 @@ def test_documents_shown_one_call_at_a_time_add_up(watch: Watch, chain_type: str
     assert sample.answer == ANSWER
 
 
+def test_what_puts_drafts_together_answers_though_it_was_sent_no_document(watch: Watch) -> None:
+    """A graph that asks one call per document gives out what each of them said beside the answer."""
+    drafts = [
+        "The first source says that it takes five working days.",
+        "The second one is about two years.",
+    ]
+    model = ScriptedModel(script=[*drafts, ANSWER])
+    retriever = finds(FACT, OTHER)
+
+    def ask(question: str) -> dict[str, Any]:
+        found = retriever.invoke(question)
+        parts = [model.invoke(f"Find in: {one.page_content}").content for one in found]
+        whole = model.invoke("Put together:\n" + "\n".join(map(str, parts)))
+        return {"parts": parts, "whole": whole.content}
+
+    RunnableLambda(ask).invoke("How long do refunds take?", watch.config)
+    sample = watch.sample
+    assert sample.answer == ANSWER
+    assert (texts(sample), sample.contexts_by) == ([FACT, OTHER], "prompt")
+
+
+@pytest.mark.parametrize(
+    ("replies", "cut"),
+    [
+        pytest.param([ANSWER, ANSWER], ANSWER, id="the same words again, from other documents"),
+        pytest.param(
+            [
+                "It takes about 5 working days by post.\nScore: 1",
+                "It takes about 9 working days by post.\nScore: 2",
+            ],
+            "It takes about 9 working days by post.",
+            id="one of several replies that read alike",
+        ),
+    ],
+)
+def test_only_what_the_call_that_said_the_answer_was_sent_counts(
+    watch: Watch, replies: list[str], cut: str
+) -> None:
+    """An attempt that was thrown away, or that scored lower, says nothing about what was seen."""
+    model = ScriptedModel(script=list(replies))
+    retriever = finds(FACT, OTHER)
+
+    def ask(question: str) -> str:
+        for one in retriever.invoke(question):
+            said = model.invoke(f"{one.page_content}\n{question}")
+        return str(said.content).split("\nScore")[0]
+
+    assert RunnableLambda(ask).invoke("How long do refunds take?", watch.config) == cut
+    sample = watch.sample
+    assert (texts(sample), sample.contexts_by) == ([OTHER], "prompt")
+
+
 def test_an_answer_given_as_arguments_of_a_tool_is_recognised(watch: Watch) -> None:
     """What ``with_structured_output`` makes of a model that calls functions."""
     call = {"name": "Reply", "args": {"verdict_text": ANSWER}, "id": "1", "type": "tool_call"}
