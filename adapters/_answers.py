@@ -83,7 +83,8 @@ def choose_answer(
     First match: a string under one of `ANSWER_NAMES`, or the model's message that ends a conversation,
     if a model said it or if it is the only such string · a string that a model call of this request said:
     of several, one whose call saw retrieved contexts, that does not only ask questions, that was made of
-    what others said, under one of `USUAL_NAMES`, the longest · the only long string (`is_long`). Strings under `OTHER_NAMES` never.
+    what others said, under one of `USUAL_NAMES`, the longest; if it stands in a list, with all that the
+    same call said in that list · the only long string (`is_long`). Strings under `OTHER_NAMES` never.
     A string counts as said if it equals what a call said, or a value in the JSON that it said,
     after what parsers take away (white space, quotation marks, fences, ``<think>``), if it was
     cut out of it at its lines' ends or is a long part of it, if it contains it, or if it shares four
@@ -148,7 +149,7 @@ def choose_answer(
         is_sure = named or best.call.saw_contexts or is_long(best.candidate.bare)
         if unheard and only_long is not None and not is_sure:
             return only_long
-        return _text_of(best, candidates)
+        return _text_of(best, hits, candidates)
     if unheard and not long:
         usual = [item for item in candidates if item.name in USUAL_NAMES]
         return usual[0].item.text if len({item.bare for item in usual}) == 1 else None
@@ -316,15 +317,41 @@ def _rank(hit: _Hit) -> tuple[Any, ...]:
     )
 
 
-def _text_of(hit: _Hit, candidates: Sequence[_Candidate]) -> str:
+def _text_of(hit: _Hit, hits: Sequence[_Hit], candidates: Sequence[_Candidate]) -> str:
     """Return the answer: the application's string; without the contexts that it pastes below it."""
     if hit.closeness == _PASTES:
         return hit.call.spoken
-    return (
-        _whole(hit.candidate.item, candidates)
-        if hit.candidate.is_named
-        else hit.candidate.item.text
+    if hit.candidate.is_named:
+        return _whole(hit.candidate.item, candidates)
+    parts = _listed(hit, hits)
+    if len(parts) < 2 or not hit.candidate.item.siblings:
+        return "\n".join(part.item.text for part in parts)
+    return "\n".join(
+        other.item.text
+        for other in candidates
+        if other.item.siblings == hit.candidate.item.siblings
+        and (other in parts or _is_in(other.bare, hit.call.bare))
     )
+
+
+def _is_in(text: str, whole: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", whole) is not None
+
+
+def _listed(hit: _Hit, hits: Sequence[_Hit]) -> list[_Candidate]:
+    """Return what one call said in one list: steps, or sentences with a source each; else the string alone."""
+    item = hit.candidate.item
+    if item.is_message or "" not in item.path:
+        return [hit.candidate]
+    return [
+        other.candidate
+        for other in hits
+        if other.call is hit.call
+        and other.candidate.item.path == item.path
+        and other.candidate.item.siblings == item.siblings
+        and not other.candidate.item.is_message
+        and other.closeness in (_SAME, _CUT_OUT)
+    ] or [hit.candidate]
 
 
 def _whole(item: OutputString, candidates: Sequence[_Candidate]) -> str:

@@ -1,8 +1,8 @@
 """The letters and digits of texts, and of prompts as one page, to find the ones in the other.
 
 What templates do to a text falls away here: whitespace, indentation, bullets, quotes (``> ``), braces
-doubled for a template.  Escapes are read first: line breaks and code points as JSON and Python write
-them, however often they were escaped, and the entities of HTML and XML.  Each is read where it stands
+doubled for a template, capitals.  Escapes are read first: line breaks and code points as JSON and Python
+write them, however often they were escaped, and the entities of HTML and XML.  Each is read where it stands
 and in retrieved texts as well, so that a part of a text reads as it does in the whole. Used by
 `_prompts` only.
 """
@@ -134,9 +134,9 @@ def collapsed(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the runs of letters and digits of a text."""
+    """Return the runs of letters and digits of a text, in small letters."""
     if len(text) <= SLICE:
-        return _WORDS.findall(_unescaped(text))
+        return _WORDS.findall(_unescaped(text).casefold())
     # In parts: a call into C holds the interpreter, and so the application, until it returns.
     words: list[str] = []
     start = 0
@@ -147,7 +147,7 @@ def words_of(text: str) -> list[str]:
             if end < len(text):  # not within an escape
                 mark = max(text.rfind("\\", end - 12, end), text.rfind("&", end - 12, end))
                 end = mark if mark > 0 else end
-        words += _WORDS.findall(_unescaped(text[start:end]))
+        words += _WORDS.findall(_unescaped(text[start:end]).casefold())
         start = end
     return words
 

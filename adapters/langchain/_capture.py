@@ -156,8 +156,27 @@ def _in_prompts(
     if request.options.strict or not any(note.contexts for note in notes):
         return None
     pool = candidates(request, notes, used)
-    seen = shown(request, answer, [item.text for item in pool], question)
-    return None if seen is None else tuple(pool[index] for index in seen)
+    seen = _shown_of(pool, request, answer, question)
+    if seen is not None and 0 < len(used) < len(pool):
+        # A document that was split stands there as a whole where its parts do.
+        parts = _shown_of(used, request, answer, question)
+        if parts is not None and _letters(parts) >= _letters(seen):
+            return parts
+    return seen
+
+
+def _shown_of(
+    documents: Sequence[ContextSnapshot],
+    request: OpenRequest,
+    answer: str | None,
+    question: str | None,
+) -> tuple[ContextSnapshot, ...] | None:
+    seen = shown(request, answer, [item.text for item in documents], question)
+    return None if seen is None else tuple(documents[index] for index in seen)
+
+
+def _letters(documents: Sequence[ContextSnapshot]) -> int:
+    return sum(len(part) for item in documents for part in item.text.split())
 
 
 def _status(

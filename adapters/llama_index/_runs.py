@@ -6,6 +6,8 @@ shape is the answer by the rule that all frameworks share.
 
 from __future__ import annotations
 
+import json
+
 from ragmeter.adapters._answers import choose_answer
 from ragmeter.adapters._heard import heard
 from ragmeter.adapters._prompts import prompt_of
@@ -85,7 +87,14 @@ def _chosen_answer(captured: Captured) -> str | None:
         for item in batch
     }
     contexts = [text for text in found if text]
-    spoken = [(text, prompt_of(call.messages)) for call in captured.calls for text in call.said]
+    spoken = [
+        (
+            call.said[0] if len(call.said) == 1 else json.dumps(call.said, ensure_ascii=False),
+            prompt_of(call.messages),
+        )
+        for call in captured.calls
+        if call.said
+    ]
     return choose_answer(
         captured.output.strings,
         heard(spoken, contexts),

@@ -101,6 +101,38 @@ def test_of_two_strings_that_were_said_the_one_whose_call_saw_contexts_is_the_an
     assert answer(output, [Said("Paris"), Said(output["b"], saw_contexts=True)]) == output["b"]
 
 
+STEPS = ["Hold the power button for ten seconds.", "Then wait until the light is amber."]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"title": "Reset", "steps": STEPS},
+        {"sentences": [{"text": step, "source": at} for at, step in enumerate(STEPS)]},
+        {"inner": {"steps": tuple(STEPS)}, "check": "SAFE"},
+    ],
+)
+def test_a_list_that_one_call_said_is_one_answer(output):
+    """Steps, or sentences with a source each: neither the first nor the longest is what the user got."""
+    assert answer(output, [json.dumps(output), "SAFE"]) == "\n".join(STEPS)
+
+
+def test_a_list_that_a_parser_cut_out_of_one_reply_is_one_answer():
+    parts = ["hold the power button for long", "release it", "wait until it is amber again"]
+
+    assert answer(parts, [", ".join(parts)]) == "\n".join(parts)
+
+
+def test_a_verdict_of_another_call_in_the_same_list_is_no_part_of_the_answer():
+    assert (
+        answer(
+            [STEPS[0], "SAFE", "It breaks no rule of ours at all."],
+            [Said(STEPS[0], saw_contexts=True), "SAFE", "It breaks no rule of ours at all."],
+        )
+        == STEPS[0]
+    )
+
+
 @pytest.mark.parametrize(
     ("said", "got"),
     [

@@ -498,6 +498,24 @@ def test_documents_of_several_tool_calls_add_up(watch: Watch) -> None:
     assert (names(watch.sample), watch.sample.contexts_by) == ("abbc", "prompt")
 
 
+@pytest.mark.parametrize("kept", [4, 3])
+def test_the_parts_of_a_document_that_was_split_are_what_was_seen(watch: Watch, kept: int) -> None:
+    """Side by side in a prompt they read as the document that was retrieved."""
+
+    def halves(found: list[Document]) -> list[Document]:
+        texts = [half for one in found for half in (one.page_content[:32], one.page_content[32:])]
+        return [Document(text) for text in texts[:kept]]
+
+    chain = {
+        "context": finds("ab") | RunnableLambda(halves) | joined,
+        "question": question,
+    } | shown()
+    chain.invoke(QUESTION, watch.config)
+    sample = watch.sample
+    split = [part for name in "ab" for part in (FACTS[name][:32], FACTS[name][32:])]
+    assert (texts(sample), sample.contexts_by) == (split[:kept], "prompt")
+
+
 def test_a_stream_that_is_broken_off_knows_what_the_model_was_sent(watch: Watch) -> None:
     """The call has not ended, and the runs tell nothing of what the function left out."""
     answering = PROMPT | GenericFakeChatModel(messages=iter(["some words of an answer"]))

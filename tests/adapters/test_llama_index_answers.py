@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("llama_index.core.agent.workflow", reason="agents came with core 0.12.11")
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.llms import ChatMessage
+from llama_index.core.prompts import PromptTemplate
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
@@ -144,6 +145,29 @@ def test_results_without_a_model_that_was_seen(result: Any, answer: str | None) 
         run(flow, query=QUESTION)
 
         assert capture.only.sample.answer == answer
+
+
+class Steps(BaseModel):
+    title: str
+    steps: list[str]
+
+
+def test_a_list_that_a_model_filled_in_is_one_answer() -> None:
+    steps = ["Take the train to the north station.", "Walk along the river for ten minutes."]
+    model = llm(json.dumps({"title": "Walk", "steps": steps}))
+
+    class Flow(Workflow):
+        @step
+        async def answer(self, ev: StartEvent) -> StopEvent:
+            found = await ListRetriever(nodes()).aretrieve(QUESTION)
+            prompt = PromptTemplate("{context}\n{question}")
+            text = "\n".join(item.get_content() for item in found)
+            filled = await model.astructured_predict(Steps, prompt, context=text, question=QUESTION)
+            return StopEvent(result=filled)
+
+    with captured() as capture:
+        run(Flow(), query=QUESTION)
+    assert capture.only.sample.answer == "\n".join(steps)
 
 
 def test_stream_inside_a_result_is_captured_to_its_end() -> None:

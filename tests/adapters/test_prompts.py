@@ -49,6 +49,7 @@ TEMPLATES: dict[str, Callable[[str], str]] = {
     "numeric entities": lambda text: "".join(f"&#{ord(letter)};" for letter in text),
     "XML with numbers": lambda text: text.encode("ascii", "xmlcharrefreplace").decode(),
     "doubled braces": lambda text: text.replace("{", "{{").replace("}", "}}"),
+    "small letters": str.lower,
     "cut": lambda text: text[:-8],
     "cut, with dots": lambda text: text[:-8] + "...",
     "cut at the beginning": lambda text: "..." + text[8:],
