@@ -9,6 +9,7 @@ does the starting, and the one who asked for it waits for a moment at most.
 from __future__ import annotations
 
 import _thread
+import sys
 import threading
 from collections.abc import Callable
 
@@ -43,6 +44,9 @@ class Bell:
 def start_elsewhere(start: Callable[[], None]) -> bool:
     """Call `start`, which starts threads and must not raise, on a bare thread, and wait a moment for it.
 
+    The wait is for scripts whose main thread ends right after the request. On an event loop, which
+    must never be blocked, there is none: a loop that runs is not about to end.
+
     Returns:
         Whether there was a thread for it: there is none at the process's limit, nor, since Python
         3.12, once the main thread has ended.
@@ -59,8 +63,15 @@ def start_elsewhere(start: Callable[[], None]) -> bool:
         _thread.start_new_thread(call, ())
     except RuntimeError:
         return False
-    started.wait(PATIENCE_S)
+    if not _on_event_loop():
+        started.wait(PATIENCE_S)
     return True
+
+
+def _on_event_loop() -> bool:
+    """Return whether an asyncio loop runs on this thread; loads nothing to find out."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 -- get_running_loop raises
 
 
 def is_ending() -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,15 @@ def pytest_configure() -> None:
         return
     from ragmeter import RagMeter
     from ragmeter.exporters.memory import InMemoryExporter
+    from ragmeter.guard import observed_errors
 
+    _attached["contained"] = []
+    _attached["observing"] = observed_errors(
+        lambda seam, error: _attached["contained"].append(
+            "".join(traceback.format_exception(error)) + f"in {seam}"
+        )
+    )
+    _attached["observing"].__enter__()
     # A few bytes are remembered: leaks of ours would be found by what stays open, not by this.
     memory = InMemoryExporter()
     meter = RagMeter(metrics=["retrieval_health"], exporters=[memory], queue_size=100_000)
@@ -110,6 +119,7 @@ def pytest_sessionfinish() -> None:
             "exported": stats.exported,
             "dropped": dict(stats.dropped),
             "contained": dict(stats.internal_errors),
+            "tracebacks": _attached["contained"][:20],
             "open": opened,
         }
         meter.shutdown(10)

@@ -143,7 +143,7 @@ def _compare(suite: Mapping[str, Any], python: Path, folder: Path, *, full: bool
         f"{facts['captured']} requests captured",
         flush=True,
     )
-    for problem in problems:
+    for problem in [*problems, *facts["tracebacks"]]:
         print(f"  {problem}")
     return 1 if problems else 0
 
