@@ -28,9 +28,9 @@ def stands_as_entity(entity: str, source: str) -> bool:
     It stands there by the tiers of `EntityFinder`; or several words of it, without a digit, stand there
     in a row. A single word and a number are for the tiers alone: US is not us, nor 5 % five dollars.
     """
-    if stands_in(entity, source):
-        return True
     words = tokens(entity)
+    if words and stands_in(entity, source):
+        return True
     return len(words) > 1 and not any(map(str.isdigit, entity)) and _in_a_row(words, source)
 
 

@@ -49,6 +49,7 @@ class RetrievalHealth(ComputedMetric):
     direction = "lower"
     directions = MappingProxyType({"context_count": "none"})
     definition = "2"
+    reads_texts = False  # of a text of any length it is known that it was retrieved
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Return the count, the emptiness and the share of repeats."""

@@ -265,7 +265,9 @@ def _strings(split: Iterable[str]) -> list[str]:
     for sentence in found:
         # It is the caller's function: its word is not taken.
         if not isinstance(sentence, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"split_sentences returned {type(sentence).__name__}, not strings")
+            raise ConfigurationError(
+                f"split_sentences returned {type(sentence).__name__}, not strings"
+            )
     return found
 
 

@@ -193,7 +193,7 @@ def test_a_query_of_none_is_not_lost():
     assert result.scores["lexical_query_coverage"].status == "missing_input"
 
 
-def test_a_chunk_of_ten_megabytes_is_scored():
+def test_a_chunk_of_ten_megabytes_is_counted_and_not_read():
     huge = DOCUMENTS[0].model_copy(update={"page_content": "north wind " * 950_000})
 
     answer, result = _captured([huge], QUESTION)
@@ -201,4 +201,5 @@ def test_a_chunk_of_ten_megabytes_is_scored():
     assert answer == ANSWER
     assert len(result.sample.contexts[0].text) > 10_000_000
     assert result.scores["context_count"].value == 1.0
-    assert result.scores["lexical_groundedness"].value is not None
+    groundedness = result.scores["lexical_groundedness"]
+    assert (groundedness.value, groundedness.error_type) == (None, "too_long")
