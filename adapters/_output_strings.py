@@ -20,8 +20,9 @@ MAX_STRINGS = 200
 MAX_VISITED = 2_000
 """Levels, strings and objects of an output that are looked at, its shallow ones first."""
 
-_USERS_OR_SYSTEM = frozenset(
-    {"user", "human", "system", "developer", "tool", "function", "remove", "placeholder"}
+_USERS = frozenset({"user", "human"})
+_USERS_OR_SYSTEM = _USERS | frozenset(
+    {"system", "developer", "tool", "function", "remove", "placeholder"}
 )
 _MODELS = frozenset({"ai", "assistant", "chatbot", "AIMessageChunk"})
 
@@ -55,8 +56,8 @@ def strings_in(payload: object) -> tuple[OutputString, ...]:
 
     Looks into dictionaries, lists, tuples, named tuples, dataclasses, pydantic and other objects by
     what they store (`fields_of`: no code of theirs runs), passes over messages of anyone but the
-    model, over messages that only call tools, and over documents and nodes. Bounded in depth and
-    number; never raises, never changes anything.
+    model (or an agent that speaks as a named user), over messages that only call tools, and over
+    documents and nodes. Bounded in depth and number; never raises, never changes anything.
     """
     found: list[OutputString] = []
     waiting: deque[_Place] = deque([_Place(payload, (), 0, is_last=False)])
@@ -115,9 +116,11 @@ def _message_of(fields: Mapping[str, Any]) -> str | None:
     if "content" not in fields and "blocks" not in fields:
         return None
     role = text_of_string(fields.get("role")) or text_of_string(fields.get("type"))
-    if role in _USERS_OR_SYSTEM:
+    # Agents report to each other as users, by name.
+    is_agents = role in _USERS and bool(text_of_string(fields.get("name")))
+    if role in _USERS_OR_SYSTEM and not is_agents:
         return ""
-    if role not in _MODELS:
+    if role not in _MODELS and not is_agents:
         return None
     if items_of(fields.get("tool_calls")):
         return ""

@@ -117,22 +117,23 @@ def _plain(text: object) -> str:
 def _seen(
     request: OpenRequest, roots: Sequence[Run], contexts: Sequence[str], question: str | None
 ) -> tuple[int, ...] | None:
-    counted = _with_drafts(request, roots)
+    counted = _with_drafts(request, roots, contexts)
     prompts = [prompt_sent(run.sent) for run in sorted(counted, key=lambda run: run.order)]
     return seen_in_prompts(contexts, prompts, question)
 
 
-def _with_drafts(request: OpenRequest, roots: Sequence[Run]) -> list[Run]:
+def _with_drafts(request: OpenRequest, roots: Sequence[Run], contexts: Sequence[str]) -> list[Run]:
     """Return calls, and the earlier calls whose words stand in their prompts, and so on.
 
     A rewritten query stands there, too, but what the rewriter was sent is not what the answer is from.
-    Steps of an agent are sent one conversation, ever longer: those that show nothing else are left out.
+    Nor is what an extractor was sent whose words became a document: that document was seen. Steps of
+    an agent are sent one conversation, ever longer: those that show nothing else are left out.
     """
-    queries = {_plain(note.query) for note in request.retrievals}
+    others = {_plain(note.query) for note in request.retrievals} | set(map(_plain, contexts))
     drafts = [
         note
         for note in _calls(request)
-        if is_long(note.text or "") and _plain(note.text) not in queries
+        if is_long(note.text or "") and _plain(note.text) not in others
     ]
     counted = list(roots)
     waiting = list(roots)

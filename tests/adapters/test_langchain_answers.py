@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import pytest
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
@@ -253,6 +254,39 @@ def test_documents_shown_one_call_at_a_time_add_up(watch: Watch, chain_type: str
     sample = watch.sample
     assert (texts(sample), sample.contexts_by) == ([FACT, OTHER], "prompt")
     assert sample.answer == ANSWER
+
+
+def test_an_extract_that_became_a_document_was_seen_and_not_its_source(watch: Watch) -> None:
+    """The extractor was sent the documents, the answering call what was made of them."""
+    extract = "Only this: five working days, to the card that paid."
+    model = ScriptedModel(script=[extract, "NOTHING", ANSWER])
+    retriever = finds(FACT, OTHER)
+
+    def compressed(found: list[Document]) -> list[Document]:
+        texts = [str(model.invoke(f"Extract: {one.page_content}").content) for one in found]
+        return [Document(text) for text in texts if text != "NOTHING"]
+
+    prompt = ChatPromptTemplate.from_template("{context}\nHow long do refunds take?")
+    chain = {"context": retriever | RunnableLambda(compressed)} | prompt | model
+    chain.invoke("How long do refunds take?", watch.config)
+    sample = watch.sample
+    assert (texts(sample), sample.contexts_by) == ([extract], "prompt")
+
+
+def test_an_agent_may_report_as_a_named_user(watch: Watch) -> None:
+    """The router that said ``FINISH`` last did not answer."""
+    worker, router = ScriptedModel(script=[ANSWER]), ScriptedModel(script=["FINISH"])
+    retriever = finds(FACT)
+
+    def work(state: dict[str, Any]) -> dict[str, Any]:
+        found = retriever.invoke(state["messages"][-1].content)
+        report = HumanMessage(worker.invoke(found[0].page_content).content, name="researcher")
+        messages = [*state["messages"], report]
+        return {"messages": messages, "next": router.invoke(messages).content}
+
+    question = HumanMessage("How long do refunds take?", name="ann")
+    RunnableLambda(work).invoke({"messages": [question]}, watch.config)
+    assert watch.sample.answer == ANSWER
 
 
 def test_what_puts_drafts_together_answers_though_it_was_sent_no_document(watch: Watch) -> None:
