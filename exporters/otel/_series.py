@@ -78,10 +78,11 @@ class SeriesBound:
         workflow = attributes.get(semconv.GEN_AI_WORKFLOW_NAME)
         if workflow is not None and not self._begins(known, workflow):
             attributes = {**attributes, semconv.GEN_AI_WORKFLOW_NAME: OTHER}
+        key = tuple(attributes.items())
         for spare in (None, semconv.GEN_AI_WORKFLOW_NAME, *_DISPENSABLE):
             if spare in attributes:
                 attributes = {**attributes, spare: OTHER}
-            key = tuple(attributes.items())
+                key = tuple(attributes.items())
             if key in known.series:
                 return attributes
             if len(known.series) < self._limit:

@@ -33,7 +33,7 @@ _HAN_NUMBER = re.compile(r"[(（]?([一二三四五六七八九十]{1,3})[)）�
 _CIRCLED = re.compile("[\u2460-\u2473\u2776-\u277f]")
 _MAY_COUNT = re.compile(r"[(（\d一二三四五六七八九十\u2460-\u2473\u2776-\u277f]|\w{1,5}[.)]")
 _BULLETS = frozenset("-*+–—―•·‣◦▪▫■□●○◆►➢✓")
-_ROMANS = "i ii iii iv v vi vii viii ix x xi xii xiii xiv xv".split()
+_ROMANS: list[str] = "i ii iii iv v vi vii viii ix x xi xii xiii xiv xv".split()
 _HAN_DIGITS = "一二三四五六七八九"
 _TAB = 4
 
