@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from .text.numerals import HAN_NUMERAL, han_value
-from .text.quantities import may_hold, number_keys
+from .text.quantities import has_worded_numbers, may_hold, number_keys
 
-__all__ = ["date_keys", "date_spans", "may_hold", "number_keys"]
+__all__ = ["date_keys", "date_spans", "has_worded_numbers", "may_hold", "number_keys"]
 
 _MONTHS = (
     ("january", "jan", "январ[ьяюе]м?", "янв"),
@@ -30,6 +30,7 @@ _MONTHS = (
 )
 _MONTH_PATTERNS = tuple(re.compile(rf"(?:{'|'.join(forms)})\.?\Z") for forms in _MONTHS)
 _MONTH = rf"((?:{'|'.join(form for forms in _MONTHS for form in forms)})(?![a-zа-яё])\.?)"
+_MONTH_WORD = re.compile(_MONTH)
 _YEAR = r"(\d{4})(?!\d)"
 _DAY = r"(\d{1,2})"
 _NTH = r"(?:st|nd|rd|th|-?е|-?го)?"
@@ -44,6 +45,8 @@ _MONTH_DAY = re.compile(
 _MONTH_YEAR = re.compile(rf"(?<![a-zа-яё]){_MONTH},? (?:of )?{_YEAR}")
 _ISO = re.compile(r"(?<!\d)(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)")
 _NUMERIC = re.compile(r"(?<!\d)(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?!\d)")
+_PARTED = re.compile(r"[-/.]\d{1,2}[-/.]\d")
+"""The inside of a date in digits, cheap to look for."""
 _HAN_DATE = re.compile(r"(?:(?<!\d)(\d{4}) ?年 ?)?(?<!\d)(\d{1,2}) ?月(?: ?(\d{1,2}) ?[日号號])?")
 _HAN_DATE_IN_HAN = re.compile(
     r"(?:[〇零一二三四五六七八九]{4}年)?[一二三四五六七八九十]{1,2}月(?:[一二三四五六七八九十]{1,3}[日号號])?"
@@ -55,6 +58,8 @@ _ANY_MONTH = re.compile(
 _NUMBER = re.compile(r"\d+")
 _REACH = 40
 """Characters of a date on either side of one of its numbers, with room to spare."""
+_NEAR = 20
+"""Characters between the first letters of a month and its day or year, with room to spare."""
 _YEAR_WORD = re.compile(r" ?(?:года|году|год|г\.?|year)\Z")
 
 _Spotted = tuple[int, int, frozenset[str]]
@@ -149,19 +154,30 @@ def _windows(text: str) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
+def _has_dated_month(text: str) -> bool:
+    return any(
+        _MONTH_WORD.match(text, month.start())
+        and _NUMBER.search(text, max(0, month.start() - _NEAR), month.end() + _NEAR)
+        for month in _ANY_MONTH.finditer(text)
+    )
+
+
 @lru_cache(maxsize=8)  # keys and places of one text are asked for in turn
 def _spotted(text: str) -> tuple[_Spotted, ...]:
     """Return the dates in reading order, without overlaps: the form that begins first wins."""
     if _DIGIT.search(text) is None:
         return ()
+    forms = _DIGIT_FORMS if _PARTED.search(text) else ()
+    if "月" in text:
+        forms += _HAN_FORMS
     every = [
         found
-        for pattern, read in (_DIGIT_FORMS if "月" not in text else _DIGIT_FORMS + _HAN_FORMS)
+        for pattern, read in forms
         for match in pattern.finditer(text)
         for found in read(match)
     ]
     # Looking for the name of a month everywhere costs more than all else: it stands by a number.
-    for start, end in _windows(text):
+    for start, end in _windows(text) if _has_dated_month(text) else ():
         if _ANY_MONTH.search(text, start, end):
             every += [
                 found

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from .dates import date_keys, date_spans, may_hold, number_keys
+from .dates import date_keys, date_spans, has_worded_numbers, may_hold, number_keys
 from .score import ScoreItem, evidence_item
 from .text.analysis import Analysis, analyse
 from .text.characters import HAN
@@ -165,6 +165,10 @@ def _keys(known: Analysis) -> frozenset[str]:
     return date_keys(flat).union(*[one.keys for one in found])
 
 
+def _has_worded_numbers(known: Analysis) -> bool:
+    return has_worded_numbers(known.kept(_flat))
+
+
 def _composed(known: Analysis) -> str:
     return composed(known.plain)
 
@@ -259,7 +263,9 @@ def _tier(wanted: _Wanted, known: Analysis) -> EntityTier | None:
 
 def _tier_of_number(wanted: _Wanted, known: Analysis) -> EntityTier | None:
     flat = known.kept(_flat)
-    if not may_hold(flat, wanted.keys) or wanted.keys.isdisjoint(known.kept(_keys)):
+    if not may_hold(flat, wanted.keys) and not known.kept(_has_worded_numbers):
+        return None
+    if wanted.keys.isdisjoint(known.kept(_keys)):
         return None
     start = flat.find(wanted.flat)
     while start >= 0:

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from .numerals import HAN_NUMERAL, decimal, han_value, roman_value, shifted
-from .units import PREFIX, SCALE, UNIT, scale_of, units_of
+from .units import PREFIX, PREFIX_ENDS, SCALE, UNIT, UNIT_STARTS, scale_of, units_of
 
-__all__ = ["Quantity", "may_hold", "number_keys", "quantities"]
+__all__ = ["Quantity", "has_worded_numbers", "may_hold", "number_keys", "quantities"]
 
 
 class Quantity(NamedTuple):
@@ -62,13 +62,15 @@ _ROMAN_CENTURY = re.compile(
 )
 _COMPOUND = re.compile(r"[亿億](\d{1,4})[万萬]")  # 3亿5000万
 _MINUS_AFTER = " ([{~≈,;:/=«\"'"
-_SCALED = re.compile(
-    "[百千万萬亿億]|thous|illion|million|тыс|тыся|млн|млрд|трлн|илли|mln|bln|bn|\\d ?[kmbt]|crore|lakh"
-)
+_SCALED = re.compile(rf"\d(?!\d)(?:{SCALE.pattern})|[百千万萬亿億]")
+"""A number that a word or letter multiplies."""
+_OTHER_DIGIT = re.compile(rf"(?![0-9])\d|{HAN_NUMERAL.pattern}")
+_MERIDIEM = re.compile(r"\d ?[ap]\.?m(?!\w)")
 _BETWEEN = re.compile(r" ?(?:-|~|\.\.\.?) ?| (?:to|and|до|по|и) |至|到|和")
 _BEFORE_WHOLE = re.compile(r"(?:the )?(?:year )?[~≈№#+ ]*\Z")
-_PLAIN_BEFORE = frozenset(("", " ", *(f"{mark} " for mark in ".,;:()[]0123456789")))
-_PLAIN_AFTER = re.compile(r" \d|[.,;:)\]](?: |\Z)|\Z")
+_BELONGING_BEFORE = (*PREFIX_ENDS, "百分之", "公元前", "第")
+_PLAIN_AFTER = re.compile(r" (?:\d|([a-z]+))|[.,;:)\]](?: |\Z)|\Z")
+_BELONGING_WORDS = UNIT_STARTS | {"century", "centuries", "b", "bc", "bce"}
 _COUNTED = re.compile(r"(?<=\w)(?: people| persons| человека?|人|名|个|位)\Z")
 """What is counted by bare numbers and changes nothing about them."""
 _EDGE = 14
@@ -158,12 +160,20 @@ def _whole_unit(
     return None
 
 
+def _is_bare(before: str, text: str, end: int) -> bool:
+    """Return whether nothing around a number belongs to it; no is no answer."""
+    if before.rstrip(" ").endswith(_BELONGING_BEFORE):
+        return False
+    after = _PLAIN_AFTER.match(text, end)
+    return after is not None and after[1] not in _BELONGING_WORDS
+
+
 def _complete(
     text: str, start: int, end: int, values: frozenset[str], *, han: bool
 ) -> _Found | None:
     """Add sign, power of ten and unit to the digits between `start` and `end`."""
     before = text[max(0, start - _EDGE) : start]
-    if before[-2:] in _PLAIN_BEFORE and _PLAIN_AFTER.match(text, end) and not han:
+    if not han and _is_bare(before, text, end):
         return _Found(start, end, end, values, _NO_UNIT, "", 0)
     if before.endswith("百分之"):
         return _Found(start - 3, end, end, values, frozenset("%"), "", 0)
@@ -263,6 +273,14 @@ def _times(text: str) -> Iterable[Quantity]:
         yield Quantity(match.start(), match.end(), key, match.end())
 
 
+def _roman_centuries(text: str) -> Iterable[Quantity]:
+    for match in _ROMAN_CENTURY.finditer(text):
+        value = roman_value(match[1])
+        if value is not None:
+            key = frozenset((f"number:{value}|century",))
+            yield Quantity(match.start(), match.end(), key, match.end())
+
+
 def quantities(text: str, taken: Collection[tuple[int, int]] = ()) -> list[Quantity]:
     """Return the numbers of `text` in reading order, and after them ranges of two neighbours.
 
@@ -274,20 +292,18 @@ def quantities(text: str, taken: Collection[tuple[int, int]] = ()) -> list[Quant
     for start, end in taken:
         busy.update(range(start, end))
     done: list[Quantity] = []
-    if ":" in text or "m" in text:
+    if ":" in text or _MERIDIEM.search(text):
         for time in _times(text):
             if time.start not in busy:
                 done.append(time)
                 busy.update(range(time.start, time.end))
-    numbers = list(_digits(text, _CYRILLIC.search(text) is not None))
-    if _HAN_LETTER.search(text):
+    ascii_only = text.isascii()
+    numbers = list(_digits(text, not ascii_only and _CYRILLIC.search(text) is not None))
+    if not ascii_only and _HAN_LETTER.search(text):
         numbers += _han_numerals(text)
         numbers.sort()
-    for match in _ROMAN_CENTURY.finditer(text):
-        value = roman_value(match[1])
-        if value is not None:
-            key = frozenset((f"number:{value}|century",))
-            done.append(Quantity(match.start(), match.end(), key, match.end()))
+    if not ascii_only or "century" in text:
+        done += _roman_centuries(text)
     numbers = [
         number for number in numbers if not busy.intersection((number.start, number.end - 1))
     ]
@@ -336,18 +352,16 @@ def number_keys(text: str, *, whole: bool = False) -> frozenset[str]:
 
 
 def may_hold(text: str, keys: Iterable[str]) -> bool:
-    """Return whether `text` may have one of `keys`; no is certain, and costs next to nothing.
+    """Return whether `text` may have one of `keys`, unless it `has_worded_numbers`.
 
-    Whatever the separators, the last three digits of a number stand together in the text, and so
-    do those of its fraction and of a date's year, unless a word stands for its zeros.
+    No is certain, and costs next to nothing: whatever the separators, the last three digits of a
+    number stand together in the text, and so do those of its fraction and of a date's year.
     """
     for key in keys:
         kind, _, rest = key.partition(":")
         amount, _, unit = rest.partition("|")
         if kind == "number" and unit != "century":
             if all(part[-3:] in text for part in _POINTS.split(amount.lstrip("-"))):
-                return True
-            if _SCALED.search(text) or HAN_NUMERAL.search(text) or not _all_ascii_digits(text):
                 return True
         elif kind == "date" and rest[0] != "-":
             # A year is read from the digits of any script.
@@ -358,5 +372,8 @@ def may_hold(text: str, keys: Iterable[str]) -> bool:
     return False
 
 
-def _all_ascii_digits(text: str) -> bool:
-    return text.isascii() or not any(letter.isdecimal() and not letter.isascii() for letter in text)
+def has_worded_numbers(text: str) -> bool:
+    """Return whether words or other digits than 0 to 9 may be a part of numbers of `text`."""
+    if _SCALED.search(text):
+        return True
+    return not text.isascii() and _OTHER_DIGIT.search(text) is not None

@@ -6,7 +6,15 @@ stands for all languages, so ``5 km`` is ``5 километров`` and ``5公�
 
 import re
 
-__all__ = ["PREFIX", "SCALE", "UNIT", "scale_of", "units_of"]
+__all__ = [
+    "PREFIX",
+    "PREFIX_ENDS",
+    "SCALE",
+    "UNIT",
+    "UNIT_STARTS",
+    "scale_of",
+    "units_of",
+]
 
 _SPELLINGS = {
     "%": "% percent per_cent pct процент процента проценту процентов процентам процентами проц",
@@ -162,6 +170,18 @@ PREFIX = re.compile(
     r"(?P<inner>-)?)\Z"
 )
 """What stands before a number and belongs to it."""
+
+PREFIX_ENDS = (
+    *"-$€£¥₽₹₩",
+    *("minus", "минус", "零下", "负"),
+    *("usd", "eur", "gbp", "jpy", "cny", "rmb", "rub"),
+)
+"""How every `PREFIX` ends, spaces aside."""
+
+UNIT_STARTS = frozenset(
+    re.split("[^a-z]", spelling, maxsplit=1)[0] for spelling in (*_UNITS, *_POWERS)
+)
+"""The Latin letters with which every `UNIT` and `SCALE` begins, up to the first other character."""
 
 _PREFIXED = {"us$": "$", "u.s.$": "$", "a$": "aud", "au$": "aud", "c$": "cad", "ca$": "cad"}
 

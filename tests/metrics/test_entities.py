@@ -10,10 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragmeter.metrics import EntityFinder
-from ragmeter.metrics.dates import date_keys, may_hold, number_keys
+from ragmeter.metrics.dates import date_keys, has_worded_numbers, may_hold, number_keys
 from ragmeter.metrics.entities import normalise_entity, stands_in
 from ragmeter.metrics.named_entities import named_entities
 from ragmeter.metrics.text import forget_texts
+from ragmeter.metrics.text.units import UNIT_STARTS
 
 NUMERIC = st.text(st.sampled_from(list("0012345,.' -/年月日\u0663\u0660a")), max_size=24)
 WORDS = st.lists(
@@ -32,8 +33,33 @@ def test_a_number_is_looked_for_wherever_it_may_be(text, other):
     """No key of a text is denied by the quick look at another text that has it."""
     keys = number_keys(text) | date_keys(text)
     for key in keys & (number_keys(other) | date_keys(other)):
-        assert may_hold(other, (key,))
-    assert all(may_hold(text, (key,)) for key in keys)
+        assert may_hold(other, (key,)) or has_worded_numbers(other)
+    assert all(may_hold(text, (key,)) or has_worded_numbers(text) for key in keys)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["5 hundred", "5-hundred men", "1.5 lakh", "2 crore", "7 tn", "$3m", "€4 k", "三百", "٣"],
+)
+def test_a_number_that_is_written_with_words_is_not_passed_over(text):
+    """Its digits do not stand in the text: the quick look says so."""
+    (key,) = number_keys(text)
+    assert has_worded_numbers(text)
+    assert stands_in(key.removeprefix("number:").partition("|")[0], text) == ("|" not in key)
+
+
+@given(
+    st.sampled_from(["$", "us$", "u.s. $", "usd ", "минус ", "minus ", "负", "-", "€ -", "rub "])
+)
+def test_what_can_stand_before_a_number_is_known_by_its_end(before):
+    """Whatever belongs to a number before it makes the number another one."""
+    assert number_keys(f"around {before}5 horses") != number_keys("around 5 horses")
+
+
+@given(st.sampled_from(sorted(UNIT_STARTS - {""})), st.sampled_from(["5", "1990", "1,000.5"]))
+def test_a_word_that_begins_no_unit_changes_nothing(word, number):
+    """A word is a unit as a whole or not at all, and what is none is no part of the number."""
+    assert number_keys(f"the {number} {word}zzz of it") == number_keys(f"the {number} , of it")
 
 
 @given(st.lists(WORDS, max_size=3), WORDS)
