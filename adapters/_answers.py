@@ -22,6 +22,7 @@ __all__ = [
     "ANSWER_NAMES",
     "Said",
     "choose_answer",
+    "is_label",
     "is_long",
     "texts_that_said",
 ]
@@ -80,11 +81,13 @@ def choose_answer(
 ) -> str | None:
     """Return the string of an output that is the answer, or None.
 
-    First match: a string under one of `ANSWER_NAMES`, or the model's message that ends a conversation,
-    if a model said it or if it is the only such string · a string that a model call of this request said:
-    of several, one whose call saw retrieved contexts, that does not only ask questions, that was made of
-    what others said, under one of `USUAL_NAMES`, the longest; if it stands in a list, with all that the
-    same call said in that list · the only long string (`is_long`). Strings under `OTHER_NAMES` never.
+    First match: of a conversation that ends with a verdict of one word or with follow-up questions, the
+    message before it whose call saw retrieved contexts · a string under one of `ANSWER_NAMES`, or the
+    model's message that ends a conversation, if a model said it or if it is the only such string · a
+    string that a model call of this request said: of several, one whose call saw retrieved contexts,
+    that does not only ask questions, that was made of what others said, under one of `USUAL_NAMES`,
+    the longest; if it stands in a list, with all that the same call said in that list · the only long
+    string (`is_long`). Strings under `OTHER_NAMES` never.
     A string counts as said if it equals what a call said, or a value in the JSON that it said,
     after what parsers take away (white space, quotation marks, fences, ``<think>``), if it was
     cut out of it at its lines' ends or is a long part of it, if it contains it, or if it shares four
@@ -144,6 +147,8 @@ def choose_answer(
         and not any(item.bare in whole for whole in (*asked, *repeated))
     }
     only_long = next(iter(long.values())) if len(long) == 1 else None
+    if named and all(_is_aside(hit) for hit in named):
+        named = [hit for hit in hits if _is_told(hit)][-1:] or named
     if hits:
         best = max(named or hits, key=_rank)
         is_sure = named or best.call.saw_contexts or is_long(best.candidate.bare)
@@ -173,6 +178,15 @@ def texts_that_said(answer: str, said: Sequence[str]) -> list[int]:
         if places:
             return places[-1:]
     return [place for place, _ in hits]
+
+
+def is_label(text: str) -> bool:
+    """Return whether a text is one word without a digit, as verdicts are: ``SAFE``, ``TERMINATE``."""
+    return (
+        bool(text)
+        and len(text.split()) == 1
+        and not (_IDEOGRAPH.search(text) or any(map(str.isdigit, text)))
+    )
 
 
 def is_long(text: str) -> bool:
@@ -300,6 +314,22 @@ def _is_cut_out(text: str, call: _Call) -> bool:
             return True
         start = spoken.find(text, start + 1)
     return False
+
+
+def _is_aside(hit: _Hit) -> bool:
+    """Return whether a conversation's last message is a verdict of one word, or follow-up questions."""
+    return hit.candidate.item.closes and (hit.call.only_asks or is_label(hit.candidate.bare))
+
+
+def _is_told(hit: _Hit) -> bool:
+    """Return whether a message before such a one reads like the answer."""
+    return (
+        hit.candidate.item.is_message
+        and hit.call.saw_contexts
+        and hit.closeness == _SAME
+        and is_long(hit.candidate.bare)
+        and not hit.call.only_asks
+    )
 
 
 def _rank(hit: _Hit) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ragmeter.adapters._answers import ANSWER_NAMES, Said, choose_answer
+from ragmeter.adapters._answers import ANSWER_NAMES, Said, choose_answer, is_label
 from ragmeter.adapters._fields import fields_of, items_of
 from ragmeter.adapters._output_strings import OutputString, strings_in
 from ragmeter.weight import weight_of
@@ -27,6 +27,7 @@ __all__ = ["OutputNote", "answer_in", "note_output", "structured_text"]
 STRUCTURED_KEY = "structured_response"
 """Where ``create_agent(response_format=...)`` puts the object that it answers with."""
 
+_ASKS = ("?", "？")
 _MAX_DEPTH = 6
 _MAX_ITEMS = 200
 
@@ -77,8 +78,11 @@ def note_output(outputs: object, inputs: object = None) -> OutputNote:
     ]
     messages = fields.get("messages")
     closing = None if messages is None else find_answer(messages)
-    if len(named) + (closing is not None) == 1:
-        return OutputNote(fields[named[0]] if named else closing)
+    if len(named) == 1 and closing is None:
+        return OutputNote(fields[named[0]])
+    # A verdict or questions after the answer may stand last.
+    if closing and not named and not is_label(closing) and closing.rstrip()[-1:] not in _ASKS:
+        return OutputNote(closing)
     return _any_shape(outputs, inputs, find_answer(outputs, inputs))
 
 

@@ -243,6 +243,24 @@ def test_of_a_conversation_the_models_last_message_is_the_answer(messages):
     assert answer({"thread": messages, "n": 1}) == ANSWER
 
 
+@pytest.mark.parametrize(
+    ("aside", "is_answer"),
+    [
+        ("PASS", False),
+        ("Would you like to see it?\nShall I tell you more?", False),
+        ("Die Antwort lautet dreihundert Meter.", True),
+        ("330 m", True),
+    ],
+)
+def test_a_verdict_or_questions_after_the_models_message_are_not_the_answer(aside, is_answer):
+    output = {"messages": [("user", "How high is it?"), ("ai", ANSWER), ("ai", aside)]}
+
+    got = answer(output, [Said(ANSWER, saw_contexts=True), aside])
+    assert got == (aside if is_answer else ANSWER)
+    # Alone, it is what the user got.
+    assert answer({"messages": output["messages"][::2]}, [aside]) == aside
+
+
 def test_documents_and_nodes_are_not_looked_into():
     document = SimpleNamespace(page_content=ANSWER, metadata={})
     node = SimpleNamespace(node=SimpleNamespace(text=ANSWER, metadata={}), score=0.5)

@@ -289,6 +289,24 @@ def test_an_agent_may_report_as_a_named_user(watch: Watch) -> None:
     assert watch.sample.answer == ANSWER
 
 
+@pytest.mark.parametrize("last", ["PASS", "Would you like to hear about the guarantee, too?"])
+def test_a_moderation_that_speaks_last_in_the_conversation_did_not_answer(
+    watch: Watch, last: str
+) -> None:
+    """A graph whose moderation, or whose suggestions, become a message of their own."""
+    model = ScriptedModel(script=[ANSWER, last])
+    retriever = finds(FACT)
+
+    def reply(state: dict[str, Any]) -> dict[str, Any]:
+        found = retriever.invoke(state["messages"][-1].content)
+        said = model.invoke([SystemMessage(found[0].page_content), *state["messages"]])
+        return {"messages": [*state["messages"], said, model.invoke(str(said.content))]}
+
+    RunnableLambda(reply).invoke({"messages": [HumanMessage("How long?")]}, watch.config)
+    assert watch.sample.answer == ANSWER
+    assert texts(watch.sample) == [FACT]
+
+
 def test_what_puts_drafts_together_answers_though_it_was_sent_no_document(watch: Watch) -> None:
     """A graph that asks one call per document gives out what each of them said beside the answer."""
     drafts = [
