@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from .characters import WIDE
@@ -33,7 +33,7 @@ _HAN_NUMBER = re.compile(r"[(（]?([一二三四五六七八九十]{1,3})[)）�
 _CIRCLED = re.compile("[\u2460-\u2473\u2776-\u277f]")
 _MAY_COUNT = re.compile(r"[(（\d一二三四五六七八九十\u2460-\u2473\u2776-\u277f]|\w{1,5}[.)]")
 _BULLETS = frozenset("-*+–—―•·‣◦▪▫■□●○◆►➢✓")
-_ROMANS: list[str] = "i ii iii iv v vi vii viii ix x xi xii xiii xiv xv".split()
+_ROMANS: Sequence[str] = "i ii iii iv v vi vii viii ix x xi xii xiii xiv xv".split()
 _HAN_DIGITS = "一二三四五六七八九"
 _TAB = 4
 
