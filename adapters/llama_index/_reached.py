@@ -119,9 +119,13 @@ def _parts(captured: Captured, answer: str | None) -> tuple[dict[int, Nodes], bo
     for index, scope in enumerate(scopes):
         if not scope.given:
             continue
-        own = [call for call in captured.calls if call.synthesis in scope.syntheses]
-        if not own and index == len(scopes) - 1 - _empty_after(scopes):
-            own = [call for call in captured.calls if call.answers]
+        # A refining synthesis makes its last call only when its stream is read.
+        is_last = index == len(scopes) - 1 - _empty_after(scopes)
+        own = [
+            call
+            for call in captured.calls
+            if call.synthesis in scope.syntheses or (is_last and call.answers)
+        ]
         seen = _seen(parts[index], prompts_of(own), question)
         if seen is not None:
             parts[index] = seen

@@ -21,7 +21,17 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
 from llama_index_agents import agent_llm
-from llama_index_fakes import QUESTION, ListRetriever, captured, ids, llm, nodes, since, texts
+from llama_index_fakes import (
+    DOCUMENTS,
+    QUESTION,
+    ListRetriever,
+    captured,
+    ids,
+    llm,
+    nodes,
+    since,
+    texts,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -627,3 +637,27 @@ def test_answer_that_is_a_part_of_what_the_model_said(streams: bool) -> None:
     assert (ids(scored), scored.sample.contexts_by) == (["paris", "rome"], "prompt")
     if not streams:
         assert scored.sample.answer == "Paris"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_refining_stream_shows_all_nodes_its_last_call_is_made_by_the_reader(
+    is_async: bool,
+) -> None:
+    """The calls before belong to the synthesis; the last one begins when the answer is read."""
+    found = nodes(dict(list(DOCUMENTS.items())[:3]))
+    engine = RetrieverQueryEngine.from_args(
+        ListRetriever(found), llm=llm(), response_mode="refine", streaming=True
+    )
+
+    async def ask() -> None:
+        response = await engine.aquery(QUESTION)
+        async for _ in response.async_response_gen():
+            pass
+
+    with captured() as capture:
+        if is_async:
+            asyncio.run(ask())
+        else:
+            list(engine.query(QUESTION).response_gen)
+    assert ids(capture.only) == [node.node_id for node in found]
+    assert capture.only.sample.contexts_by == "prompt"
