@@ -251,20 +251,17 @@ class NameIndex:
         if self.cased:
             text = _CAPITAL_LINE.sub(_lowered_line, text)
         tokens = _tokens(_STARTS.sub(rf"\g<0>{_FIRST}", text))
-        numbers: dict[str, int] = {}
-        for token in tokens:
-            if token not in numbers:
-                numbers[token] = len(numbers)
+        distinct = dict.fromkeys(tokens)
         letters = [
             chr(_FIRST_ID + number + (0x800 if number + _FIRST_ID >= _SURROGATES else 0))
-            for number in range(min(len(numbers), 1_000_000))
+            for number in range(min(len(distinct), 1_000_000))
         ]
-        known = dict(zip(numbers, letters, strict=False))
+        known = dict(zip(distinct, letters, strict=False))
         self._line = "".join([known.get(token, " ") for token in tokens])
-        words = ((_word(token), letter) for token, letter in known.items())
+        words = [(_word(token), letter) for token, letter in known.items()]
         self._known = sorted(words, key=_by_plain)
-        self._asking = {known[token] for token in known if _word(token).folded in ASKING}
-        self._subjects = {known[token] for token in known if _word(token).folded in SUBJECTS}
+        self._asking = {letter for word, letter in words if word.folded in ASKING}
+        self._subjects = {letter for word, letter in words if word.folded in SUBJECTS}
         self._glued = "".join(letter for word, letter in self._known if word.glued)
 
     def find(self, name: Name) -> NameTier | None:

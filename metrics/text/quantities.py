@@ -304,9 +304,8 @@ def quantities(text: str, taken: Collection[tuple[int, int]] = ()) -> list[Quant
         numbers.sort()
     if not ascii_only or "century" in text:
         done += _roman_centuries(text)
-    numbers = [
-        number for number in numbers if not busy.intersection((number.start, number.end - 1))
-    ]
+    if busy:
+        numbers = [one for one in numbers if busy.isdisjoint((one.start, one.end - 1))]
     done += _joined(text, numbers)
     return sorted(done)
 
