@@ -107,6 +107,7 @@ def choose_answer(
     Returns:
         The application's own string, or None.
     """
+    contexts = tuple(contexts)
     texts = [bare for text in contexts if (bare := _bare(text))]
     asked, repeated = set[str](), set(texts)
     for given in copied:
@@ -147,7 +148,7 @@ def choose_answer(
         and not any(item.bare in whole for whole in (*asked, *repeated))
     }
     only_long = next(iter(long.values())) if len(long) == 1 else None
-    if named and all(_is_aside(hit) for hit in named):
+    if named and all(_is_aside(hit, contexts) for hit in named):
         named = [hit for hit in hits if _is_told(hit)][-1:] or named
     if hits:
         best = max(named or hits, key=_rank)
@@ -316,9 +317,27 @@ def _is_cut_out(text: str, call: _Call) -> bool:
     return False
 
 
-def _is_aside(hit: _Hit) -> bool:
-    """Return whether a conversation's last message is a verdict of one word, or follow-up questions."""
-    return hit.candidate.item.closes and (hit.call.only_asks or is_label(hit.candidate.bare))
+def _is_aside(hit: _Hit, contexts: Sequence[str]) -> bool:
+    """Return whether a conversation's last message is a verdict of one word, or follow-up questions.
+
+    A word that stands in what was retrieved, as it is written there, is an answer: ``Paris``.
+    """
+    word = hit.candidate.bare
+    return hit.candidate.item.closes and (
+        hit.call.only_asks
+        or (is_label(word) and not any(_stands_alone(word, text) for text in contexts))
+    )
+
+
+def _stands_alone(word: str, text: str) -> bool:
+    """Return whether `word` stands in `text` and is not part of a longer one."""
+    start = text.find(word)
+    while start >= 0:
+        end = start + len(word)
+        if not text[start - 1 : start].isalnum() and not text[end : end + 1].isalnum():
+            return True
+        start = text.find(word, start + 1)
+    return False
 
 
 def _is_told(hit: _Hit) -> bool:

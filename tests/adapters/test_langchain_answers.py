@@ -7,9 +7,11 @@ from typing import Any, TypedDict
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
 from langchain_core.tools import tool
 from langchain_fakes import (
@@ -23,7 +25,7 @@ from langchain_fakes import (
     watch,
     watching,
 )
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
 from pydantic import BaseModel
 
 __all__ = ["watch"]
@@ -456,3 +458,35 @@ def test_documents_that_a_middleware_retrieved_are_found_in_the_prompt(watch: Wa
     agent.invoke({"messages": [HumanMessage("How long?")]}, watch.config)
     sample = watch.sample
     assert (texts(sample), sample.contexts_by, sample.answer) == ([OTHER], "prompt", ANSWER)
+
+
+@pytest.mark.parametrize(
+    ("last", "answer"), [("Paris", "Paris"), ("SAFE", "The tower was finished in 1889, it says.")]
+)
+def test_a_last_word_is_the_answer_if_it_stands_in_what_was_retrieved(last, answer):
+    """``Paris`` after a longer remark is what the user got; a moderation's ``SAFE`` is not."""
+    document = Document(page_content="The tower stands in Paris and was finished in 1889.")
+
+    class Shelf(BaseRetriever):
+        def _get_relevant_documents(self, query, **kwargs):
+            return [document]
+
+    remark = "The tower was finished in 1889, it says."
+    models = [GenericFakeChatModel(messages=iter([AIMessage(text)])) for text in (remark, last)]
+
+    def node(model):
+        def run(state):
+            found = Shelf().invoke("tower")
+            return {"messages": [model.invoke([("system", found[0].page_content), ("user", "?")])]}
+
+        return run
+
+    graph = StateGraph(MessagesState)
+    for name, model in zip("ab", models, strict=True):
+        graph.add_node(name, node(model))
+    graph.add_edge(START, "a")
+    graph.add_edge("a", "b")
+    watch = Watch()
+    graph.compile().invoke({"messages": [("user", "Which city?")]}, config=watch.config)
+
+    assert watch.sample.answer == answer
