@@ -392,7 +392,8 @@ def test_an_interrupt_exits_with_130_and_tells_how_to_continue(data, tmp_path):
     script = tmp_path / "slow.py"
     started, out = tmp_path / "started", tmp_path / "scores.jsonl"
     script.write_text(
-        "import asyncio, pathlib\n"
+        "import asyncio, pathlib, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # some job runners ignore it\n"
         "import ragmeter.cli.evaluate as e\n"
         "async def slow(metric, sample, judge):\n"
         f"    pathlib.Path({str(started)!r}).touch()\n"
