@@ -49,7 +49,7 @@ def severe(request, _item_id):
     """The worst verdict that the form allows."""
     for example in request.form.values():
         if isinstance(example, list) and isinstance(example[0].get("verdict"), str):
-            return WORST[example[0]["verdict"]]
+            return WORST.get(example[0]["verdict"], False)
     return False
 
 
