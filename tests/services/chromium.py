@@ -53,7 +53,7 @@ class Chromium:
 
     def __enter__(self):
         address = self._address(time.monotonic() + 60)
-        self._socket = self._open.enter_context(connect(address, max_size=None))
+        self._socket = self._open.enter_context(connect(address, max_size=None, ping_interval=None))
         return self
 
     def __exit__(self, *_):

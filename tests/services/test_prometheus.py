@@ -142,7 +142,7 @@ def all_have_data(prometheus, queries):
         return not missing
 
     try:
-        wait_until(settled, 60)
+        wait_until(settled, 110)
     except TimeoutError:
         raise AssertionError(f"no data for {missing}") from None
 
