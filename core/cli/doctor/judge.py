@@ -69,8 +69,8 @@ def _what_it_takes(judge: OpenAIJudge) -> Finding:
         _tiny_ask(judge, number)
     detail = ", ".join(f"{name} {told}" for name, told in judge.learned.items())
     if judge.structured_output == "text":
-        mend = "replies are asked for in plain text, and weak models fail at it: prefer json_schema"
-        return warning("reachable", "judge takes", detail, mend)
+        fix = "replies are asked for in plain text, and weak models fail at it: prefer json_schema"
+        return warning("reachable", "judge takes", detail, fix)
     return ok("reachable", "judge takes", detail)
 
 
