@@ -54,6 +54,7 @@ latest: ## What CI runs first, with the newest release of everything; once a wee
 
 constraints: ## Write down what is installed here, for CI, after `make latest` has passed
 	$(BIN)/pip freeze --exclude-editable | grep -v ' @ ' > .ci/constraints.txt
+	CI_LATEST=1 $(PYTHON) tests/frameworks/run.py --freeze
 
 build: ## Build sdist and wheel from a clean tree
 	$(PYTHON) -m pip wheel --no-deps -w dist .

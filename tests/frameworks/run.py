@@ -1,6 +1,6 @@
 """Run the frameworks' own test suites with ragmeter attached to the process, and without.
 
-    python tests/frameworks/run.py [--full] [--suite NAME] [--folder FOLDER]
+    python tests/frameworks/run.py [--full] [--suite NAME] [--folder FOLDER] [--freeze]
 
 Attaching ragmeter must change nothing for anybody else. The suites of LangChain, LangGraph and
 LlamaIndex (``suites.toml``) say what "anything" is: each runs twice, and must end the same way both
@@ -54,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name not in environments:
             environments[name] = _environment(folder / name, described["environments"][name])
         status = max(status, _compare(suite, environments[name], folder, full=options.full))
+    if options.freeze and status == 0:
+        for name, python in environments.items():
+            _freeze(name, python)
     return status
 
 
@@ -61,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--full", action="store_true", help="whole suites, not their short forms")
     parser.add_argument("--suite", action="append", default=[], help="only this distribution")
+    parser.add_argument("--freeze", action="store_true", help="write constraints-*.txt if all pass")
     parser.add_argument("--folder", help="scratch folder that is kept and used again")
     return parser
 
@@ -69,6 +73,10 @@ def _environment(folder: Path, described: Mapping[str, Any]) -> Path:
     """Return the Python of an environment with the frameworks, their test tools and ragmeter."""
     python = folder / "bin" / "python"
     pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+    constraints = _constraints(folder.name)
+    # Written down with this Python; a release elsewhere must not break a change of ours unseen.
+    if sys.version_info[:2] == (3, 11) and not os.environ.get("CI_LATEST"):
+        pip += ["--constraint", str(constraints)]
     if not (folder / "complete").exists():
         venv.create(folder, with_pip=True, clear=True)
         _checked([*pip, *described["packages"]])
@@ -79,6 +87,20 @@ def _environment(folder: Path, described: Mapping[str, Any]) -> Path:
     _checked([*pip, "opentelemetry-api", "pydantic-settings", "rapidfuzz", "snowballstemmer"])
     _checked([*pip, "--no-deps", "--force-reinstall", str(CHECKOUT)])
     return python
+
+
+def _constraints(environment: str) -> Path:
+    """Return the file of the versions that were installed when the suites last passed."""
+    return HERE / f"constraints-{environment}.txt"
+
+
+def _freeze(environment: str, python: Path) -> None:
+    """Write down what is installed; neither the package nor what stands outside pip's resolution."""
+    frozen = subprocess.run(
+        [str(python), "-m", "pip", "freeze"], check=True, capture_output=True, text=True
+    ).stdout
+    kept = [line for line in frozen.splitlines() if " @ " not in line and line[:2] != "-e"]
+    _constraints(environment).write_text("\n".join(kept) + "\n", encoding="utf-8")
 
 
 def _sources(distribution: str, python: Path, folder: Path) -> Path:
@@ -117,7 +139,9 @@ def _compare(suite: Mapping[str, Any], python: Path, folder: Path, *, full: bool
     attached = _run(suite, python, sources, folder, full=full, attach=suite["attach"])
     before, after = without["outcomes"], attached["outcomes"]
     if len(before) < suite.get("at_least", 20):
-        print(f"{name}: only {len(before)} tests ran: see {folder}")
+        output = folder / f"{name}-without.txt"
+        tail = output.read_text(encoding="utf-8", errors="replace")[-3000:]
+        print(f"{name}: only {len(before)} tests ran:\n{tail}")
         return 2
     expected = set(suite.get("counts_handlers", ()))
     different = [
