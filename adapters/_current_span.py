@@ -13,7 +13,7 @@ from typing import NamedTuple
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanContext
 
-from ._target_span import ambient_context
+from ._other_spans import ambient_context
 
 __all__ = ["CallSpans", "SeenSpan", "choose_spans", "seen_span"]
 

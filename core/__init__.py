@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from ragmeter.exporters.protocol import MeterStats
     from ragmeter.exporters.run import RagRun, Retrieval, ScoredRun
 
-    from .handmade import Request, request
+    from ._request import Request, request
+    from .context import reference, suppress
     from .meter import RagMeter
-    from .scope import reference, suppress
 
 __all__ = [
     "MeterStats",
@@ -31,12 +31,12 @@ _HOMES = {
     "MeterStats": "ragmeter.exporters.protocol",
     "RagMeter": "ragmeter.meter",
     "RagRun": "ragmeter.exporters.run",
-    "Request": "ragmeter.handmade",
+    "Request": "ragmeter._request",
     "Retrieval": "ragmeter.exporters.run",
     "ScoredRun": "ragmeter.exporters.run",
-    "reference": "ragmeter.scope",
-    "request": "ragmeter.handmade",
-    "suppress": "ragmeter.scope",
+    "reference": "ragmeter.context",
+    "request": "ragmeter._request",
+    "suppress": "ragmeter.context",
 }
 
 

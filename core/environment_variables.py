@@ -1,7 +1,7 @@
 """Names of the environment variables that ``opentelemetry-instrument`` offers as flags.
 
 Loaded through the entry-point group ``opentelemetry_environment_variables``: every
-constant that begins with ``OTEL_`` becomes a command-line flag.  `ragmeter.settings`
+constant that begins with ``OTEL_`` becomes a command-line flag.  `ragmeter.config`
 reads the same names, and each also without the prefix, as ``RAGMETER_<NAME>``.
 """
 

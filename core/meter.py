@@ -24,7 +24,7 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.registry import default_metrics, resolve_metrics
 
-from .arguments import (
+from ._arguments import (
     at_least,
     check_methods,
     default_exporters,
@@ -34,27 +34,27 @@ from .arguments import (
     sequence_of,
     whole,
 )
-from .counters import Counters
-from .farewell import keep_watch
-from .forking import PATIENCE_S, follow_forks
-from .guard import ErrorLog, Guard, front_door
-from .handmade import Request, RunBuilder, SubmittedSample, request
-from .pipeline import Limits, Offered, Pipeline
-from .recent import Amendment, feedback_score, request_key
+from ._request import Request, RunBuilder, SubmittedSample, request
+from ._runtime.exit import keep_watch
+from ._runtime.forking import PATIENCE_S, follow_forks
+from ._runtime.guard import ErrorLog, Guard, front_door
+from ._runtime.no_data_warning import Silence
+from ._runtime.stats import Counters
+from ._runtime.threads import start_elsewhere
+from .context import RequestScope
+from .pipeline._rates import check_rate
+from .pipeline._weight import weight_of_sample, weight_of_scope
+from .pipeline._worst import WorstKeeper
+from .pipeline.holding import Limits, Offered, Pipeline
+from .pipeline.late import Amendment, feedback_score, request_key
+from .pipeline.sampling import Candidate
+from .pipeline.scoring import MetricSet
 from .references import as_reference, load_references
-from .sampling import check_rate
-from .scope import RequestScope
-from .scoring import MetricSet
-from .selection import Candidate
-from .silence import Silence
-from .starting import start_elsewhere
-from .weight import weight_of_sample, weight_of_scope
-from .worst import WorstKeeper
 
 if TYPE_CHECKING:
-    from ragmeter.metrics.judge.contract import Judge
+    from ragmeter.metrics.judge.protocol import Judge
 
-    from .worker import ScoringProcess
+    from .pipeline.process import ScoringProcess
 
 __all__ = ["RagMeter"]
 
@@ -187,7 +187,7 @@ class RagMeter:
         )
 
     def _scoring_process(self, judge: Judge | None) -> ScoringProcess:
-        from .worker import ScoringProcess  # noqa: PLC0415 -- only when wanted
+        from .pipeline.process import ScoringProcess  # noqa: PLC0415 -- only when wanted
 
         return ScoringProcess(
             self._metrics,
@@ -201,13 +201,13 @@ class RagMeter:
 
     @classmethod
     def from_env(cls) -> RagMeter:
-        """Build a meter from ``RAGMETER_*`` variables; see `ragmeter.settings.Settings`.
+        """Build a meter from ``RAGMETER_*`` variables; see `ragmeter.config.Settings`.
 
         Raises:
             ConfigurationError: A value is not allowed; names variable, value and what is allowed.
             MissingDependencyError: A judge is configured but ``openai`` is not installed.
         """
-        from .from_env import meter_arguments  # noqa: PLC0415 -- settings load only when asked
+        from ._from_env import meter_arguments  # noqa: PLC0415 -- settings load only when asked
 
         return cls(**meter_arguments())
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError, Score
 
-from .json_values import plain
-from .judged_spans import recorded_spans
+from ._json_values import plain
+from ._judged_spans import recorded_spans
 from .protocol import Written
 from .run import Retrieval, ScoredRun
 

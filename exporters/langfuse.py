@@ -17,11 +17,11 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 
-from .delivery import Delivered, Delivery, DeliveryError
-from .judged_spans import KnowsSpans
-from .placement import PlacedScore, Placement
+from ._http import Delivered, Delivery, DeliveryError
+from ._judged_spans import KnowsSpans
+from ._score_facts import identifier, score_metadata
+from ._span_targets import PlacedScore, Placement
 from .run import ScoredRun
-from .score_facts import identifier, score_metadata
 
 __all__ = ["LangfuseScores"]
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import semconv
-from .delivery import Delivered, Delivery
-from .judged_spans import KnowsSpans
-from .placement import PlacedScore, Placement
+from ._http import Delivered, Delivery
+from ._judged_spans import KnowsSpans
+from ._score_facts import annotator_kind, identifier, score_metadata
+from ._span_targets import PlacedScore, Placement
 from .run import ScoredRun
-from .score_facts import annotator_kind, identifier, score_metadata
 
 __all__ = ["PhoenixAnnotations"]
 

@@ -17,7 +17,7 @@ from ragmeter.metrics.errors import loggable
 from .run import ScoredRun
 
 if TYPE_CHECKING:
-    from ragmeter.metrics.judge.contract import JudgeCall
+    from ragmeter.metrics.judge.protocol import JudgeCall
 
 __all__ = [
     "Exporter",

@@ -19,80 +19,85 @@ from .sample import RagSample, Reference, RetrievedContext, SampleStatus
 from .score import Score, ScoreDirection, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget
 
 if TYPE_CHECKING:
-    from .answer_overlap import AnswerOverlap
-    from .answer_relevancy import AnswerRelevancy
-    from .context_entity_recall import ContextEntityRecall
-    from .context_precision import ContextPrecision, ContextUtilization
-    from .context_recall import ContextRecall
-    from .context_relevancy import ContextRelevancy
-    from .entities import EntityFinder, EntityMatch, entity_recall
-    from .evaluation import aevaluate, evaluate
-    from .faithfulness import Faithfulness
-    from .fused import FusedContextMetrics
-    from .health import RetrievalHealth
-    from .id_precision_recall import IdPrecisionRecall
-    from .lexical import (
+    from .computed._matching import (
+        ROUGE_CHUNK_MATCH_THRESHOLD,
+        ROUGE_SENTENCE_MATCH_THRESHOLD,
+        MatchingStrategy,
+    )
+    from .computed._ranking import (
+        average_precision,
+        average_precision_bounds,
+        ndcg,
+        reciprocal_rank,
+    )
+    from .computed.answer_overlap import AnswerOverlap
+    from .computed.id_precision_recall import IdPrecisionRecall
+    from .computed.lexical import (
         LexicalContextPrecision,
         LexicalContextRecall,
         LexicalEntityRecall,
         LexicalGroundedness,
         LexicalQueryCoverage,
     )
-    from .matching import (
-        ROUGE_CHUNK_MATCH_THRESHOLD,
-        ROUGE_SENTENCE_MATCH_THRESHOLD,
-        MatchingStrategy,
-    )
-    from .precision_recall_f1 import PrecisionRecallF1
-    from .quest_eval import QuestEvalScores, quest_eval_scores
-    from .rag_quest_eval import RagQuestEval
-    from .ranked_retrieval import RankedRetrieval
-    from .ranking import average_precision, average_precision_bounds, ndcg, reciprocal_rank
+    from .computed.precision_recall_f1 import PrecisionRecallF1
+    from .computed.ranked_retrieval import RankedRetrieval
+    from .computed.retrieval_health import RetrievalHealth
+    from .evaluation import aevaluate, evaluate
+    from .judged._quest_eval_scores import QuestEvalScores, quest_eval_scores
+    from .judged.answer_relevancy import AnswerRelevancy
+    from .judged.context_entity_recall import ContextEntityRecall
+    from .judged.context_precision import ContextPrecision, ContextUtilization
+    from .judged.context_recall import ContextRecall
+    from .judged.context_relevancy import ContextRelevancy
+    from .judged.faithfulness import Faithfulness
+    from .judged.fused_context import FusedContextMetrics
+    from .judged.rag_quest_eval import RagQuestEval
     from .registry import BUILTIN, default_metrics, known_metrics, resolve_metrics
+    from .text.entities import EntityFinder, EntityMatch, entity_recall
     from .text.overlap import RougeScore, rouge_l_recall, rouge_scores, token_f1
     from .text.sentences import sentences
     from .text.tokens import content_tokens, tokens
 
 # Name → module; the type checkers read the imports above.
 _HOMES = {
-    "AnswerRelevancy": "answer_relevancy",
-    "ContextEntityRecall": "context_entity_recall",
-    "ContextPrecision": "context_precision",
-    "ContextUtilization": "context_precision",
-    "ContextRecall": "context_recall",
-    "ContextRelevancy": "context_relevancy",
-    "Faithfulness": "faithfulness",
-    "FusedContextMetrics": "fused",
-    "QuestEvalScores": "quest_eval",
-    "RagQuestEval": "rag_quest_eval",
-    "quest_eval_scores": "quest_eval",
-    "AnswerOverlap": "answer_overlap",
+    "AnswerRelevancy": "judged.answer_relevancy",
+    "ContextEntityRecall": "judged.context_entity_recall",
+    "ContextPrecision": "judged.context_precision",
+    "ContextUtilization": "judged.context_precision",
+    "ContextRecall": "judged.context_recall",
+    "ContextRelevancy": "judged.context_relevancy",
+    "Faithfulness": "judged.faithfulness",
+    "FusedContextMetrics": "judged.fused_context",
+    "QuestEvalScores": "judged._quest_eval_scores",
+    "RagQuestEval": "judged.rag_quest_eval",
+    "quest_eval_scores": "judged._quest_eval_scores",
+    "AnswerOverlap": "computed.answer_overlap",
     "BUILTIN": "registry",
-    "EntityFinder": "entities",
-    "EntityMatch": "entities",
-    "IdPrecisionRecall": "id_precision_recall",
-    "LexicalContextPrecision": "lexical",
-    "LexicalContextRecall": "lexical",
-    "LexicalEntityRecall": "lexical",
-    "LexicalGroundedness": "lexical",
-    "LexicalQueryCoverage": "lexical",
-    "MatchingStrategy": "matching",
-    "PrecisionRecallF1": "precision_recall_f1",
-    "ROUGE_CHUNK_MATCH_THRESHOLD": "matching",
-    "ROUGE_SENTENCE_MATCH_THRESHOLD": "matching",
-    "RankedRetrieval": "ranked_retrieval",
-    "RetrievalHealth": "health",
+    "EntityFinder": "text.entities",
+    "EntityMatch": "text.entities",
+    "IdPrecisionRecall": "computed.id_precision_recall",
+    "LexicalContextPrecision": "computed.lexical",
+    "LexicalContextRecall": "computed.lexical",
+    "LexicalEntityRecall": "computed.lexical",
+    "LexicalGroundedness": "computed.lexical",
+    "LexicalQueryCoverage": "computed.lexical",
+    "MatchingStrategy": "computed._matching",
+    "PrecisionRecallF1": "computed.precision_recall_f1",
+    "ROUGE_CHUNK_MATCH_THRESHOLD": "computed._matching",
+    "ROUGE_SENTENCE_MATCH_THRESHOLD": "computed._matching",
+    "RankedRetrieval": "computed.ranked_retrieval",
+    "RetrievalHealth": "computed.retrieval_health",
     "RougeScore": "text.overlap",
     "aevaluate": "evaluation",
-    "average_precision": "ranking",
-    "average_precision_bounds": "ranking",
+    "average_precision": "computed._ranking",
+    "average_precision_bounds": "computed._ranking",
     "content_tokens": "text.tokens",
     "default_metrics": "registry",
-    "entity_recall": "entities",
+    "entity_recall": "text.entities",
     "evaluate": "evaluation",
     "known_metrics": "registry",
-    "ndcg": "ranking",
-    "reciprocal_rank": "ranking",
+    "ndcg": "computed._ranking",
+    "reciprocal_rank": "computed._ranking",
     "resolve_metrics": "registry",
     "rouge_l_recall": "text.overlap",
     "rouge_scores": "text.overlap",

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 from .errors import ConfigurationError
-from .judge.contract import Judge
+from .judge.protocol import Judge
 from .metric import ComputedMetric, Metric, compute_metric, run_metric
 from .registry import default_metrics, resolve_metrics
 from .sample import RagSample

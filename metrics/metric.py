@@ -32,7 +32,7 @@ from .score import (
 )
 
 if TYPE_CHECKING:
-    from .judge.contract import Judge
+    from .judge.protocol import Judge
 
 __all__ = [
     "ComputedMetric",
@@ -120,13 +120,13 @@ class Metric(ABC):
 
         So two of a kind can live side by side: ``PrecisionRecallF1(...).prefixed("sentence_")``.
         """
-        from .adjusted import prefixed  # noqa: PLC0415 -- built upon this module
+        from ._renamed import prefixed  # noqa: PLC0415 -- built upon this module
 
         return prefixed(self, prefix)
 
     def passing(self, *, at_least: float) -> Metric:
         """Return this metric with its scores labelled ``pass`` from `at_least` on, else ``fail``."""
-        from .adjusted import passing  # noqa: PLC0415 -- built upon this module
+        from ._renamed import passing  # noqa: PLC0415 -- built upon this module
 
         return passing(self, at_least)
 

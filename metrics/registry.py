@@ -19,29 +19,29 @@ __all__ = ["BUILTIN", "ENTRY_POINT_GROUP", "default_metrics", "known_metrics", "
 # Name → module and class, in the order in which metrics are shown. Those that ask a judge stand by
 # themselves: a meter without one never loads them.
 _JUDGED = {
-    "context_precision": "context_precision:ContextPrecision",
-    "context_utilization": "context_precision:ContextUtilization",
-    "context_recall": "context_recall:ContextRecall",
-    "context_entity_recall": "context_entity_recall:ContextEntityRecall",
-    "context_relevancy": "context_relevancy:ContextRelevancy",
-    "faithfulness": "faithfulness:Faithfulness",
-    "answer_relevancy": "answer_relevancy:AnswerRelevancy",
-    "rag_quest_eval": "rag_quest_eval:RagQuestEval",
+    "context_precision": "judged.context_precision:ContextPrecision",
+    "context_utilization": "judged.context_precision:ContextUtilization",
+    "context_recall": "judged.context_recall:ContextRecall",
+    "context_entity_recall": "judged.context_entity_recall:ContextEntityRecall",
+    "context_relevancy": "judged.context_relevancy:ContextRelevancy",
+    "faithfulness": "judged.faithfulness:Faithfulness",
+    "answer_relevancy": "judged.answer_relevancy:AnswerRelevancy",
+    "rag_quest_eval": "judged.rag_quest_eval:RagQuestEval",
 }
 _FREE = {
-    "precision_recall_f1": "precision_recall_f1:PrecisionRecallF1",
-    "ranked_retrieval": "ranked_retrieval:RankedRetrieval",
-    "id_precision_recall": "id_precision_recall:IdPrecisionRecall",
-    "answer_overlap": "answer_overlap:AnswerOverlap",
-    "lexical_context_precision": "lexical:LexicalContextPrecision",
-    "lexical_context_recall": "lexical:LexicalContextRecall",
-    "lexical_entity_recall": "lexical:LexicalEntityRecall",
-    "lexical_groundedness": "lexical:LexicalGroundedness",
-    "lexical_query_coverage": "lexical:LexicalQueryCoverage",
-    "retrieval_health": "health:RetrievalHealth",
+    "precision_recall_f1": "computed.precision_recall_f1:PrecisionRecallF1",
+    "ranked_retrieval": "computed.ranked_retrieval:RankedRetrieval",
+    "id_precision_recall": "computed.id_precision_recall:IdPrecisionRecall",
+    "answer_overlap": "computed.answer_overlap:AnswerOverlap",
+    "lexical_context_precision": "computed.lexical:LexicalContextPrecision",
+    "lexical_context_recall": "computed.lexical:LexicalContextRecall",
+    "lexical_entity_recall": "computed.lexical:LexicalEntityRecall",
+    "lexical_groundedness": "computed.lexical:LexicalGroundedness",
+    "lexical_query_coverage": "computed.lexical:LexicalQueryCoverage",
+    "retrieval_health": "computed.retrieval_health:RetrievalHealth",
 }
 # Metrics that judge several others' questions in one call; each has `covers`, their names.
-_FUSED = {"fused_context_metrics": "fused:FusedContextMetrics"}
+_FUSED = {"fused_context_metrics": "judged.fused_context:FusedContextMetrics"}
 _HOMES = {**_JUDGED, **_FREE, **_FUSED}
 
 if TYPE_CHECKING:

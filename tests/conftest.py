@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ragmeter.guard import observed_errors
+from ragmeter._runtime.guard import observed_errors
 
 # `python -m pytest` puts the checkout first on the path, where the rooms would be importable under
 # their folders' names (`metrics`, `core`), here and in every worker that inherits the path.

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = {"core": "ragmeter", "adapters": "ragmeter/adapters", "metrics": "ragmeter/metrics"} | {
-    "exporters": "ragmeter/exporters"
-}
+ROOMS = {
+    "core": "ragmeter",
+    "cli": "ragmeter/cli",
+    "adapters": "ragmeter/adapters",
+    "metrics": "ragmeter/metrics",
+} | {"exporters": "ragmeter/exporters"}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +43,7 @@ def wheel(tmp_path_factory) -> Path:
 
 
 def test_the_wheel_holds_every_module_and_nothing_else(wheel):
-    """Every .py of the four rooms ships under ragmeter/, and only that."""
+    """Every .py of the rooms ships under ragmeter/, and only that."""
     names = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
     expected = {
         f"{package}/{path.relative_to(ROOT / room).as_posix()}"
@@ -58,11 +61,12 @@ def test_the_wheel_holds_every_module_and_nothing_else(wheel):
 def test_every_prompt_and_data_file_ships(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     prompts = {
-        f"ragmeter/metrics/prompts/{p.name}" for p in (ROOT / "metrics/prompts").glob("*.md")
+        f"ragmeter/metrics/judged/prompts/{p.name}"
+        for p in (ROOT / "metrics/judged/prompts").glob("*.md")
     }
     corpus = {
-        f"ragmeter/cli/corpus/{path.relative_to(ROOT / 'core/cli/corpus').as_posix()}"
-        for path in (ROOT / "core/cli/corpus").rglob("*")
+        f"ragmeter/cli/demo/corpus/{path.relative_to(ROOT / 'cli/demo/corpus').as_posix()}"
+        for path in (ROOT / "cli/demo/corpus").rglob("*")
         if path.suffix in (".md", ".jsonl")
     }
 

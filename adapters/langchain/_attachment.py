@@ -18,9 +18,9 @@ from uuid import UUID
 from ragmeter import RagMeter
 from ragmeter.adapters._default_meter import default_meter
 from ragmeter.adapters._open_requests import OpenRequests
-from ragmeter.scope import RequestScope, parse_scope
+from ragmeter.context import RequestScope, parse_scope
 
-from ._runs import Options, RunTracker
+from ._state import Options, RunTracker
 
 __all__ = ["Attachment", "attachment_of", "default_attachment", "restore_handler"]
 

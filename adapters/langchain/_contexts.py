@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ragmeter.adapters._prompts import Prompt, seen_in_prompts
-from ragmeter.adapters._snapshot import ContextSnapshot
+from ragmeter.adapters._snapshots import ContextSnapshot
 
-from ._runs import LlmNote, OpenRequest, Passage, Paste, RetrievalNote, Run
+from ._state import LlmNote, OpenRequest, Passage, Paste, RetrievalNote, Run
 from ._tool_texts import documents_in_text
 
 __all__ = ["candidates", "contexts_used", "counted_retrievals", "read_tool_texts"]

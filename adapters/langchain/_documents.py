@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ragmeter.adapters._snapshot import ContextSnapshot
+from ragmeter.adapters._snapshots import ContextSnapshot
 
 __all__ = ["snapshot_documents"]
 

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from ragmeter.adapters._endings import error_type
-from ragmeter.adapters._target_span import (
+from ragmeter.adapters._other_spans import (
     ambient_context,
     ambient_span,
     is_retrieval,
@@ -20,11 +20,13 @@ from ragmeter.adapters._target_span import (
     openinference_span,
     span_context,
 )
-from ragmeter.scope import is_suppressed
-from ragmeter.weight import weight_of
+from ragmeter.context import is_suppressed
+from ragmeter.pipeline._weight import weight_of
 
 from ._attachment import Attachment
-from ._extraction import (
+from ._calls import Sent, new_bytes, tool_arguments
+from ._passages import add_passage, enclosing_retriever, note_passage, note_paste, strings_of
+from ._payloads import (
     document_lists,
     is_control_flow,
     is_interrupt,
@@ -32,7 +34,6 @@ from ._extraction import (
     snapshot_documents,
     tool_documents,
 )
-from ._passages import add_passage, enclosing_retriever, note_passage, note_paste, strings_of
 from ._requests import (
     IGNORE_TAG,
     begin_request,
@@ -41,7 +42,7 @@ from ._requests import (
     look_for_workflow,
     take_late_inputs,
 )
-from ._runs import (
+from ._state import (
     Ending,
     LlmNote,
     OpenRequest,
@@ -54,7 +55,6 @@ from ._runs import (
     copied_lists,
     current_family,
 )
-from ._sent import Sent, new_bytes, tool_arguments
 from ._tool_texts import may_hold_rows, text_of_tool
 
 try:

@@ -17,11 +17,12 @@ from typing import Any
 from uuid import UUID
 
 from ragmeter import RagMeter
+from ragmeter._runtime.guard import is_hosts
 from ragmeter.adapters._default_meter import check_meter
-from ragmeter.guard import is_hosts
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
 from ._attachment import Attachment, attachment_of, default_attachment, restore_handler
+from ._calls import Sent, messages_sent, prompts_sent
 from ._events import (
     begin,
     chain_ended,
@@ -34,8 +35,7 @@ from ._events import (
     stand_in,
     tool_ended,
 )
-from ._runs import Options
-from ._sent import Sent, messages_sent, prompts_sent
+from ._state import Options
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler

@@ -18,9 +18,9 @@ from uuid import UUID
 from ragmeter.adapters._answers import ANSWER_NAMES, Said, choose_answer, is_label
 from ragmeter.adapters._fields import fields_of, items_of
 from ragmeter.adapters._output_strings import OutputString, strings_in
-from ragmeter.weight import weight_of
+from ragmeter.pipeline._weight import weight_of
 
-from ._extraction import fields_in, find_answer
+from ._payloads import fields_in, find_answer
 
 __all__ = ["OutputNote", "answer_in", "note_output", "structured_text"]
 

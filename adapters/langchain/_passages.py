@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragmeter.adapters._snapshot import ContextSnapshot
-from ragmeter.weight import weight_of
+from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.pipeline._weight import weight_of
 
 from ._attachment import Attachment
-from ._extraction import document_lists, snapshot_documents
-from ._runs import Passage, Paste, RetrievalNote, Run, copied_lists, text_of
+from ._payloads import document_lists, snapshot_documents
+from ._state import Passage, Paste, RetrievalNote, Run, copied_lists, text_of
 
 __all__ = ["add_passage", "enclosing_retriever", "note_passage", "note_paste", "strings_of"]
 

@@ -11,20 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from ragmeter.adapters._snapshot import ContextSnapshot
-from ragmeter.adapters._target_span import (
+from ragmeter.adapters._other_spans import (
     ambient_context,
     ambient_span,
     is_workflow,
     keeps_spans,
     openinference_span,
 )
-from ragmeter.scope import RequestScope, current_scope, is_suppressed, parse_scope
-from ragmeter.weight import weight_of
+from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.context import RequestScope, current_scope, is_suppressed, parse_scope
+from ragmeter.pipeline._weight import weight_of
 
 from ._attachment import Attachment
-from ._capture import build_run, has_retrieved
-from ._extraction import (
+from ._build import build_run, has_retrieved
+from ._outputs import note_output
+from ._payloads import (
     DOCUMENT_KEYS,
     Question,
     document_lists,
@@ -33,8 +34,7 @@ from ._extraction import (
     find_question,
     snapshot_documents,
 )
-from ._outputs import note_output
-from ._runs import Ending, OpenRequest, Options, RunKind
+from ._state import Ending, OpenRequest, Options, RunKind
 
 __all__ = [
     "IGNORE_TAG",

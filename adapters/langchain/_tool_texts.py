@@ -12,9 +12,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ragmeter.adapters._snapshot import ContextSnapshot
+from ragmeter.adapters._snapshots import ContextSnapshot
 
-from ._extraction import snapshot_documents
+from ._payloads import snapshot_documents
 
 __all__ = ["documents_in_text", "may_hold_rows", "text_of_tool"]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from types import CodeType, FrameType
 
-from ._extraction import is_a
+from ._payloads import is_a
 
 __all__ = ["is_preparation"]
 

@@ -15,7 +15,7 @@ from ragmeter.adapters._answers import LONG_CHARACTERS, is_long, texts_that_said
 from ragmeter.adapters._output_strings import strings_in
 from ragmeter.adapters._prompts import Prompt, prompt_of
 
-from ._results import result_class
+from ._answers import result_class
 
 __all__ = [
     "Call",

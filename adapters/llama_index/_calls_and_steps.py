@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragmeter.adapters._open_requests import OpenRequests
-from ragmeter.weight import weight_of
+from ragmeter.pipeline._weight import weight_of
 
+from ._answers import handed_on, is_stop
 from ._calls import Messages, is_flattened, messages_of, size_of
 from ._captured import Nodes
 from ._nodes import TextMode, snapshot_nodes
-from ._requests import Attempt, CallNote, Frame, LlamaRequest, StepNote
-from ._results import handed_on, is_stop
+from ._state import Attempt, CallNote, Frame, LlamaRequest, StepNote
 from ._streams import being_read
 
 __all__ = ["CallsAndSteps"]

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from ragmeter.adapters._current_span import CallSpans
 from ragmeter.adapters._output_strings import OutputString
+from ragmeter.context import RequestScope
 from ragmeter.metrics.sample import SampleStatus
-from ragmeter.scope import RequestScope
 
 from ._calls import Call
-from ._extraction import RetrieverFacts
 from ._nodes import NodeSnapshot
+from ._payloads import RetrieverFacts
 
 __all__ = [
     "NO_OUTPUT",

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from ragmeter.adapters._default_meter import check_meter
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
-from ._extraction import Kind
+from ._events import SpanFollower
 from ._nodes import TextMode
+from ._payloads import Kind
 from ._readers import Reader, Readers
-from ._spans import SpanFollower
 
 try:
     from llama_index.core import instrumentation

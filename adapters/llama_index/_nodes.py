@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, Literal, NamedTuple
 
-from ragmeter.adapters._snapshot import ContextSnapshot, as_score, to_contexts
+from ragmeter.adapters._snapshots import ContextSnapshot, as_score, to_contexts
 from ragmeter.metrics import RetrievedContext
 
 __all__ = [

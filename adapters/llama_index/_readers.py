@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ragmeter._runtime.guard import Guard
 from ragmeter.adapters._fields import fields_of
-from ragmeter.guard import Guard
 from ragmeter.metrics import ConfigurationError
 
-from ._extraction import text_of
+from ._answers import Answer, answer_of, event_payload, nodes_in, payload_of
 from ._nodes import NodeSnapshot, TextMode, snapshot_nodes
-from ._results import Answer, answer_of, event_payload, nodes_in, payload_of
+from ._payloads import text_of
 
 __all__ = ["Reader", "Readers"]
 

@@ -15,15 +15,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters.json_values import plain
-from ragmeter.exporters.outgoing_text import clean
-from ragmeter.exporters.run import RagRun, Retrieval, ScoredRun
-from ragmeter.exporters.score_facts import (
+from ragmeter.exporters._format import clean
+from ragmeter.exporters._json_values import plain
+from ragmeter.exporters._score_facts import (
     annotator_kind,
     identifier,
     missing_inputs,
     score_metadata,
 )
+from ragmeter.exporters.run import RagRun, Retrieval, ScoredRun
 from ragmeter.metrics import RetrievedContext, Score
 
 from ._content import ContentPolicy

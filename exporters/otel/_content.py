@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters.outgoing_text import outgoing
+from ragmeter.exporters._format import outgoing
 from ragmeter.metrics import ConfigurationError
 
 __all__ = ["ContentPolicy"]

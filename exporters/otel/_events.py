@@ -18,8 +18,8 @@ from opentelemetry.trace import SpanContext
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters.judged_spans import JudgedSpans
-from ragmeter.exporters.outgoing_text import clean
+from ragmeter.exporters._format import clean
+from ragmeter.exporters._judged_spans import JudgedSpans
 from ragmeter.exporters.run import ScoredRun
 from ragmeter.metrics import Score
 

@@ -17,7 +17,7 @@ from opentelemetry._logs import LoggerProvider
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from ragmeter.exporters.judged_spans import JudgedSpans, SpanDirectory, recorded_spans
+from ragmeter.exporters._judged_spans import JudgedSpans, SpanDirectory, recorded_spans
 from ragmeter.exporters.protocol import MeterStats, Written
 from ragmeter.exporters.run import RagRun, ScoredRun
 from ragmeter.metrics import ConfigurationError
@@ -32,7 +32,7 @@ from ._series import SeriesBound
 from ._spans import SpanWriter, context_of
 
 if TYPE_CHECKING:
-    from ragmeter.metrics.judge.contract import JudgeCall
+    from ragmeter.metrics.judge.protocol import JudgeCall
 
 __all__ = ["EventMode", "OpenTelemetryExporter"]
 

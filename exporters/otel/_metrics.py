@@ -18,17 +18,17 @@ from opentelemetry.trace import SpanContext
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters.judged_spans import JudgedSpans
-from ragmeter.exporters.outgoing_text import clean
+from ragmeter.exporters._format import clean
+from ragmeter.exporters._judged_spans import JudgedSpans
+from ragmeter.exporters._score_facts import missing_inputs
 from ragmeter.exporters.run import ScoredRun
-from ragmeter.exporters.score_facts import missing_inputs
 from ragmeter.exporters.semconv import Instrument
 from ragmeter.metrics import Score
 
 from ._series import OTHER, SeriesBound
 
 if TYPE_CHECKING:
-    from ragmeter.metrics.judge.contract import JudgeCall
+    from ragmeter.metrics.judge.protocol import JudgeCall
 
 __all__ = ["MAX_DISTINCT", "OTHER", "Limiter", "MetricWriter"]
 

@@ -28,8 +28,8 @@ from opentelemetry.trace import (
 )
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters.judged_spans import JudgedSpans, recorded_spans
-from ragmeter.exporters.outgoing_text import clean
+from ragmeter.exporters._format import clean
+from ragmeter.exporters._judged_spans import JudgedSpans, recorded_spans
 from ragmeter.exporters.run import Retrieval, ScoredRun
 from ragmeter.metrics import Score
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .budget import JudgeBudget
     from .cache import JudgeCache
-    from .contract import (
+    from .openai import OpenAIJudge
+    from .protocol import (
         Answer,
         Ask,
         Group,
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
         Reply,
         Usage,
     )
-    from .openai_judge import OpenAIJudge
-    from .tally import JudgeStats
+    from .stats import JudgeStats
 
 __all__ = [
     "Answer",
@@ -44,15 +44,15 @@ __all__ = [
 _HOMES = {
     "JudgeBudget": "budget",
     "JudgeCache": "cache",
-    "JudgeStats": "tally",
-    "OpenAIJudge": "openai_judge",
+    "JudgeStats": "stats",
+    "OpenAIJudge": "openai",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES.get(name, 'contract')}", __name__), name)
+    return getattr(import_module(f".{_HOMES.get(name, 'protocol')}", __name__), name)
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from .contract import JudgeError
+from .protocol import JudgeError
 
 __all__ = ["CircuitBreaker"]
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from ragmeter.metrics.errors import ConfigurationError
 
-from .contract import JudgeError
+from .protocol import JudgeError
 
 __all__ = ["JudgeBudget", "Reservation"]
 

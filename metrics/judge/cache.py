@@ -22,8 +22,8 @@ from typing import Any
 
 from ragmeter.metrics.errors import ConfigurationError
 
-from .answer_file import AnswerFile
-from .contract import Answer, AnswerValue
+from ._cache_file import AnswerFile
+from .protocol import Answer, AnswerValue
 
 __all__ = ["JudgeCache"]
 

@@ -15,17 +15,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ._clients import LoopResources
+from ._completions import Completion, estimate_tokens, read_completion
+from ._cut_prompts import CutPrompts
+from ._failures import FailedCall, refused
+from ._learning import Learned, Plan
+from ._pauses import pause_before
+from ._requests import RequestForm
+from ._transport import Reply, Wire
 from .breaker import CircuitBreaker
 from .budget import JudgeBudget, Reservation
-from .clients import LoopResources
-from .completions import Completion, estimate_tokens, read_completion
-from .contract import JudgeError, Usage
-from .cut_prompts import CutPrompts
-from .failures import FailedCall, refused
-from .learning import Learned, Plan
-from .pauses import pause_before
-from .requests import RequestForm
-from .wire import Reply, Wire
+from .protocol import JudgeError, Usage
 
 __all__ = ["Endpoint"]
 

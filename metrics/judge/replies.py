@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from .contract import Answer, AnswerValue, Group
+from .protocol import Answer, AnswerValue, Group
 
 __all__ = ["UnusableReplyError", "read_reply", "read_verdict"]
 

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from ragmeter.metrics.once import once
+from ragmeter.metrics._lazy_attribute import once
 
 from .layout import key_of, units
 from .sentences import sentences_of

@@ -7,7 +7,7 @@ one request: what was written for the first is kept for the second, and until th
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, repeat
 
-from ragmeter.metrics.once import once
+from ragmeter.metrics._lazy_attribute import once
 
 from .analysis import analyse, latest
 from .tokens import MARK

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ragmeter.metrics.once import once
+from ragmeter.metrics._lazy_attribute import once
 
 from .abbreviations import NEVER_ENDS, NEVER_LAST
 from .characters import HAN, WIDE

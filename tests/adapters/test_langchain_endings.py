@@ -22,7 +22,7 @@ from langchain_fakes import (
     watch,
 )
 
-from ragmeter.adapters.langchain import _runs as runs
+from ragmeter.adapters.langchain import _state as runs
 
 __all__ = ["watch"]
 

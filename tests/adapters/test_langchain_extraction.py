@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from ragmeter.adapters.langchain._extraction import (
+from ragmeter.adapters.langchain._payloads import (
     document_lists,
     find_answer,
     find_question,

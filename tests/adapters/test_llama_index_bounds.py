@@ -13,9 +13,9 @@ import pytest
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index_fakes import QUESTION, Captured, ListRetriever, captured, llm, nodes
 
-from ragmeter.adapters.llama_index import _spans
+from ragmeter.adapters.llama_index import _events as _spans
+from ragmeter.adapters.llama_index._events import SpanFollower
 from ragmeter.adapters.llama_index._readers import Readers
-from ragmeter.adapters.llama_index._spans import SpanFollower
 
 A = nodes()[:2]
 UUID = "-12345678-1234-1234-1234-{:012d}"

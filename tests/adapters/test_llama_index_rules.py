@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from ragmeter.adapters._endings import error_type, status_of_error
 from ragmeter.adapters._reported_once import MAX_REMEMBERED, ReportedOnce
-from ragmeter.adapters._snapshot import ContextSnapshot
+from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.adapters.llama_index._answers import answer_of, source_ids_of
 from ragmeter.adapters.llama_index._captured import CapturedScope
-from ragmeter.adapters.llama_index._extraction import (
+from ragmeter.adapters.llama_index._contexts import model_nodes
+from ragmeter.adapters.llama_index._nodes import NodeSnapshot
+from ragmeter.adapters.llama_index._payloads import (
     KindTable,
     is_combining,
     kind_of,
@@ -21,9 +24,6 @@ from ragmeter.adapters.llama_index._extraction import (
     retriever_facts,
     text_of,
 )
-from ragmeter.adapters.llama_index._nodes import NodeSnapshot
-from ragmeter.adapters.llama_index._reached import model_nodes
-from ragmeter.adapters.llama_index._results import answer_of, source_ids_of
 
 
 def library(name: str, *bases: type, module: str = "llama_index.core.x", **fields: Any) -> type:

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.cli.corpus import load_chunks, load_questions, questions_text
-from ragmeter.cli.embedding import HashedNgramEmbedding, features
-from ragmeter.cli.responders import (
+from ragmeter.cli.demo._embedding import HashedNgramEmbedding, features
+from ragmeter.cli.demo._responders import (
     EndpointResponder,
     ExtractiveResponder,
     choose_responder,
     format_contexts,
 )
+from ragmeter.cli.demo.corpus import load_chunks, load_questions, questions_text
 
 CHUNKS = load_chunks()
 QUESTIONS = load_questions()
@@ -86,7 +86,7 @@ def test_embedding_is_the_same_in_every_process():
     import sys
 
     code = (
-        "from ragmeter.cli.embedding import HashedNgramEmbedding as E;"
+        "from ragmeter.cli.demo._embedding import HashedNgramEmbedding as E;"
         "v = E(['one two', '二三']).embed('two 三');"
         "print([i for i, x in enumerate(v) if x])"
     )

@@ -14,9 +14,9 @@ from prometheus_client import REGISTRY, generate_latest
 from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
-from ragmeter.cli.dashboard_files import dashboard_files, rules
-from ragmeter.cli.dashboard_files.names import label, metric_name
-from ragmeter.cli.dashboard_files.yaml_text import to_yaml
+from ragmeter.cli.dashboards import dashboard_files, rules
+from ragmeter.cli.dashboards.names import label, metric_name
+from ragmeter.cli.dashboards.yaml_text import to_yaml
 from ragmeter.exporters import semconv
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
-from ragmeter.cli.corpus import load_questions
-from ragmeter.cli.telemetry import choose_protocol
+from ragmeter.cli.demo._telemetry import choose_protocol
+from ragmeter.cli.demo.corpus import load_questions
 from ragmeter.metrics import ConfigurationError
 
 FRAMEWORKS = ["langchain", "llama-index"]

@@ -14,8 +14,8 @@ from otlp_receiver import OtlpReceiver
 from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
-from ragmeter.cli.corpus import load_questions
-from ragmeter.cli.doctor.backends import find_destinations
+from ragmeter.cli.demo.corpus import load_questions
+from ragmeter.cli.doctor._backends import find_destinations
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def without(*distributions, monkeypatch):
             raise PackageNotFoundError(name)
         return metadata.version(name)
 
-    monkeypatch.setattr("ragmeter.cli.doctor.packages.version", version)
+    monkeypatch.setattr("ragmeter.cli.doctor._packages.version", version)
 
 
 def about(findings, *words):
@@ -364,7 +364,7 @@ def test_the_standard_variables_say_where_each_signal_goes(environ, expected):
 )
 def test_an_http_endpoint_without_a_protocol_is_pointed_out(monkeypatch, environ, warned):
     """``opentelemetry-instrument`` would speak gRPC to it, and every score would be lost."""
-    monkeypatch.setattr("ragmeter.cli.doctor.backends.installed", lambda _: "0.66b1")
+    monkeypatch.setattr("ragmeter.cli.doctor._backends.installed", lambda _: "0.66b1")
     _, findings = find_destinations(None, environ)
     (finding,) = findings or (None,)
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ragmeter.cli import summary as summary_module
+from ragmeter.cli import _summary as summary_module
 from ragmeter.cli.app import app
-from ragmeter.cli.evaluate import EvaluateOptions, run_evaluation
+from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
 from ragmeter.metrics import ConfigurationError, Metric, Score
-from ragmeter.metrics.judge.contract import JudgeCall
+from ragmeter.metrics.judge.protocol import JudgeCall
 
 ROWS = [
     {"question": "q1", "contexts": ["a", "a"], "answer": "a"},
@@ -214,7 +214,7 @@ def test_a_page_that_cannot_be_written_is_found_before_anything_is_scored(
 
 def test_the_table_is_printed_even_when_the_page_fails(data, tmp_path, monkeypatch):
     """What was paid for is shown; only the page is missing, and that is said."""
-    from ragmeter.cli import html_report
+    from ragmeter.cli.evaluate import _html_report as html_report
 
     def full_disk(descriptor, mode):
         os.close(descriptor)
@@ -394,7 +394,7 @@ def test_an_interrupt_exits_with_130_and_tells_how_to_continue(data, tmp_path):
     script.write_text(
         "import asyncio, pathlib, signal\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # some job runners ignore it\n"
-        "import ragmeter.cli.evaluate as e\n"
+        "import ragmeter.cli.evaluate.run as e\n"
         "async def slow(metric, sample, judge):\n"
         f"    pathlib.Path({str(started)!r}).touch()\n"
         "    await asyncio.sleep(60)\n"

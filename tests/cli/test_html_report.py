@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from ragmeter.cli._summary import summarize
 from ragmeter.cli.app import app
-from ragmeter.cli.evaluate import EvaluateOptions, Evaluation, Spent, run_evaluation
-from ragmeter.cli.html_report import render_page
-from ragmeter.cli.rows import BadRow, Row
-from ragmeter.cli.summary import summarize
-from ragmeter.cli.worst_rows import WorstRow
+from ragmeter.cli.evaluate._html_report import render_page
+from ragmeter.cli.evaluate._samples import BadRow, Row
+from ragmeter.cli.evaluate._worst_rows import WorstRow
+from ragmeter.cli.evaluate.run import EvaluateOptions, Evaluation, Spent, run_evaluation
 from ragmeter.metrics import RagSample, Reference, Score, ScoreItem
 
 ALLOWED_TAGS = frozenset(
@@ -107,7 +107,7 @@ def test_any_text_adds_no_tag(tmp_path_factory, text):
 
 @given(st.text(max_size=50))
 def test_any_text_can_be_written(tmp_path_factory, text):
-    from ragmeter.cli.html_report import write_page
+    from ragmeter.cli.evaluate._html_report import write_page
 
     path = tmp_path_factory.getbasetemp() / "page.html"
     write_page(_evaluation(path.parent, text), path)

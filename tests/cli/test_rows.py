@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.cli.rows import BadRow, Row, read_rows
+from ragmeter.cli.evaluate._samples import BadRow, Row, read_rows
 from ragmeter.metrics import ConfigurationError
 
 

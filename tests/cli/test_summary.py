@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.cli.summary import bootstrap_interval, percentile, summarize
+from ragmeter.cli._summary import bootstrap_interval, percentile, summarize
 from ragmeter.metrics import Score
 
 SHARES = st.lists(st.floats(0.0, 1.0), min_size=2, max_size=50)

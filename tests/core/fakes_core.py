@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ragmeter.exporters.run import ScoredRun
 from ragmeter.metrics import Metric, RagSample, Score, metric
-from ragmeter.metrics.judge.contract import JudgeCall, JudgeObserver
+from ragmeter.metrics.judge.protocol import JudgeCall, JudgeObserver
 
 
 @metric(needs=("contexts",), range=(0.0, None))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragmeter.metrics import ComputedMetric, Metric, RagSample, Score, metric
-from ragmeter.metrics.judge.contract import Answer, Ask, JudgeCall, Reply
+from ragmeter.metrics.judge.protocol import Answer, Ask, JudgeCall, Reply
 
 
 @metric(range=(0.0, None))

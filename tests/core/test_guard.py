@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from ragmeter.guard import REPEAT_AFTER_S, ErrorLog, Guard
+from ragmeter._runtime.guard import REPEAT_AFTER_S, ErrorLog, Guard
 
 pytestmark = pytest.mark.contains_errors
 

@@ -5,11 +5,11 @@ import threading
 import pytest
 
 from ragmeter import RagMeter
+from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.guard import ErrorLog, Guard
-from ragmeter.judging import JudgeLoop
 from ragmeter.metrics import RagSample, Reference
 from ragmeter.metrics.judge import Answer, Reply, Usage
+from ragmeter.pipeline.judging import JudgeLoop
 
 
 def _loop(log):

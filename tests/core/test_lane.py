@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmeter.guard import ErrorLog, Guard
-from ragmeter.lane import Lane
+from ragmeter._runtime.guard import ErrorLog, Guard
+from ragmeter.pipeline.queue import Lane
 
 
 def _lane(work, dropped=None, **limits):

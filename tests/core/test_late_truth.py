@@ -14,7 +14,7 @@ from ragmeter import RagMeter, RagRun
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import RagSample, Reference
-from ragmeter.recent import RecentRuns
+from ragmeter.pipeline.late import RecentRuns
 
 SAMPLE = RagSample(question="q", contexts=["a"], answer="Here.")
 

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from ragmeter import MeterStats, RagMeter, RagRun
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, UnknownMetricError, metric
-from ragmeter.metrics.judge.contract import JudgeCall
+from ragmeter.metrics.judge.protocol import JudgeCall
 
 SAMPLE = RagSample(question="Where?", contexts=["Here.", "There."], answer="Here.")
 

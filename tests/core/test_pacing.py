@@ -13,10 +13,10 @@ from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Metric, RagSample, metric
 from ragmeter.metrics.judge import JudgeBudget
-from ragmeter.metrics.judge.contract import JudgeCall
+from ragmeter.metrics.judge.protocol import JudgeCall
 from ragmeter.metrics.metric import scores_without_value
-from ragmeter.pacing import LEAST, JudgePacer
-from ragmeter.sampling import place, within
+from ragmeter.pipeline._pacing import LEAST, JudgePacer
+from ragmeter.pipeline._rates import place, within
 
 
 @dataclass

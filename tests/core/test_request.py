@@ -8,9 +8,9 @@ from opentelemetry.sdk.trace import TracerProvider
 
 import ragmeter
 from ragmeter import RagMeter, RagRun
+from ragmeter.context import current_scope, is_suppressed, parse_scope
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, RetrievedContext
-from ragmeter.scope import current_scope, is_suppressed, parse_scope
 
 
 @pytest.fixture

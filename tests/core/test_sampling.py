@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.sdk.trace.sampling import Decision, TraceIdRatioBased
 
-from ragmeter.sampling import place, within
-from ragmeter.selection import Candidate
+from ragmeter.pipeline._rates import place, within
+from ragmeter.pipeline.sampling import Candidate
 
 PURPOSES = ("sample", "judge", "label")
 

@@ -3,7 +3,7 @@
 import time
 
 from ragmeter.metrics import RagSample, metric
-from ragmeter.scoring import WORK_S, MetricSet
+from ragmeter.pipeline.scoring import WORK_S, MetricSet
 
 
 @metric

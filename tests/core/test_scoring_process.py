@@ -40,7 +40,7 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge
 from ragmeter.metrics.score import ScoreItem
-from ragmeter.worker.codec import (
+from ragmeter.pipeline.process.codec import (
     pack,
     pack_sample,
     pack_scores,
@@ -214,7 +214,7 @@ def test_a_wrong_value_is_refused():
 def test_a_program_that_embeds_python_is_told_what_to_do(monkeypatch, tmp_path):
     import multiprocessing
 
-    from ragmeter.worker import interpreter
+    from ragmeter.pipeline.process import interpreter
 
     chosen = multiprocessing.spawn.get_executable()
     monkeypatch.setattr(sys, "executable", "/usr/sbin/uwsgi")
@@ -288,7 +288,7 @@ def test_prints_and_logs_of_metrics_do_no_harm(capfd, caplog):
 
 def test_the_key_is_in_no_pickle_and_in_nothing_others_can_see(monkeypatch):
     """Neither in the worker's arguments nor in its environment, beyond what it inherits."""
-    from ragmeter.worker.parcel import make_parcel
+    from ragmeter.pipeline.process.parcel import make_parcel
 
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     seen = {}

@@ -18,9 +18,9 @@ from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import Metric, RagSample, Score, metric
-from ragmeter.pacing import JudgePacer
-from ragmeter.selection import Candidate, Selector
-from ragmeter.worst import WARM_UP, WorstKeeper
+from ragmeter.pipeline._pacing import JudgePacer
+from ragmeter.pipeline._worst import WARM_UP, WorstKeeper
+from ragmeter.pipeline.sampling import Candidate, Selector
 
 SCORES = "gen_ai.evaluation.score"
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ragmeter import RagMeter
+from ragmeter.config import Settings, read_settings
 from ragmeter.metrics import ConfigurationError
-from ragmeter.settings import Settings, read_settings
 
 
 @pytest.fixture(autouse=True)

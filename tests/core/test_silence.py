@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ragmeter.silence import QUIET_S, Silence
+from ragmeter._runtime.no_data_warning import QUIET_S, Silence
 
 
 def _warnings(caplog, steps):

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from ragmeter import starting
+from ragmeter._runtime import threads as starting
 
 
 def test_a_script_waits_until_its_threads_run():

@@ -1,7 +1,7 @@
 """A budget asked from a worker process counts what that worker has in flight, and what it took along."""
 
 from ragmeter.metrics.judge import JudgeBudget
-from ragmeter.worker.budgets import MAX_OPEN, Bookkeeping
+from ragmeter.pipeline.process.budgets import MAX_OPEN, Bookkeeping
 
 
 def test_what_a_worker_has_in_flight_counts():

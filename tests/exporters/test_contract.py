@@ -12,7 +12,7 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.phoenix import PhoenixAnnotations
 from ragmeter.exporters.protocol import MeterStats, ObservesJudge, ObservesMeter
-from ragmeter.metrics.judge.contract import JudgeCall
+from ragmeter.metrics.judge.protocol import JudgeCall
 
 EXPORTERS = {
     "memory": lambda tmp_path, sdk, url: InMemoryExporter(),

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from ragmeter.exporters import langfuse as module
-from ragmeter.exporters.delivery import DeliveryError
+from ragmeter.exporters._http import DeliveryError
 from ragmeter.exporters.langfuse import LangfuseScores
 from ragmeter.exporters.protocol import RunsLostError
 

@@ -17,7 +17,7 @@ from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.otel._metrics import MAX_DISTINCT, OTHER, Limiter
 from ragmeter.exporters.otel._series import MAX_SERIES, SeriesBound
 from ragmeter.exporters.protocol import MeterStats
-from ragmeter.metrics.judge.contract import JudgeCall
+from ragmeter.metrics.judge.protocol import JudgeCall
 
 SCORES = "gen_ai.evaluation.score"
 STATS = MeterStats(

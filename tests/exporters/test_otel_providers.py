@@ -28,7 +28,7 @@ def run(code, **environment):
 RUN = """
 from ragmeter import RagRun, Retrieval, ScoredRun
 from ragmeter.metrics import RagSample, Score
-from ragmeter.metrics.judge.contract import JudgeCall
+from ragmeter.metrics.judge.protocol import JudgeCall
 
 def scored(n=0):
     score = Score(name="recall", value=0.5, status="ok", method="exact", definition="1")

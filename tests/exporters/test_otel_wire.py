@@ -18,7 +18,7 @@ from test_otel_events import EXPECTED
 from test_otel_spans import ANSWER_SCORES, REQUEST, RETRIEVAL, RETRIEVAL_SCORES, WORKFLOW
 
 from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.metrics.judge.contract import JudgeCall
+from ragmeter.metrics.judge.protocol import JudgeCall
 
 
 @pytest.fixture

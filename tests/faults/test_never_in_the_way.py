@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ragmeter import RagMeter
+from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.guard import ErrorLog, Guard
 from ragmeter.metrics import RagSample
 
 TESTS = Path(__file__).resolve().parent.parent

@@ -23,7 +23,7 @@ from fakes_worker import (
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample
-from ragmeter.worker import connection, jobs, supervision
+from ragmeter.pipeline.process import connection, jobs, supervision
 
 HERE = Path(__file__).parent
 FORKING_IS_MEANT = ("-W", "ignore:This process:DeprecationWarning")

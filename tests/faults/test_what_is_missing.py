@@ -23,7 +23,7 @@ from fakes_worker import EchoJudge
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample
-import ragmeter.judging
+import ragmeter.pipeline.judging
 memory = InMemoryExporter()
 meter = RagMeter(
     metrics=["retrieval_health", "context_utilization"], judge=EchoJudge(), exporters=[memory]

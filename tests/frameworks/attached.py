@@ -60,8 +60,8 @@ def pytest_configure() -> None:
     if not ATTACH:
         return
     from ragmeter import RagMeter
+    from ragmeter._runtime.guard import observed_errors
     from ragmeter.exporters.memory import InMemoryExporter
-    from ragmeter.guard import observed_errors
 
     _attached["contained"] = []
     _attached["observing"] = observed_errors(

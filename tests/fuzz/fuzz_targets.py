@@ -14,14 +14,14 @@ from pathlib import Path
 from langchain_core.documents import Document
 from pydantic import ValidationError
 
+from ragmeter._runtime.guard import observed_errors
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
-from ragmeter.cli.rows import BadRow, Row, read_rows
-from ragmeter.guard import observed_errors
+from ragmeter.cli.evaluate._samples import BadRow, Row, read_rows
+from ragmeter.context import RequestScope, parse_scope
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, ReferenceFileError, evaluate
 from ragmeter.metrics.judge import Group, Item
 from ragmeter.metrics.judge.replies import UnusableReplyError, read_reply
 from ragmeter.references import load_references
-from ragmeter.scope import RequestScope, parse_scope
 
 FREE = [
     "precision_recall_f1", "ranked_retrieval", "id_precision_recall", "answer_overlap",

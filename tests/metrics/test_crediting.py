@@ -17,7 +17,7 @@ from ragmeter.metrics import (
     ndcg,
     reciprocal_rank,
 )
-from ragmeter.metrics.crediting import credit
+from ragmeter.metrics.computed._crediting import credit
 
 MATCHINGS = st.integers(1, 5).flatmap(
     lambda golden: st.lists(

@@ -20,7 +20,7 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.metric import compute_metric
 from ragmeter.metrics.registry import resolve_metrics
-from ragmeter.worker.codec import pack, pack_scores, unpack, unpack_scores
+from ragmeter.pipeline.process.codec import pack, pack_scores, unpack, unpack_scores
 
 SAMPLE = RagSample(question="q", contexts=["a", "a"], answer="b")
 

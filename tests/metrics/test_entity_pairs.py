@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragmeter.metrics.entities import stands_in
+from ragmeter.metrics.text.entities import stands_in
 
 MENTIONED = [
     # Numbers: powers of ten, separators, digits of other widths and scripts.

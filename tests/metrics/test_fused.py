@@ -13,7 +13,7 @@ from ragmeter.metrics import (
     default_metrics,
     evaluate,
 )
-from ragmeter.metrics.prompts import load_prompt
+from ragmeter.metrics.judged.prompts import load_prompt
 
 SAMPLE = {
     "contexts": [

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 PROGRAM = """
-from ragmeter.metrics.quest_eval import quest_tokenizer
+from ragmeter.metrics.judged._quest_eval_scores import quest_tokenizer
 print("|".join(quest_tokenizer("jieba", crud_compat=True)("云南省人民政府侨务办公室")))
 """
 

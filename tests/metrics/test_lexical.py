@@ -26,7 +26,7 @@ from ragmeter.metrics import (
     rouge_scores,
     token_f1,
 )
-from ragmeter.metrics.named_entities import named_entities
+from ragmeter.metrics.text.named_entities import named_entities
 
 ORACLES = Path(__file__).parents[1] / "oracles"
 SEEDS = {

@@ -21,7 +21,7 @@ from ragmeter.metrics import (
     evaluate,
     sentences,
 )
-from ragmeter.metrics.rouge_compat import rouge_l_of_sets
+from ragmeter.metrics.computed._rouge_compat import rouge_l_of_sets
 
 ORACLES = Path(__file__).parents[1] / "oracles"
 CHUNKS = st.lists(

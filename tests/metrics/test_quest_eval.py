@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from judging_tools import oracle
 
 from ragmeter.metrics import quest_eval_scores
-from ragmeter.metrics.quest_eval import answer_f1, quest_tokenizer
+from ragmeter.metrics.judged._quest_eval_scores import answer_f1, quest_tokenizer
 
 
 def answers_of(record):

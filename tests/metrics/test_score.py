@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ragmeter.metrics import ComputedMetric, Score, ScoreItem
+from ragmeter.metrics.computed.precision_recall_f1 import PrecisionRecallF1
 from ragmeter.metrics.metric import compute_metric
-from ragmeter.metrics.precision_recall_f1 import PrecisionRecallF1
 from ragmeter.metrics.sample import RagSample, Reference
 from ragmeter.metrics.score import evidence_item, plain_score
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from ragmeter.metrics.entities import normalise_entity
-from ragmeter.metrics.named_entities import named_entities
+from ragmeter.metrics.text.entities import normalise_entity
+from ragmeter.metrics.text.named_entities import named_entities
 
 LABELLED = [
     json.loads(line)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragmeter.cli.dashboard_files import dashboard_files
+from ragmeter.cli.dashboards import dashboard_files
 
 REASON = "no grafana-foundation-sdk; .ci/services installs it"
 

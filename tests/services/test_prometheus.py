@@ -11,8 +11,8 @@ import yaml
 from live_app import LiveApp
 from processes import answers, free_port, listening_addresses, running, wait_until
 
-from ragmeter.cli.dashboard_files import RuleSettings, dashboard_files, rules
-from ragmeter.cli.dashboard_files.yaml_text import to_yaml
+from ragmeter.cli.dashboards import RuleSettings, dashboard_files, rules
+from ragmeter.cli.dashboards.yaml_text import to_yaml
 
 pytestmark = pytest.mark.contains_errors  # the application's second exporter always fails
 

@@ -26,8 +26,12 @@ from ragmeter.metrics import (
     Reference,
     evaluate,
 )
-from ragmeter.metrics.copied import is_answer_from, is_sentence_of, stands_as_entity
 from ragmeter.metrics.judge import OpenAIJudge
+from ragmeter.metrics.judge._copied import (
+    is_answer_from,
+    is_sentence_of,
+    stands_as_entity,
+)
 
 SAMPLES = {
     "en": RagSample(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.judge import JudgeBudget
-from ragmeter.metrics.judge.contract import JudgeError
+from ragmeter.metrics.judge.protocol import JudgeError
 
 PRICES = {"input_price": 2.0, "output_price": 8.0}
 

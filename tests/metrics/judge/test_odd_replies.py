@@ -10,8 +10,8 @@ from openai_server import Misbehaviour, well_formed
 from replayed_endpoint import REPLIES, Replayed, answer
 
 from ragmeter.metrics import ContextPrecision, evaluate
-from ragmeter.metrics.judge.construction import address_of
-from ragmeter.metrics.judge.wire import Caller, Wire
+from ragmeter.metrics.judge._construction import address_of
+from ragmeter.metrics.judge._transport import Caller, Wire
 
 
 def failing(status, body, **headers):

@@ -17,9 +17,10 @@ from ragmeter.metrics import (
     aevaluate,
     evaluate,
 )
-from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge, clients
-from ragmeter.metrics.judge.clients import LoopResources
-from ragmeter.metrics.judge.wire import http_library
+from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge
+from ragmeter.metrics.judge import _clients as clients
+from ragmeter.metrics.judge._clients import LoopResources
+from ragmeter.metrics.judge._transport import http_library
 
 
 def questions(server):

@@ -1,0 +1,73 @@
+"""Copies of retrieved documents, taken the moment they are seen.
+
+The application may change, clear or re-sort its lists right after the callback,
+and rerankers overwrite scores in place; so adapters keep `ContextSnapshot`s and never
+the framework's objects.  Taking one costs a few attribute reads and a shallow
+metadata copy: formatting and validation wait for the worker.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, SupportsFloat
+
+from ragmeter.metrics import RetrievedContext
+from ragmeter.pipeline._weight import weight_of
+
+__all__ = ["ContextSnapshot", "as_score", "to_contexts"]
+
+
+class ContextSnapshot(NamedTuple):
+    """One document as it was when seen."""
+
+    text: str
+    """The text; a reference to the framework's own immutable string."""
+    id: str | None
+    """The document's id."""
+    score: float | None
+    """The score the framework carried at that time."""
+    metadata: Mapping[str, Any]
+    """A shallow copy of the metadata."""
+
+    @classmethod
+    def take(cls, text: object, id_: object, score: object, metadata: object) -> ContextSnapshot:
+        """Copy what a framework's document holds; odd types are turned into text, never refused."""
+        return cls(
+            text if isinstance(text, str) else "" if text is None else str(text),
+            id_ if isinstance(id_, str) or id_ is None else str(id_),
+            as_score(score),
+            dict(metadata) if type(metadata) is dict or isinstance(metadata, Mapping) else {},
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """Estimated size of the text and the metadata."""
+        return weight_of(self.text) + weight_of(self.metadata)
+
+
+def as_score(score: object) -> float | None:
+    """Read a score; rerankers also write numpy's and torch's scalars. Not a finite number: None."""
+    # Asked of every document: the protocol at the end of the line alone costs as much as the rest.
+    if score is None or isinstance(score, bool):
+        return None
+    if not isinstance(score, (float, int)) and not isinstance(score, SupportsFloat):
+        return None
+    try:
+        number = float(score)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def to_contexts(snapshots: Iterable[ContextSnapshot]) -> tuple[RetrievedContext, ...]:
+    """Turn snapshots into contexts; done on the worker."""
+    return tuple(
+        RetrievedContext(
+            text=item.text,
+            id=item.id,
+            score=item.score,
+            metadata={str(key): value for key, value in item.metadata.items()},
+        )
+        for item in snapshots
+    )

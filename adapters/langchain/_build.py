@@ -1,0 +1,239 @@
+"""Turns what was noted about one LangChain request into a `RagRun`; runs on the meter's worker.
+
+Everything read here was copied when it was seen; no LangChain object is touched.  Which
+documents reached the model is decided in `_contexts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragmeter.adapters._endings import error_type, status_of_error
+from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
+from ragmeter.exporters.run import RagRun, Retrieval
+from ragmeter.metrics import RagSample, SampleStatus
+from ragmeter.metrics.sample import ContextsBy
+
+from ._answers import call_before_answer, said_by, shown
+from ._contexts import candidates, contexts_used, counted_retrievals, read_tool_texts
+from ._outputs import OutputNote, answer_in
+from ._state import Ending, OpenRequest, RetrievalNote
+
+__all__ = ["build_run", "has_retrieved"]
+
+_CONVERSATION_KEYS = ("session_id", "thread_id", "conversation_id")
+
+
+def has_retrieved(request: OpenRequest) -> bool:
+    """Tell whether a finished request is one of ours: it retrieved, or tried to.
+
+    Documents from functions count only beside a model call: programs that load and split
+    documents give out such lists, too, and nobody asked them anything.
+    """
+    return bool(
+        request.retrievals
+        or request.tool_texts
+        or (request.passages and request.llms)
+        or any(passage.run.kind == "tool" for passage in request.passages)
+    )
+
+
+def build_run(
+    request: OpenRequest,
+    ending: Ending,
+    output: OutputNote,
+    given_contexts: tuple[ContextSnapshot, ...] | None,
+    output_contexts: tuple[ContextSnapshot, ...] | None,
+) -> RagRun | None:
+    """Build the run of a finished request, or None when it never retrieved. Can be done once.
+
+    Args:
+        request: What was noted.
+        ending: How the root ended.
+        output: What its output says about the answer.
+        given_contexts: Contexts the application chose itself (``contexts=``); they win.
+        output_contexts: Documents of a root output that also holds an answer: the last resort.
+    """
+    try:
+        return _run_of(request, ending, output, given_contexts, output_contexts)
+    finally:
+        request.dissolve()
+
+
+def _run_of(
+    request: OpenRequest,
+    ending: Ending,
+    output: OutputNote,
+    given_contexts: tuple[ContextSnapshot, ...] | None,
+    output_contexts: tuple[ContextSnapshot, ...] | None,
+) -> RagRun | None:
+    read_tool_texts(request)
+    answer = _answer(request, output)
+    answering = call_before_answer(request, answer)
+    notes, made_of_passages = counted_retrievals(request, answering)
+    queries = [str(note.query) for note in notes if isinstance(note.query, str)]
+    question = _question(request, queries)
+    rule: ContextsBy = "runs"
+    if given_contexts is not None:
+        contexts: tuple[ContextSnapshot, ...] | None = given_contexts
+        rule = "given"
+    elif notes:
+        contexts = contexts_used(request, notes, answering, answer, replace=not made_of_passages)
+        found = (
+            None if contexts is None else _in_prompts(request, notes, contexts, answer, question)
+        )
+        if found is not None:
+            contexts, rule = found, "prompt"
+    else:
+        contexts = output_contexts
+    if contexts is None and not notes:
+        return None
+    status = _status(request, ending, answer, contexts)
+    if status not in ("ok", "partial"):
+        answer = None
+    root = request.root
+    scope = request.scope
+    sample = RagSample(
+        question=question,
+        contexts=None if contexts is None else to_contexts(contexts),
+        contexts_by=rule,
+        answer=answer,
+        reference=None if scope is None else scope.reference,
+        status=status,
+        name=(scope.name if scope is not None and scope.name else None)
+        or request.options.name
+        or root.name,
+    )
+    metadata = request.metadata
+    return RagRun(
+        sample=sample,
+        run_id=str(root.run_id),
+        framework="langchain",
+        started_ns=root.started_ns,
+        ended_ns=max(ending.ended_ns, root.started_ns),
+        retrievals=tuple(_retrieval(note, ending) for note in notes),
+        parent=request.parent_span,
+        target=request.target,
+        conversation_id=(scope.conversation_id if scope is not None else None)
+        or _first_text(metadata, _CONVERSATION_KEYS),
+        user_id=(scope.user_id if scope is not None else None)
+        or _first_text(metadata, ("user_id",)),
+        tags=tuple(dict.fromkeys((*request.tags, *(scope.tags if scope is not None else ())))),
+        metadata=dict(scope.metadata) if scope is not None else {},
+        error_type=error_type(ending.error),
+    )
+
+
+def _question(request: OpenRequest, queries: Sequence[str]) -> str | None:
+    scope = request.scope
+    if scope is not None and scope.question is not None:
+        return scope.question
+    text, others = request.question
+    if text is not None:
+        return text
+    for other in others:
+        if other in queries:
+            return other
+    return queries[0] if queries and not request.resumes else None
+
+
+def _answer(request: OpenRequest, output: OutputNote) -> str | None:
+    if not output.strings:
+        return answer_in(output, (), ())
+    texts = [item.text for note in request.retrievals for item in note.contexts or ()]
+    texts += [item.text for passage in request.passages for item in passage.documents]
+    return answer_in(output, said_by(request, texts), texts)
+
+
+def _in_prompts(
+    request: OpenRequest,
+    notes: Sequence[RetrievalNote],
+    used: Sequence[ContextSnapshot],
+    answer: str | None,
+    question: str | None,
+) -> tuple[ContextSnapshot, ...] | None:
+    """Return the documents that stand in what the answering calls were sent, or None."""
+    if request.options.strict or not any(note.contexts for note in notes):
+        return None
+    pool = candidates(request, notes, used)
+    seen = _shown_of(pool, request, answer, question)
+    if seen is not None and 0 < len(used) < len(pool):
+        # A document that was split stands there as a whole where its parts do.
+        parts = _shown_of(used, request, answer, question)
+        if parts is not None and _letters(parts) >= _letters(seen):
+            return parts
+    return seen
+
+
+def _shown_of(
+    documents: Sequence[ContextSnapshot],
+    request: OpenRequest,
+    answer: str | None,
+    question: str | None,
+) -> tuple[ContextSnapshot, ...] | None:
+    seen = shown(request, answer, [item.text for item in documents], question)
+    return None if seen is None else tuple(documents[index] for index in seen)
+
+
+def _letters(documents: Sequence[ContextSnapshot]) -> int:
+    return sum(len(part) for item in documents for part in item.text.split())
+
+
+def _status(
+    request: OpenRequest,
+    ending: Ending,
+    answer: str | None,
+    contexts: Sequence[ContextSnapshot] | None,
+) -> SampleStatus:
+    if ending.error is not None:
+        return status_of_error(ending.error)
+    if request.interrupted:
+        return "interrupted"
+    if request.root.kind in ("retriever", "tool"):
+        return "retrieval_only"
+    if ending.streamed and request.open_llms:
+        return "partial"
+    if not request.llms and ending.kind is str and _is_formatted(answer or "", contexts):
+        return "retrieval_only"
+    if answer is None:
+        return "no_answer" if request.llms else "retrieval_only"
+    return "ok"
+
+
+def _is_formatted(answer: str, contexts: Sequence[ContextSnapshot] | None) -> bool:
+    """Tell whether an output without any model call is just the retrieved texts, pasted."""
+    return bool(contexts) and all(item.text in answer for item in contexts or ())
+
+
+def _retrieval(note: RetrievalNote, ending: Ending) -> Retrieval:
+    metadata = note.metadata
+    started = note.run.started_ns
+    ended = note.ended_ns if note.ended_ns is not None else ending.ended_ns
+    failed = note.error_type
+    if failed is None and note.ended_ns is None:
+        failed = error_type(ending.error) or "cancelled"
+    top_k = metadata.get("top_k", metadata.get("k"))
+    return Retrieval(
+        started_ns=started,
+        ended_ns=max(ended, started),
+        contexts=to_contexts(note.contexts or ()),
+        query=note.query if isinstance(note.query, str) else None,
+        name=note.run.name,
+        data_source_id=_first_text(metadata, ("data_source_id", "ls_vector_store_provider")),
+        top_k=top_k if isinstance(top_k, int) and not isinstance(top_k, bool) else None,
+        embedding_model=_first_text(metadata, ("embedding_model", "ls_embedding_model")),
+        provider=_first_text(metadata, ("ls_embedding_provider",)),
+        error_type=failed,
+        target=note.target,
+    )
+
+
+def _first_text(metadata: object, keys: Sequence[str]) -> str | None:
+    get = getattr(metadata, "get", None)
+    if get is None:
+        return None
+    for key in keys:
+        value = get(key)
+        if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
+            return str(value)
+    return None

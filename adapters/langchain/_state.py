@@ -1,0 +1,445 @@
+"""Keeps track of LangChain's runs: which run belongs to which request, and what it showed.
+
+The callback handler tells `RunTracker` of every start and end; `_capture` reads what
+was noted once the request is over.  One tracker serves all handlers of one meter, so that a
+handler attached twice, or two handlers of one meter, still yield one request.  Runs are
+told apart by id only, never by thread, task or instance.  No LangChain import here, and no
+work on texts: notes hold references and shallow copies.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from itertools import count
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+from opentelemetry.trace import Span, SpanContext
+
+from ragmeter.adapters._open_requests import OpenRequests
+from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.context import RequestScope
+
+from ._calls import Sent
+from ._payloads import Question
+
+__all__ = [
+    "Ending",
+    "Family",
+    "OpenRequest",
+    "Options",
+    "Passage",
+    "Paste",
+    "RetrievalNote",
+    "Run",
+    "RunKind",
+    "RunTracker",
+    "active_retriever",
+    "copied_lists",
+    "current_family",
+    "text_of",
+]
+
+RunKind = Literal["chain", "llm", "retriever", "tool"]
+
+MAX_LIVE_RUNS = 4096
+"""Beyond so many runs in one request, those that have ended are forgotten."""
+
+active_retriever: ContextVar[int | None] = ContextVar("ragmeter_active_retriever", default=None)
+"""The retriever run around the current code: tells that a retriever is nested in another even
+where the outer one does not forward its callbacks. Holds an id, so it keeps nothing alive."""
+
+
+_NOBODY = UUID(int=0)
+
+
+class Family:
+    """The ids of one request's runs, and whether the request is over.
+
+    A run that starts below a request that is over (a task that nobody waited for) is not a request
+    of its own. It finds this in its own context, so that nothing need be remembered here.
+    """
+
+    __slots__ = ("closed", "ids")
+
+    def __init__(self) -> None:
+        self.ids: set[int] = set()
+        self.closed = False
+
+
+current_family: ContextVar[Family | None] = ContextVar("ragmeter_langchain_family", default=None)
+"""The family of the request that began last in this context."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How one handler wants its requests read."""
+
+    question: str | Callable[[Any], Any] | None = None
+    contexts: str | Callable[[Any], Any] | None = None
+    answer: str | Callable[[Any], Any] | None = None
+    include: frozenset[str] | None = None
+    exclude: frozenset[str] = frozenset()
+    strict: bool = False
+    name: str | None = None
+
+    def portable(self) -> Options:
+        """Return what of it can be pickled: functions only if another process can import them."""
+        return replace(
+            self,
+            question=_importable(self.question),
+            contexts=_importable(self.contexts),
+            answer=_importable(self.answer),
+        )
+
+
+Reader = str | Callable[[Any], Any] | None
+
+
+def _importable(reader: Reader) -> Reader:
+    if reader is None or isinstance(reader, str):
+        return reader
+    module, name = getattr(reader, "__module__", None), getattr(reader, "__qualname__", "<unknown>")
+    found: Any = sys.modules.get(module or "")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return reader if found is reader else None
+
+
+class Run:
+    """One run of LangChain's within a request.
+
+    Made for every run on the request's own path: what few runs have stands on the class until it
+    is set.
+    """
+
+    open = True
+    failed = False
+    transparent = False
+    """A retriever that is not among those included: what is within it may be."""
+    documents: Mapping[str, tuple[tuple[Any, str], ...]] | None = None
+    """Document lists of the input as they were at the start: each document and its text."""
+    strings: tuple[str, ...] = ()
+    """Strings of the input, noted once something was retrieved."""
+    tags: Sequence[str] | None = None
+    sent: Sent = ()
+    """What a model call was sent."""
+    note: RetrievalNote | None = None
+    children_retrievals: list[RetrievalNote] | None = None
+    """Finished retrievals below this run, in the order they finished."""
+
+    def __init__(
+        self,
+        run_id: UUID,
+        kind: RunKind,
+        parent: Run | None,
+        request: OpenRequest,
+        name: str | None,
+        started_ns: int,
+    ) -> None:
+        self.run_id = run_id
+        self.kind: RunKind = kind
+        self.parent = parent
+        self.request = request
+        self.name = name
+        self.started_ns = started_ns
+        self.order = next(request.clock)
+        self.retriever: Run | None = (
+            None if parent is None else parent if parent.kind == "retriever" else parent.retriever
+        )
+
+
+class RetrievalNote:
+    """One retrieval: its run, and what came back."""
+
+    __slots__ = (
+        "contexts",
+        "documents",
+        "ended_ns",
+        "ended_order",
+        "error_type",
+        "metadata",
+        "outer",
+        "query",
+        "run",
+        "target",
+    )
+
+    def __init__(self, run: Run, query: object, metadata: Mapping[str, Any] | None) -> None:
+        self.run = run
+        self.query = query
+        self.metadata = metadata or {}
+        self.outer: Run | None = None
+        """The retriever that it is probably nested in, told by context and not by parent ids."""
+        self.contexts: tuple[ContextSnapshot, ...] | None = None
+        self.documents: tuple[Any, ...] = ()
+        self.ended_ns: int | None = None
+        self.ended_order: int | None = None
+        self.error_type: str | None = None
+        self.target: SpanContext | None = None
+
+
+class Passage(NamedTuple):
+    """A run that gave out documents without being a retriever."""
+
+    run: Run
+    ended_order: int
+    ended_ns: int
+    taken: Mapping[str, tuple[str, ...]] | None
+    """Texts of the documents it was given, list by list; None if it was given none."""
+    given: Mapping[str, tuple[ContextSnapshot, ...]]
+    """The lists of documents it gave out, but for those it only passed on."""
+    passed_on: frozenset[str] = frozenset()
+    """Keys of the lists that it gave out as it got them."""
+    streamed: bool = False
+    """It was told what it was given at its end: it may have begun before there were documents."""
+
+    @property
+    def documents(self) -> tuple[ContextSnapshot, ...]:
+        """All documents it gave out."""
+        return tuple(item for documents in self.given.values() for item in documents)
+
+
+class ToolText(NamedTuple):
+    """What a tool said in text: it may hold rows of documents."""
+
+    run: Run
+    ended_order: int
+    ended_ns: int
+    text: str
+
+
+class Paste(NamedTuple):
+    """A function that gave out strings: it may have pasted documents, all of them or some."""
+
+    run: Run
+    ended_order: int
+    documents: tuple[str, ...]
+    """Texts of the documents it was given."""
+    strings: tuple[str, ...]
+    """Strings it was given, which may hold documents themselves."""
+    given: tuple[str, ...]
+    """Strings it gave out."""
+
+
+class LlmNote(NamedTuple):
+    """A finished model call."""
+
+    run: Run
+    text: str | None
+    arguments: tuple[Mapping[str, Any], ...] = ()
+    """Arguments of the tools that it called."""
+
+
+class Ending(NamedTuple):
+    """How a root run ended."""
+
+    ended_ns: int
+    kind: type[Any]
+    """Class of the root's output; the object itself is the application's."""
+    error: BaseException | None
+    streamed: bool
+
+
+class OpenRequest:
+    """One request in flight: its root run and what its runs showed. Dropped when the root ends.
+
+    As with `Run`, what most requests lack stands on the class.
+    """
+
+    ignored = False
+    loose_bytes = 0
+    """Bytes of noted strings that are not counted in the table yet."""
+    reader: Run | None = None
+    """The function that was given documents last."""
+    hidden: OpenRequest | None = None
+    """Stands for all its parts that run under `ragmeter.suppress`."""
+    root: Run
+    inputs: object = None
+    question = Question(None)
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = MappingProxyType({})
+    scope: RequestScope | None = None
+    span: Span | None = None
+    """The span current at the start; compared by identity, never changed."""
+    context: object = None
+    """OpenTelemetry's context at the start; likewise. While it is in force no new span is."""
+    parent_span: SpanContext | None = None
+    target: SpanContext | None = None
+    interrupted = False
+    resumes = False
+    """A ``Command`` resumed an earlier request: its question was asked there."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.most_members = MAX_LIVE_RUNS
+        self.clock = count()
+        self.family = Family()
+        self.retrievals: list[RetrievalNote] = []
+        self.passages: list[Passage] = []
+        self.pastes: list[Paste] = []
+        self.tool_texts: list[ToolText] = []
+        self.llms: list[LlmNote] = []
+        self.open_llms: dict[int, Run] = {}
+        self.failed_llms: list[Run] = []
+        self.known_texts: set[int] = set()
+        """Identities of the prompts' texts that were counted already."""
+
+    def unfinished(self) -> list[Run]:
+        """Return the model calls that failed or are still going on."""
+        return [*tuple(self.open_llms.values()), *self.failed_llms]
+
+    def dissolve(self) -> None:
+        """Undo the circles among the request's notes once they have been read.
+
+        Else every request would leave some twenty objects for the garbage collector to find, which
+        runs on whatever thread comes along: the application's. Lists stay lists: a run that ends
+        after its request may just now be noting something.
+        """
+        for note in self.retrievals:
+            run: Run | None = note.run
+            note.run.note = None
+            while run is not None:
+                run.children_retrievals = None
+                run = run.parent
+        self.retrievals, self.passages, self.llms = [], [], []
+        self.pastes, self.tool_texts, self.failed_llms = [], [], []
+        self.open_llms, self.reader = {}, None
+        self.hidden = None
+        self.root = _NO_RUN
+
+
+_NO_RUN = Run(_NOBODY, "chain", None, OpenRequest(Options()), None, 0)
+
+
+class RunTracker:
+    """Runs by id, requests by root id. Thread-safe; bounded by `OpenRequests`.
+
+    Ids are kept as integers (`UUID.int`): a `UUID` is hashed by Python code, five times a run.
+    """
+
+    def __init__(self, on_evict: Callable[[], None]) -> None:
+        self.runs: dict[int, Run] = {}
+        """Runs of requests in flight; read it, and change it by the methods only."""
+        self._told_of_eviction = on_evict
+        self.requests: OpenRequests[int, OpenRequest] = OpenRequests(self._evicted)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def get(self, run_id: UUID | None) -> Run | None:
+        """Return a run of a request in flight, or None."""
+        return None if run_id is None else self.runs.get(run_id.int)
+
+    def open_request(
+        self, run_id: UUID, kind: RunKind, name: str | None, started_ns: int, options: Options
+    ) -> OpenRequest:
+        """Begin a request with its root run."""
+        key = run_id.int
+        request = OpenRequest(options)
+        self.runs[key] = request.root = Run(run_id, kind, None, request, name, started_ns)
+        request.family.ids.add(key)
+        current_family.set(request.family)
+        self.requests.open(key, request)
+        return request
+
+    def add(
+        self, run_id: UUID, kind: RunKind, parent: Run, name: str | None, started_ns: int
+    ) -> Run:
+        """Note a run below `parent`."""
+        request = parent.request
+        run = (
+            request.root
+            if request.ignored
+            else Run(run_id, kind, parent, request, name, started_ns)
+        )
+        key = run_id.int
+        self.runs[key] = run
+        ids = request.family.ids
+        ids.add(key)
+        if len(ids) > request.most_members:
+            self._forget_ended(request)
+        return run
+
+    def alias(self, run_id: UUID, parent: Run) -> None:
+        """Let a run that shows nothing itself stand for its parent."""
+        self.runs[run_id.int] = parent
+        parent.request.family.ids.add(run_id.int)
+
+    def hide(self, run_id: UUID, parent: Run) -> None:
+        """Note a run below `parent` that is nobody's business, nor is what runs below it."""
+        request = parent.request
+        hidden = request.hidden
+        if hidden is None:
+            hidden = request.hidden = OpenRequest(request.options)
+            hidden.ignored = True
+            hidden.family = request.family  # its runs are forgotten with the request's
+            hidden.root = Run(_NOBODY, "chain", None, hidden, None, 0)
+        self.alias(run_id, hidden.root)
+
+    def close_request(self, request: OpenRequest) -> int | None:
+        """Forget a request and all its runs; return the bytes it held, None if it was gone."""
+        taken = self.requests.take(request.root.run_id.int)
+        self._forget(request)
+        return None if taken is None else taken[1]
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.requests.clear()
+        self.runs.clear()
+
+    def _evicted(self, root_key: int, request: OpenRequest) -> None:
+        del root_key
+        self._forget(request)
+        if not request.ignored:
+            self._told_of_eviction()
+
+    def drop(self, run_id: UUID, request: OpenRequest) -> None:
+        """Forget one run that cannot have children any more."""
+        key = run_id.int
+        self.runs.pop(key, None)
+        request.family.ids.discard(key)
+
+    def _forget(self, request: OpenRequest) -> None:
+        family, runs = request.family, self.runs
+        family.closed = True
+        for key in tuple(family.ids):
+            runs.pop(key, None)
+
+    def _forget_ended(self, request: OpenRequest) -> None:
+        ids = request.family.ids
+        for key in tuple(ids):
+            run = self.runs.get(key)
+            if run is None or not run.open:
+                self.runs.pop(key, None)
+                ids.discard(key)
+        request.most_members = max(MAX_LIVE_RUNS, 2 * len(ids))
+
+
+def copied_lists(
+    lists: Mapping[str, Sequence[Any]],
+) -> dict[str, tuple[tuple[Any, str], ...]]:
+    """Copy document lists: each document (not copied) with the text it has now."""
+    copied: dict[str, tuple[tuple[Any, str], ...]] = {}
+    for key, documents in lists.items():
+        pairs: list[tuple[Any, str]] = []
+        for document in documents:
+            text = None
+            if type(document) is not tuple and type(document) is not dict:
+                text = getattr(document, "page_content", None)
+            pairs.append((document, text if type(text) is str else text_of(document)))
+        copied[key] = tuple(pairs)
+    return copied
+
+
+def text_of(document: object) -> str:
+    """Return a document's text as it is now; the document may stand in a (document, score) pair."""
+    if isinstance(document, tuple) and document:
+        document = document[0]
+    is_row = type(document) is dict
+    text = document.get("page_content") if is_row else getattr(document, "page_content", None)  # type: ignore[attr-defined]
+    return text if isinstance(text, str) else ""

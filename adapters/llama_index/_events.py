@@ -1,0 +1,473 @@
+"""Follows LlamaIndex's spans and finds the requests among them.
+
+`SpanFollower` is what the public handler delegates to: enter, exit, drop.  A request is
+the outermost span of a root kind; its children are told by the parent id alone, so
+threads, tasks and other tracers' habits do not matter.  Spans that concern nobody cost one
+dictionary look-up.  It keeps snapshots, never events, responses or engines, and raises
+nothing on purpose: the handler calls it under guards.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ragmeter.adapters._endings import error_type, status_of_error
+from ragmeter.adapters._open_requests import OpenRequests
+from ragmeter.adapters._output_strings import OutputString, strings_in
+from ragmeter.adapters._reported_once import reported_once
+from ragmeter.context import is_suppressed
+from ragmeter.metrics.sample import SampleStatus
+from ragmeter.pipeline._weight import weight_of
+
+from ._answers import Answer, answer_of, inputs_of, nodes_in, payload_of, source_ids_of
+from ._build import build_run
+from ._callers import is_preparation
+from ._calls_and_steps import CallsAndSteps
+from ._captured import Nodes, Output
+from ._nodes import TextMode, describe_tools, node_ids, snapshot_nodes
+from ._payloads import (
+    ROOT_KINDS,
+    Kind,
+    KindTable,
+    is_a,
+    is_combining,
+    nodes_of,
+    question_of,
+    retriever_facts,
+)
+from ._readers import Readers
+from ._state import Attempt, Batch, Frame, LlamaRequest, RetrievalNote, told_scope
+from ._streams import StreamedText, watch
+
+if TYPE_CHECKING:
+    from ragmeter import RagMeter
+
+__all__ = ["Begin", "SpanFollower"]
+
+MAX_FRAMES = 200_000
+"""Open spans that are followed at once; beyond that the oldest are forgotten."""
+
+_SCOPES: frozenset[Kind | None] = frozenset({"query", "chat", "run", "tool"})
+
+_RUN_BY_APPLICATIONS: frozenset[str] = frozenset({"run", "step", "tool"})
+"""Calls in which code of the application runs, which may also index or evaluate."""
+
+_MAY_FAIL: frozenset[str] = frozenset({"query", "chat", "run", "tool", "step"})
+"""Calls after whose failure a request may go on without what they found."""
+
+_AGENTS = ("BaseWorkflowAgent", "AgentWorkflow")
+"""Workflows whose steps are LlamaIndex's own: their events carry what tools said, for the next call."""
+
+_ASK_NO_MODEL = frozenset({"NoText", "ContextOnly"})
+"""Synthesizers that return nothing, or the nodes' texts one after the other."""
+
+Begin = Callable[[Kind, Any, "str | None", Any, Mapping[str, Any]], "tuple[bool, str | None]"]
+"""``(kind, instance, question, arguments, tags)`` → whether to capture, and the question."""
+
+
+class SpanFollower(CallsAndSteps):
+    """Finds requests among LlamaIndex's spans and offers them to a meter. Thread-safe.
+
+    Args:
+        meter: Where requests go.
+        text_mode: How a node's text is written.
+        is_engine: Requests count only if such an instance takes part; None: all count.
+        active_tags: Returns the instrument tags in force.
+        begin: Decides about a request that begins; see `Begin`.
+        readers: How the application reads its own outputs.
+        name: Name of the requests; None: the class of what was called.
+        open_requests: Settings of `OpenRequests`, for tests.
+    """
+
+    def __init__(
+        self,
+        meter: RagMeter,
+        *,
+        text_mode: TextMode,
+        is_engine: Callable[[Any], bool] | None,
+        active_tags: Callable[[], Mapping[str, Any]],
+        begin: Begin,
+        readers: Readers,
+        name: str | None = None,
+        **open_requests: Any,
+    ) -> None:
+        self._meter = meter
+        self._name = name
+        self._once = reported_once(meter)
+        self._text_mode: TextMode = text_mode
+        self._is_engine = is_engine
+        self._active_tags = active_tags
+        self._begin = begin
+        self._readers = readers
+        self._frames: dict[str | None, Frame | None] = {}
+        self._kind = KindTable()
+        self._requests: OpenRequests[str, LlamaRequest] = OpenRequests(
+            self._evicted, **open_requests
+        )
+        self._stream_guard = meter.guard("llama_index.stream_end")
+        self._scope_guard = meter.guard("llama_index.scope")
+
+    def __len__(self) -> int:
+        """Entries of all tables: 0 when nothing is under way."""
+        return len(self._frames) + len(self._requests)
+
+    def enter(
+        self,
+        id_: str,
+        arguments: Mapping[str, Any],
+        instance: Any,
+        parent_id: str | None,
+        tags: Mapping[str, Any] | None,
+    ) -> None:
+        """A span begins."""
+        frames = self._frames
+        if parent_id in frames:
+            parent = frames[parent_id]
+            if parent is None:  # within a request that is nobody's business
+                frames[id_] = None
+                return
+            kind = self._kind(id_, instance)
+            if kind == "llm" and parent.call is None and self._is_read_by_caller(id_, arguments):
+                return
+            # Steps have spans of their own. What stands directly below a run is not done by it:
+            # workflows 1 leave the run's id behind in the context of whoever started it.
+            beside = parent.kind == "run" and parent.id == parent_id and kind in ROOT_KINDS
+            if not (parent.request.returned or beside):
+                self._enter_within(kind, parent, id_, arguments, instance, parent_id)
+                return
+            if kind == "write_history":
+                self._watch_chat(parent.request, instance)
+                return
+            if not parent.is_root and not beside:  # outlived its request
+                frames[id_] = None
+                return
+        else:
+            kind = self._kind(id_, instance)
+            if kind == "llm":
+                self._is_read_by_caller(id_, arguments)
+                return
+        if kind in ROOT_KINDS:
+            self._enter_root(kind, id_, arguments, instance, tags)
+
+    def exit(self, id_: str, arguments: Mapping[str, Any], result: Any) -> None:
+        """A span ends well."""
+        frame = self._frames.pop(id_, None)
+        if frame is None or frame.id != id_:
+            return
+        kind = frame.kind
+        if frame.call is not None:
+            frame.call.end(result)
+        elif frame.step is not None:
+            self._end_step(frame.request, frame.step, result)
+        elif kind == "retrieve":
+            self._end_retrieval(frame, result)
+        elif kind == "postprocess" and isinstance(result, (list, tuple)) and not frame.scope.given:
+            frame.scope.postprocessed(
+                node_ids(nodes_of(arguments)), snapshot_nodes(result, self._text_mode)
+            )
+        if frame.is_root:
+            self._exit_root(frame, arguments, result)
+
+    def drop(self, id_: str, error: BaseException | None) -> None:
+        """A span ends with an exception."""
+        frame = self._frames.pop(id_, None)
+        if frame is None or frame.id != id_:
+            return
+        if frame.kind == "retrieve" and frame.retrieval is not None:
+            frame.retrieval.end(None, error)
+        if frame.call is not None:
+            frame.call.messages = ()
+        elif frame.kind in _MAY_FAIL and frame.attempt is not None:
+            frame.attempt.failed = frame.request.has_failed_attempts = True
+        if frame.is_root:
+            request = frame.request
+            request.root_left()
+            status = status_of_error(error)
+            self._finish(request, status, None, error_type(error) if status == "error" else None)
+
+    def forget(self) -> int:
+        """Forget all requests whose calls are still running; return how many. Open streams stay."""
+        self._frames.clear()
+        running = [item for item in self._requests.values() if not item.returned]
+        for request in running:
+            request.close()
+            self._requests.close(request.run_id)
+        return len(running)
+
+    def reset_after_fork(self) -> None:
+        """Forget the parent's requests in a child process."""
+        self._frames = {}
+        self._requests.reset_after_fork()
+
+    def _enter_root(
+        self,
+        kind: Kind,
+        id_: str,
+        arguments: Mapping[str, Any],
+        instance: Any,
+        tags: Mapping[str, Any] | None,
+    ) -> None:
+        if len(self._frames) >= MAX_FRAMES:
+            self._shed_frames()
+        self._frames[id_] = None
+        if is_suppressed() or kind == "transform" or is_preparation():
+            return
+        tags = tags or self._active_tags()
+        question = question_of(kind, arguments)
+        wanted, question = self._begin(kind, instance, question, arguments, tags)
+        if not wanted:
+            return
+        request = LlamaRequest(
+            id_,
+            kind,
+            self._name or type(instance).__name__,
+            question,
+            told_scope(tags, self._scope_guard),
+            in_scope=self._is_engine is None or self._is_engine(instance),
+        )
+        frame = Frame(id_, kind, request, request.open_scope(), is_root=True)
+        frame.notes_steps = kind == "run" and _is_the_applications(instance)
+        self._requests.open(id_, request)
+        if kind == "retrieve":
+            self._begin_retrieval(frame, arguments, instance)
+        elif kind == "synthesize":
+            self._begin_synthesis(frame, arguments, instance)
+        self._frames[id_] = frame
+
+    def _enter_within(
+        self,
+        kind: Kind | None,
+        parent: Frame,
+        id_: str,
+        arguments: Mapping[str, Any],
+        instance: Any,
+        parent_id: str | None,
+    ) -> None:
+        frames = self._frames
+        request = parent.request
+        if kind is None:
+            is_step = parent.kind == "run" and parent.id == parent_id and _is_step(id_, instance)
+            frames[id_] = self._step(parent, id_, arguments) if is_step else parent
+            return
+        if is_suppressed() or kind == "transform":
+            frames[id_] = None
+            return
+        if not request.in_scope and self._is_engine is not None and self._is_engine(instance):
+            request.in_scope = True
+        retrieval = parent.retrieval
+        if retrieval is not None:  # what a retriever does inside is its own affair
+            if kind == "retrieve" and retrieval.facts.data_source_id is None:
+                retrieval.learn(retriever_facts(instance))
+            frames[id_] = parent
+            return
+        if kind == "llm":
+            frames[id_] = self._call(parent, id_, arguments)
+            return
+        if kind == "write_history":
+            self._watch_chat(request, instance)
+            frames[id_] = parent
+            return
+        if kind == "call":
+            frames[id_] = parent
+            return
+        if (kind == "query" or parent.kind in _RUN_BY_APPLICATIONS) and is_preparation():
+            frames[id_] = None
+            return
+        if kind in _SCOPES:
+            frame = Frame(id_, kind, request, request.open_scope(), Attempt(parent.attempt))
+            frame.notes_steps = kind == "run" and _is_the_applications(instance)
+        else:
+            frame = Frame(id_, kind, request, parent.scope, parent.attempt)
+            frame.synthesis = parent.synthesis
+        if kind == "retrieve":
+            self._begin_retrieval(frame, arguments, instance)
+        elif kind == "synthesize":
+            self._begin_synthesis(frame, arguments, instance)
+        frames[id_] = frame
+
+    def _begin_retrieval(self, frame: Frame, arguments: Mapping[str, Any], instance: Any) -> None:
+        frame.found = Batch(None, frame.attempt, frame.request.tick())
+        frame.scope.found.append(frame.found)
+        frame.retrieval = RetrievalNote(
+            frame.scope,
+            type(instance).__name__,
+            question_of("retrieve", arguments),
+            retriever_facts(instance),
+            frame.attempt,
+        )
+        frame.request.retrievals.append(frame.retrieval)
+
+    def _end_retrieval(self, frame: Frame, result: Any) -> None:
+        nodes: Nodes | None = None
+        if isinstance(result, (list, tuple)):
+            nodes = snapshot_nodes(result, self._text_mode)
+            if describe_tools(nodes) and not frame.is_root:  # no documents: nobody's context
+                frame.request.forget_retrieval(frame.retrieval)
+                return
+            self._weigh(frame.request, nodes)
+        if frame.found is not None:
+            frame.found.nodes = nodes
+        if frame.retrieval is not None:
+            frame.retrieval.end(nodes)
+
+    def _begin_synthesis(self, frame: Frame, arguments: Mapping[str, Any], instance: Any) -> None:
+        request = frame.request
+        if type(instance).__name__ in _ASK_NO_MODEL:
+            request.no_text = True
+        nodes = snapshot_nodes(nodes_of(arguments), self._text_mode)
+        self._weigh(request, nodes)
+        if (
+            frame.synthesis is not None
+        ):  # an override that hands on to its base: the inner one counts
+            frame.synthesis.nodes = nodes
+            return
+        scope = frame.scope
+        batches = scope.combined if is_combining(arguments) else scope.given
+        frame.synthesis = Batch(nodes, frame.attempt, request.tick())
+        batches.append(frame.synthesis)
+
+    def _exit_root(self, frame: Frame, arguments: Mapping[str, Any], result: Any) -> None:
+        request = frame.request
+        request.root_left()
+        if frame.kind == "retrieve":
+            self._finish(request, "retrieval_only", None, None)
+            return
+        if frame.kind == "run" and result is None:
+            # Workflows 2 end a cancelled run like this, workflows 1 also a failed one.
+            cancelled = "init_state" in arguments
+            self._finish(request, "cancelled" if cancelled else "error", None, None)
+            return
+        request.source_ids = source_ids_of(result)
+        answer = answer_of(result)
+        contexts: Nodes | None = None
+        if self._readers.reads_output:
+            contexts = self._readers.contexts(result, self._text_mode)
+            answer = self._readers.answer(result, answer)
+        if contexts is not None or answer.strings:
+            self._note_output(request, arguments, result, answer, contexts)
+        if answer.stream is not None:
+            self._await_stream(frame, answer)
+        elif answer.text and not request.only_pasted(answer.text):
+            self._finish(request, "ok", answer.text, None)
+        elif answer.strings:  # which of them it is, is decided on the worker
+            self._finish(request, "ok", None, None)
+        else:
+            # A text that comes here was pasted from the nodes: no model was asked.
+            asked = not (answer.nodes_only or request.no_text or answer.text)
+            self._finish(request, "no_answer" if asked else "retrieval_only", None, None)
+
+    def _note_output(
+        self,
+        request: LlamaRequest,
+        arguments: Mapping[str, Any],
+        result: Any,
+        answer: Answer,
+        contexts: Nodes | None,
+    ) -> None:
+        nodes: Nodes = ()
+        copied: tuple[OutputString, ...] = ()
+        if answer.strings:
+            nodes = snapshot_nodes(nodes_in(payload_of(result)), self._text_mode)
+            copied = strings_in(inputs_of(arguments))
+        request.output = Output(answer.strings, copied, nodes, contexts)
+
+    def _await_stream(self, frame: Frame, answer: Answer) -> None:
+        request = frame.request
+        holder = answer.holder
+        if answer.stream == "query":
+            if holder.response_gen is None:
+                self._finish(request, "no_answer", None, None)
+                return
+            request.text = StreamedText(partial(self._stream_ended, request), request)
+            holder.response_gen = watch(holder.response_gen, request.text)
+        else:
+            if not getattr(holder, "is_writing_to_memory", True):
+                self._watch_chat(request, holder)
+            # The writer's thread or task comes later, or has come already, or never comes.
+            self._frames[frame.id] = frame
+            weakref.finalize(holder, self._stream_dropped, request).atexit = False
+        request.returned = True
+        # In this order: whoever comes second, the stream's end or this, sees the other.
+        if request.text is not None and request.text.status is not None:
+            self._finish_stream(request, request.text)
+
+    def _watch_chat(self, request: LlamaRequest, response: Any) -> None:
+        if request.text is not None or request.closed:
+            return
+        request.text = StreamedText(partial(self._stream_ended, request), request)
+        for name in ("chat_stream", "achat_stream"):
+            stream = getattr(response, name, None)
+            if stream is not None:
+                setattr(response, name, watch(stream, request.text))
+
+    def _stream_dropped(self, request: LlamaRequest) -> None:
+        with self._stream_guard:
+            text = request.text
+            if text is not None:
+                text.dropped()
+            else:
+                self._finish(request, "partial", None, None)
+
+    def _stream_ended(self, request: LlamaRequest, text: StreamedText) -> None:
+        with self._stream_guard:
+            if request.returned:
+                self._finish_stream(request, text)
+
+    def _finish_stream(self, request: LlamaRequest, text: StreamedText) -> None:
+        status = text.status or "partial"
+        answer = text.take() or None
+        if status == "ok" and answer is None:
+            status = "retrieval_only" if request.no_text else "no_answer"
+        self._finish(request, status, answer, text.error_type)
+
+    def _finish(
+        self, request: LlamaRequest, status: SampleStatus, answer: str | None, error: str | None
+    ) -> None:
+        if not request.close():
+            return
+        request.returned = True
+        self._requests.close(request.run_id)
+        self._frames.pop(request.run_id, None)
+        tried = request.tried or request.output.contexts is not None
+        if not tried or not request.in_scope or not self._once.is_first(request.run_id):
+            return
+        captured = request.captured(status, answer, error, time.time_ns())
+        request.release()
+        span = captured.spans.target or captured.spans.parent
+        self._meter.offer(
+            partial(build_run, captured),
+            run_id=request.run_id,
+            trace_id=None if span is None else span.trace_id,
+            size_bytes=request.size_bytes + weight_of(answer) + weight_of(captured.question),
+            scope=request.scope,
+        )
+
+    def _evicted(self, _: str, request: LlamaRequest) -> None:
+        if request.returned:  # its call has long returned: an answer that nobody reads to the end
+            self._stream_dropped(request)
+            return
+        request.close()
+        for key, frame in tuple(self._frames.items()):
+            if frame is not None and frame.request is request:
+                self._frames.pop(key, None)
+        self._meter.lost("evicted")
+
+    def _shed_frames(self) -> None:
+        for key in tuple(self._frames)[: MAX_FRAMES // 2]:
+            self._frames.pop(key, None)
+
+
+def _is_the_applications(workflow: Any) -> bool:
+    """Return whether a workflow's steps were written by the application."""
+    return not any(is_a(type(workflow), name) for name in _AGENTS)
+
+
+def _is_step(id_: str, instance: Any) -> bool:
+    """Return whether a span below a run is a step: workflows 1 name the workflow, 2 nobody."""
+    if instance is None:
+        return True
+    return is_a(type(instance), "Workflow") and not id_[:-37].endswith("._done")

@@ -1,0 +1,1 @@
+"""The command ``ragmeter``: one folder per command that is more than one module."""

@@ -1,0 +1,348 @@
+"""The commands of ``ragmeter`` and their options. Each command's work lives in a module of its own.
+
+This is the composition root: the only part of ragmeter that may import adapters,
+frameworks and the OpenTelemetry SDK.  Modules are imported when their command runs, so
+that ``ragmeter --help`` is quick and needs no framework.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from ragmeter.metrics import ConfigurationError, RagmeterError
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.protocol import Judge
+
+__all__ = ["app"]
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_OUTPUT = 3
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="ragmeter",
+    help="Scores for live RAG requests, as OpenTelemetry.",
+    epilog="All options and file formats: docs/command-line.md in the repository.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class FrameworkName(str, Enum):
+    """Values of ``--framework``."""
+
+    LANGCHAIN = "langchain"
+    LLAMA_INDEX = "llama-index"
+
+
+class ProtocolName(str, Enum):
+    """Values of ``--protocol``."""
+
+    HTTP = "http/protobuf"
+    GRPC = "grpc"
+
+
+class Signal(str, Enum):
+    """Values of ``--signal``."""
+
+    TRACES = "traces"
+    LOGS = "logs"
+    METRICS = "metrics"
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn an error of ours into one line and exit code 2, Ctrl-C into exit code 130."""
+    try:
+        yield
+        sys.stdout.flush()  # a full disk or a closed pipe shows here, and not when Python ends
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted", style="yellow")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except RagmeterError as error:
+        Console(stderr=True).print(
+            f"ragmeter: {error}", style="red", markup=False, highlight=False, soft_wrap=True
+        )
+        raise typer.Exit(EXIT_USAGE) from None
+    except OSError as error:
+        # What is written to files says so itself; this is the output.
+        _give_up_output()
+        Console(stderr=True).print(
+            f"ragmeter: the output cannot be written: {error.strerror}", style="red", markup=False
+        )
+        raise typer.Exit(EXIT_OUTPUT) from None
+
+
+def _give_up_output() -> None:
+    """Point the output stream elsewhere: the interpreter would fail once more when it flushes it."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print_json(value: object) -> None:
+    """Print JSON on standard output, with escapes where its encoding is not UTF-8."""
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    typer.echo(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from ragmeter import __version__  # noqa: PLC0415 -- costs a file search
+
+        typer.echo(f"ragmeter {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def ragmeter(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Scores for live RAG requests, as OpenTelemetry."""
+    del version
+
+
+@app.command()
+def demo(
+    framework: Annotated[
+        FrameworkName, typer.Option(help="Which framework runs the application.")
+    ] = FrameworkName.LANGCHAIN,
+    otlp: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Send everything to this OTLP endpoint, e.g. http://localhost:4318."
+        ),
+    ] = None,
+    protocol: Annotated[
+        ProtocolName | None, typer.Option(help="How to speak to it. (default: grpc on port 4317)")
+    ] = None,
+    signal: Annotated[
+        list[Signal] | None,
+        typer.Option(help="Send only these; repeat for more. (default: all three)"),
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Answer locally even if OPENAI_API_KEY is set.")
+    ] = False,
+    judge_model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Run the judged metrics too, with this model."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print results as JSON and nothing else.")
+    ] = False,
+) -> None:
+    """Score a real RAG application on this machine: no key, no server, a few seconds.
+
+    Indexes articles in English, Russian and Chinese behind a real retriever, asks questions with
+    known answers through a real chain, and shows each request's scores, the worst request with its
+    evidence, and what went out as OpenTelemetry. With OPENAI_API_KEY or OPENAI_BASE_URL set, that
+    endpoint writes the answers (model: RAGMETER_DEMO_MODEL).
+    """
+    with _explained():
+        from .demo._report import outcome_as_json, print_report  # noqa: PLC0415 -- likewise
+        from .demo.run import DemoOptions, run_demo  # noqa: PLC0415 -- loads the OpenTelemetry SDK
+
+        outcome = run_demo(
+            DemoOptions(
+                framework=framework.value,
+                otlp=otlp,
+                protocol=protocol.value if protocol else None,
+                signals=[one.value for one in signal or Signal],
+                offline=offline,
+                judge_model=judge_model,
+            )
+        )
+    if as_json:
+        _print_json(outcome_as_json(outcome))
+    else:
+        print_report(outcome, Console())
+    if outcome.failures:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command()
+def evaluate(
+    data: Annotated[Path, typer.Argument(help="Data set: .jsonl or .csv.", metavar="DATA")],
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Metrics, separated by commas. (default: all that can run)"),
+    ] = None,
+    judge_model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Model that judges, e.g. gpt-4o-mini.")
+    ] = None,
+    judge_base_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Its OpenAI-compatible endpoint. (default: OPENAI_BASE_URL)"
+        ),
+    ] = None,
+    judge_key_variable: Annotated[
+        str,
+        typer.Option("--judge-key-env", metavar="NAME", help="Variable that holds its key."),
+    ] = "OPENAI_API_KEY",
+    judge_cache: Annotated[
+        Path | None,
+        typer.Option(help="SQLite file that remembers the judge's answers between runs."),
+    ] = None,
+    fused: Annotated[
+        bool,
+        typer.Option("--fused", help="Judge precision, recall and relevancy in one call."),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Append scores to this JSONL file, and resume from it."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with histograms and the worst samples.")
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="Calls to the judge under way at once.")
+    ] = 16,
+    limit: Annotated[int | None, typer.Option(min=1, help="Score only the first rows.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")
+    ] = False,
+) -> None:
+    """Score a data set offline, with the metrics that score live requests.
+
+    Accepts ragmeter's, ragas' and continuous-eval's column names. With --out, a run that was
+    interrupted continues where it stopped. Exit code 1: some rows could not be read, or some scores
+    could not be measured.
+    """
+    errors = Console(stderr=True)
+    with _explained():
+        from ._output_paths import check_output_paths  # noqa: PLC0415 -- likewise
+        from .evaluate._html_report import check_page, write_page  # noqa: PLC0415 -- likewise
+        from .evaluate._report import evaluation_as_json, print_bad_rows, print_evaluation  # noqa: PLC0415 -- slow to import
+        from .evaluate.run import EvaluateOptions, run_evaluation  # noqa: PLC0415 -- slow to import
+
+        # Before anything is opened, and long before a judge is paid.
+        check_output_paths(data, out=out, html=html, judge_cache=judge_cache)
+        check_page(html)
+        options = EvaluateOptions(
+            data=data,
+            metrics=[name.strip() for name in (metrics or "").split(",") if name.strip()],
+            judge=_judge(judge_model, judge_base_url, judge_key_variable, judge_cache, concurrency),
+            out=out,
+            fused=fused,
+            concurrency=concurrency,
+            limit=limit,
+        )
+        try:
+            evaluation = run_evaluation(options)
+        except KeyboardInterrupt:
+            kept = f"; the same command continues from {out}" if out else "; --out keeps scores"
+            errors.print(f"interrupted{kept}", style="yellow", markup=False, soft_wrap=True)
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+        print_bad_rows(evaluation, errors)
+        # First what was paid for; a page that cannot be written must not take it along.
+        if as_json:
+            _print_json(evaluation_as_json(evaluation))
+        else:
+            print_evaluation(evaluation, Console())
+        if html is not None:
+            write_page(evaluation, html)
+    if not evaluation.complete:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _judge(
+    model: str | None,
+    base_url: str | None,
+    key_variable: str,
+    cache: Path | None,
+    concurrency: int,
+) -> Judge | None:
+    if model is None:
+        if base_url is not None or cache is not None:
+            raise ConfigurationError("--judge-base-url and --judge-cache need --judge-model")
+        return None
+    from ragmeter.metrics.judge import OpenAIJudge  # noqa: PLC0415 -- needs an extra
+
+    return OpenAIJudge(
+        model=model,
+        base_url=base_url,
+        api_key=os.environ.get(key_variable),
+        concurrency=concurrency,
+        cache=True if cache is None else cache,
+    )
+
+
+@app.command()
+def metrics(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+) -> None:
+    """List every metric: its scores, what it needs, how it works, what it costs."""
+    with _explained():
+        from .metrics import list_metrics, print_metrics  # noqa: PLC0415 -- loads every metric
+
+        if as_json:
+            _print_json([one.as_json() for one in list_metrics()])
+        else:
+            print_metrics(Console())
+
+
+@app.command()
+def dashboards(
+    out: Annotated[Path, typer.Option(help="Directory to write to.", metavar="DIR")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite files you have edited.")
+    ] = False,
+) -> None:
+    """Write a Grafana dashboard, Prometheus rules, and a compose file that starts a whole stack."""
+    with _explained():
+        from .dashboards.run import print_written, write_dashboards  # noqa: PLC0415 -- rarely wanted
+
+        print_written(write_dashboards(out, force=force), out, Console(stderr=True))
+
+
+@app.command()
+def doctor(
+    otlp: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Try this OTLP endpoint, not the environment's."),
+    ] = None,
+    no_judge: Annotated[
+        bool, typer.Option("--no-judge", help="Do not ask the configured judge anything.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print findings as JSON and nothing else.")
+    ] = False,
+) -> None:
+    """Check what is installed, configured and reachable, and send a scored test request through it.
+
+    Run it with the application's environment variables. Every line says what works, and how to mend
+    what does not. Exit code 1: something must be mended.
+    """
+    with _explained():
+        from .doctor import DoctorOptions, examine, worst  # noqa: PLC0415 -- only when ill
+        from .doctor._report import as_json as findings_as_json  # noqa: PLC0415 -- likewise
+        from .doctor._report import print_findings  # noqa: PLC0415 -- likewise
+
+        examination = examine(DoctorOptions(otlp=otlp, judge=not no_judge))
+        if as_json:
+            findings = list(examination)
+            typer.echo(json.dumps(findings_as_json(findings), ensure_ascii=False, indent=2))
+        else:
+            findings = print_findings(examination, Console())
+    if worst(findings) == "failed":
+        raise typer.Exit(EXIT_FAILED)

@@ -1,0 +1,312 @@
+"""What `ragmeter demo` prints: a report for a person, or JSON for a program.
+
+Reads a `DemoOutcome`; computes nothing that is not about layout.  Called by `app`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opentelemetry.sdk.trace import ReadableSpan
+from rich.console import Console
+from rich.padding import Padding
+from rich.syntax import Syntax
+from rich.text import Text
+from rich.tree import Tree
+
+from ragmeter.cli._score_table import new_table, score_cell, summary_table
+from ragmeter.metrics import Score
+
+from .corpus import load_chunks
+from .run import Asked, DemoOutcome, worst_request
+
+__all__ = ["outcome_as_json", "print_report"]
+
+_COLUMNS: tuple[tuple[str, str], ...] = (
+    ("ctx", "context_count"),
+    ("prec", "precision"),
+    ("rec", "recall"),
+    ("F1", "f1"),
+    ("AP", "average_precision"),
+    ("lexrec", "lexical_context_recall"),
+    ("ground", "lexical_groundedness"),
+    ("tokF1", "token_f1"),
+)
+"""Headings of the table of questions, and the scores behind them."""
+
+MAX_FAILURES = 5
+MIN_QUESTION_WIDTH = 18
+MAX_QUESTION_WIDTH = 60
+
+_KINDS: Mapping[str, str] = {
+    "direct": "",
+    "other_words": "asked in other words than the article uses",
+    "cross_language": "asked in another language than the article's",
+    "not_in_corpus": "not answered by any article",
+}
+_MARKS: Mapping[str, str] = {
+    "direct": "",
+    "other_words": "≠ ",
+    "cross_language": "⇄ ",
+    "not_in_corpus": "∅ ",
+}
+
+
+def print_report(outcome: DemoOutcome, console: Console) -> None:
+    """Print the whole report."""
+    languages = Counter(one.question.language for one in outcome.asked)
+    console.print(
+        Text.assemble(
+            ("ragmeter demo", "bold"),
+            f": {len(outcome.asked)} questions ("
+            + ", ".join(f"{count} {language}" for language, count in languages.items())
+            + f") asked of {outcome.chunk_count} chunks through {outcome.framework}, "
+            f"answers by {outcome.model}, in {outcome.duration_s:.1f} s",
+        )
+    )
+    console.print()
+    _print_questions(outcome, console)
+    _print_worst(outcome, console)
+    console.print(summary_table(outcome.summaries, intervals=False))
+    _print_telemetry(outcome, console)
+    _print_attach(outcome, console)
+    _print_failures(outcome, console)
+
+
+def _print_questions(outcome: DemoOutcome, console: Console) -> None:
+    columns = [
+        (heading, name)
+        for heading, name in _COLUMNS
+        if any(name in one.scores for one in outcome.asked)
+    ]
+    legend = ", ".join(f"{heading} = {name}" for heading, name in columns)
+    marks = "; ".join(f"{_MARKS[kind].strip()} {words}" for kind, words in _KINDS.items() if words)
+    table = new_table(
+        "Scores per question",
+        caption=f"{legend}. Precision, recall and F1 count sentences. "
+        "n/a: nothing to compare with; –: undefined.\n"
+        f"Made to retrieve badly: {marks}.",
+    )
+    table.padding = (0, 0, 0, 0)
+    taken = 2 + sum(_width(heading) + 1 for heading, _ in columns)
+    width = console.width - taken - 3  # two edges and one more divider
+    width = min(MAX_QUESTION_WIDTH, max(MIN_QUESTION_WIDTH, width))
+    table.add_column("#", justify="right", style="dim", width=2)
+    table.add_column("question", overflow="ellipsis", no_wrap=True, max_width=width)
+    for heading, _ in columns:
+        table.add_column(heading, justify="right", no_wrap=True, width=_width(heading))
+    for number, one in enumerate(outcome.asked, start=1):
+        table.add_row(
+            str(number),
+            Text(_MARKS[one.question.kind] + one.question.question),
+            *(
+                score_cell(one.scores.get(name)) if one.error is None else Text("err", style="red")
+                for _, name in columns
+            ),
+        )
+    console.print(table)
+    console.print()
+
+
+def _width(heading: str) -> int:
+    return max(len(heading), 4)
+
+
+def missed_sentences(asked: Asked) -> list[str]:
+    """Return the golden sentences that were not retrieved, as the evidence of ``recall`` tells."""
+    recall = asked.scores.get("recall")
+    if recall is None:
+        return []
+    return [item.text for item in recall.items if item.verdict is False and item.text]
+
+
+def _print_worst(outcome: DemoOutcome, console: Console) -> None:
+    worst = worst_request(outcome.asked)
+    if worst is None or worst.run is None:
+        return
+    number = list(outcome.asked).index(worst) + 1
+    console.print(
+        Text.assemble(("Worst request: ", "bold"), f"#{number} {worst.question.question}")
+    )
+    names = ("recall", "average_precision", "lexical_groundedness", "token_f1")
+    facts = [f"{name} {_in_words(worst.scores[name])}" for name in names if name in worst.scores]
+    console.print(Padding(Text(", ".join(facts), style="dim"), (0, 0, 0, 2)))
+    if _KINDS[worst.question.kind]:
+        console.print(Padding(f"It is {_KINDS[worst.question.kind]}.", (0, 0, 0, 2)))
+    homes = {
+        text: home
+        for home in load_chunks()
+        for text in worst.question.contexts
+        if text in home.text
+    }
+    grid = new_table()
+    grid.show_header = False
+    grid.box = None
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for text in missed_sentences(worst):
+        home = homes.get(text)
+        grid.add_row(
+            "not retrieved", Text(home.id if home else "", style="red"), Text(text, style="red")
+        )
+    for rank, context in enumerate(worst.run.sample.contexts or (), start=1):
+        grid.add_row(f"retrieved {rank}", context.id or "", _shortened(context.text))
+    grid.add_row("answered", "", Text(worst.answer or ""))
+    grid.add_row("should say", "", Text(worst.question.answer, style="green"))
+    console.print(Padding(grid, (0, 0, 1, 2)))
+
+
+def _in_words(score: Score) -> str:
+    return score.status if score.value is None else f"{score.value:.2f}"
+
+
+def _shortened(text: str, limit: int = 110) -> Text:
+    return Text(text if len(text) <= limit else text[: limit - 1].rstrip() + "…")
+
+
+def _print_telemetry(outcome: DemoOutcome, console: Console) -> None:
+    collected = outcome.collected
+    spans = Counter(_operation(span) for span in collected.spans)
+    points = collected.points_by_metric
+    console.print(Text("Emitted through OpenTelemetry", style="bold"))
+    for line in (
+        f"{len(collected.spans)} spans: "
+        + ", ".join(f"{count} {name}" for name, count in spans.items()),
+        f"{len(collected.events)} events gen_ai.evaluation.result, one per score",
+        f"{len(points)} metrics with {sum(points.values())} series: " + ", ".join(points),
+    ):
+        console.print(Padding(Text(line), (0, 0, 0, 2)))
+    worst = worst_request(outcome.asked)
+    tree = _trace_tree(collected.spans, worst) if worst is not None else None
+    if tree is not None:
+        console.print(Padding("The worst request's trace, as your backend shows it:", (0, 0, 0, 2)))
+        console.print(Padding(tree, (0, 0, 0, 4)))
+    for delivery in outcome.deliveries:
+        said = ("accepted", "green") if delivery.accepted else ("not accepted", "red")
+        line = f"sent {delivery.items} {_ITEMS[delivery.signal]} to {delivery.endpoint}: "
+        console.print(Padding(Text.assemble(line, said), (0, 0, 0, 2)))
+    if not outcome.deliveries:
+        hint = "ragmeter demo --otlp http://localhost:4318 sends all of it to your own backend."
+        console.print(Padding(Text(hint, style="dim"), (0, 0, 0, 2)))
+    console.print()
+
+
+_ITEMS = {"traces": "spans", "logs": "events", "metrics": "metric series"}
+
+
+def _operation(span: ReadableSpan) -> str:
+    attributes = span.attributes or {}
+    return str(attributes.get("gen_ai.operation.name") or span.name)
+
+
+def _trace_tree(spans: Sequence[ReadableSpan], worst: Asked) -> Tree | None:
+    run = worst.run.run if worst.run is not None else None
+    if run is None or run.trace_id is None:
+        return None
+    of_trace = [
+        span for span in spans if span.context is not None and span.context.trace_id == run.trace_id
+    ]
+    children: dict[int | None, list[ReadableSpan]] = {}
+    for span in sorted(of_trace, key=lambda one: one.start_time or 0):
+        children.setdefault(span.parent.span_id if span.parent else None, []).append(span)
+
+    def grow(tree: Tree, span: ReadableSpan) -> None:
+        branch = tree.add(_span_label(span))
+        for child in children.get(span.context.span_id if span.context else None, []):
+            grow(branch, child)
+
+    root = Tree("", hide_root=True, guide_style="dim")
+    for span in children.get(None, []):
+        grow(root, span)
+    return root if children else None
+
+
+def _span_label(span: ReadableSpan) -> Text:
+    took_ms = ((span.end_time or 0) - (span.start_time or 0)) / 1e6
+    label = Text.assemble((span.name, "bold"), (f"  {took_ms:.1f} ms", "dim"))
+    prefix = "ragmeter.score."
+    scores = [
+        f"{key}={value:.2f}"
+        for key, value in (span.attributes or {}).items()
+        if key.startswith(prefix) and isinstance(value, float)
+    ]
+    if scores:
+        label.append("\n" + "\n".join(scores[:3]), style="cyan")
+        if len(scores) > 3:
+            label.append(f"\n… and {len(scores) - 3} more scores", style="dim")
+    return label
+
+
+def _print_attach(outcome: DemoOutcome, console: Console) -> None:
+    console.print(Text("The same on your own application", style="bold"))
+    code = Syntax(
+        outcome.snippet, "python", theme="ansi_light", background_color="default", word_wrap=False
+    )
+    console.print(Padding(code, (0, 0, 1, 2)))
+
+
+def _print_failures(outcome: DemoOutcome, console: Console) -> None:
+    failures = outcome.failures
+    for failure in failures[:MAX_FAILURES]:
+        console.print(Text.assemble(("failed: ", "bold red"), failure), soft_wrap=True)
+    if len(failures) > MAX_FAILURES:
+        console.print(Text(f"… and {len(failures) - MAX_FAILURES} more failures", style="red"))
+
+
+def outcome_as_json(outcome: DemoOutcome) -> dict[str, Any]:
+    """Return the whole outcome as JSON-ready fields; see docs/command-line.md for their meaning."""
+    worst = worst_request(outcome.asked)
+    return {
+        "framework": outcome.framework,
+        "model": outcome.model,
+        "chunks": outcome.chunk_count,
+        "duration_s": outcome.duration_s,
+        "requests": [_asked_as_json(one) for one in outcome.asked],
+        "worst": None
+        if worst is None
+        else {"question": worst.question.question, "not_retrieved": missed_sentences(worst)},
+        "summary": {one.name: one.as_json() for one in outcome.summaries},
+        "telemetry": {
+            "spans": dict(Counter(_operation(span) for span in outcome.collected.spans)),
+            "events": len(outcome.collected.events),
+            "metrics": dict(outcome.collected.points_by_metric),
+        },
+        "otlp": [
+            {
+                "signal": one.signal,
+                "endpoint": one.endpoint,
+                "items": one.items,
+                "accepted": one.accepted,
+                "detail": one.detail,
+            }
+            for one in outcome.deliveries
+        ],
+        "failures": outcome.failures,
+    }
+
+
+def _asked_as_json(asked: Asked) -> dict[str, Any]:
+    sample = asked.run.sample if asked.run is not None else None
+    return {
+        "question": asked.question.question,
+        "language": asked.question.language,
+        "kind": asked.question.kind,
+        "answer": asked.answer,
+        "error": asked.error,
+        "status": sample.status if sample is not None else None,
+        "contexts": [
+            {"id": context.id, "text": context.text, "score": context.score}
+            for context in (sample.contexts or () if sample is not None else ())
+        ],
+        "reference": {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in asked.question.reference.items()
+        },
+        "scores": {
+            name: score.model_dump(mode="json", exclude_defaults=True)
+            for name, score in asked.scores.items()
+        },
+    }

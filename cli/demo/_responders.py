@@ -1,0 +1,159 @@
+"""Who writes the demo's answers: the user's own endpoint if one is configured, else a local extract.
+
+Both take one prompt made by `prompt_text` and give one answer.  The framework modules
+(`with_langchain`, `with_llama_index`) wrap a `Responder` as that framework's chat model.  This module must not
+know any framework.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from ragmeter.metrics import MissingDependencyError
+
+from ._embedding import HashedNgramEmbedding
+
+__all__ = [
+    "INSTRUCTION",
+    "EndpointResponder",
+    "ExtractiveResponder",
+    "Responder",
+    "choose_responder",
+    "format_contexts",
+    "split_sentences",
+]
+
+INSTRUCTION = (
+    "Answer the question in one or two sentences, in the language of the question, using only the "
+    "numbered texts. If they do not contain the answer, say that you do not know."
+)
+"""First line of every prompt; the frameworks' templates add the texts and the question."""
+
+_TEXT = re.compile(r"<text>(.*?)</text>", re.DOTALL)
+_QUESTION = re.compile(r"<question>(.*?)</question>", re.DOTALL)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
+_CYRILLIC = re.compile(r"[а-яё]", re.IGNORECASE)
+_HAN = re.compile(r"[㐀-鿿]")
+
+REQUEST_TIMEOUT_S = 60.0
+"""Seconds the user's endpoint may take for one answer."""
+DEFAULT_MODEL = "gpt-4o-mini"
+
+
+class Responder(Protocol):
+    """Writes one answer to one prompt."""
+
+    @property
+    def name(self) -> str:
+        """Name of the model, as shown to the user."""
+        ...
+
+    def respond(self, prompt: str) -> str:
+        """Return the answer to `prompt`."""
+        ...
+
+
+def format_contexts(texts: Iterable[str]) -> str:
+    """Number the texts and mark where each begins and ends, as every prompt shows them."""
+    return "\n".join(f"{number}. <text>{text}</text>" for number, text in enumerate(texts, start=1))
+
+
+def split_sentences(text: str) -> list[str]:
+    """Cut a demo text into sentences; its articles hold no abbreviations, so this is enough."""
+    return [part.strip() for part in _SENTENCE.split(text) if part.strip()]
+
+
+class ExtractiveResponder:
+    """Answers with the retrieved sentence or two that share most with the question. No model at all.
+
+    Args:
+        embedding: Decides what two texts share.
+    """
+
+    name = "local extract"
+
+    def __init__(self, embedding: HashedNgramEmbedding) -> None:
+        self._embedding = embedding
+
+    def respond(self, prompt: str) -> str:
+        """Quote the best sentences, in reading order; refuse when nothing is shared."""
+        found = _QUESTION.search(prompt)
+        question = found.group(1) if found else prompt
+        sentences = [
+            sentence for text in _TEXT.findall(prompt) for sentence in split_sentences(text)
+        ]
+        ranked = sorted(
+            (
+                (self._embedding.similarity(question, sentence), -position)
+                for position, sentence in enumerate(sentences)
+            ),
+            reverse=True,
+        )
+        if not ranked or ranked[0][0] < self.REFUSE_BELOW:
+            return _refusal(question)
+        best = ranked[0][0]
+        chosen = sorted(
+            -position for value, position in ranked[:2] if value >= best * self.SECOND_SHARE
+        )
+        joint = "" if _HAN.search(question) else " "
+        return joint.join(sentences[position] for position in chosen)
+
+    REFUSE_BELOW = 0.12
+    """Similarity under which a sentence is taken to have nothing to do with the question."""
+    SECOND_SHARE = 0.7
+    """A second sentence is quoted when it is at least this share as similar as the best."""
+
+
+def _refusal(question: str) -> str:
+    if _HAN.search(question):
+        return "给出的文本没有回答这个问题。"
+    if _CYRILLIC.search(question):
+        return "В найденных текстах ответа нет."
+    return "The texts that were found do not answer this."
+
+
+class EndpointResponder:
+    """Asks an OpenAI-compatible endpoint.
+
+    Args:
+        model: The model's name there.
+        base_url: The endpoint; None: OpenAI's.
+        api_key: The key; local servers take any.
+
+    Raises:
+        MissingDependencyError: The package ``openai`` is not installed.
+    """
+
+    def __init__(self, model: str, base_url: str | None, api_key: str) -> None:
+        try:
+            from openai import OpenAI  # noqa: PLC0415 -- optional, and slow to import
+        except ImportError as error:
+            raise MissingDependencyError("openai", "judge", "asking your own endpoint") from error
+        self.name = model
+        self._client: Any = OpenAI(
+            base_url=base_url, api_key=api_key, timeout=REQUEST_TIMEOUT_S, max_retries=1
+        )
+
+    def respond(self, prompt: str) -> str:
+        """Return the first choice's text."""
+        reply = self._client.chat.completions.create(
+            model=self.name, messages=[{"role": "user", "content": prompt}]
+        )
+        return reply.choices[0].message.content or "" if reply.choices else ""
+
+
+def choose_responder(embedding: HashedNgramEmbedding, *, offline: bool = False) -> Responder:
+    """Pick the user's endpoint when ``OPENAI_API_KEY`` or ``OPENAI_BASE_URL`` is set.
+
+    Args:
+        embedding: For the local responder.
+        offline: Ignore the environment and answer locally.
+    """
+    key, base_url = os.environ.get("OPENAI_API_KEY"), os.environ.get("OPENAI_BASE_URL")
+    if offline or not (key or base_url):
+        return ExtractiveResponder(embedding)
+    model = os.environ.get("RAGMETER_DEMO_MODEL") or DEFAULT_MODEL
+    return EndpointResponder(model, base_url or None, key or "none-needed")

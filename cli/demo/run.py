@@ -1,0 +1,320 @@
+"""``ragmeter demo``: a real RAG application, scored live, with no key and no server.
+
+Indexes the articles of `corpus` behind a real retriever, asks its questions through a
+real chain (LangChain) or engine (LlamaIndex) with ragmeter attached, and collects scores, spans,
+events and metrics.  `run_demo` does the work and returns a `DemoOutcome`; `demo_report`
+prints it.  Called by `app`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.resources import as_file, files
+from typing import Any, Literal, Protocol
+
+from opentelemetry.trace import SpanKind
+
+from ragmeter import RagMeter
+from ragmeter.cli._progress import progress, waiting
+from ragmeter.cli._summary import ScoreSummary, summarize
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.protocol import MeterStats
+from ragmeter.exporters.run import ScoredRun
+from ragmeter.metrics import MissingDependencyError, Score
+
+from ._embedding import HashedNgramEmbedding
+from ._responders import Responder, choose_responder
+from ._telemetry import SIGNALS, Collected, Delivery, DemoTelemetry, choose_protocol, send
+from .corpus import Chunk, Question, load_chunks, load_questions
+
+__all__ = ["Asked", "DemoOptions", "DemoOutcome", "Framework", "run_demo", "worst_request"]
+
+Framework = Literal["langchain", "llama-index"]
+
+_MODULES: Mapping[str, tuple[str, str, str]] = {
+    "langchain": ("with_langchain", "langchain_core", "langchain"),
+    "llama-index": ("with_llama_index", "llama_index.core", "llama-index"),
+}
+FLUSH_S = 120.0
+"""Seconds to wait for the last scores; only judged ones take more than a moment."""
+TOP_K = 3
+WORKERS = 4
+"""Requests in flight at once."""
+
+
+class _FrameworkModule(Protocol):
+    SNIPPET: str
+
+    def attached(
+        self,
+        chunks: Sequence[Chunk],
+        embedding: HashedNgramEmbedding,
+        responder: Responder,
+        meter: RagMeter,
+        top_k: int,
+    ) -> AbstractContextManager[Callable[[str], str]]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    """What the user asked for on the command line."""
+
+    framework: Framework = "langchain"
+    """Which framework runs the application."""
+    otlp: str | None = None
+    """Base URL of an OTLP endpoint to send everything to, or None."""
+    protocol: str | None = None
+    """``http/protobuf`` or ``grpc``; None: by port."""
+    signals: Sequence[str] = SIGNALS
+    """Which signals to send."""
+    offline: bool = False
+    """Answer locally even when an endpoint is configured."""
+    judge_model: str | None = None
+    """Also run the judged metrics, with this model of the configured endpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question of the demo and what became of it."""
+
+    question: Question
+    """The question and its reference."""
+    answer: str | None
+    """What the application answered; None when it raised."""
+    error: str | None
+    """What it raised, in words."""
+    scores: Mapping[str, Score]
+    """All scores by name; empty when ragmeter captured nothing."""
+    run: ScoredRun | None
+    """The captured request."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOutcome:
+    """Everything a report needs."""
+
+    framework: Framework
+    """Which framework ran the application."""
+    model: str
+    """Who wrote the answers."""
+    snippet: str
+    """How to attach ragmeter to one's own application of this framework."""
+    chunk_count: int
+    """Number of indexed chunks."""
+    asked: Sequence[Asked]
+    """The questions, in order."""
+    summaries: Sequence[ScoreSummary]
+    """One per score name."""
+    collected: Collected
+    """What went through the OpenTelemetry SDK."""
+    deliveries: Sequence[Delivery]
+    """What the backend said, if one was given."""
+    stats: MeterStats
+    """The meter's own counters."""
+    duration_s: float
+    """Wall time of all requests and their scoring, in seconds."""
+
+    @property
+    def failures(self) -> list[str]:
+        """What went wrong, in words; empty when all is well."""
+        lines = [
+            f"the application failed on {asked.question.question!r}: {asked.error}"
+            for asked in self.asked
+            if asked.error is not None
+        ]
+        lines += [
+            f"no scores for {asked.question.question!r}"
+            for asked in self.asked
+            if not asked.scores and asked.error is None
+        ]
+        lines += [
+            f"{delivery.signal} were not accepted by {delivery.endpoint}: {delivery.detail}"
+            for delivery in self.deliveries
+            if not delivery.accepted
+        ]
+        lines += [
+            f"{count} request(s) were dropped: {reason}"
+            for reason, count in self.stats.dropped.items()
+            if count
+        ]
+        lines += [
+            f"ragmeter contained {count} error(s) in {seam}"
+            for seam, count in self.stats.internal_errors.items()
+            if count
+        ]
+        return lines
+
+
+def worst_request(asked: Sequence[Asked]) -> Asked | None:
+    """Return the request whose retrieval missed most, or None when none has a recall.
+
+    Lowest recall first, then lowest average precision, then lowest groundedness.
+    """
+
+    def badness(one: Asked) -> tuple[float, ...]:
+        names = ("recall", "average_precision", "lexical_context_recall", "lexical_groundedness")
+        found = (one.scores[name].value if name in one.scores else None for name in names)
+        return tuple(1.0 if value is None else value for value in found)
+
+    judged = [
+        one for one in asked if "recall" in one.scores and one.scores["recall"].value is not None
+    ]
+    return min(judged, key=badness, default=None)
+
+
+def _load(framework: Framework) -> _FrameworkModule:
+    module, package, extra = _MODULES[framework]
+    try:
+        import_module(package)
+    except ImportError as error:
+        raise MissingDependencyError(package, extra, f"--framework {framework}") from error
+    loaded: Any = import_module(f"ragmeter.cli.{module}")
+    return loaded  # type: ignore[no-any-return]
+
+
+def run_demo(options: DemoOptions) -> DemoOutcome:
+    """Run the whole demo and return what happened. Shows progress on the error stream.
+
+    Raises:
+        ConfigurationError: An option makes no sense.
+        MissingDependencyError: The framework, or what an option needs, is not installed.
+    """
+    protocol = choose_protocol(options.otlp, options.protocol) if options.otlp else None
+    framework = _load(options.framework)
+    chunks, questions = load_chunks(), load_questions()
+    embedding = HashedNgramEmbedding(chunk.text for chunk in chunks)
+    responder = choose_responder(embedding, offline=options.offline)
+    telemetry = DemoTelemetry()
+    memory = InMemoryExporter()
+    with ExitStack() as stack:
+        references = stack.enter_context(
+            as_file(files("ragmeter.cli.demo.corpus") / "questions.jsonl")
+        )
+        meter = RagMeter(
+            references=references,
+            judge=_judge(options.judge_model),
+            exporters=[
+                memory,
+                OpenTelemetryExporter(
+                    tracer_provider=telemetry.tracer_provider,
+                    meter_provider=telemetry.meter_provider,
+                    logger_provider=telemetry.logger_provider,
+                ),
+            ],
+            hold_s=FLUSH_S,
+        )
+        stack.callback(meter.shutdown, 10)
+        began = time.perf_counter()
+        ask = stack.enter_context(
+            framework.attached(chunks, embedding, responder, meter, top_k=TOP_K)
+        )
+        answers = _ask_all(questions, ask, telemetry)
+        _await_scores(meter)
+        duration_s = time.perf_counter() - began
+        stats = meter.stats()
+    asked = _match(questions, answers, memory.results)
+    collected = telemetry.collect()
+    deliveries = (
+        send(collected, options.otlp, protocol, options.signals)
+        if options.otlp and protocol
+        else []
+    )
+    telemetry.shutdown()
+    return DemoOutcome(
+        framework=options.framework,
+        model=responder.name,
+        snippet=framework.SNIPPET,
+        chunk_count=len(chunks),
+        asked=asked,
+        summaries=summarize(one.scores for one in asked),
+        collected=collected,
+        deliveries=deliveries,
+        stats=stats,
+        duration_s=duration_s,
+    )
+
+
+def _judge(model: str | None) -> Any:
+    if model is None:
+        return None
+    from ragmeter.metrics.judge import OpenAIJudge  # noqa: PLC0415 -- needs an extra
+
+    return OpenAIJudge(model=model)
+
+
+def _ask_all(
+    questions: Sequence[Question], ask: Callable[[str], str], telemetry: DemoTelemetry
+) -> list[tuple[str | None, str | None]]:
+    """Ask each question inside a span of the application, some at a time, as a web server would."""
+    tracer = telemetry.tracer_provider.get_tracer("ragmeter.demo")
+
+    def handle(question: str) -> str:
+        with tracer.start_as_current_span("POST /ask", kind=SpanKind.SERVER):
+            return ask(question)
+
+    with (
+        progress("asking", len(questions)) as advance,
+        ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="demo") as pool,
+    ):
+        pending = {pool.submit(handle, one.question): one.question for one in questions}
+        try:
+            for done in as_completed(pending):
+                advance(pending[done])
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [_outcome(future) for future in pending]
+
+
+def _await_scores(meter: RagMeter) -> None:
+    """Wait for the last scores and say how far scoring and judging are."""
+    with waiting("scoring") as say:
+        # One long flush, watched from here: a short one sends out what is not judged yet. A daemon,
+        # so that Ctrl-C need not wait for it.
+        flushing = threading.Thread(target=meter.flush, args=(FLUSH_S,), daemon=True)
+        flushing.start()
+        while True:
+            flushing.join(1.0)
+            if not flushing.is_alive():
+                return
+            stats = meter.stats()
+            tokens = stats.input_tokens + stats.output_tokens
+            judged = f", {stats.judge_calls} calls, {tokens:,} tokens" if stats.judge_calls else ""
+            say(f"{stats.in_flight} requests to go{judged}")
+
+
+def _outcome(future: Future[str]) -> tuple[str | None, str | None]:
+    """Return the answer, or what was raised: one failed request must not end the demo."""
+    error = future.exception()
+    if error is None:
+        return future.result(), None
+    return None, f"{type(error).__name__}: {error}"
+
+
+def _match(
+    questions: Sequence[Question],
+    answers: Sequence[tuple[str | None, str | None]],
+    results: Sequence[ScoredRun],
+) -> list[Asked]:
+    by_question: dict[str | None, ScoredRun] = {}
+    scores: dict[str | None, dict[str, Score]] = {}
+    for result in results:
+        by_question.setdefault(result.sample.question, result)
+        scores.setdefault(result.sample.question, {}).update(result.scores)
+    return [
+        Asked(
+            question=question,
+            answer=answer,
+            error=error,
+            scores=scores.get(question.question, {}),
+            run=by_question.get(question.question),
+        )
+        for question, (answer, error) in zip(questions, answers, strict=True)
+    ]

@@ -1,0 +1,199 @@
+"""Where the telemetry goes, as the standard ``OTEL_*`` variables say, and does somebody listen there?
+
+Opens a TCP connection to each endpoint and closes it again; `trial` sends something.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from ragmeter.cli.demo._telemetry import SIGNALS, Protocol, choose_protocol
+from ragmeter.metrics import ConfigurationError
+
+from ._findings import Finding, failed, ok, skipped, warning
+from ._packages import installed
+
+__all__ = ["Destination", "check_backends", "find_destinations"]
+
+CONNECT_S = 3.0
+"""Seconds to wait for a connection."""
+_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
+_DEFAULT_ENDPOINTS: dict[str | None, str] = {"http/protobuf": "http://localhost:4318"}
+"""Where the SDK's exporters send when an exporter is named and no endpoint; otherwise gRPC's."""
+_DEFAULT_GRPC = "http://localhost:4317"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where one signal is sent over OTLP."""
+
+    signal: str
+    """``traces``, ``logs`` or ``metrics``."""
+    protocol: Protocol
+    """How."""
+    endpoint: str
+    """The full address: over HTTP with the signal's path."""
+    variable: str
+    """The variable, or option, that named it."""
+
+    @property
+    def shown(self) -> str:
+        """The address without user, password and query."""
+        parts = urlsplit(self.endpoint)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The parts that must not be shown."""
+        parts = urlsplit(self.endpoint)
+        return tuple(part for part in (parts.username, parts.password, parts.query) if part)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        parts = urlsplit(self.endpoint)
+        return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def find_destinations(
+    url: str | None, environ: Mapping[str, str]
+) -> tuple[list[Destination], list[Finding]]:
+    """Return the OTLP destinations, and findings about signals that have none.
+
+    Args:
+        url: Base address given on the command line; overrules the environment.
+        environ: The environment's variables.
+    """
+    destinations: list[Destination] = []
+    findings: list[Finding] = []
+    for signal in SIGNALS:
+        try:
+            found = _destination(signal, url, environ)
+        except ConfigurationError:
+            # The message would show the whole address, which may hold a password.
+            found = failed(
+                "configured",
+                signal,
+                "the endpoint is no address, or the protocol unknown",
+                f"correct {'--otlp' if url else _ENDPOINT}, e.g. http://localhost:4318; protocols are "
+                "grpc and http/protobuf",
+            )
+        if isinstance(found, Destination):
+            destinations.append(found)
+        else:
+            findings.append(found)
+    if len(findings) == len(SIGNALS) and not any(one.state == "failed" for one in findings):
+        return [], [_nothing_configured(findings)]
+    if url is None:
+        findings += _guessed_protocol(destinations, environ)
+    return destinations, findings
+
+
+def _wanted_protocol(signal: str, environ: Mapping[str, str]) -> str | None:
+    own = environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL")
+    return own or environ.get(_PROTOCOL) or None
+
+
+def _guessed_protocol(
+    destinations: list[Destination], environ: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Warn where auto-instrumentation would not send what this examination sends.
+
+    Without the variable an exporter made in code for HTTP works, and so does the doctor's; but
+    ``opentelemetry-instrument`` speaks gRPC (opentelemetry-distro 0.66b1), to any address.
+    """
+    guessed = [
+        one.signal
+        for one in destinations
+        if one.protocol == "http/protobuf" and _wanted_protocol(one.signal, environ) is None
+    ]
+    if guessed and installed("opentelemetry-distro") is not None:
+        yield warning(
+            "configured",
+            _PROTOCOL,
+            f"not set: tried over HTTP below, but opentelemetry-instrument sends {', '.join(guessed)} "
+            "over gRPC then, and an HTTP address takes none of it",
+            f"set {_PROTOCOL}=http/protobuf, unless the application makes its exporters in code",
+        )
+
+
+def _nothing_configured(findings: list[Finding]) -> Finding:
+    detail = "; ".join(f"{one.what}: {one.detail}" for one in findings)
+    return warning(
+        "configured",
+        "exporter",
+        detail,
+        f"set {_ENDPOINT}, or pass --otlp URL; fine if the application sets up its SDK in code",
+    )
+
+
+def _destination(signal: str, url: str | None, environ: Mapping[str, str]) -> Destination | Finding:
+    if url is not None:
+        protocol = choose_protocol(url, None)
+        return Destination(signal, protocol, _full(url, protocol, signal), "--otlp")
+    upper = signal.upper()
+    exporters = environ.get(f"OTEL_{upper}_EXPORTER", "").replace(" ", "").split(",")
+    own, shared = f"OTEL_EXPORTER_OTLP_{upper}_ENDPOINT", _ENDPOINT
+    variable = own if environ.get(own) else shared
+    endpoint = environ.get(variable)
+    if "none" in exporters:
+        return skipped(
+            "configured", signal, f"not sent: OTEL_{upper}_EXPORTER=none", _instead(signal)
+        )
+    if exporters != [""] and "otlp" not in exporters:
+        return _other_exporter(signal, exporters)
+    wanted = _wanted_protocol(signal, environ)
+    if not endpoint and "otlp" in exporters:
+        endpoint = _DEFAULT_ENDPOINTS.get(wanted, _DEFAULT_GRPC)
+    if not endpoint:
+        return skipped("configured", signal, "no endpoint configured")
+    if "://" not in endpoint:
+        insecure = environ.get("OTEL_EXPORTER_OTLP_INSECURE", "").lower() == "true"
+        endpoint = f"{'http' if insecure else 'https'}://{endpoint}"
+    protocol = choose_protocol(endpoint, wanted)
+    if variable == shared:
+        endpoint = _full(endpoint, protocol, signal)
+    return Destination(signal, protocol, endpoint, variable)
+
+
+def _full(url: str, protocol: Protocol, signal: str) -> str:
+    return url if protocol == "grpc" else f"{url.rstrip('/')}/v1/{signal}"
+
+
+def _instead(signal: str) -> str:
+    if signal == "logs":
+        return "scores' events go nowhere; RAGMETER_EVENTS=span_event puts them on the spans"
+    return ""
+
+
+def _other_exporter(signal: str, exporters: list[str]) -> Finding:
+    names = ", ".join(exporters)
+    if "prometheus" in exporters and installed("opentelemetry-exporter-prometheus") is None:
+        return failed(
+            "configured",
+            signal,
+            "OTEL_METRICS_EXPORTER=prometheus, whose package is not installed",
+            "pip install 'ragmeter[prometheus]'",
+        )
+    return ok("configured", signal, f"exporter {names}: the application's own; not tried here")
+
+
+def check_backends(destinations: list[Destination]) -> Iterator[Finding]:
+    """Yield whether somebody listens at each address."""
+    for host, port in sorted({one.address for one in destinations}):
+        signals = ", ".join(one.signal for one in destinations if one.address == (host, port))
+        variable = next(one.variable for one in destinations if one.address == (host, port))
+        where = f"{host}:{port} ({signals})"
+        try:
+            socket.create_connection((host, port), CONNECT_S).close()
+        except OSError as error:
+            reason = error.strerror or str(error) or type(error).__name__
+            yield failed(
+                "reachable", where, reason, f"start what should listen there, or correct {variable}"
+            )
+        else:
+            yield ok("reachable", where, "accepts connections")

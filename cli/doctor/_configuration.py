@@ -1,0 +1,167 @@
+"""Is what the environment says understood, and does it mean what was meant?
+
+Reads ``RAGMETER_*`` and the standard ``OTEL_*`` variables and the reference file; opens no connection.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from ragmeter.config import PREFIX, Settings, read_settings
+from ragmeter.metrics import ConfigurationError, RagmeterError
+from ragmeter.metrics.registry import resolve_metrics
+from ragmeter.references import load_references
+
+from ._findings import Finding, failed, ok, skipped, warning
+
+__all__ = ["check_configuration", "settings_or_none"]
+
+_OWN_ELSEWHERE = ("RAGMETER_DEMO_", "RAGMETER_TEST_")
+"""Variables that other parts of ragmeter read."""
+
+
+def settings_or_none() -> Settings | None:
+    """Return the settings, or None when they cannot be read."""
+    try:
+        return read_settings()
+    except ConfigurationError:
+        return None
+
+
+def check_configuration() -> Iterator[Finding]:
+    """Yield findings about variables, metrics and the reference file."""
+    yield from _unknown_variables()
+    try:
+        settings = read_settings()
+    except ConfigurationError as error:
+        yield failed("configured", f"{PREFIX}* variables", str(error), "correct the value")
+        return
+    given = sorted(name for name in os.environ if name.startswith(PREFIX))
+    yield ok(
+        "configured", f"{PREFIX}* variables", ", ".join(given) or "none set: the defaults hold"
+    )
+    if not settings.enabled:
+        yield warning(
+            "configured",
+            "RAGMETER_ENABLED",
+            "false: instrumentation without code does nothing",
+            "unset it",
+        )
+    if settings.sample_rate == 0:
+        yield warning(
+            "configured", "RAGMETER_SAMPLE_RATE", "0: no request is scored", "raise it, e.g. to 0.1"
+        )
+    yield from _metrics(settings)
+    yield from _references(settings)
+    yield from _files(settings)
+    yield from _instrumentation()
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        yield failed(
+            "configured",
+            "OTEL_SDK_DISABLED",
+            "true: the OpenTelemetry SDK drops everything",
+            "unset it",
+        )
+
+
+def _unknown_variables() -> Iterator[Finding]:
+    known = [PREFIX + field.upper() for field in Settings.model_fields]
+    for name in sorted(os.environ):
+        if not name.startswith(PREFIX) or name in known or name.startswith(_OWN_ELSEWHERE):
+            continue
+        close = get_close_matches(name, known, 1)
+        yield warning(
+            "configured",
+            name,
+            "no such setting: it has no effect",
+            f"perhaps {close[0]} was meant" if close else "check its spelling, or unset it",
+        )
+
+
+def _metrics(settings: Settings) -> Iterator[Finding]:
+    if settings.metrics is None:
+        return
+    try:
+        chosen = resolve_metrics(settings.metrics)
+    except RagmeterError as error:
+        yield failed(
+            "configured", "RAGMETER_METRICS", str(error), "`ragmeter metrics` lists all names"
+        )
+        return
+    judged = [metric.name for metric in chosen if metric.judged]
+    if judged and settings.judge_model is None:
+        yield failed(
+            "configured",
+            "RAGMETER_METRICS",
+            f"{', '.join(judged)} ask a judge, and there is none",
+            "set RAGMETER_JUDGE_MODEL, or leave these metrics out",
+        )
+    else:
+        yield ok("configured", "metrics", ", ".join(metric.name for metric in chosen))
+
+
+def _references(settings: Settings) -> Iterator[Finding]:
+    if settings.references is None:
+        yield skipped(
+            "configured",
+            "reference file",
+            "none: metrics that need a reference have one only when the request brings it",
+        )
+        return
+    try:
+        load_references(settings.references)
+    except RagmeterError as error:
+        yield failed(
+            "configured",
+            "reference file",
+            str(error),
+            "correct RAGMETER_REFERENCES or the file; one JSON object per line",
+        )
+    else:
+        yield ok("configured", "reference file", f"{settings.references} is readable")
+
+
+def _files(settings: Settings) -> Iterator[Finding]:
+    for variable, path in (
+        ("RAGMETER_JSONL", settings.jsonl),
+        ("RAGMETER_JUDGE_CACHE", settings.judge_cache),
+    ):
+        if path is None:
+            continue
+        file = Path(path)
+        target = file if file.exists() else file.absolute().parent
+        if os.access(target, os.W_OK):
+            yield ok("configured", variable, f"{path} can be written")
+        else:
+            problem = "is not writable" if target.exists() else "does not exist"
+            yield failed(
+                "configured", variable, f"{target} {problem}", "create it, or name another place"
+            )
+
+
+def _instrumentation() -> Iterator[Finding]:
+    """Say whether ``opentelemetry-instrument`` would find ragmeter's instrumentations."""
+    known = {point.name for point in entry_points(group="opentelemetry_instrumentor")}
+    ours = sorted(name for name in known if name.startswith("ragmeter_"))
+    off = os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").replace(" ", "").split(",")
+    disabled = [name for name in ours if name in off or "*" in off]
+    if disabled:
+        yield warning(
+            "configured",
+            "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS",
+            f"turns {', '.join(disabled)} off",
+            "take these names out, unless ragmeter is attached in code",
+        )
+    elif not ours:
+        yield failed(
+            "configured",
+            "instrumentation without code",
+            "ragmeter's entry points are missing",
+            "install ragmeter again: pip install --force-reinstall ragmeter",
+        )
+    else:
+        yield ok("configured", "instrumentation without code", ", ".join(ours))

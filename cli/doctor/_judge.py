@@ -1,0 +1,83 @@
+"""Does the configured judge answer, and what does its endpoint take? Asks a few tiny questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ragmeter.config import Settings
+from ragmeter.metrics import RagmeterError, RagSample, RetrievedContext, Score, evaluate
+from ragmeter.metrics.judge import OpenAIJudge
+from ragmeter.metrics.judged.context_relevancy import ContextRelevancy
+
+from ._findings import Finding, failed, ok, skipped, warning
+
+__all__ = ["check_judge"]
+
+_MOST_TINY_ASKS = 4
+_MENDS = {
+    "authentication": "set RAGMETER_JUDGE_API_KEY, or OPENAI_API_KEY, to a valid key",
+    "permission": "the key may not use this model; ask its owner, or change RAGMETER_JUDGE_MODEL",
+    "not_found": "correct RAGMETER_JUDGE_MODEL; or RAGMETER_JUDGE_BASE_URL, which mostly ends in /v1",
+    "rate_limited": "quota or rate used up: wait, raise it, or lower RAGMETER_JUDGE_SAMPLE_RATE",
+    "timeout": "the endpoint is too slow: a smaller model, or a nearer one",
+    "connection": "correct RAGMETER_JUDGE_BASE_URL, or start what should listen there",
+    "quota": "the account behind the key has no credit: add some, or use another key",
+    "redirected": "set RAGMETER_JUDGE_BASE_URL to the address that the endpoint moved to",
+    "refusal": "the endpoint refuses a harmless text: loosen its content filter, or use another",
+    "prompt_cut": "give the endpoint a larger context window (Ollama: num_ctx)",
+    "reply_cut_off": "the model spends its whole reply on thinking: turn that off, or raise its limit",
+    "unusable_reply": "the model does not follow the form; choose a more capable one",
+}
+_SETTINGS = (
+    "set RAGMETER_JUDGE_API_KEY or OPENAI_API_KEY, or RAGMETER_JUDGE_BASE_URL to an endpoint that needs "
+    "no key; else correct the RAGMETER_JUDGE_* variable that the message speaks of"
+)
+
+
+def check_judge(settings: Settings, judge: Any) -> Iterator[Finding]:
+    """Yield whether the judge gives a verdict.
+
+    Args:
+        settings: The environment's settings.
+        judge: The judge made from them; None: none is configured. An error: making it failed.
+    """
+    if isinstance(judge, RagmeterError):
+        mend = "pip install 'ragmeter[judge]'" if isinstance(judge, ImportError) else _SETTINGS
+        yield failed("reachable", "judge", str(judge), mend)
+        return
+    if judge is None:
+        yield skipped("reachable", "judge", "none configured: judged metrics are off")
+        return
+    score = _tiny_ask(judge, 0)
+    if score.value is not None:
+        detail = (
+            f"{settings.judge_model} at {judge.host} answered, with {score.input_tokens} tokens in"
+        )
+        yield ok("reachable", "judge", detail)
+        yield _what_it_takes(judge)
+        return
+    mend = _MENDS.get(score.error_type or "", "see the message")
+    yield failed("reachable", "judge", f"{score.status}: {score.explanation}", mend)
+
+
+def _what_it_takes(judge: OpenAIJudge) -> Finding:
+    """Ask until it is known how: a refusal without a word is believed after two, level by level."""
+    for number in range(1, _MOST_TINY_ASKS):
+        if judge.learned.get(judge.structured_output) != "not tried":
+            break
+        _tiny_ask(judge, number)
+    detail = ", ".join(f"{name} {told}" for name, told in judge.learned.items())
+    if judge.structured_output == "text":
+        fix = "replies are asked for in plain text, and weak models fail at it: prefer json_schema"
+        return warning("reachable", "judge takes", detail, fix)
+    return ok("reachable", "judge takes", detail)
+
+
+def _tiny_ask(judge: OpenAIJudge, number: int) -> Score:
+    """Have one sentence judged; each `number` is another question, or the cache would answer."""
+    often = "How often is the tide high" + "?" * (number + 1)
+    tide = (RetrievedContext(text="The tide is high twice a day."),)
+    [scores] = evaluate([RagSample(question=often, contexts=tide)], [ContextRelevancy()], judge)
+    [score] = scores.values()
+    return score

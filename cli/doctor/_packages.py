@@ -1,0 +1,91 @@
+"""Which of the packages that ragmeter can use are installed, and do they work together?
+
+Looks at installed distributions and imports the adapters; opens no connection.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+
+from ._findings import Finding, failed, ok, skipped, warning
+
+__all__ = ["FRAMEWORKS", "check_packages", "installed"]
+
+FRAMEWORKS = (
+    ("LangChain", "langchain-core", "langchain", "ragmeter.adapters.langchain"),
+    ("LlamaIndex", "llama-index-core", "llama-index", "ragmeter.adapters.llama_index"),
+)
+"""Name, distribution, extra of ragmeter, adapter."""
+_OPTIONAL = (
+    ("openai", "judge", "judged metrics"),
+    ("opentelemetry-exporter-otlp-proto-http", "otlp", "OTLP over HTTP"),
+    ("opentelemetry-exporter-otlp-proto-grpc", "otlp", "OTLP over gRPC"),
+    ("opentelemetry-exporter-prometheus", "prometheus", "being scraped by Prometheus"),
+    ("httpx", "sinks", "scores in Phoenix and Langfuse through their APIs"),
+)
+
+
+def installed(distribution: str) -> str | None:
+    """Return the version of an installed distribution, or None."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def check_packages() -> Iterator[Finding]:
+    """Yield a finding per package."""
+    yield ok(
+        "installed", "ragmeter", f"{version('ragmeter')} on Python {platform.python_version()}"
+    )
+    yield from _frameworks()
+    sdk = installed("opentelemetry-sdk")
+    if sdk is None:
+        yield failed(
+            "installed",
+            "OpenTelemetry SDK",
+            "not installed: without an SDK nothing is sent anywhere",
+            "pip install 'ragmeter[otlp]'",
+        )
+    else:
+        yield ok("installed", "OpenTelemetry SDK", sdk)
+    for distribution, extra, purpose in _OPTIONAL:
+        found = installed(distribution)
+        if found is None:
+            mend = f"for {purpose}: pip install 'ragmeter[{extra}]'"
+            yield skipped("installed", distribution, "not installed", mend)
+        else:
+            yield ok("installed", distribution, found)
+
+
+def _frameworks() -> Iterator[Finding]:
+    found = False
+    for name, distribution, extra, adapter in FRAMEWORKS:
+        release = installed(distribution)
+        if release is None:
+            yield skipped(
+                "installed", name, "not installed", f"to use it: pip install 'ragmeter[{extra}]'"
+            )
+            continue
+        found = True
+        try:
+            import_module(adapter)
+        except ImportError as error:
+            yield failed(
+                "installed",
+                name,
+                f"{distribution} {release} does not fit: {error}",
+                f"pip install -U 'ragmeter[{extra}]'",
+            )
+        else:
+            yield ok("installed", name, f"{distribution} {release}")
+    if not found:
+        yield warning(
+            "installed",
+            "a framework",
+            "neither LangChain nor LlamaIndex is installed here",
+            "run this in the application's environment, or tell requests by hand: meter.request(...)",
+        )

@@ -1,0 +1,172 @@
+"""The test request: through each installed framework, the meter, the metrics and out to the backend.
+
+Uses the demo's small library and applications, a local answerer instead of a model, and
+an SDK of its own, so the application's global providers stay untouched.  What leaves is
+exactly what a user's request would emit, under the service name ``ragmeter-doctor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from importlib import import_module
+from typing import Any, Final
+
+from opentelemetry.trace import SpanKind
+
+from ragmeter import RagMeter, reference
+from ragmeter.cli.demo._embedding import HashedNgramEmbedding
+from ragmeter.cli.demo._responders import ExtractiveResponder
+from ragmeter.cli.demo._telemetry import Collected, DemoTelemetry, send
+from ragmeter.cli.demo.corpus import Question, load_chunks, load_questions
+from ragmeter.config import Settings
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.run import ScoredRun
+from ragmeter.metrics import MissingDependencyError
+from ragmeter.metrics.judge.protocol import Judge
+
+from ._backends import Destination
+from ._findings import Finding, failed, ok, skipped, warning
+from ._packages import FRAMEWORKS, installed
+
+__all__ = ["try_delivery", "try_requests"]
+
+AREA: Final = "test request"
+_MODULES = {"LangChain": "with_langchain", "LlamaIndex": "with_llama_index"}
+FLUSH_S = 90.0
+"""Seconds to wait for all scores; a judge may take its time."""
+
+
+def try_requests(settings: Settings, judge: Judge | None) -> tuple[list[Finding], Collected | None]:
+    """Score one request per installed framework, or one told by hand.
+
+    Args:
+        settings: The environment's settings; sampling is left out, so that the requests are scored.
+        judge: The judge, if there is one that answers.
+
+    Returns:
+        The findings, and what was emitted.
+    """
+    telemetry = DemoTelemetry("ragmeter-doctor")
+    findings: list[Finding] = []
+    try:
+        names = [name for name, distribution, *_ in FRAMEWORKS if installed(distribution)]
+        for name in names or ["by hand"]:
+            findings += _one_request(name, settings, judge, telemetry)
+        return findings, telemetry.collect()
+    finally:
+        telemetry.shutdown()
+
+
+def _one_request(
+    framework: str, settings: Settings, judge: Judge | None, telemetry: DemoTelemetry
+) -> list[Finding]:
+    memory = InMemoryExporter()
+    spans = OpenTelemetryExporter(
+        tracer_provider=telemetry.tracer_provider,
+        meter_provider=telemetry.meter_provider,
+        logger_provider=telemetry.logger_provider,
+        span_mode=settings.span_mode,
+        events=settings.events,
+    )
+    # Metrics that ask a judge are left out when there is none: that is a finding of its own.
+    chosen = settings.metrics if judge is not None or settings.judge_model is None else None
+    with (
+        RagMeter(metrics=chosen, judge=judge, exporters=[memory, spans]) as meter,
+        telemetry.tracer_provider.get_tracer("ragmeter.doctor").start_as_current_span(
+            "POST /doctor", kind=SpanKind.SERVER
+        ),
+    ):
+        question = load_questions()[0]
+        with reference(answer=question.answer, contexts=list(question.contexts)):
+            _ask(framework, question, meter)
+        finished = meter.flush(FLUSH_S)
+        contained = dict(meter.stats().internal_errors)
+    return list(_verdict(framework, memory.results, finished=finished, contained=contained))
+
+
+def _ask(framework: str, question: Question, meter: RagMeter) -> None:
+    chunks = load_chunks()
+    if framework == "by hand":
+        with meter.request(question.question, name="doctor") as request:
+            request.retrieved([chunk.text for chunk in chunks[:3]])
+            request.answered(question.answer)
+        return
+    embedding = HashedNgramEmbedding(chunk.text for chunk in chunks)
+    application: Any = import_module(f"ragmeter.cli.{_MODULES[framework]}")
+    with ExitStack() as stack:
+        ask = stack.enter_context(
+            application.attached(chunks, embedding, ExtractiveResponder(embedding), meter, top_k=3)
+        )
+        ask(question.question)
+
+
+def _verdict(
+    framework: str, results: Sequence[ScoredRun], *, finished: bool, contained: dict[str, int]
+) -> Iterator[Finding]:
+    report = "please report this, with the versions above"
+    if contained:
+        seams = ", ".join(sorted(contained))
+        yield failed(AREA, framework, f"ragmeter contained errors in {seams}", report)
+    if not finished:
+        yield failed(
+            AREA, framework, f"not all scores came within {FLUSH_S:g} s", "is the judge overloaded?"
+        )
+    scores = {name: score for result in results for name, score in result.scores.items()}
+    if not scores:
+        yield failed(AREA, framework, "the request was not captured", report)
+        return
+    broken = [s for s in scores.values() if s.status in ("judge_error", "metric_error", "timeout")]
+    for score in broken:
+        mend = "see the judge above" if score.status != "metric_error" else report
+        yield failed(AREA, framework, f"{score.name}: {score.status}: {score.explanation}", mend)
+    measured = [score for score in scores.values() if score.value is not None]
+    some = ", ".join(f"{score.name} {score.value:.2f}" for score in measured[:3])
+    if measured and not broken:
+        yield ok(AREA, framework, f"{len(measured)} scores: {some}, ...")
+
+
+def try_delivery(collected: Collected, destinations: Sequence[Destination]) -> Iterator[Finding]:
+    """Send what was emitted to every destination and yield what each said.
+
+    A backend that takes traces and refuses another signal is usual; that is a warning.
+    """
+    took_traces = False
+    for one in destinations:
+        what = f"{one.signal} to {one.shown}"
+        try:
+            deliveries = send(
+                collected, one.endpoint, one.protocol, [one.signal], full_address=True
+            )
+        except MissingDependencyError as error:
+            yield failed(AREA, what, str(error), "pip install 'ragmeter[otlp]'")
+            continue
+        for delivery in deliveries:
+            said = delivery.detail
+            for secret in one.secrets:
+                said = said.replace(secret, "...")
+            if delivery.accepted:
+                took_traces = took_traces or one.signal == "traces"
+                yield ok(AREA, what, f"{delivery.items} accepted over {one.protocol}")
+            elif took_traces:
+                yield warning(AREA, what, f"refused: {said}", _refused(one.signal))
+            else:
+                yield failed(
+                    AREA,
+                    what,
+                    f"refused: {said}",
+                    "check protocol (gRPC mostly on 4317, HTTP on 4318), path, and key in "
+                    "OTEL_EXPORTER_OTLP_HEADERS",
+                )
+        if not deliveries:
+            yield skipped(AREA, what, "there was nothing to send")
+
+
+def _refused(signal: str) -> str:
+    if signal == "logs":
+        return (
+            "this backend takes no log events: set OTEL_LOGS_EXPORTER=none, and "
+            "RAGMETER_EVENTS=span_event to see them on the spans"
+        )
+    return "this backend takes no metrics: set OTEL_METRICS_EXPORTER=none, or send them elsewhere"

@@ -1,0 +1,76 @@
+"""The whole examination, in the order in which things depend on each other. Called by `app`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ragmeter._from_env import meter_arguments
+from ragmeter.metrics import RagmeterError
+
+from ._configuration import check_configuration, settings_or_none
+from ._findings import Finding, failed, skipped
+from ._packages import check_packages, installed
+
+__all__ = ["DoctorOptions", "examine"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    """What the user asked for on the command line."""
+
+    otlp: str | None = None
+    """Endpoint to try instead of the environment's."""
+    judge: bool = True
+    """Whether to ask the judge, which may cost a fraction of a cent."""
+
+
+def examine(options: DoctorOptions) -> Iterator[Finding]:
+    """Run every check and yield what it finds, at once."""
+    yield from check_packages()
+    yield from check_configuration()
+    if installed("opentelemetry-sdk") is None:
+        yield skipped("test request", "everything", "needs the OpenTelemetry SDK")
+        return
+    # These modules need the SDK.
+    from ._backends import check_backends, find_destinations  # noqa: PLC0415
+    from ._trial import try_delivery, try_requests  # noqa: PLC0415
+
+    destinations, findings = find_destinations(options.otlp, os.environ)
+    yield from findings
+    reachable = True
+    for finding in check_backends(destinations):
+        reachable = reachable and finding.state == "ok"
+        yield finding
+    settings = settings_or_none()
+    if settings is None:
+        yield skipped("test request", "everything", "needs settings that can be read")
+        return
+    judge: Any = _judge() if options.judge and settings.judge_model is not None else None
+    if options.judge:
+        from ._judge import check_judge  # noqa: PLC0415 -- loads the judged metrics
+
+        findings = list(check_judge(settings, judge))
+        yield from findings
+        if any(one.state == "failed" for one in findings):
+            judge = None
+    try:
+        findings, collected = try_requests(settings, judge)
+    except RagmeterError as error:
+        yield failed("test request", "everything", str(error), "see `configured` above")
+        return
+    yield from findings
+    if collected is not None and destinations and reachable:
+        yield from try_delivery(collected, destinations)
+    elif destinations:
+        yield skipped("test request", "sending", "not tried: nobody listens")
+
+
+def _judge() -> Any:
+    """Return the environment's judge, or the error that making it raised."""
+    try:
+        return meter_arguments()["judge"]
+    except RagmeterError as error:
+        return error

@@ -1,0 +1,101 @@
+"""What `ragmeter evaluate` prints: the table of scores, what was skipped, what it cost; or JSON.
+
+Reads an `Evaluation`; computes nothing that is not about layout.  Called by `app`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from ragmeter.cli._score_table import summary_table
+
+from .run import Evaluation
+
+__all__ = ["evaluation_as_json", "print_bad_rows", "print_evaluation"]
+
+MAX_BAD_ROWS_SHOWN = 20
+
+
+def print_bad_rows(evaluation: Evaluation, console: Console) -> None:
+    """Print each skipped row as ``file:line: reason``, on the error stream."""
+    shown = evaluation.bad_rows[:MAX_BAD_ROWS_SHOWN]
+    for bad in shown:
+        console.print(
+            f"{evaluation.data}:{bad.line}: {bad.reason}",
+            style="red",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+    if len(shown) < evaluation.bad_row_count:
+        console.print(f"… and {evaluation.bad_row_count - len(shown)} more rows", style="red")
+
+
+def print_evaluation(evaluation: Evaluation, console: Console) -> None:
+    """Print the facts of the run and the table of scores."""
+    console.print(Text.assemble(("ragmeter evaluate", "bold"), f": {facts(evaluation)}"))
+    console.print()
+    console.print(summary_table(evaluation.summaries, intervals=True))
+    console.print(
+        Text(
+            "95 % CI: bootstrap interval of the mean. no value: by status, never counted as 0.",
+            style="dim",
+        )
+    )
+    for line in problems(evaluation):
+        console.print(Text(line, style="red"), soft_wrap=True)
+
+
+def facts(evaluation: Evaluation) -> str:
+    """Return what was scored, by whom and at what cost, in one line."""
+    parts = [f"{evaluation.rows} rows of {evaluation.data} in {evaluation.duration_s:.1f} s"]
+    if evaluation.resumed:
+        parts.append(f"{evaluation.resumed} of them known from an earlier run")
+    if evaluation.judge_model is not None:
+        spent = evaluation.spent
+        parts.append(
+            f"judge {evaluation.judge_model}: {spent.calls} calls, {spent.input_tokens:,} tokens in, "
+            f"{spent.output_tokens:,} out, {spent.cached} answers from the cache"
+        )
+    return "; ".join(parts)
+
+
+def problems(evaluation: Evaluation) -> list[str]:
+    """Return what keeps the evaluation from being complete, in words."""
+    lines = []
+    if evaluation.bad_row_count:
+        lines.append(f"rows that could not be read and were skipped: {evaluation.bad_row_count}")
+    if evaluation.failed_scores:
+        counts = ", ".join(f"{count} {name}" for name, count in evaluation.failed_scores.items())
+        lines.append(
+            f"scores without a value because something failed: {counts}; run again to retry"
+        )
+    return lines
+
+
+def evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the summary as JSON-ready fields; the scores of each row are in the out file."""
+    spent = evaluation.spent
+    return {
+        "data": str(evaluation.data),
+        "rows": evaluation.rows,
+        "resumed": evaluation.resumed,
+        "bad_row_count": evaluation.bad_row_count,
+        "bad_rows": [{"line": bad.line, "reason": bad.reason} for bad in evaluation.bad_rows],
+        "duration_s": evaluation.duration_s,
+        "judge": None
+        if evaluation.judge_model is None
+        else {
+            "model": evaluation.judge_model,
+            "calls": spent.calls,
+            "failed_calls": spent.failed,
+            "cache_hits": spent.cached,
+            "input_tokens": spent.input_tokens,
+            "output_tokens": spent.output_tokens,
+        },
+        "failed_scores": dict(evaluation.failed_scores),
+        "summary": {one.name: one.as_json() for one in evaluation.summaries},
+    }

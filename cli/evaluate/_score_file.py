@@ -1,0 +1,172 @@
+"""The file that `ragmeter evaluate --out` writes and resumes from: JSON lines of scored rows.
+
+Each line carries the row's content hash, what was measured (metric name and definition, and the judge's
+model for judged metrics) and the scores.  A line is appended as soon as something is measured, so an
+interrupted run loses at most the calls in flight.  Nothing is ever rewritten, except that half a line left
+by a crash or a full disk is cut off.  Scores stay in the file: in memory is where each row's lines begin.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from pydantic import ValidationError
+
+from ragmeter.metrics import ConfigurationError, Metric, Score
+
+from ._samples import Row
+
+__all__ = ["ScoreFile", "measurement_key"]
+
+_FINAL = frozenset({"ok", "undefined", "missing_input", "partial"})
+"""Statuses worth keeping; anything else (a failed judge, no judge) is tried again."""
+_IN_MEMORY = 32 * 1024 * 1024
+"""Bytes that stay in memory when no file was asked for; beyond that a temporary file takes them."""
+
+
+def measurement_key(metric: Metric, judge_model: str | None) -> str:
+    """Return what identifies one measurement: same key, same row, same scores."""
+    key = f"{metric.name}@{metric.definition}"
+    return f"{key} {judge_model}" if metric.judged else key
+
+
+class ScoreFile:
+    """Scores by row and measurement, in a file.
+
+    Args:
+        path: The file; created if absent, readable by its owner only, continued if it holds scores of an
+            earlier run. None: a temporary one.
+
+    Raises:
+        ConfigurationError: The file cannot be opened, or holds something else.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lines: dict[bytes, list[tuple[int, int]]] = {}
+        self._earlier: frozenset[bytes] = frozenset()
+        self.unreadable_lines: list[int] = []
+        """Lines of an earlier run that could not be read; their rows are scored again."""
+        self._file: IO[bytes]
+        if path is None:
+            self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 -- closed in __exit__
+            return
+        try:
+            if path.exists():
+                self._read(path)
+            # Unbuffered: a buffer that a full disk did not take would be written when it is closed.
+            self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
+        except OSError as error:
+            raise ConfigurationError(f"--out {str(path)!r}: {error.strerror}") from error
+        self._earlier = frozenset(self._lines)
+
+    def __enter__(self) -> ScoreFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def is_earlier(self, row: Row) -> bool:
+        """Return whether an earlier run measured something on this row."""
+        return bytes.fromhex(row.key) in self._earlier
+
+    def of(self, row: Row) -> dict[str, tuple[Score, ...]]:
+        """Return what is known of a row: the scores of each measurement that need not be repeated."""
+        known: dict[str, tuple[Score, ...]] = {}
+        for offset, length in self._lines.get(bytes.fromhex(row.key), ()):
+            self._file.seek(offset)
+            known.update(_final_scores(self._file.read(length)) or {})
+        return known
+
+    def add(self, row: Row, measured: Mapping[str, tuple[Score, ...]]) -> None:
+        """Append what was measured on one row.
+
+        Raises:
+            ConfigurationError: The disk is full; what was there before still is.
+        """
+        record = {
+            "row": row.key,
+            "line": row.line,
+            "question": row.sample.question,
+            "measured": {
+                measurement: [
+                    score.model_dump(mode="json", exclude_defaults=True) for score in scores
+                ]
+                for measurement, scores in measured.items()
+            },
+            "scores": {score.name: score.value for scores in measured.values() for score in scores},
+        }
+        # A lone surrogate has no UTF-8; its JSON escape has.
+        line = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+        offset = self._file.seek(0, os.SEEK_END)
+        try:
+            written = 0
+            while written < len(line):
+                written += self._file.write(line[written:])
+        except OSError as error:
+            self._file.truncate(offset)  # half a line
+            place = "the temporary folder" if self._path is None else f"--out {str(self._path)!r}"
+            raise ConfigurationError(
+                f"{place}: {error.strerror}; what was scored before is kept, and the same command "
+                "continues from there"
+            ) from error
+        self._lines.setdefault(bytes.fromhex(row.key), []).append((offset, len(line)))
+
+    def _read(self, path: Path) -> None:
+        with path.open("rb") as lines:
+            self._index(path, lines)
+
+    def _index(self, path: Path, lines: Iterable[bytes]) -> None:
+        offset = 0
+        for number, line in enumerate(lines, start=1):
+            if number == 1 and not line.lstrip().startswith(b'{"row": "'):
+                raise ConfigurationError(
+                    f"--out {str(path)!r} exists and was not written by ragmeter evaluate; "
+                    "name another file, or remove this one"
+                )
+            if not line.endswith(b"\n"):
+                os.truncate(path, offset)
+                break
+            if line.strip():
+                key = _row_of(line)
+                if key is None:
+                    self.unreadable_lines.append(number)
+                else:
+                    self._lines.setdefault(key, []).append((offset, len(line)))
+            offset += len(line)
+
+
+def _row_of(line: bytes) -> bytes | None:
+    """Return the key of the row that a line is about; None when the line cannot be read."""
+    try:
+        record = json.loads(line)
+        return bytes.fromhex(record["row"]) if record["measured"] else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _final_scores(line: bytes) -> dict[str, tuple[Score, ...]] | None:
+    try:
+        record: dict[str, Any] = json.loads(line)
+        found = {
+            str(measurement): tuple(Score.model_validate(one) for one in dumped)
+            for measurement, dumped in record["measured"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, ValidationError):
+        return None
+    return {measurement: scores for measurement, scores in found.items() if _is_final(scores)}
+
+
+def _is_final(scores: Iterable[Score]) -> bool:
+    return all(score.status in _FINAL for score in scores)

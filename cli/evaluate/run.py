@@ -1,0 +1,269 @@
+"""``ragmeter evaluate``: scores a data set offline, resumably, with the metrics that score live requests.
+
+`run_evaluation` reads one row after the other, measures what an earlier run has not measured yet,
+and returns an `Evaluation`; `evaluate_report` and `html_report` show it.  Only numbers and the worst
+rows stay in memory, however long the data set is.  Called by `app`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ragmeter.cli._output_paths import check_output_paths
+from ragmeter.cli._progress import Advance, progress
+from ragmeter.cli._summary import ScoreSummary, Summarizer
+from ragmeter.metrics import ConfigurationError, Metric, Score
+from ragmeter.metrics.judge.protocol import Judge, JudgeCall
+from ragmeter.metrics.metric import run_metric
+from ragmeter.metrics.registry import default_metrics, resolve_metrics
+
+from ._samples import BadRow, Row, count_rows, read_rows
+from ._score_file import ScoreFile, measurement_key
+from ._worst_rows import WorstRow, WorstRows
+
+__all__ = ["EvaluateOptions", "Evaluation", "Spent", "run_evaluation"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluateOptions:
+    """What the user asked for on the command line."""
+
+    data: Path
+    """The data set, ``.jsonl`` or ``.csv``."""
+    metrics: Sequence[str | Metric] = ()
+    """Names of metrics, or metrics; empty: all that can run."""
+    judge: Judge | None = None
+    """Who gives verdicts, or None."""
+    out: Path | None = None
+    """Where scores are kept for resuming, or None."""
+    fused: bool = False
+    """Judge precision, recall and relevancy in one call, when no metrics are named."""
+    concurrency: int = 16
+    """Rows scored at the same time; more than one only helps judged metrics."""
+    limit: int | None = None
+    """Score only so many rows, from the first."""
+
+
+@dataclass(slots=True)
+class Spent:
+    """What the judge cost in this run."""
+
+    calls: int = 0
+    """Calls made."""
+    cached: int = 0
+    """Questions answered from the cache."""
+    failed: int = 0
+    """Calls that failed."""
+    input_tokens: int = 0
+    """Tokens sent."""
+    output_tokens: int = 0
+    """Tokens received."""
+
+    def note(self, call: JudgeCall) -> None:
+        """Add one call."""
+        if call.cached:
+            self.cached += 1
+            return
+        self.calls += call.calls
+        self.failed += call.error_type is not None
+        self.input_tokens += call.input_tokens
+        self.output_tokens += call.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Everything a report needs."""
+
+    data: Path
+    """The data set."""
+    rows: int
+    """How many rows could be read; equal rows each count."""
+    worst: Mapping[str, Sequence[WorstRow]]
+    """The worst rows of each score that has a better end, worst first."""
+    bad_rows: Sequence[BadRow]
+    """The rows that were skipped, the first `MAX_BAD_ROWS` of them."""
+    bad_row_count: int
+    """How many were skipped."""
+    metrics: Sequence[Metric]
+    """What was measured."""
+    summaries: Sequence[ScoreSummary]
+    """One per score name."""
+    resumed: int
+    """Rows that an earlier run had already finished."""
+    spent: Spent
+    """What the judge cost in this run."""
+    duration_s: float
+    """Wall time in seconds."""
+    judge_model: str | None = None
+    """The judge's model, if any."""
+    failed_scores: Mapping[str, int] = field(default_factory=dict)
+    """Scores lost to a failing judge or metric, by status."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row was read and every score measured."""
+        return not self.bad_row_count and not self.failed_scores
+
+
+MAX_BAD_ROWS = 1_000
+"""Skipped rows that are kept with their reasons; the others are counted."""
+
+_FAILED = ("judge_error", "timeout", "metric_error")
+
+
+def choose_metrics(options: EvaluateOptions) -> list[Metric]:
+    """Turn the option into metrics.
+
+    Raises:
+        ConfigurationError: A metric is unknown, or needs a judge and there is none.
+    """
+    if not options.metrics:
+        return list(default_metrics(judged=options.judge is not None, fused=options.fused))
+    metrics = list(resolve_metrics(options.metrics))
+    needing = [metric.name for metric in metrics if metric.judged]
+    if needing and options.judge is None:
+        raise ConfigurationError(f"a judge is needed for {', '.join(needing)}: give --judge-model")
+    return metrics
+
+
+def run_evaluation(options: EvaluateOptions) -> Evaluation:
+    """Score the data set. Shows progress on the error stream.
+
+    Raises:
+        ConfigurationError: An option makes no sense, or a file cannot be read or written.
+        KeyboardInterrupt: The user stopped it; finished rows are in the out file.
+    """
+    check_output_paths(options.data, out=options.out)
+    metrics = choose_metrics(options)
+    total = count_rows(options.data)
+    spent = Spent()
+    if options.judge is not None:
+        options.judge.subscribe(spent.note)
+    began = time.perf_counter()
+    with ScoreFile(options.out) as kept:
+        run = _Run(options, metrics, kept)
+        asyncio.run(run.score_all(min(total, options.limit or total), spent))
+    if not run.rows and not run.bad_row_count:
+        raise ConfigurationError(f"{str(options.data)!r} has no rows: there is nothing to score")
+    return Evaluation(
+        data=options.data,
+        rows=run.rows,
+        worst=run.worst.by_score(),
+        bad_rows=run.bad_rows,
+        bad_row_count=run.bad_row_count,
+        metrics=metrics,
+        summaries=run.summarizer.summaries(),
+        resumed=run.resumed,
+        spent=spent,
+        duration_s=time.perf_counter() - began,
+        judge_model=run.model,
+        failed_scores=run.failed,
+    )
+
+
+class _Run:
+    """One pass over the data set: who takes the next row, and what is made of its scores."""
+
+    def __init__(
+        self, options: EvaluateOptions, metrics: Sequence[Metric], kept: ScoreFile
+    ) -> None:
+        self._judge = options.judge
+        self.model = None if options.judge is None else options.judge.model
+        self._concurrency = options.concurrency
+        self._limit = options.limit
+        self._found = read_rows(options.data)
+        self._measurements = [(metric, measurement_key(metric, self.model)) for metric in metrics]
+        self._kept = kept
+        self._under_way: dict[str, asyncio.Event] = {}
+        self.rows = 0
+        self.resumed = 0
+        self.bad_rows: list[BadRow] = []
+        self.bad_row_count = 0
+        self.failed: dict[str, int] = {}
+        self.summarizer = Summarizer()
+        self.worst = WorstRows()
+
+    async def score_all(self, total: int, spent: Spent) -> None:
+        """Score every row; `total` is for the progress bar only."""
+
+        async def work(advance: Advance) -> None:
+            while (row := self._next_row()) is not None:
+                await self._score(row)
+                advance(_note(spent))
+
+        try:
+            with progress("scoring", total) as advance:
+                await asyncio.gather(*(work(advance) for _ in range(self._concurrency)))
+        finally:
+            if self._judge is not None:
+                await self._judge.aclose()
+
+    def _next_row(self) -> Row | None:
+        """Return the next readable row; those before it that are not readable are noted."""
+        while self._limit is None or self.rows < self._limit:
+            found = next(self._found, None)
+            if found is None:
+                break
+            if isinstance(found, Row):
+                self.rows += 1
+                return found
+            self.bad_row_count += 1
+            if len(self.bad_rows) < MAX_BAD_ROWS:
+                self.bad_rows.append(found)
+        return None
+
+    async def _score(self, row: Row) -> None:
+        """Measure what is not known of a row, and take in all its scores."""
+        while (other := self._under_way.get(row.key)) is not None:
+            await other.wait()  # an equal row: what it pays for is not paid twice
+        known = self._kept.of(row)
+        missing = [(metric, key) for metric, key in self._measurements if key not in known]
+        if not missing and self._kept.is_earlier(row):
+            self.resumed += 1
+        if missing:
+            done = self._under_way[row.key] = asyncio.Event()
+            try:
+                known.update(await self._measured(row, missing))
+            finally:
+                del self._under_way[row.key]
+                done.set()
+        scores = {score.name: score for _, key in self._measurements for score in known[key]}
+        for score in scores.values():
+            if score.status in _FAILED:
+                self.failed[score.status] = self.failed.get(score.status, 0) + 1
+        self.summarizer.add(scores)
+        self.worst.add(row, scores)
+
+    async def _measured(
+        self, row: Row, missing: Sequence[tuple[Metric, str]]
+    ) -> dict[str, tuple[Score, ...]]:
+        """Measure, and keep each judged metric as soon as it is paid for."""
+        measured = {
+            key: await run_metric(metric, row.sample, self._judge)
+            for metric, key in missing
+            if not metric.judged
+        }
+        if measured:
+            self._kept.add(row, measured)
+
+        async def judge(metric: Metric, key: str) -> None:
+            scores = await run_metric(metric, row.sample, self._judge)
+            measured[key] = scores
+            self._kept.add(row, {key: scores})
+
+        await asyncio.gather(*(judge(metric, key) for metric, key in missing if metric.judged))
+        return measured
+
+
+def _note(spent: Spent) -> str:
+    if not spent.calls and not spent.cached:
+        return ""
+    return (
+        f"{spent.calls} calls, {spent.input_tokens:,} + {spent.output_tokens:,} tokens"
+        + (f", {spent.cached} cached" if spent.cached else "")
+        + (f", {spent.failed} failed" if spent.failed else "")
+    )

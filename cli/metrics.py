@@ -1,0 +1,141 @@
+"""``ragmeter metrics``: every metric, what it needs, how it works and what it costs.
+
+Built from the metrics themselves, so that it cannot differ from them.  Called by `app`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ragmeter.metrics import ComputedMetric, Metric, RagSample, Reference, RetrievedContext
+from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.registry import known_metrics, resolve_metrics
+
+from ._score_table import new_table
+
+__all__ = ["MetricFacts", "list_metrics", "print_metrics"]
+
+_COST = re.compile(
+    r"^\s*Cost:\s*(.+?)(?=\n\s*\n|\n\s*[A-Z][A-Za-z ]*:|\Z)", re.DOTALL | re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFacts:
+    """One metric, as the listing shows it."""
+
+    name: str
+    """What to write in ``--metrics`` and ``RagMeter(metrics=[...])``."""
+    question: str
+    """The question it answers: the first sentence of its docstring."""
+    scores: tuple[str, ...]
+    """Names of its scores."""
+    needs: tuple[str, ...]
+    """Fields of the sample it reads."""
+    method: str
+    """``exact``, ``rouge``, ``lexical`` or ``llm``."""
+    cost: str
+    """``free``, or the judge calls it makes."""
+    ranges: Mapping[str, tuple[float, float | None]]
+    """Smallest and largest possible value of each score; None: no upper bound."""
+    target: str
+    """What it judges: ``retrieval`` or ``answer``."""
+    definition: str
+    """Version of the formula and prompt."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the facts as JSON-ready fields."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def list_metrics() -> list[MetricFacts]:
+    """Return every metric that can be named, built-ins first."""
+    return [_facts(name, resolve_metrics([name])[0]) for name in known_metrics()]
+
+
+def _facts(name: str, metric: Metric) -> MetricFacts:
+    docstring = inspect.getdoc(type(metric)) or ""
+    return MetricFacts(
+        name=name,
+        question=docstring.split("\n", 1)[0].strip(),
+        scores=metric.score_names,
+        needs=metric.needs,
+        method=metric.method,
+        cost=_cost(metric, docstring),
+        ranges=_ranges(metric),
+        target=metric.target,
+        definition=metric.definition,
+    )
+
+
+def _ranges(metric: Metric) -> dict[str, tuple[float, float | None]]:
+    """Ask a free metric for the ranges of its scores; a judged one has one range for all."""
+    ranges = dict.fromkeys(metric.score_names, metric.range)
+    if isinstance(metric, ComputedMetric):
+        ranges.update((score.name, score.range) for score in compute_metric(metric, _EXAMPLE))
+    return ranges
+
+
+_EXAMPLE = RagSample(
+    question="example",
+    contexts=(RetrievedContext(id="1", text="example"),),
+    answer="example",
+    reference=Reference(answer="example", contexts=("example",), context_ids=("1",)),
+)
+
+
+def _cost(metric: Metric, docstring: str) -> str:
+    if not metric.judged:
+        return "free"
+    found = _COST.search(docstring)
+    return " ".join(found.group(1).replace("`", "").split()) if found else "asks the judge"
+
+
+def _range_column(facts: MetricFacts) -> str:
+    texts = [
+        f"{low:g} – {'' if high is None else f'{high:g}'}" for low, high in facts.ranges.values()
+    ]
+    return texts[0] if len(set(texts)) == 1 else "\n".join(("", *texts))
+
+
+def _short(cost: str) -> str:
+    """Keep the first clause; exceptions and options are in the JSON and in docs/metrics.md."""
+    return re.split(r"[;.]", cost, maxsplit=1)[0]
+
+
+def print_metrics(console: Console) -> None:
+    """Print the listing as a table."""
+    table: Table = new_table()
+    table.add_column("metric and its scores", no_wrap=True)
+    table.add_column("needs", no_wrap=True)
+    table.add_column("method")
+    table.add_column("cost", overflow="fold")
+    table.add_column("range", no_wrap=True)
+    for facts in list_metrics():
+        names = Text(facts.name, style="bold")
+        if facts.scores != (facts.name,):
+            for score in facts.scores:
+                names.append(f"\n  {score}", style="not bold")
+        table.add_row(
+            names,
+            "\n".join(need.replace("|", " or\n") for need in facts.needs) or "–",
+            facts.method,
+            Text(_short(facts.cost), style="green" if facts.cost == "free" else ""),
+            _range_column(facts),
+        )
+    console.print(table)
+    console.print(
+        Text(
+            "needs: without them a score is missing_input, never 0. "
+            "cost: in the usual case; exceptions: --json.",
+            style="dim",
+        )
+    )

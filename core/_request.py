@@ -1,0 +1,460 @@
+"""One request told by hand, or put together from several framework runs.
+
+``with meter.request(question) as request:`` is the way in for RAG code without a
+framework.  ``with ragmeter.request(...):`` groups what frameworks report within the block
+(a retriever called here, a synthesizer there) into one request.  Both are a
+`Request`: it collects parts, and when the block ends it offers one run to the meter.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol
+
+from opentelemetry import trace
+from opentelemetry.trace import SpanContext
+
+from ragmeter.exporters.run import RagRun, Retrieval
+from ragmeter.metrics import ConfigurationError, RagSample, Reference, RetrievedContext
+from ragmeter.metrics.sample import SampleStatus
+
+from ._parts import contexts_of, rule_of, status_of
+from ._runtime.guard import Guard, front_door
+from .context import RequestScope, current_scope, is_suppressed, scoped
+from .pipeline._weight import weight_of, weight_of_scope
+from .references import as_reference
+
+__all__ = [
+    "Request",
+    "RunBuilder",
+    "SubmittedSample",
+    "TakesRuns",
+    "current_span_context",
+    "request",
+]
+
+RunBuilder = Callable[[], "RagRun | None"]
+"""Builds a run on the meter's worker; None: there is nothing to report after all."""
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    # Whoever was cancelled has loaded asyncio, which is costly; we need not.
+    cancelled = getattr(sys.modules.get("asyncio"), "CancelledError", GeneratorExit)
+    return isinstance(error, (cancelled, GeneratorExit, KeyboardInterrupt))
+
+
+class TakesRuns(Protocol):
+    """What a request needs of the meter."""
+
+    def guard(self, seam: str) -> Guard:
+        """Return what contains and counts errors; see `ragmeter.RagMeter.guard`."""
+        ...
+
+    def offer(
+        self,
+        build: RunBuilder,
+        *,
+        run_id: str,
+        trace_id: int | None = None,
+        size_bytes: int = 0,
+        scope: RequestScope | None = None,
+    ) -> None:
+        """Take a finished request; see `ragmeter.RagMeter.offer`."""
+        ...
+
+
+def current_span_context() -> SpanContext | None:
+    """Return the context of the span that is current here, or None."""
+    context = trace.get_current_span().get_span_context()
+    return context if context.is_valid else None
+
+
+class SubmittedSample:
+    """A finished sample and what is true of it now; calling it, on the worker, makes its run.
+
+    A sample without a reference gets that of the `ragmeter.reference` block it is in.
+    """
+
+    __slots__ = ("_ended_ns", "_sample", "parent", "run_id")
+
+    def __init__(self, sample: RagSample) -> None:
+        scope = current_scope()
+        if sample.reference is None and scope is not None and scope.reference is not None:
+            sample = sample.model_copy(update={"reference": scope.reference})
+        self._sample = sample
+        self._ended_ns = time.time_ns()
+        self.parent = current_span_context()
+        self.run_id = os.urandom(16).hex()
+
+    def __call__(self) -> RagRun:
+        """Make the run."""
+        return RagRun(
+            sample=self._sample,
+            run_id=self.run_id,
+            framework="manual",
+            started_ns=self._ended_ns,
+            ended_ns=self._ended_ns,
+            parent=self.parent,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What was told by hand about one retrieval."""
+
+    started_ns: int
+    ended_ns: int
+    contexts: tuple[Any, ...]
+    query: str | None
+    name: str | None
+    data_source_id: str | None
+    top_k: int | None
+
+
+class Request:
+    """A request being told. A context manager, sync and async; thread-safe.
+
+    Nothing of it ever raises: what is told wrongly is left out, counted and logged.
+    """
+
+    def __init__(self, meter: TakesRuns | None, scope: RequestScope, guard: Guard) -> None:
+        self._meter = meter
+        self._own = scope
+        self._guard = guard
+        self._scope: AbstractContextManager[RequestScope] | None = None
+        self._open = False
+        # Without a lock: a finalizer may add a part, on a thread that is just adding one.
+        self._parts: deque[tuple[RunBuilder, int]] = deque()
+        self._retrievals: list[_Told] = []
+        self._parent: SpanContext | None = None
+        self._outer: RequestScope | None = None
+        self._suppressed = False
+        self._started_ns = 0
+        self._answer: Any = None
+        self._last_ns = 0
+        self.run_id = uuid.uuid4().hex
+        """The request's id, e.g. for `RagMeter.attach_reference`."""
+
+    def retrieved(
+        self,
+        contexts: Iterable[object],
+        *,
+        query: str | None = None,
+        name: str | None = None,
+        data_source_id: str | None = None,
+        top_k: int | None = None,
+        started_ns: int | None = None,
+    ) -> None:
+        """Note what was retrieved, best first. Call it once per retrieval; order is kept.
+
+        Args:
+            contexts: Texts, `RetrievedContext`s or their fields; a framework's documents will do,
+                too. An empty one is a retrieval that found nothing.
+            query: The query the store was asked, if it is not the question.
+            name: The retriever's name.
+            data_source_id: The store's name (``gen_ai.data_source.id``).
+            top_k: How many were asked for.
+            started_ns: When it began, nanoseconds since the epoch; default: when the request began
+                or the retrieval before ended.
+        """
+        with self._guard:
+            now = time.time_ns()
+            given = _as_contexts(contexts)
+            began = (
+                started_ns if type(started_ns) is int and 0 < started_ns < now else self._last_ns
+            )
+            self._retrievals.append(
+                _Told(
+                    started_ns=began or now,
+                    ended_ns=now,
+                    contexts=given,
+                    query=query,
+                    name=name,
+                    data_source_id=data_source_id,
+                    top_k=top_k,
+                )
+            )
+            self._last_ns = now
+
+    def answered(self, text: str) -> None:
+        """Note the answer the user got. A second call replaces the first."""
+        self._answer = text
+
+    def collect(self, meter: TakesRuns, build: RunBuilder, *, size_bytes: int) -> bool:
+        """Take a framework's run into this request; return whether it was still open for it."""
+        if not self._open:
+            return False
+        if self._meter is None:
+            self._meter = meter
+        part = (build, size_bytes)
+        self._parts.append(part)
+        if self._open:
+            return True
+        # It was closed this very moment: either it took the part along, or it did not.
+        try:
+            self._parts.remove(part)
+        except ValueError:
+            return True
+        return False
+
+    def __enter__(self) -> Request:
+        with self._guard:
+            self._begin()
+        return self
+
+    def _begin(self) -> None:
+        self._parent = current_span_context()
+        self._suppressed = is_suppressed()
+        self._started_ns = self._last_ns = time.time_ns()
+        # What the code around says, `ragmeter.reference` for one, holds for what is told here, too.
+        self._outer = current_scope()
+        self._own = self._own.merged_over(self._outer)
+        self._scope = scoped(RequestScope(group=self).merged_over(self._own))
+        self._scope.__enter__()
+        self._open = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._open = False
+        with self._guard:
+            scope, self._scope = self._scope, None
+            if scope is not None:
+                scope.__exit__(None, None, None)
+        with self._guard:
+            self._finish(error)
+
+    async def __aenter__(self) -> Request:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, traceback)
+
+    def _finish(self, error: BaseException | None) -> None:
+        collected = [self._parts.popleft() for _ in range(len(self._parts))]
+        if self._meter is None or self._suppressed or not (collected or self._retrievals):
+            return
+        parts = tuple(build for build, _ in collected)
+        size = sum(size for _, size in collected) + weight_of(self._answer)
+        size += sum([weight_of(told.contexts) for told in self._retrievals])
+        size += weight_of_scope(self._own)
+        ended_ns = time.time_ns()
+        parent = self._parent
+        status: SampleStatus | None = None
+        if error is not None:
+            status = "cancelled" if _is_cancellation(error) else "error"
+        error_type = None if error is None else type(error).__name__
+
+        def build() -> RagRun | None:
+            return self._build(parts, ended_ns, status, error_type)
+
+        self._meter.offer(
+            build,
+            run_id=self.run_id,
+            trace_id=None if parent is None else parent.trace_id,
+            size_bytes=size,
+            scope=self._outer,
+        )
+
+    def _as_retrieval(self, told: _Told) -> Retrieval:
+        contexts: list[RetrievedContext] = []
+        for context in told.contexts:
+            with self._guard:
+                contexts.append(_as_context(context))
+        texts: dict[str, str | None] = {}
+        for field in ("query", "name", "data_source_id"):
+            with self._guard:
+                texts[field] = as_text(getattr(told, field))
+        return Retrieval(
+            started_ns=told.started_ns,
+            ended_ns=told.ended_ns,
+            contexts=tuple(contexts),
+            query=texts.get("query"),
+            name=texts.get("name"),
+            data_source_id=texts.get("data_source_id"),
+            top_k=told.top_k if type(told.top_k) is int else None,
+        )
+
+    def _build(
+        self,
+        parts: Sequence[RunBuilder],
+        ended_ns: int,
+        status: SampleStatus | None,
+        error_type: str | None,
+    ) -> RagRun | None:
+        runs = [run for run in (part() for part in parts) if run is not None]
+        told = tuple(self._as_retrieval(item) for item in self._retrievals)
+        if not runs and not told:
+            return None
+        samples = [run.sample for run in runs]
+        contexts = (
+            tuple(context for item in told for context in item.contexts)
+            if told
+            else contexts_of(samples)
+        )
+        answer: str | None = None
+        with self._guard:
+            answer = as_text(self._answer)
+        if answer is None:
+            answer = next((s.answer for s in reversed(samples) if s.answer is not None), None)
+        own = self._own
+        question = own.question
+        if question is None:
+            question = next((s.question for s in samples if s.question is not None), None)
+        retrievals = sorted(
+            (*told, *(item for run in runs for item in run.retrievals)),
+            key=lambda item: item.started_ns,
+        )
+        return RagRun(
+            sample=RagSample(
+                question=question,
+                contexts=contexts,
+                contexts_by="given" if told else rule_of(samples),
+                answer=answer,
+                reference=own.reference
+                or next((s.reference for s in samples if s.reference is not None), None),
+                status=status or status_of(samples, answer),
+                name=own.name or next((s.name for s in samples if s.name), None),
+            ),
+            run_id=self.run_id,
+            framework=runs[0].framework if runs and not told else "manual",
+            started_ns=self._started_ns,
+            ended_ns=ended_ns,
+            retrievals=tuple(retrievals),
+            parent=self._parent,
+            conversation_id=own.conversation_id,
+            user_id=own.user_id,
+            tags=own.tags,
+            metadata=own.metadata,
+            error_type=error_type or next((r.error_type for r in runs if r.error_type), None),
+        )
+
+
+def _as_contexts(value: object) -> tuple[Any, ...]:
+    """Return what was told as retrieved, in order; one context told alone is one.
+
+    Raises:
+        ConfigurationError: It is nothing that holds contexts.
+    """
+    if isinstance(value, (str, Mapping, RetrievedContext)) or _first(value, "page_content", "text"):
+        return (value,)
+    if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray)):
+        raise ConfigurationError(
+            f"request.retrieved() was given a {type(value).__name__}; pass a list of texts, "
+            "RetrievedContexts or documents, and an empty list for a retrieval that found nothing"
+        )
+    return tuple(value)
+
+
+def _as_context(value: object) -> RetrievedContext:
+    if isinstance(value, RetrievedContext):
+        return value
+    if isinstance(value, str):
+        return RetrievedContext(text=value)
+    known_as = _first(value, "id", "node_id")
+    score, metadata = _first(value, "score"), _first(value, "metadata")
+    text = _first(value, "page_content", "text")
+    return RetrievedContext(
+        text=str(value if text is None else text),
+        id=None if known_as is None else str(known_as),
+        score=float(score) if isinstance(score, (int, float)) else None,
+        metadata=metadata if isinstance(metadata, Mapping) else {},
+    )
+
+
+def _first(value: object, *names: str) -> Any:
+    """Return the first of these fields that a mapping or a document has."""
+    found = (
+        value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        for name in names
+    )
+    return next((item for item in found if item is not None), None)
+
+
+def as_text(value: object) -> str | None:
+    """Return the text that was told: a message's own, bytes read as UTF-8; told wrongly is better than lost."""
+    if value is None or type(value) is str:
+        return value
+    if isinstance(value, (bytes, bytearray)):
+        return value.decode("utf-8", "replace")
+    return str.__str__(str(getattr(value, "content", None) or value))
+
+
+def request(
+    question: str | None = None,
+    *,
+    reference: Reference | Mapping[str, Any] | str | None = None,
+    name: str | None = None,
+    session_id: str | None = None,
+    user_id: str | None = None,
+    tags: Sequence[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+    meter: TakesRuns | None = None,
+) -> Request:
+    """Group everything that frameworks report within the block into one request.
+
+    Args:
+        question: What the user asked; default: the first part's question.
+        reference: What should be said and found: a `Reference`, its fields, or just the answer.
+        name: Name of the workflow; low cardinality.
+        session_id: Session, thread or conversation id.
+        user_id: The user's id.
+        tags: Tags of the request.
+        metadata: Anything else; scalars go on spans.
+        meter: Where the request goes; default: the meter of its first part.
+    """
+    guard = Guard("request", front_door)
+    with guard:
+        guard = guard if meter is None else meter.guard("request")
+    given: dict[str, Any] = {}
+    for name_, value, read in (
+        ("question", question, as_text),
+        ("reference", reference, _as_reference),
+        ("name", name, as_text),
+        ("conversation_id", session_id, as_text),
+        ("user_id", user_id, as_text),
+        ("tags", tags, _as_tags),
+        ("metadata", metadata, _as_metadata),
+    ):
+        if value is not None:
+            with guard:  # what was told wrongly loses itself, nothing else
+                given[name_] = read(value)
+    return Request(meter, RequestScope(**given), guard)
+
+
+def _as_reference(value: Any) -> Reference:
+    return as_reference(value, "request(reference=)")
+
+
+def _as_tags(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, Iterable):
+        raise ConfigurationError(
+            f"request(tags=) was given a {type(value).__name__}; pass a list of short texts"
+        )
+    return tuple(text for text in map(as_text, value) if text is not None)
+
+
+def _as_metadata(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(
+            f"request(metadata=) was given a {type(value).__name__}; pass a mapping from names to values"
+        )
+    return dict(value)

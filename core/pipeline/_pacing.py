@@ -1,0 +1,261 @@
+"""How a judge's budget becomes a probability of being judged, known before a request is looked at.
+
+Refusing what is over the budget would judge the first requests of every burst and leave nothing to
+weigh them by.  `JudgePacer` learns how many requests come and what judging one costs, and lowers
+the probability for all of them alike; that probability is what exporters write down, so that the
+sum of its inverses over the judged requests is the number of requests.  The judge's own budget
+stays behind it as a fuse: what that refuses is a missing value.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.protocol import JudgeCall
+
+__all__ = ["Arrivals", "Budget", "JudgePacer"]
+
+WINDOW_S = 300.0
+"""Arrivals of so many seconds tell how many requests come."""
+SLOT_S = 5.0
+"""They are counted by so many seconds."""
+MINUTE_S = 60.0
+"""The span that budgets are told for."""
+SHORTEST_S = 10.0
+"""Arrivals are divided by at least so many seconds: three requests at the start are no flood."""
+USED_SHARE = 0.8
+"""Share of the budget that is planned with; the rest is for bursts, so that the fuse seldom blows."""
+LEAST = 2.0**-12
+"""The smallest probability: smaller ones would make weights that decide a mean alone."""
+WORST_SHARE = 0.5
+"""Share of the budget that requests kept for being bad may take."""
+WORST_BURST_S = 5.0
+"""Seconds' worth of them that may be judged at once."""
+MEMORY = 0.05
+"""Weight of the newest request in the running averages of cost."""
+FIRST_CALLS = 3.0
+"""Calls per request assumed until some were seen."""
+_PRICES = ("input_price", "output_price", "cost_per_minute")
+
+
+class Budget(Protocol):
+    """The limits a judge was given; `ragmeter.metrics.judge.JudgeBudget` has them."""
+
+    @property
+    def calls_per_minute(self) -> int | None:
+        """Calls in any sixty seconds."""
+        ...
+
+    @property
+    def tokens_per_minute(self) -> int | None:
+        """Tokens in any sixty seconds."""
+        ...
+
+
+class PricedBudget(Protocol):
+    """A budget that was told prices and may limit money; `ragmeter.metrics.judge.JudgeBudget` may."""
+
+    @property
+    def cost_per_minute(self) -> float | None:
+        """Money in any sixty seconds."""
+        ...
+
+    def price(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
+        """Return what so many tokens cost."""
+        ...
+
+
+class Arrivals:
+    """How many came of late: counts over the last `WINDOW_S` seconds. For one thread."""
+
+    def __init__(self) -> None:
+        # Number of the slot, how many came in it, how many in the minute that ends with it.
+        self._slots: deque[tuple[float, int, int]] = deque()
+        self._count = 0
+        self._earlier = 0
+        self._busiest = 0
+        self._since: float | None = None
+
+    def add(self, now: float) -> None:
+        """Count one."""
+        if self._since is None:
+            self._since = now
+        number = now // SLOT_S
+        count = 1
+        if self._slots and self._slots[-1][0] >= number:
+            number, before, _ = self._slots.pop()
+            count += before
+        else:
+            first = number - MINUTE_S / SLOT_S
+            self._earlier = sum(n for slot, n, _ in self._slots if slot > first)
+        minute = self._earlier + count
+        self._slots.append((number, count, minute))
+        self._count += 1
+        self._busiest = max(self._busiest, minute)
+
+    def per_second(self, now: float) -> float:
+        """Return how many came per second, within the window or since the first, if that is less."""
+        oldest = self._forget(now)
+        if self._since is None or not self._count:
+            return 0.0
+        # The oldest slot is counted whole, so the time is taken from its beginning.
+        covered = now - max(self._since, oldest * SLOT_S)
+        return self._count / max(covered, SHORTEST_S)
+
+    def busiest_minute(self, now: float) -> int:
+        """Return how many came in the busiest minute of the window."""
+        self._forget(now)
+        return self._busiest
+
+    def _forget(self, now: float) -> float:
+        oldest = (now - WINDOW_S) // SLOT_S
+        known = len(self._slots)
+        while self._slots and self._slots[0][0] < oldest:
+            self._count -= self._slots.popleft()[1]
+        if len(self._slots) < known:
+            self._busiest = max((minute for _, _, minute in self._slots), default=0)
+        return oldest
+
+
+class JudgePacer:
+    """Says with which probability the next request is to be judged. Thread-safe.
+
+    Args:
+        budget: The judge's limits; None: `rate` it is.
+        rate: The probability where the budget suffices, 0.0 to 1.0.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        budget: Budget | None,
+        rate: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._budget = budget
+        self._rate = rate
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._calls_per_request = FIRST_CALLS
+        self._tokens_per_request = 0.0
+        self._cost_per_request = 0.0
+        self._calls = 0
+        self._tokens = 0
+        self._cost = 0.0
+        priced = any(getattr(budget, name, None) is not None for name in _PRICES)
+        self._prices: PricedBudget | None = cast("PricedBudget", budget) if priced else None
+        self._arrivals = Arrivals()
+        self._worst = Arrivals()
+        self._worst_credit = 1.0
+        self._credited_at = clock()
+
+    def arrived(self) -> float:
+        """Count a request and return its probability of being judged.
+
+        It follows from the requests before this one alone, and is `rate` or, where the budget
+        allows less, a power of two: few different weights.
+        """
+        if self._budget is None:
+            return self._rate
+        with self._lock:
+            now = self._clock()
+            # A burst has to fit into the budget of its minute, whatever comes in the others.
+            come_per_s = max(
+                self._arrivals.per_second(now),
+                USED_SHARE * self._arrivals.busiest_minute(now) / MINUTE_S,
+            )
+            self._arrivals.add(now)
+            budget_per_s = self._requests_per_second()
+            if budget_per_s is None or not come_per_s:
+                return self._rate
+            left_per_s = USED_SHARE * budget_per_s - self._worst.per_second(now)
+            affordable = max(left_per_s / come_per_s, LEAST)
+            if affordable >= self._rate:
+                return self._rate
+            return min(self._rate, 2.0 ** math.floor(math.log2(affordable)))
+
+    def takes_worst(self) -> bool:
+        """Return whether there is room to judge a request for being bad, and take it.
+
+        The room was there, or not, before anybody knew that the request is bad.
+        """
+        with self._lock:
+            budget_per_s = self._requests_per_second()
+            if budget_per_s is None:
+                return True
+            now = self._clock()
+            worst_per_s = WORST_SHARE * budget_per_s
+            earned = (now - self._credited_at) * worst_per_s
+            self._worst_credit = min(
+                max(1.0, worst_per_s * WORST_BURST_S), self._worst_credit + earned
+            )
+            self._credited_at = now
+            if self._worst_credit < 1.0:
+                return False
+            self._worst_credit -= 1.0
+            self._worst.add(now)
+            return True
+
+    def called(self, call: JudgeCall) -> None:
+        """Note a call to the judge."""
+        if call.cached:
+            return
+        with self._lock:
+            self._calls += call.calls
+            self._tokens += call.input_tokens + call.output_tokens
+            if self._prices is not None:
+                self._cost += self._prices.price(
+                    call.input_tokens, call.output_tokens, call.cached_tokens
+                )
+
+    def priced(self, call: JudgeCall) -> JudgeCall:
+        """Return `call` with its cost, if the budget was told prices and it has none yet."""
+        prices = self._prices
+        if prices is None or call.cached or call.cost is not None:
+            return call
+        return replace(
+            call, cost=prices.price(call.input_tokens, call.output_tokens, call.cached_tokens)
+        )
+
+    def judged(self) -> None:
+        """Note that judging one request has ended: its calls are in.
+
+        Not for a request that the budget refused: it says nothing about what judging costs.
+        """
+        with self._lock:
+            self._calls_per_request += MEMORY * (self._calls - self._calls_per_request)
+            self._tokens_per_request = _moved(self._tokens_per_request, self._tokens)
+            self._cost_per_request = _moved(self._cost_per_request, self._cost)
+            self._calls = 0
+            self._tokens = 0
+            self._cost = 0.0
+
+    def reset_after_fork(self) -> None:
+        """Replace the lock, which a thread of the parent may have held."""
+        self._lock = threading.Lock()
+
+    def _requests_per_second(self) -> float | None:
+        if self._budget is None:
+            return None
+        rates: list[float] = []
+        if self._budget.calls_per_minute is not None:
+            # A warm cache makes requests cheap, never free: the divisor has a floor.
+            rates.append(self._budget.calls_per_minute / max(self._calls_per_request, 0.1))
+        if self._budget.tokens_per_minute is not None and self._tokens_per_request:
+            rates.append(self._budget.tokens_per_minute / self._tokens_per_request)
+        limit = None if self._prices is None else self._prices.cost_per_minute
+        if limit is not None and self._cost_per_request:
+            rates.append(limit / self._cost_per_request)
+        return min(rates) / 60.0 if rates else None
+
+
+def _moved(average: float, newest: float) -> float:
+    """Return the running average with one more value in it; the first value is the average."""
+    return average + MEMORY * (newest - average) if average else float(newest)

@@ -1,0 +1,120 @@
+"""What a request weighs: an estimate, in bytes of memory, of the texts and metadata it holds on to.
+
+Bounds on what waits are bounds on these.  Weighing happens on the request's own path as well, so
+it looks at types and lengths, runs no code of the application's classes, and stops early: a
+list of a thousand numbers is weighed by its first few.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from sys import getsizeof
+from typing import TYPE_CHECKING, Any
+
+from ragmeter.metrics import RagSample, RetrievedContext
+
+if TYPE_CHECKING:
+    from ragmeter.context import RequestScope
+    from ragmeter.exporters.run import RagRun
+
+__all__ = ["weight_of", "weight_of_run", "weight_of_sample", "weight_of_scope"]
+
+OBJECT = 64
+"""Bytes for anything that is no text and no container."""
+DEPTH = 4
+"""Containers within containers that are looked into."""
+SHOWN = 32
+"""Items of a container that are weighed, each; the others count as much on average."""
+
+
+def weight_of(value: object) -> int:
+    """Return the bytes that `value` holds on to, roughly."""
+    if type(value) is str:
+        return getsizeof(value)
+    if value is None:
+        return 0
+    try:
+        return _weight(value, DEPTH)
+    except RuntimeError:  # changed by another thread meanwhile
+        return OBJECT
+
+
+def weight_of_sample(sample: RagSample) -> int:
+    """Return the bytes of a sample's texts and metadata."""
+    weight = weight_of(sample.question) + weight_of(sample.answer)
+    for context in sample.contexts or ():
+        weight += _weight_of_context(context)
+    reference = sample.reference
+    if reference is not None:
+        weight += weight_of(reference.answer) + sum(
+            [weight_of(text) for text in (*reference.contexts, *reference.alternative_answers)]
+        )
+        weight += weight_of(reference.context_ids)
+    return weight
+
+
+def weight_of_run(run: RagRun) -> int:
+    """Return the bytes of a run: its sample, its metadata, and what its retrievals found beside."""
+    weight = weight_of_sample(run.sample) + weight_of(run.metadata) + weight_of(run.tags)
+    known = {id(context) for context in run.sample.contexts or ()}
+    for retrieval in run.retrievals:
+        weight += OBJECT + weight_of(retrieval.query)
+        for context in retrieval.contexts:
+            if id(context) not in known:
+                known.add(id(context))
+                weight += _weight_of_context(context)
+    return weight
+
+
+def weight_of_scope(scope: RequestScope) -> int:
+    """Return the bytes of what the surrounding code said about a request."""
+    weight = weight_of(scope.question) + weight_of(scope.metadata) + weight_of(scope.tags)
+    reference = scope.reference
+    return weight if reference is None else weight + _weight(reference, DEPTH)
+
+
+def _weight_of_context(context: RetrievedContext) -> int:
+    return OBJECT + getsizeof(context.text) + weight_of(context.metadata)
+
+
+def _weight(value: Any, depth: int) -> int:
+    # By `type`, never by `isinstance`: that asks the object, whose answer may be anything.
+    kind = type(value)
+    if kind in _EXACT:
+        return getsizeof(value)
+    if issubclass(kind, str):
+        return OBJECT + str.__len__(value)
+    if issubclass(kind, bytes):
+        return OBJECT + bytes.__len__(value)
+    if kind in _SMALL or not depth:
+        return OBJECT
+    if issubclass(kind, dict):
+        items = islice(dict.items(value), SHOWN)
+        weights = [
+            (getsizeof(key) if type(key) is str else OBJECT)
+            + (getsizeof(item) if type(item) is str else _weight(item, depth - 1))
+            for key, item in items
+        ]
+        return _shown(dict.__len__(value), weights)
+    if kind in _CONTAINERS:
+        return _shown(len(value), [_weight(item, depth - 1) for item in islice(value, SHOWN)])
+    if kind.__module__ in _MEASURABLE:
+        return getsizeof(value)
+    try:
+        fields = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return OBJECT
+    return OBJECT + (_weight(fields, depth - 1) if type(fields) is dict else 0)
+
+
+def _shown(number: int, weights: list[int]) -> int:
+    if not weights:
+        return OBJECT
+    return OBJECT + sum(weights) * number // len(weights)
+
+
+_EXACT = frozenset({str, bytes, bytearray})
+_SMALL = frozenset({int, float, bool, type(None), complex})
+_CONTAINERS = frozenset({list, tuple, set, frozenset})
+_MEASURABLE = frozenset({"numpy", "array"})
+"""Modules whose objects say honestly how large they are."""

@@ -1,0 +1,310 @@
+"""The background event loop on which judged metrics run, many requests at a time.
+
+A slow or dead judge holds up nothing but its own scores: the backlog is
+bounded (drop-oldest), each request has a deadline, and the loop runs in a thread of its own
+with nobody else's context.  Judge calls are neither traced nor captured as if they were
+the user's: instrumentation is suppressed, and the loop's context holds an unsampled
+span for those instrumentations that do not ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from ragmeter._runtime.guard import Guard
+from ragmeter._runtime.threads import start_elsewhere
+from ragmeter.context import leave_host
+from ragmeter.metrics import Metric, RagSample, Score
+from ragmeter.metrics.judge.protocol import Judge
+from ragmeter.metrics.metric import run_metric, scores_without_value
+
+from ._judge_loop import LastingLoop
+
+__all__ = ["JudgeGaveUpError", "JudgeJob", "JudgeLoop"]
+
+
+class JudgeGaveUpError(RuntimeError):
+    """A judge or a metric raised what was to end the whole program."""
+
+
+RETRY_AFTER_S = 1.0
+"""Seconds between two attempts to start a loop that could not be started."""
+
+
+class JudgeJob(Protocol):
+    """One request to judge."""
+
+    @property
+    def sample(self) -> RagSample:
+        """What is judged."""
+        ...
+
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        """What is measured."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """What it holds on to while it waits, estimated."""
+        ...
+
+    def judged(self, scores: Sequence[Score]) -> None:
+        """Take the scores of one metric. Called on the judge's thread."""
+        ...
+
+    def done(self, skipped: str | None) -> None:
+        """All metrics have answered, or `skipped` says why nobody asked them. Called once."""
+        ...
+
+
+class JudgeLoop:
+    """Runs the metrics of each job concurrently, on one asyncio loop in a daemon thread.
+
+    Args:
+        judge: What they ask; may be None when they bring their own.
+        guard: Contains errors of ours.
+        concurrency: Requests judged at the same time.
+        max_backlog: Requests that may wait; the oldest is dropped beyond.
+        max_bytes: Bytes that they may hold on to; one is always accepted.
+        deadline_s: A request not judged within so many seconds gets ``timeout`` scores.
+        max_text_chars: Characters of a text beyond which the metrics that read it are skipped.
+    """
+
+    def __init__(
+        self,
+        judge: Judge | None,
+        *,
+        guard: Guard,
+        concurrency: int,
+        max_backlog: int,
+        max_bytes: int = sys.maxsize,
+        deadline_s: float,
+        max_text_chars: int | None = None,
+    ) -> None:
+        self._judge = judge
+        self._max_text_chars = max_text_chars
+        self._guard = guard
+        self._concurrency = concurrency
+        self._max_backlog = max_backlog
+        self._max_bytes = max_bytes
+        self._deadline_s = deadline_s
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._changed = threading.Condition()
+        self._inbox: deque[tuple[JudgeJob, float]] = deque()
+        self._inbox_bytes = 0
+        self._active = 0
+        self._ending = 0
+        self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        # Held for as long as there is a thread.
+        self._manned = threading.Lock()
+        self._retry_at = 0.0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._inbox) + self._active + self._ending
+
+    def start(self) -> None:
+        """Start the loop's thread, if there is none. To be called below no lock; see `start_elsewhere`."""
+        manned = self._manned
+        if self._closed or not manned.acquire(blocking=False):
+            return
+        thread = threading.Thread(
+            target=self._run, args=(manned,), name="ragmeter-judge", daemon=True
+        )
+        self._thread = thread
+        try:
+            thread.start()
+        except RuntimeError:
+            manned.release()  # the process has too many threads, or is going down
+
+    def submit(self, job: JudgeJob, left_s: float | None = None) -> None:
+        """Take a request to judge; drop the oldest waiting one if there are too many.
+
+        Never waits for the loop: where it cannot start, the request ends at once, as ``unavailable``.
+
+        Args:
+            job: The request.
+            left_s: Seconds left of the deadline, if it has waited elsewhere; None: all of them.
+        """
+        dropped: list[tuple[JudgeJob, str]] = []
+        with self._changed:
+            if self._closed:
+                dropped.append((job, "shutdown"))
+            else:
+                self._inbox.append(
+                    (job, time.monotonic() + (self._deadline_s if left_s is None else left_s))
+                )
+                self._inbox_bytes += job.size_bytes
+                while len(self._inbox) > 1 and (
+                    len(self._inbox) > self._max_backlog or self._inbox_bytes > self._max_bytes
+                ):
+                    dropped.append((self._next()[0], "queue_full"))
+        for oldest, reason in dropped:
+            self._end(oldest, reason)
+        self._engage()
+        self._poke()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until every submitted request is done; tell whether that came true."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not len(self), max(0.0, timeout_s))
+
+    def close(self, timeout_s: float) -> bool:
+        """Finish what is there within `timeout_s`; what is left then ends as ``skipped``."""
+        finished = self.flush(timeout_s)
+        with self._changed:
+            self._closed = True
+        self._end_waiting("shutdown")
+        loop, thread = self._loop, self._thread
+        if thread is not None and thread.is_alive():
+            if loop is not None:
+                with suppress(RuntimeError):  # somebody else closed it a moment ago
+                    loop.call_soon_threadsafe(self._stop)
+            thread.join(max(0.5, min(timeout_s, 2.0)))
+        return finished
+
+    def reset_after_fork(self) -> None:
+        """Start again in a child process: no thread, no jobs; they are the parent's."""
+        closed = self._closed
+        self._fresh()
+        self._closed = closed
+
+    def _engage(self) -> None:
+        """See to it that there is a loop; end what waits for one when there can be none for now."""
+        if self._manned.locked() or self._closed:
+            return
+        if time.monotonic() < self._retry_at or not start_elsewhere(self.start):
+            self._end_waiting("unavailable")
+
+    def _end_waiting(self, reason: str) -> None:
+        with self._changed:
+            left = [self._next()[0] for _ in range(len(self._inbox))]
+            self._ending += len(left)
+        for job in left:
+            self._end(job, reason)
+        with self._changed:
+            self._ending -= len(left)
+            self._changed.notify_all()
+
+    def _next(self) -> tuple[JudgeJob, float]:
+        job, deadline = self._inbox.popleft()
+        self._inbox_bytes -= job.size_bytes
+        return job, deadline
+
+    def _run(self, manned: threading.Lock) -> None:
+        loop: LastingLoop | None = None
+        try:
+            with self._guard:
+                leave_host()
+                loop = LastingLoop()
+                try:
+                    loop.run_until_complete(self._main())
+                finally:
+                    loop.run_until_complete(loop.shutdown_asyncgens())
+                    loop.close()
+        finally:
+            if loop is None:
+                # No file descriptors, say. Whoever asks next tries again, after a while.
+                self._retry_at = time.monotonic() + RETRY_AFTER_S
+                self._end_waiting("unavailable")
+            with self._changed:
+                self._loop = None
+                self._changed.notify_all()
+            manned.release()
+            if self._inbox:  # somebody saw this thread and relied on it
+                self._engage()
+
+    async def _main(self) -> None:
+        self._stopped = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._pump()
+        if not self._closed:  # perhaps before there was a loop to tell
+            await self._stopped.wait()
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.0)
+        if self._judge is not None:
+            with self._guard:
+                await asyncio.wait_for(self._judge.aclose(), 1.0)
+
+    def _stop(self) -> None:
+        self._stopped.set()
+
+    def _poke(self) -> None:
+        loop = self._loop
+        if loop is not None:
+            try:
+                loop.call_soon_threadsafe(self._pump)
+            except RuntimeError:
+                return  # closed a moment ago: its thread ends, the next submit starts a new one
+
+    def _pump(self) -> None:
+        while True:
+            with self._changed:
+                if not self._inbox or self._active >= self._concurrency:
+                    return
+                job, deadline = self._next()
+                self._active += 1
+            task = asyncio.get_running_loop().create_task(self._judge_one(job, deadline))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _judge_one(self, job: JudgeJob, deadline: float) -> None:
+        skipped: str | None = None
+        try:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                skipped = "deadline"
+            else:
+                await asyncio.gather(*(self._measure(job, m, left_s) for m in job.metrics))
+        except asyncio.CancelledError:
+            skipped = "shutdown"
+            raise
+        finally:
+            self._end(job, skipped)
+            with self._changed:
+                self._active -= 1
+                self._changed.notify_all()
+            self._pump()
+
+    async def _measure(self, job: JudgeJob, metric: Metric, left_s: float) -> None:
+        try:
+            scores = await asyncio.wait_for(self._scores(job, metric), left_s)
+        except (TimeoutError, asyncio.TimeoutError):
+            scores = scores_without_value(
+                metric, "timeout", f"not judged within {self._deadline_s:g} s", "timeout"
+            )
+        with self._guard:
+            job.judged(scores)
+
+    async def _scores(self, job: JudgeJob, metric: Metric) -> Sequence[Score]:
+        """Return the scores of one metric, whatever the judge or the metric raises.
+
+        A task that ended with ``SystemExit`` would end the loop, and with it all judging.
+        """
+        try:
+            return await run_metric(metric, job.sample, self._judge, self._max_text_chars)
+        except BaseException as error:
+            if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
+                raise
+            kind = type(error).__name__
+        with self._guard:
+            raise JudgeGaveUpError(f"{metric.name!r} or its judge raised {kind}")
+        return scores_without_value(metric, "judge_error", f"the judge raised {kind}", kind)
+
+    def _end(self, job: JudgeJob, skipped: str | None) -> None:
+        with self._guard:
+            job.done(skipped)

@@ -1,0 +1,125 @@
+"""Finds the span each score belongs to, for sinks that attach scores to spans by id.
+
+A sink sees a run at about the same time as the exporter that writes its spans, on
+another thread, so it asks that exporter and waits a little.  Spans that others recorded
+are known from the run itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from opentelemetry.trace import SpanContext
+
+from ragmeter.metrics import ConfigurationError, Score
+
+from ._format import outgoing
+from ._http import DeliveryError
+from ._judged_spans import JudgedSpans, KnowsSpans, recorded_spans
+from .protocol import MayLackDestination
+from .run import RagRun, ScoredRun
+
+__all__ = ["PlacedScore", "Placement"]
+
+PATIENCE_S = 5.0
+"""Seconds to wait for the spans of a run, as long as that has been worth it."""
+LITTLE_PATIENCE_S = 0.05
+"""Seconds to wait once it was not, so that a wrong wiring does not fill the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedScore:
+    """A score that says something, and the span it belongs to."""
+
+    score: Score
+    """Has a value or a label."""
+    span: SpanContext
+    """A sampled span: one that reaches the backend."""
+    explanation: str | None
+    """What may be sent of the explanation: None without an opt-in, else redacted."""
+
+
+class Placement:
+    """Tells a sink which score goes where.
+
+    Args:
+        sink: The sink's name in messages.
+        spans: Who writes the spans; None: only spans recorded by others are known.
+        scores: Names of the scores to send; None: all that have an upper bound, i.e. no mere counts.
+        include_explanations: Whether explanations, which quote contexts, may leave.
+        redact: Sees every explanation before it leaves.
+
+    Raises:
+        ConfigurationError: `scores` is a string.
+    """
+
+    def __init__(
+        self,
+        sink: str,
+        spans: KnowsSpans | None,
+        *,
+        scores: Iterable[str] | None,
+        include_explanations: bool,
+        redact: Callable[[str], str] | None,
+    ) -> None:
+        if isinstance(scores, str):
+            raise ConfigurationError(f"scores={scores!r}: pass a list of names, e.g. [{scores!r}]")
+        self._chosen = None if scores is None else frozenset(scores)
+        self._sink = sink
+        self._spans = spans
+        self._include_explanations = include_explanations
+        self._redact = redact
+        self._patience_s = PATIENCE_S
+
+    def delivers(self) -> bool:
+        """Return whether the spans that scores are to be attached to are written at all."""
+        return not isinstance(self._spans, MayLackDestination) or self._spans.delivers()
+
+    def place(
+        self, batch: Sequence[ScoredRun]
+    ) -> tuple[list[list[PlacedScore]], DeliveryError | None]:
+        """Return the scores with a span, run by run, and the error to raise for runs without one."""
+        placed: list[list[PlacedScore]] = []
+        unknown = 0
+        for scored in batch:
+            spans = self._find(scored.run)
+            if spans.request is None and spans.retrieval is None:
+                unknown += 1
+            else:
+                placed.append(list(self._of(scored, spans)))
+        if not unknown:
+            return placed, None
+        fix = (
+            "pass spans=, the OpenTelemetryExporter that writes them"
+            if self._spans is None
+            else "the exporter given as spans= has not written them; is it one of the meter's?"
+        )
+        return placed, DeliveryError(f"{self._sink}: {unknown} requests have no known span; {fix}")
+
+    def _find(self, run: RagRun) -> JudgedSpans:
+        if self._spans is None:
+            return recorded_spans(run)
+        found = self._spans.judged_spans(run, self._patience_s)
+        self._patience_s = LITTLE_PATIENCE_S if found is None else PATIENCE_S
+        return found or recorded_spans(run)
+
+    def _of(self, scored: ScoredRun, spans: JudgedSpans) -> Iterator[PlacedScore]:
+        for score in scored.scores.values():
+            span = spans.carrier(score.target)
+            # An unsampled span never reaches the backend: its scores would wait there forever.
+            if span is None or not span.trace_flags.sampled:
+                continue
+            if self._is_sent(score) and (score.value is not None or score.label is not None):
+                yield PlacedScore(score, span, self._explanation(score))
+
+    def _is_sent(self, score: Score) -> bool:
+        if self._chosen is not None:
+            return score.name in self._chosen
+        # "3 contexts" is no judgement: a backend that averages and ranks scores has no use for it.
+        return score.range[1] is not None
+
+    def _explanation(self, score: Score) -> str | None:
+        if not self._include_explanations or not score.explanation:
+            return None
+        return outgoing(score.explanation, self._redact)

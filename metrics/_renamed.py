@@ -1,0 +1,132 @@
+"""A metric under other names, or with a pass mark: what `Metric.prefixed` and `passing` return.
+
+The wrapped metric does all measuring; only names and labels of its scores change here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from .errors import ConfigurationError
+from .metric import ComputedMetric, Metric
+from .sample import RagSample
+from .score import Score, ScoreDirection, ScoreMethod, ScoreTarget
+
+if TYPE_CHECKING:
+    from .judge.protocol import Judge
+
+__all__ = ["AdjustedComputedMetric", "AdjustedMetric", "passing", "prefixed"]
+
+_PREFIX = re.compile(r"[a-z][a-z0-9_]*\Z")
+
+
+@dataclass(frozen=True)
+class _Adjustment:
+    """What is changed about `metric`; the same for computed and judged metrics."""
+
+    metric: Metric
+    """The metric that measures."""
+    prefix: str = ""
+    """Put before its name and the names of its scores."""
+    at_least: float | None = None
+    """Values from here on are labelled ``pass``, lower ones ``fail``; None: labels stay."""
+    name: str = field(init=False)
+    score_names: tuple[str, ...] = field(init=False)
+    needs: tuple[str, ...] = field(init=False)
+    method: ScoreMethod = field(init=False)
+    target: ScoreTarget = field(init=False)
+    definition: str = field(init=False)
+    range: tuple[float, float | None] = field(init=False)
+    reads_texts: bool = field(init=False)
+    direction: ScoreDirection = field(init=False)
+    directions: Mapping[str, ScoreDirection] = field(init=False, hash=False)
+
+    def __post_init__(self) -> None:
+        inner = self.metric
+        for attribute, value in (
+            ("name", self.prefix + inner.name),
+            ("score_names", tuple(self.prefix + name for name in inner.score_names)),
+            ("needs", inner.needs),
+            ("method", inner.method),
+            ("target", inner.target),
+            ("definition", inner.definition),
+            ("range", inner.range),
+            ("reads_texts", inner.reads_texts),
+            ("direction", inner.direction),
+            ("directions", {self.prefix + name: way for name, way in inner.directions.items()}),
+        ):
+            object.__setattr__(self, attribute, value)
+
+    def _adjust(self, scores: Sequence[Score]) -> tuple[Score, ...]:
+        adjusted: list[Score] = []
+        for score in scores:
+            changes: dict[str, object] = {}
+            if self.prefix:
+                changes["name"] = self.prefix + score.name
+            if self.at_least is not None and score.value is not None:
+                changes["label"] = "pass" if score.value >= self.at_least else "fail"
+            adjusted.append(score.model_copy(update=changes) if changes else score)
+        return tuple(adjusted)
+
+
+@dataclass(frozen=True)
+class AdjustedComputedMetric(_Adjustment, ComputedMetric):
+    """A metric without a judge, under other names or with a pass mark."""
+
+    def compute(self, sample: RagSample) -> Sequence[Score]:
+        """Compute the wrapped metric, then rename and label its scores."""
+        if not isinstance(self.metric, ComputedMetric):
+            raise TypeError(f"{self.metric.name!r} is no ComputedMetric")
+        return self._adjust(self.metric.compute(sample))
+
+
+@dataclass(frozen=True)
+class AdjustedMetric(_Adjustment, Metric):
+    """A judged metric under other names or with a pass mark."""
+
+    async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
+        """Measure with the wrapped metric, then rename and label its scores."""
+        return self._adjust(await self.metric.measure(sample, judge))
+
+
+@dataclass(frozen=True)
+class _AdjustedUnjudgedMetric(AdjustedMetric):
+    """As `AdjustedMetric`, for one that waits for something else than a judge."""
+
+    judged: ClassVar[bool] = False
+
+
+def _adjust(metric: Metric, prefix: str, at_least: float | None) -> Metric:
+    if isinstance(metric, ComputedMetric):
+        return AdjustedComputedMetric(metric, prefix, at_least)
+    if metric.judged:
+        return AdjustedMetric(metric, prefix, at_least)
+    return _AdjustedUnjudgedMetric(metric, prefix, at_least)
+
+
+def prefixed(metric: Metric, prefix: str) -> Metric:
+    """Return `metric` with `prefix` before its name and its scores' names.
+
+    Raises:
+        ConfigurationError: The prefix is not snake case.
+    """
+    if not _PREFIX.match(prefix):
+        raise ConfigurationError(f"prefix {prefix!r} is not snake case, e.g. 'sentence_'")
+    return _adjust(metric, prefix, None)
+
+
+def passing(metric: Metric, at_least: float) -> Metric:
+    """Return `metric` with its scores labelled ``pass`` from `at_least` on, else ``fail``.
+
+    Raises:
+        ConfigurationError: `at_least` lies outside the metric's range.
+    """
+    lowest, highest = metric.range
+    if not at_least >= lowest or (highest is not None and at_least > highest):
+        raise ConfigurationError(
+            f"at_least is {at_least!r}, but {metric.name!r} ranges from {lowest} to {highest}"
+        )
+    return _adjust(metric, "", at_least)

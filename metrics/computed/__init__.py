@@ -1,0 +1,1 @@
+"""Metrics that need no judge: free, and computed for every request."""

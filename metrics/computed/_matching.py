@@ -1,0 +1,363 @@
+"""Match retrieved texts with the texts that should have been retrieved.
+
+`PrecisionRecallF1` and `RankedRetrieval` ask here which components (chunks or sentences) match.
+Four strategies, and two backends for those that use ROUGE-L; no score is computed here.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from functools import lru_cache
+from itertools import chain, compress
+from typing import Literal, NamedTuple
+
+from ragmeter.metrics._lazy_attribute import once
+from ragmeter.metrics.errors import ConfigurationError
+from ragmeter.metrics.text.analysis import analyse
+from ragmeter.metrics.text.encoding import encode, encoded_pair
+from ragmeter.metrics.text.layout import exact_key
+from ragmeter.metrics.text.sentences import RULES
+from ragmeter.metrics.text.subsequences import lcs_rows
+from ragmeter.metrics.text.tokens import tokens
+
+from ._rouge_compat import CompatText, covers
+
+__all__ = [
+    "ROUGE_CHUNK_MATCH_THRESHOLD",
+    "ROUGE_SENTENCE_MATCH_THRESHOLD",
+    "Components",
+    "Matcher",
+    "MatchingBackend",
+    "MatchingStrategy",
+    "TruthMatch",
+    "chunk_ids",
+]
+
+ROUGE_CHUNK_MATCH_THRESHOLD = 0.7
+"""Least ROUGE-L recall of a golden chunk by a retrieved chunk; reached is matched."""
+
+ROUGE_SENTENCE_MATCH_THRESHOLD = 0.8
+"""Least ROUGE-L recall of a golden sentence by a retrieved sentence; reached is matched."""
+
+MatchingBackend = Literal["unicode", "rouge_compat"]
+"""``unicode``: textbook ROUGE-L on Unicode tokens. ``rouge_compat``: as continuous-eval 0.3.14."""
+
+_MOST_SHARED_IDS = 64
+"""Chunks, and sentences of a chunk, whose ids are made once for all requests."""
+
+
+class MatchingStrategy(str, Enum):
+    """What is compared (chunks or sentences), and how (equality or ROUGE-L recall)."""
+
+    EXACT_CHUNK_MATCH = "exact_chunk_match"
+    """A retrieved chunk equals a golden chunk but for their layout (`text.layout.exact_key`)."""
+    EXACT_SENTENCE_MATCH = "exact_sentence_match"
+    """A sentence of a retrieved chunk equals a sentence of a golden chunk, likewise."""
+    ROUGE_CHUNK_MATCH = "rouge_chunk_match"
+    """ROUGE-L recall of the golden chunk is at least 0.7."""
+    ROUGE_SENTENCE_MATCH = "rouge_sentence_match"
+    """ROUGE-L recall of the golden sentence is at least 0.8."""
+
+    @property
+    def by_sentence(self) -> bool:
+        """Whether chunks are split into sentences first."""
+        return self in (self.EXACT_SENTENCE_MATCH, self.ROUGE_SENTENCE_MATCH)
+
+    @property
+    def uses_rouge(self) -> bool:
+        """Whether ROUGE-L decides, rather than equality."""
+        return self in (self.ROUGE_CHUNK_MATCH, self.ROUGE_SENTENCE_MATCH)
+
+
+class Components:
+    """Chunks or sentences, in order: four lists of one length.
+
+    Args:
+        ids: ``chunk-2`` or ``chunk-2/sentence-1``, counted from 1.
+        texts: Their texts.
+        encoded: Their tokens as `text.encoding` writes them, for the backend that compares them;
+            None: empty strings.
+        key: What equal texts have in common.
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str],
+        encoded: Sequence[str] | None,
+        key: Callable[[str], str],
+    ) -> None:
+        self.ids = ids
+        self.texts = texts
+        self.encoded = [""] * len(ids) if encoded is None else encoded
+        self._key = key
+
+    @once
+    def keys(self) -> list[str]:
+        """The key of each."""
+        return list(map(self._key, self.texts))
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        return len(self.ids)
+
+    def distinct(self) -> "Components":
+        """Return those of which no equal one came before."""
+        first = dict(zip(reversed(self.keys), range(self.size - 1, -1, -1), strict=True))
+        if len(first) == self.size:
+            return self
+        at = sorted(first.values())
+        ids, texts, encoded = (
+            [side[position] for position in at] for side in (self.ids, self.texts, self.encoded)
+        )
+        return Components(ids, texts, encoded, self._key)
+
+
+class TruthMatch(NamedTuple):
+    """What was retrieved of one golden component."""
+
+    matched: tuple[int, ...]
+    """Positions of the retrieved components that match it, ascending."""
+    best: int | None
+    """Position of the best of all retrieved components, if known and not worthless."""
+    value: float | None
+    """ROUGE-L recall by the best one, if known; 1.0 for an exact match."""
+
+
+def _least_count(total: int, threshold: float) -> int:
+    """Return the smallest n with ``n / total >= threshold``, in floating point as the peer."""
+    count = max(0, int(total * threshold) - 1)
+    while count / total < threshold:
+        count += 1
+    return count
+
+
+class Matcher:
+    """A strategy with its threshold and backend, checked once.
+
+    Args:
+        strategy: What is compared, and how.
+        threshold: Least ROUGE-L recall, more than 0.0 and at most 1.0; None: the strategy's own.
+        backend: How ROUGE-L is computed.
+        split_sentences: Splits a chunk into sentences; None: `ragmeter.metrics.sentences`.
+
+    Raises:
+        ConfigurationError: An argument is not one of the allowed values.
+    """
+
+    def __init__(
+        self,
+        strategy: MatchingStrategy | str,
+        threshold: float | None,
+        backend: MatchingBackend,
+        split_sentences: Callable[[str], Sequence[str]] | None,
+    ) -> None:
+        try:
+            self.strategy = MatchingStrategy(strategy)
+        except ValueError:
+            allowed = ", ".join(f"MatchingStrategy.{one.name}" for one in MatchingStrategy)
+            raise ConfigurationError(f"strategy is {strategy!r}; it is one of {allowed}") from None
+        if backend not in ("unicode", "rouge_compat"):
+            raise ConfigurationError(f"backend is {backend!r}; it is 'unicode' or 'rouge_compat'")
+        if threshold is not None and not self.strategy.uses_rouge:
+            raise ConfigurationError(f"{self.strategy.name} compares for equality: no threshold")
+        if threshold is not None and not 0 < threshold <= 1:
+            raise ConfigurationError(f"threshold is {threshold!r}; it is more than 0, at most 1")
+        if threshold is None:
+            threshold = (
+                ROUGE_SENTENCE_MATCH_THRESHOLD
+                if self.strategy.by_sentence
+                else ROUGE_CHUNK_MATCH_THRESHOLD
+            )
+        self.threshold = threshold
+        self.backend: MatchingBackend = backend
+        self._split = split_sentences
+
+    @property
+    def definition(self) -> str:
+        """Name what decides a match, for `Metric.definition`."""
+        if self.strategy.uses_rouge:
+            how = f"{self.backend}/{self.threshold:g}"
+            return f"{self._version}/{self.strategy.value}/{how}"
+        return f"{self._version}/{self.strategy.value}"
+
+    @property
+    def _version(self) -> str:
+        # As the package does it, layout matters, unless we split the sentences.
+        own = self.strategy.by_sentence and self._split is None
+        return RULES if own or self.backend == "unicode" else "1"
+
+    def components(
+        self, retrieved: Sequence[str], golden: Sequence[str]
+    ) -> tuple[Components, Components]:
+        """Cut texts into what is compared; a text without sentences gives none.
+
+        Returns:
+            The components of all retrieved and those of all golden texts.
+        """
+        encodes = self.strategy.uses_rouge and self.backend == "unicode"
+        wanted = found = None
+        if not self.strategy.by_sentence:
+            if encodes:
+                wanted, found = encoded_pair(golden, retrieved).chunks
+            return self._chunks(retrieved, found), self._chunks(golden, wanted)
+        found_split, wanted_split = self._sentences(retrieved), self._sentences(golden)
+        if encodes and self._split is None:
+            wanted, found = encoded_pair(golden, retrieved).sentences
+        elif encodes:
+            wanted, found = encode(
+                [tokens(sentence) for sentences in wanted_split for sentence in sentences],
+                [tokens(sentence) for sentences in found_split for sentence in sentences],
+            )
+        return self._components(found_split, found), self._components(wanted_split, wanted)
+
+    def _sentences(self, texts: Sequence[str]) -> list[list[str]]:
+        if self._split is None:
+            return [analyse(text).sentences for text in texts]
+        return [_strings(self._split(text)) for text in texts]
+
+    def _chunks(self, texts: Sequence[str], encoded: Sequence[str] | None) -> Components:
+        key = _itself if self.backend == "rouge_compat" else _chunk_key
+        return Components(chunk_ids(len(texts)), texts, encoded, key)
+
+    def _components(
+        self, split: Sequence[Sequence[str]], encoded: Sequence[str] | None
+    ) -> Components:
+        ids: list[str] = []
+        for number, sentences in enumerate(split, start=1):
+            ids += _sentence_ids(number, len(sentences))
+        key: Callable[[str], str] = _itself
+        if self.backend != "rouge_compat":
+            key = _sentence_key if self._split is None else exact_key
+        return Components(ids, list(chain.from_iterable(split)), encoded, key)
+
+    def match(self, retrieved: Components, truth: Components) -> list[TruthMatch]:
+        """Return one `TruthMatch` per component of `truth`, which has no repeats."""
+        if not self.strategy.uses_rouge:
+            return _match_exactly(retrieved.keys, truth.keys)
+        if self.backend == "rouge_compat":
+            return _match_like_the_package(retrieved.texts, truth.texts, self.threshold)
+        return _match_by_tokens(retrieved, truth, self.threshold)
+
+
+_CHUNK_IDS = tuple(f"chunk-{number}" for number in range(1, _MOST_SHARED_IDS + 1))
+
+
+def chunk_ids(count: int) -> Sequence[str]:
+    """Return the ids by which evidence names the first `count` chunks."""
+    if count <= _MOST_SHARED_IDS:
+        return _CHUNK_IDS[:count]
+    return [f"chunk-{number}" for number in range(1, count + 1)]
+
+
+@lru_cache(maxsize=_MOST_SHARED_IDS)
+def _shared_ids(chunk: int) -> tuple[str, ...]:
+    return tuple(f"chunk-{chunk}/sentence-{n}" for n in range(1, _MOST_SHARED_IDS + 1))
+
+
+def _sentence_ids(chunk: int, count: int) -> Sequence[str]:
+    if max(chunk, count) <= _MOST_SHARED_IDS:
+        return _shared_ids(chunk)[:count]
+    return [f"chunk-{chunk}/sentence-{n}" for n in range(1, count + 1)]
+
+
+def _strings(split: Iterable[str]) -> list[str]:
+    found = list(split)
+    for sentence in found:
+        # It is the caller's function: its word is not taken.
+        if not isinstance(sentence, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"split_sentences returned {type(sentence).__name__}, not strings"
+            )
+    return found
+
+
+def _itself(text: str) -> str:
+    return text
+
+
+def _chunk_key(text: str) -> str:
+    return analyse(text).exact_key
+
+
+def _sentence_key(sentence: str) -> str:
+    # Our own sentences have no layout left but spaces beside Han.
+    return sentence if sentence.isascii() else exact_key(sentence)
+
+
+def _positions(texts: Sequence[str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for position, text in enumerate(texts):
+        found.setdefault(text, []).append(position)
+    return found
+
+
+def _match_exactly(retrieved: Sequence[str], truth: Sequence[str]) -> list[TruthMatch]:
+    positions = _positions(retrieved)
+    return [
+        TruthMatch(tuple(at), at[0], 1.0)
+        if (at := positions.get(text))
+        else TruthMatch((), None, None)
+        for text in truth
+    ]
+
+
+def _match_by_tokens(
+    retrieved: Components, truth: Components, threshold: float
+) -> list[TruthMatch]:
+    rows = lcs_rows(list(filter(None, truth.encoded)), retrieved.encoded)
+    needed: dict[int, int] = {}
+    matches: list[TruthMatch] = []
+    for key, characters in zip(truth.keys, truth.encoded, strict=True):
+        total = len(characters)
+        if not total:
+            # Nothing but punctuation: there is no recall, only equality.
+            matches.extend(_match_exactly(retrieved.keys, [key]))
+            continue
+        if total not in needed:
+            needed[total] = _least_count(total, threshold)
+        matches.append(_best_of(next(rows), total, needed[total]))
+    return matches
+
+
+def _best_of(lengths: Sequence[int], total: int, needed: int) -> TruthMatch:
+    """Say who has `needed` of `total` tokens and who has most; `lengths` is by retrieved text."""
+    if not lengths:
+        return TruthMatch((), None, None)
+    best = total if total in lengths else max(lengths)
+    first = lengths.index(best)
+    if best < needed:
+        return TruthMatch((), first if best else None, best / total)
+    if isinstance(lengths, bytes):
+        reaching: Sequence[int] = lengths.translate(_step(needed))
+    else:
+        reaching = [int(length >= needed) for length in lengths]
+    matched: tuple[int, ...] = (first,)
+    if reaching.count(1) > 1:
+        matched = tuple(compress(range(len(lengths)), reaching))
+    return TruthMatch(matched, first, best / total)
+
+
+@lru_cache(maxsize=256)
+def _step(needed: int) -> bytes:
+    """Return the table that makes every byte from `needed` on a one, the others zeros."""
+    return bytes(needed) + b"\1" * (256 - needed)
+
+
+def _match_like_the_package(
+    retrieved: Sequence[str], truth: Sequence[str], threshold: float
+) -> list[TruthMatch]:
+    prepared = [(CompatText(text), at) for text, at in _positions(retrieved).items()]
+    matches: list[TruthMatch] = []
+    for text in truth:
+        wanted = CompatText(text)
+        matched: list[int] = []
+        if not wanted.is_empty:
+            needed = _least_count(len(wanted.words), threshold)
+            words = wanted.words
+            for candidate, at in prepared:
+                if len(words & candidate.words) >= needed and covers(wanted, candidate, needed):
+                    matched.extend(at)
+        matched.sort()
+        matches.append(TruthMatch(tuple(matched), matched[0] if matched else None, None))
+    return matches

@@ -1,0 +1,141 @@
+"""ROUGE-L as the package `rouge` 1.0.1 computes it, which continuous-eval 0.3.14 matches with.
+
+Bit for bit its values, its ties and its blind spots (case and punctuation count, "." cuts
+everywhere, words are a set), but iterative and without tables, so that long texts neither raise
+nor crawl.  Only `matching` calls this; new measurements should use the `unicode` backend.
+"""
+
+from collections.abc import Iterator
+
+from ragmeter.metrics._lazy_attribute import once
+
+__all__ = ["CompatText", "covers", "rouge_l_of_sets"]
+
+_MOST_CELLS = 400_000_000
+"""Bits kept for one pair of segments: 50 MB."""
+
+_EPSILON = 1e-8
+"""What the package adds to the denominator of its F score."""
+
+
+class CompatText:
+    """One text cut as the package cuts it: at full stops, then at white space."""
+
+    def __init__(self, text: str) -> None:
+        self.segments = [" ".join(piece.split()).split(" ") for piece in text.split(".") if piece]
+        self.words = frozenset(word for segment in self.segments for word in segment)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the package would raise, and continuous-eval say "no match"."""
+        return not self.segments
+
+    @once
+    def segment_sets(self) -> list[frozenset[str]]:
+        """The distinct words of each segment."""
+        return [frozenset(segment) for segment in self.segments]
+
+    @once
+    def segments_with(self) -> dict[str, list[int]]:
+        """Word → positions of the segments that have it."""
+        found: dict[str, list[int]] = {}
+        for position, words in enumerate(self.segment_sets):
+            for word in words:
+                found.setdefault(word, []).append(position)
+        return found
+
+
+def _lcs_words(truth: list[str], retrieved: list[str], common: frozenset[str]) -> set[str]:
+    """Return the words of the longest common subsequence that the package's traceback picks."""
+    if truth == retrieved:
+        return set(truth)
+    # A retrieved word that the truth lacks never changes the path: the traceback steps over it.
+    # The same is not so for the truth's words.
+    columns = [word for word in retrieved if word in common]
+    if len(truth) * len(columns) > _MOST_CELLS:
+        raise ValueError(f"segments of {len(truth)} and {len(retrieved)} words are too long")
+    positions: dict[str, int] = {}
+    for position, word in enumerate(columns):
+        positions[word] = positions.get(word, 0) | (1 << position)
+    full = row = (1 << len(columns)) - 1
+    rows: list[int] = []
+    for word in truth:
+        shared = row & positions.get(word, 0)
+        if shared:
+            row = ((row + shared) | (row - shared)) & full
+        rows.append(row)
+    # A zero bit j of row i says that the length at (i, j + 1) exceeds that at (i, j).  Where the
+    # words differ and the length falls to the left, it must be the same above: the package goes
+    # up.  Otherwise it goes left.
+    picked: set[str] = set()
+    i, j = len(truth) - 1, len(columns) - 1
+    while i >= 0 and j >= 0:
+        if truth[i] == columns[j]:
+            picked.add(truth[i])
+            i -= 1
+            j -= 1
+        elif rows[i] >> j & 1:
+            j -= 1
+        else:
+            i -= 1
+    return picked
+
+
+def _unions(truth: CompatText, retrieved: CompatText) -> Iterator[tuple[int, int, set[str]]]:
+    """Yield, after each pair of segments that can add words, the positions and the union so far."""
+    union: set[str] = set()
+    for t, wanted in enumerate(truth.segment_sets):
+        missing = (wanted & retrieved.words) - union
+        candidates = sorted({r for word in missing for r in retrieved.segments_with[word]})
+        for r in candidates:
+            common = wanted & retrieved.segment_sets[r]
+            if common <= union:
+                continue
+            union |= _lcs_words(truth.segments[t], retrieved.segments[r], common)
+            yield t, r, union
+        yield t, -1, union
+
+
+def _union(truth: CompatText, retrieved: CompatText) -> set[str]:
+    union: set[str] = set()
+    for _, _, union in _unions(truth, retrieved):  # noqa: B007 -- the last one is the result
+        pass
+    return union
+
+
+def rouge_l_of_sets(truth: str, retrieved: str) -> tuple[float, float, float] | None:
+    """Return the package's rouge-l recall, precision and F, or None where it raises."""
+    reference, hypothesis = CompatText(truth), CompatText(retrieved)
+    if reference.is_empty or hypothesis.is_empty:
+        return None
+    shared = len(_union(reference, hypothesis))
+    recall = shared / len(reference.words)
+    precision = shared / len(hypothesis.words)
+    return recall, precision, 2 * recall * precision / (recall + precision + _EPSILON)
+
+
+def covers(truth: CompatText, retrieved: CompatText, needed: int) -> bool:
+    """Tell whether the package's union for the pair has at least `needed` words.
+
+    Stops as soon as the answer is known, which for most pairs is before the first subsequence.
+    """
+    if truth.is_empty or retrieved.is_empty:
+        return False
+    hope = len(truth.words & retrieved.words)
+    if hope < needed:
+        return False
+    if needed <= 0:
+        return True
+    # Words that only segments of the truth already walked have, and that were not picked, are lost.
+    last_segment = {word: t for t, words in enumerate(truth.segment_sets) for word in words}
+    ending: dict[int, list[str]] = {}
+    for word in truth.words & retrieved.words:
+        ending.setdefault(last_segment[word], []).append(word)
+    for t, r, union in _unions(truth, retrieved):
+        if len(union) >= needed:
+            return True
+        if r < 0:
+            hope -= sum(word not in union for word in ending.get(t, ()))
+            if hope < needed:
+                return False
+    return False

@@ -1,0 +1,196 @@
+"""How high do the known relevant items stand?
+
+One metric, four scores, over texts (matched as in `matching`) or over ids.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ragmeter.metrics.errors import ConfigurationError
+from ragmeter.metrics.metric import ComputedMetric, scores_without_value
+from ragmeter.metrics.sample import RagSample, Reference, RetrievedContext
+from ragmeter.metrics.score import Score, ScoreMethod, evidence_item, plain_score
+
+from ._crediting import credit, credit_first_free
+from ._matching import Matcher, MatchingBackend, MatchingStrategy, chunk_ids
+from ._ranking import average_precision, ndcg, reciprocal_rank
+from .precision_recall_f1 import MOST_ITEMS
+
+__all__ = ["RankedRetrieval"]
+
+
+@dataclass(frozen=True)
+class RankedRetrieval(ComputedMetric):
+    """How high do the known relevant items stand?
+
+    R distinct golden items, K retrieved chunks; the chunk at rank k has v_k = 1 when it is credited
+    with a golden item that it matches.  Each item is credited once and each chunk with one, in the
+    way that credits most chunks at every rank (`crediting`), whatever the golden items' order::
+
+        average_precision = sum of v_k * hits_k / k, divided by R
+        reciprocal_rank   = 1 / rank of the first v_k = 1, else 0.0
+        ndcg              = NDCG@K: sum of v_k / log2(k + 1) over the K retrieved, divided by the
+                            same sum with 1 on the first min(K, R) ranks
+        hit_rate          = 1.0 if any v_k = 1, else 0.0
+
+    A repeated chunk has v_k = 0, so nothing exceeds 1.  One large chunk that holds several golden
+    texts is credited with one of them: for coverage see `recall` of `precision_recall_f1`.
+
+    Range: 0.0 to 1.0 each, dimensionless.
+    Needs: ``contexts``, and ``reference.contexts`` or ``reference.context_ids``.
+    Cost: no judge.
+    Source: textbook definitions; binary gains; NDCG after Järvelin and Kekäläinen 2002.
+    Differs from the source: nothing; with ``denominator="retrieved"`` the numbers of
+        continuous-eval 0.3.14, ``RankedRetrievalMetrics``: average precision over the chunks that
+        match anything, divided by their number, and NDCG's ideal over the whole golden list, not
+        cut at K, and the first golden item that is free is credited, so that (there alone) the
+        order of the golden list matters where chunks overlap.
+
+    Args:
+        strategy: How texts match; one of the two chunk strategies.
+        threshold: Least ROUGE-L recall, over 0.0 to 1.0; None: 0.7.
+        backend: ``unicode`` or ``rouge_compat``, as in `PrecisionRecallF1`.
+        denominator: ``all``: R golden items; ``retrieved``: see above.
+        by: Compare ``contexts`` (texts) or ``ids``; ``auto``: texts where golden texts are known.
+
+    Without a value:
+        ``missing_input``: neither golden texts nor ids, or ids are compared and no chunk has one.
+        ``undefined``: the golden items were given empty.
+    """
+
+    strategy: MatchingStrategy = MatchingStrategy.ROUGE_CHUNK_MATCH
+    threshold: float | None = None
+    backend: MatchingBackend = "unicode"
+    denominator: Literal["all", "retrieved"] = "all"
+    by: Literal["auto", "contexts", "ids"] = "auto"
+    method: ScoreMethod = field(init=False)
+    definition: str = field(init=False)
+    needs: tuple[str, ...] = field(init=False)
+    reads_texts: bool = field(init=False)
+    _matcher: Matcher = field(init=False, repr=False, compare=False)
+
+    name = "ranked_retrieval"
+    score_names = ("average_precision", "reciprocal_rank", "ndcg", "hit_rate")
+    target = "retrieval"
+
+    def __post_init__(self) -> None:
+        matcher = Matcher(self.strategy, self.threshold, self.backend, None)
+        if matcher.strategy.by_sentence:
+            raise ConfigurationError(
+                f"{matcher.strategy.name} compares sentences, which have no rank; "
+                "use EXACT_CHUNK_MATCH or ROUGE_CHUNK_MATCH"
+            )
+        if self.denominator not in ("all", "retrieved"):
+            raise ConfigurationError(
+                f"denominator is {self.denominator!r}; it is 'all' or 'retrieved'"
+            )
+        golden = {
+            "auto": "reference.contexts|reference.context_ids",
+            "contexts": "reference.contexts",
+            "ids": "reference.context_ids",
+        }
+        if self.by not in golden:
+            raise ConfigurationError(f"by is {self.by!r}; it is 'auto', 'contexts' or 'ids'")
+        object.__setattr__(self, "strategy", matcher.strategy)
+        object.__setattr__(self, "_matcher", matcher)
+        object.__setattr__(self, "method", "rouge" if matcher.strategy.uses_rouge else "exact")
+        credited = "optimal" if self.denominator == "all" else "first"
+        object.__setattr__(
+            self, "definition", f"{matcher.definition}/{self.denominator}/{credited}"
+        )
+        object.__setattr__(self, "needs", ("contexts", golden[self.by]))
+        object.__setattr__(self, "reads_texts", self.by != "ids")
+
+    def compute(self, sample: RagSample) -> Sequence[Score]:
+        """Match, credit each golden item once, and do the rank arithmetic."""
+        contexts = sample.contexts or ()
+        reference = sample.reference or Reference()
+        by_id = self.by == "ids" or (
+            self.by == "auto" and bool(reference.context_ids) and not reference.contexts
+        )
+        golden = reference.context_ids if by_id else reference.contexts
+        if by_id and contexts and all(context.id is None for context in contexts):
+            return scores_without_value(
+                self, "missing_input", "no retrieved context has an id", missing="contexts.id"
+            )
+        truth, matching = (_by_id if by_id else self._by_text)(contexts, golden)
+        credited = (credit if self.denominator == "all" else credit_first_free)(matching)
+        scores = self._scores(matching, credited, len(truth), len(golden))
+        items = tuple(
+            evidence_item(
+                rank,
+                position is not None,
+                context.id if by_id else context.text,
+                None if position is None else truth[position],
+            )
+            for rank, context, position in zip(
+                chunk_ids(min(len(contexts), MOST_ITEMS)), contexts, credited, strict=False
+            )
+        )
+        return [
+            plain_score(
+                name,
+                value,
+                "undefined" if value is None else "ok",
+                "exact" if by_id else self.method,
+                self.definition,
+                self.target,
+                "no golden item" if value is None else None,
+                items,
+                self.range,
+            )
+            for name, value in zip(self.score_names, scores, strict=True)
+        ]
+
+    def _by_text(
+        self, contexts: Sequence[RetrievedContext], golden: Sequence[str]
+    ) -> tuple[Sequence[str], list[list[int]]]:
+        """Return the distinct golden texts, and which of them each context matches."""
+        matching: list[list[int]] = [[] for _ in contexts]
+        texts = [context.text for context in contexts]
+        retrieved, truth = self._matcher.components(texts, golden)
+        truth = truth.distinct()
+        for position, match in enumerate(self._matcher.match(retrieved, truth)):
+            for index in match.matched:
+                matching[index].append(position)
+        return truth.texts, matching
+
+    def _scores(
+        self,
+        matching: Sequence[Sequence[int]],
+        credited: Sequence[int | None],
+        golden: int,
+        golden_with_repeats: int,
+    ) -> tuple[float | None, float | None, float | None, float | None]:
+        if golden == 0:
+            return None, None, None, None
+        relevances = [position is not None for position in credited]
+        hit_rate = float(any(relevances))
+        if self.denominator == "all":
+            return (
+                average_precision(relevances, golden),
+                reciprocal_rank(relevances),
+                ndcg(relevances, golden),
+                hit_rate,
+            )
+        # The peer's ideal ranking is as long as the golden list, however little was retrieved.
+        padded = [*relevances, *[False] * golden_with_repeats]
+        return (
+            average_precision([bool(positions) for positions in matching]) or 0.0,
+            reciprocal_rank(relevances),
+            ndcg(padded, golden_with_repeats),
+            hit_rate,
+        )
+
+
+def _by_id(
+    contexts: Sequence[RetrievedContext], golden: Sequence[str]
+) -> tuple[Sequence[str], list[list[int]]]:
+    """Return the distinct golden ids, and which of them each context has."""
+    truth = list(dict.fromkeys(golden))
+    positions = {identifier: position for position, identifier in enumerate(truth)}
+    return truth, [
+        [positions[context.id]] if context.id is not None and context.id in positions else []
+        for context in contexts
+    ]

@@ -1,0 +1,199 @@
+"""Read a chat completion: the reply's text wherever it stands, why there is none, what it took.
+
+The endpoint calls it with a body that came with a good status, which need not be a good reply:
+gateways put errors into it.  `replies` reads the text itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ._failures import FailedCall, refused
+
+__all__ = ["Completion", "estimate_tokens", "read_completion"]
+
+_REFUSED_FINISHES = frozenset({
+    "content_filter", "content_filtered", "sensitive", "blacklist", "safety", "refusal",
+    "prohibited_content", "blocklist", "recitation", "spii", "guardrail_intervened",
+})  # fmt: skip
+_CUT_FINISHES = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
+_NOT_FINISHED = frozenset({"tool_calls", "function_call", "tool_use"})
+_TEXT_PARTS = frozenset({"text", "output_text", None})
+_THINKING_BEGINS = re.compile(r"\s*(?:<think(?:ing)?>|<reasoning>|◁think▷)")
+_THINKING_ENDS = re.compile(r"</think(?:ing)?>|</reasoning>|◁/think▷")
+_MOST_TOKENS = 100_000_000
+"""No reply takes more: a number beyond is none."""
+_UNSTATED_STATUS = 502
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What the endpoint wrote."""
+
+    text: str
+    """The reply; empty where there is none, whatever was thought."""
+    input_tokens: int
+    """Prompt tokens, of all posts."""
+    output_tokens: int
+    """Completion tokens, of all posts."""
+    error_type: str | None = None
+    """Why the reply is no answer though the call went well, e.g. ``refusal``."""
+    cached_tokens: int = 0
+    """Prompt tokens that the endpoint read from its own cache."""
+    calls: int = 1
+    """Posts made for it: the wire saw so many calls."""
+    stated_input: int | None = None
+    """Prompt tokens as the endpoint counts them; None: it does not say."""
+    tells_cached: bool = False
+    """Whether the endpoint says what it read from its cache."""
+
+
+def read_completion(
+    received: bytes, headers: Mapping[str, str], estimated_input: int
+) -> Completion | FailedCall:
+    """Return the completion in `received`; what is none is an unusable reply, or the error it holds.
+
+    Args:
+        received: The body.
+        headers: The reply's headers, whatever their case.
+        estimated_input: Prompt tokens, where the endpoint does not count them.
+    """
+    try:
+        reply = json.loads(received)
+    except (ValueError, RecursionError):
+        return _unusable(received, estimated_input)
+    choice = _first_choice(reply)
+    message = choice.get("message")
+    message = message if isinstance(message, dict) else {}
+    said, declined = _content(message.get("content"))
+    finish = choice.get("finish_reason")
+    finish = finish.casefold() if isinstance(finish, str) else ""
+    error = choice.get("error")
+    if finish == "error" or (error and not said):
+        return _inner_error(error or choice, headers)
+    if not said and _is_error(reply):
+        return _inner_error(reply, headers)
+    if not message:
+        return _unusable(received, estimated_input)
+    error_type = None
+    if finish in _REFUSED_FINISHES or declined or message.get("refusal"):
+        error_type = "refusal"
+    elif finish in _CUT_FINISHES:
+        error_type = "reply_cut_off"
+        if _THINKING_BEGINS.match(said) and not _THINKING_ENDS.search(said):
+            said = ""
+    elif not said.strip():
+        said = "" if finish in _NOT_FINISHED else _misplaced(message)
+        error_type = None if said else "unusable_reply"
+    return _counted(reply.get("usage"), said, error_type, estimated_input)
+
+
+def _first_choice(reply: Any) -> dict[str, Any]:
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    return choice if isinstance(choice, dict) else {}
+
+
+def _content(content: Any) -> tuple[str, bool]:
+    """Return the text of a message's content, and whether a part of it is a refusal."""
+    if isinstance(content, str):
+        return content, False
+    if not isinstance(content, list):
+        return "", False
+    said: list[str] = []
+    declined = False
+    for part in content:
+        if isinstance(part, str):
+            said.append(part)
+        elif isinstance(part, dict):
+            declined = declined or part.get("type") == "refusal"
+            text = part.get("text")
+            if isinstance(text, str) and part.get("type") in _TEXT_PARTS:
+                said.append(text)
+    return "".join(said), declined
+
+
+def _misplaced(message: Mapping[str, Any]) -> str:
+    """Return a reply that was taken for thoughts: some servers do so when a grammar forbids any."""
+    for name in ("reasoning_content", "reasoning"):
+        thoughts = message.get(name)
+        if isinstance(thoughts, str) and thoughts.lstrip().startswith("{"):
+            return thoughts
+    return ""
+
+
+def _is_error(reply: Any) -> bool:
+    if isinstance(reply, list):
+        return bool(reply) and _is_error(reply[0])
+    return isinstance(reply, dict) and bool(reply.get("error") or reply.get("object") == "error")
+
+
+def _inner_error(said: Any, headers: Mapping[str, str]) -> FailedCall:
+    status = _status_in(said)
+    body = json.dumps({"error": said}).encode("utf-8", "replace")
+    return refused(status or _UNSTATED_STATUS, headers, body, stated=status is not None)
+
+
+def _status_in(said: Any) -> int | None:
+    """Return the status that an error states about itself."""
+    if isinstance(said, list):
+        return _status_in(said[0]) if said else None
+    if not isinstance(said, dict):
+        return None
+    for name in ("code", "status", "status_code"):
+        value = said.get(name)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599:
+            return value
+    return _status_in(said.get("error"))
+
+
+def _unusable(received: bytes, estimated_input: int) -> Completion:
+    return Completion("", estimated_input, len(received) // 4, "unusable_reply")
+
+
+def _counted(usage: Any, text: str, error_type: str | None, estimated_input: int) -> Completion:
+    usage = usage if isinstance(usage, dict) else {}
+    stated = _count(usage.get("prompt_tokens"))
+    given = estimated_input if stated is None else stated
+    written = _count(usage.get("completion_tokens"))
+    if written is None:
+        written = estimate_tokens(text)
+    thought = _count(_inside(usage, "completion_tokens_details").get("reasoning_tokens")) or 0
+    if thought and _count(usage.get("total_tokens")) == given + written + thought:
+        written += thought  # they stand beside the others, not among them
+    cached = _count(_inside(usage, "prompt_tokens_details").get("cached_tokens"))
+    return Completion(
+        text,
+        given,
+        written,
+        error_type,
+        cached_tokens=min(cached or 0, given),
+        stated_input=stated,
+        tells_cached=cached is not None,
+    )
+
+
+def _inside(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    details = usage.get(name)
+    return details if isinstance(details, dict) else {}
+
+
+def _count(stated: Any) -> int | None:
+    if isinstance(stated, float) and stated.is_integer():
+        stated = int(stated)
+    if isinstance(stated, int) and not isinstance(stated, bool) and 0 <= stated <= _MOST_TOKENS:
+        return stated
+    return None
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate tokens where nobody counts them: 4 ASCII characters each, 1.5 others, rounded up."""
+    # In C either way: this is asked of every prompt, and one accent is enough to make it not ASCII.
+    ascii_letters = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
+    return -(-ascii_letters // 4) + -(-(len(text) - ascii_letters) * 2 // 3)

@@ -1,0 +1,74 @@
+"""Check what a judge says it took from a text: copied words, or a restatement.
+
+The asking engine and the metrics that have texts extracted call it.  A judge that
+makes up a name, an answer or a claim would otherwise set the numbers it is measured by.
+"""
+
+from __future__ import annotations
+
+from ragmeter.metrics.text.analysis import analyse
+from ragmeter.metrics.text.entities import stands_in
+from ragmeter.metrics.text.named_entities import named_entities
+from ragmeter.metrics.text.sentences import sentences
+from ragmeter.metrics.text.tokens import content_tokens, tokens
+
+__all__ = ["is_answer_from", "is_restatement", "is_sentence_of", "stands_as_entity"]
+
+_LEAST_SHARED = 0.5
+"""Share of a restatement's content words that its text has; names for pronouns come from there, too."""
+_NEGATIONS = frozenset({"no", "not", "nor", "never", "without"})
+"""English ones, which are no content words; those of other languages are."""
+_SHORT = 3
+"""Tokens up to which a whole sentence may be nothing but a name."""
+
+
+def stands_as_entity(entity: str, source: str) -> bool:
+    """Return whether `entity` was copied from `source`.
+
+    It stands there by the tiers of `EntityFinder`; or several words of it, without a digit, stand there
+    in a row. A single word and a number are for the tiers alone: US is not us, nor 5 % five dollars.
+    """
+    words = tokens(entity)
+    if words and stands_in(entity, source):
+        return True
+    return len(words) > 1 and not any(map(str.isdigit, entity)) and _in_a_row(words, source)
+
+
+def is_sentence_of(entity: str, source: str) -> bool:
+    """Return whether `entity` is a whole sentence of `source`, or all of it, and so names nothing.
+
+    A sentence that consists of a name and nothing else is one, and so is a very short one.
+    """
+    words = tokens(entity)
+    if len(words) <= _SHORT:
+        return False
+    if all(words != tokens(whole) for whole in (source, *sentences(source))):
+        return False
+    return all(words != tokens(name) for name in named_entities(entity))
+
+
+def is_answer_from(answer: str, source: str) -> bool:
+    """Return whether the short `answer` was taken from `source`.
+
+    As an entity or in a row of tokens; or in pieces, all its content words and negations being there.
+    """
+    words = tokens(answer)
+    if not words:
+        return False
+    content = [*content_tokens(answer), *_NEGATIONS.intersection(words)]
+    there = analyse(source).content_set | _NEGATIONS.intersection(analyse(source).tokens)
+    in_pieces = bool(content) and there.issuperset(content)
+    return in_pieces or _in_a_row(words, source) or stands_in(answer, source)
+
+
+def is_restatement(claim: str, source: str) -> bool:
+    """Return whether at least half of the content words of `claim` stand in `source`."""
+    words = content_tokens(claim) or tokens(claim)
+    if not words:
+        return False
+    there = analyse(source).content_set | frozenset(analyse(source).tokens)
+    return sum(word in there for word in words) >= _LEAST_SHARED * len(words)
+
+
+def _in_a_row(words: list[str], source: str) -> bool:
+    return f" {' '.join(words)} " in f" {' '.join(analyse(source).tokens)} "

@@ -1,0 +1,270 @@
+"""What went wrong with one attempt: its class, our words for it, and what may help.
+
+The endpoint raises and reads these; they never leave the judge.  Classes come from what the server
+says, by rules that hold for every server and never from a list of vendors: statuses alone mislead,
+as the same 400 stands for a text that was refused, one that is too long, and an option nobody has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ._error_words import Words, heard
+from ._pauses import asked_pause_s
+
+__all__ = ["FailedCall", "Refusal", "refused"]
+
+_STATUS_TYPES = {
+    401: "authentication",
+    403: "permission",
+    404: "not_found",
+    408: "timeout",
+    413: "request_too_large",
+    429: "rate_limited",
+}
+_FATAL = frozenset({"authentication", "permission", "not_found", "quota", "redirected"})
+_RETRIED = frozenset({408, 409, 425, 429})
+_OPTIONS = frozenset({400, 415, 422, 501})
+"""Statuses of endpoints that lack an option we sent."""
+_CODE = re.compile(r"(?=.*[a-z])[a-z0-9_.-]{1,40}")
+
+_CERTAIN_FILTER = re.compile(
+    r"content_?filter|content[ _]?policy[ _]?violation|responsible ?ai|data_?inspection"
+)
+"""Names of filters, which mean one whatever the status."""
+_TEXT_REFUSED = re.compile(
+    r"content[ _-](?:management|filter|policy|moderation)|content exists risk|inappropriate content"
+    r"|high risk|usage (?:guideline|polic)|safety[_ ](?:check|system|filter|reason|polic)"
+    r"|\bmoderat|guardrail|prohibited[ _]content|unsafe|harmful|jailbreak"
+    r"|\b(?:input|content|prompt|text|request|message)s?\b.{0,60}\bflagged\b|\bflagged (?:as|by|for)\b"
+    r"|(?<!case[ -])\bsensitive\b|violat\w* .{0,30}(?:polic|guideline|terms)"
+    r"|敏感|违规|不安全|审核不|модерац|неприемлем"
+)
+_TOO_LONG = re.compile(
+    r"context.{0,30}(?:length|size|window|limit|exceed)|exceed.{0,60}context"
+    r"|(?:prompt|input|message|request|text)s?\b.{0,20}too (?:long|large|big)"
+    r"|too (?:long|many tokens)|reduce the length|tokens.{0,30} must be <=|string_above_max_length"
+    r"|range of input length|超长|слишком длин"
+)
+_TOO_MANY_TOKENS = re.compile(
+    r"(?:input|prompt|number of)\b.{0,20}tokens?.{0,40}(?:exceed|at most|no more than|maximum|limit)"
+    r"|токен.{0,40}превыш|превыш.{0,40}токен|超过.{0,20}(?:长度|token)"
+)
+_NO_MONEY = re.compile(
+    r"insufficient[_ ](?:quota|balance|credit|fund)|credit balance|credits? (?:exhausted|depleted)"
+    r"|out of credit|no credits|used all available credits|billing[_ ]hard[_ ]limit"
+    r"|spending limit|exceeded_current_quota|余额不足|欠费|недостаточно средств"
+)
+_WRONG_KEY = re.compile(
+    r"(?:invalid|incorrect|wrong|expired|missing|no)[ _]api[ _-]?key"
+    r"|api[ _-]?key[ _](?:not valid|is not valid|invalid|is invalid|expired|not found|is missing)"
+    r"|недействительный (?:ключ|api)|неверный (?:ключ|api)|密钥无效|无效的(?:令牌|密钥|api)"
+)
+_NO_JSON_MADE = re.compile(r"json_validate_failed|failed to (?:generate|validate) json")
+_NO_SUCH_MODEL = re.compile(
+    r"invalid model\b|unknown model\b|no such model|model_not_found|not a valid model"
+    r"|\bmodel\b.{0,120}(?:does not exist|doesn't exist|not found)|模型不存在|модель не найдена"
+)
+_NO_ROUTE = re.compile(r"requested parameters")
+"""A gateway that knows no provider for what was asked."""
+
+_SYSTEM = (
+    r"system (?:role|prompt|message|instruction)s?\b|roles must alternate"
+    r"|(?:got|role|unexpected|invalid|unknown|unsupported)[^a-z]{0,12}system\b"
+    r"|developer instruction|only user and assistant"
+)
+_OPTION_NAMES = {
+    "temperature": (r"\btemperature\b", r""),
+    "cap": (r"", r"max_?(?:completion_?|output_?|new_?)?tokens\b"),
+    "effort": (r"\beffort\b", r"reasoning[_. ]effort"),
+    "system": (r"", _SYSTEM),
+    "format": (
+        r"structured|schema|grammar|json mode|response format",
+        r"response_?format|json_?schema|json_?object|grammar error",
+    ),
+}
+"""How an option is named: by a word that may be anybody's, and by a name that is nobody else's."""
+_REFUSING = (
+    r"support|allow|permit|forbid|unknown|unrecogni|unexpected|invalid|deprecat|available|must|should"
+    r"|cannot|can't|missing|extra|remov|disabl|enabl|implement|out of range|only|field|parameter"
+    r"|param\b|argument|option|不支持|无效|必须|仅|параметр|не поддерж|недопуст"
+)
+_PLAIN = {
+    option: re.compile(rf"""["'`](?:{plain})["'`]|(?:{_REFUSING}).{{0,25}}(?:{plain})"""
+                       rf"""|(?:{plain})['"`]?(?:\s*[:=]|.{{0,40}}(?:{_REFUSING}))""")
+    for option, (plain, _) in _OPTION_NAMES.items() if plain
+}  # fmt: skip
+_LOOSE = {
+    option: re.compile("|".join(part for part in names if part))
+    for option, names in _OPTION_NAMES.items()
+}
+_OWN = {option: re.compile(own) for option, (_, own) in _OPTION_NAMES.items() if own}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The endpoint may lack an option we sent."""
+
+    named: tuple[str, ...] = ()
+    """Options it names: they are lacking."""
+    mentioned: tuple[str, ...] = ()
+    """Options whose name it mentions: they may be meant."""
+
+
+class FailedCall(Exception):  # noqa: N818 -- never leaves the judge
+    """One attempt failed.
+
+    Attributes:
+        error_type: Low-cardinality class.
+        detail: Our words for it.
+        status: The HTTP status, or None.
+        retry: Whether another attempt may pass.
+        retry_after_s: How long the endpoint asked us to wait.
+        fatal: The endpoint will refuse every call.
+        refusal: The endpoint may lack an option; another attempt without it may pass.
+        held_back: Nothing was sent: the endpoint had asked for a pause.
+    """
+
+    def __init__(
+        self,
+        error_type: str,
+        detail: str,
+        *,
+        status: int | None = None,
+        retry: bool = False,
+        retry_after_s: float | None = None,
+        refusal: Refusal | None = None,
+        held_back: bool = False,
+    ) -> None:
+        super().__init__(detail)
+        self.error_type = error_type
+        self.detail = detail
+        self.status = status
+        self.retry = retry
+        self.retry_after_s = retry_after_s
+        self.fatal = error_type in _FATAL
+        self.refusal = refusal
+        self.held_back = held_back
+
+
+def refused(
+    status: int, headers: Mapping[str, str], body: bytes, *, stated: bool = True
+) -> FailedCall:
+    """Return what a reply with an error status means.
+
+    Args:
+        status: The HTTP status, outside 200 to 299.
+        headers: The reply's headers, whatever their case.
+        body: What was read of its body.
+        stated: False: nobody stated the status; the body may mean any.
+    """
+    words = heard(body)
+    retry_after_s = asked_pause_s(status, headers, words.delay)
+    kind = _kind(status if stated else None, words, retry_after_s)
+    if kind is None:
+        kind = _STATUS_TYPES.get(status, "server_error" if status >= 500 else "bad_request")
+        retry = status in _RETRIED or (status >= 500 and status != 501)
+        refusal = _lacking(status, words)
+    else:
+        retry, refusal = False, None
+    return FailedCall(
+        kind,
+        _detail(status, kind, words),
+        status=status,
+        retry=retry,
+        retry_after_s=retry_after_s,
+        refusal=refusal,
+    )
+
+
+def _kind(status: int | None, words: Words, retry_after_s: float | None) -> str | None:
+    """Return the class that the words tell, in this order; None: the status tells it."""
+
+    def among(*statuses: int) -> bool:
+        return status is None or status in statuses
+
+    text = words.text
+    if status is not None and 300 <= status < 400:
+        return "redirected"
+    if status == 498 or (status not in (401, 429) and _CERTAIN_FILTER.search(text)):
+        return "refusal"
+    refusable = status is None or (400 <= status < 500 and status not in (401, 429))
+    if refusable and (_TEXT_REFUSED.search(text) or "1301" in words.codes):
+        return "refusal"
+    if among(400, 413, 422) and _is_too_long(text):
+        return "request_too_large"
+    if status == 402 or (among(400, 403, 429) and _no_money(words, retry_after_s)):
+        return "quota"
+    if among(400, 422) and _WRONG_KEY.search(text):
+        return "authentication"
+    if among(400, 422, 500) and _NO_JSON_MADE.search(text):
+        return "unusable_reply"
+    if among(400, 422) and _NO_SUCH_MODEL.search(text):
+        return "not_found"
+    return None
+
+
+def _is_too_long(text: str) -> bool:
+    plain = text.replace("`", "")
+    if _TOO_LONG.search(plain):
+        return True
+    # How much may be written is another limit: the cap is to be stepped down then.
+    return not _OWN["cap"].search(plain) and _TOO_MANY_TOKENS.search(plain) is not None
+
+
+def _no_money(words: Words, retry_after_s: float | None) -> bool:
+    if _NO_MONEY.search(words.text):
+        return True
+    # A quota that comes back says when, or that a resource is exhausted for the moment.
+    return (
+        "exceeded your current quota" in words.text
+        and retry_after_s is None
+        and "resource_exhausted" not in words.text
+    )
+
+
+def _lacking(status: int, words: Words) -> Refusal | None:
+    if status >= 500 and status != 501:
+        named = tuple(option for option in _named(words) if option == "format")
+        return Refusal(named) if named else None
+    if status == 404 and _NO_ROUTE.search(words.text):
+        return Refusal()
+    if status not in _OPTIONS:
+        return None
+    named = _named(words)
+    mentioned = tuple(o for o, name in _LOOSE.items() if o not in named and name.search(words.text))
+    return Refusal(named, mentioned)
+
+
+def _named(words: Words) -> tuple[str, ...]:
+    """Return the options that are named; where the server points at one, those alone."""
+    pointed = tuple(
+        option
+        for option, name in _LOOSE.items()
+        if any(name.search(place) for place in words.named)
+    )
+    if pointed:
+        return pointed
+    return tuple(
+        option
+        for option in _OPTION_NAMES
+        if (option in _OWN and _OWN[option].search(words.text))
+        or (option in _PLAIN and _PLAIN[option].search(words.text))
+    )
+
+
+_ADVICE = {
+    "redirected": ", a redirect, which is not followed, as keys and texts would go elsewhere: pass "
+    "the address it leads to as base_url=",
+    "not_found": ": check the model's name, and base_url= (is /v1 missing at its end?)",
+    "quota": ": the account has no credit left",
+}
+
+
+def _detail(status: int, kind: str, words: Words) -> str:
+    # A code is a word of the server's; anything longer might be a key or a text.
+    code = next((word for word in words.codes + words.kinds if _CODE.fullmatch(word)), None)
+    said = f"it answered with status {status}" + (f" ({code})" if code else "")
+    return said + _ADVICE.get(kind, "")

@@ -1,0 +1,120 @@
+"""Turn an `Ask` into chat messages and a JSON schema.
+
+The asking engine calls it.  It decides what the judge gets to read; it sends nothing
+and reads no reply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragmeter.metrics.judged.prompts import load_prompt
+
+from ._delimiters import enclose, marker_for, tag_for
+from .protocol import Ask, Group
+
+__all__ = ["Written", "schema_for", "write"]
+
+_NUMBERED = re.compile(r"([a-z]+)(\d+)")
+_MOST_WRITTEN_OUT = 12
+"""Ids named one by one; more are given as spans, which cost fewer tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An ask as it is sent."""
+
+    messages: list[dict[str, str]]
+    """System and user message."""
+    tag: str
+    """Begins every id in them; no other ask has it, and nobody who wrote a text can know it."""
+    task: str
+    """Our own words among them: rules, task and form."""
+
+
+def write(ask: Ask, open_ids: Collection[str], secret: bytes) -> Written:
+    """Write the messages that ask for the answers to `open_ids`, and only those.
+
+    What differs least stands first, for the sake of prompt caches: the rules, then the delimiter,
+    the chunks, the rest of the texts, and at the end the task with its ids.
+    """
+    prompt = load_prompt(ask.prompt_for(open_ids))
+    shown = [
+        passage
+        for passage in ask.passages
+        if passage.only_for is None or not passage.only_for.isdisjoint(open_ids)
+    ]
+    wanted = [item.id for group in ask.groups for item in group.items if item.id in open_ids]
+    marker, tag = marker_for(secret, shown), tag_for(secret, prompt.name, shown, wanted)
+    rules, task = prompt.rules.replace("{marker}", marker), prompt.task.replace("{tag}", tag)
+    parts = [enclose(passage, marker, tag) for passage in shown]
+    parts += [task, f"Ids to answer: {', '.join(_named(wanted, tag))}"]
+    messages = [
+        {"role": "system", "content": rules},
+        {"role": "user", "content": "\n".join(parts)},
+    ]
+    return Written(messages, tag, f"{rules}\n{task}")
+
+
+def _named(ids: Sequence[str], tag: str) -> Iterable[str]:
+    """Name ids one by one where they are few, else as spans: ``c1-c3``, ``r1``."""
+    if len(ids) <= _MOST_WRITTEN_OUT:
+        return [tag + item_id for item_id in ids]
+    runs: list[tuple[str, int, int]] = []
+    for item_id in ids:
+        match = _NUMBERED.fullmatch(item_id)
+        letters, number = (match[1], int(match[2])) if match else (item_id, -1)
+        if runs and number > 0 and runs[-1][0] == letters and runs[-1][2] == number - 1:
+            runs[-1] = (letters, runs[-1][1], number)
+        else:
+            runs.append((letters, number, number))
+    return [_span(tag + letters, first, last) for letters, first, last in runs]
+
+
+def _span(letters: str, first: int, last: int) -> str:
+    if first < 0:
+        return letters
+    return f"{letters}{first}" if first == last else f"{letters}{first}-{letters}{last}"
+
+
+def schema_for(ask: Ask, open_ids: Collection[str]) -> dict[str, Any]:
+    """Return the JSON schema of the reply to `open_ids`: the same for all asks of one prompt.
+
+    The ids are not part of it, because providers compile and keep each new schema.
+    """
+    return _closed({group.name: _group_schema(group) for group in ask.groups_for(open_ids)})
+
+
+def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _group_schema(group: Group) -> dict[str, Any]:
+    """Return the schema of one group. No union in it: some endpoints refuse or ignore those."""
+    text: dict[str, Any] = {"type": "string"}
+    texts = {"type": "array", "items": text}
+    if group.compact:
+        explained = {"type": "array", "items": _closed({"id": text, "reason": text})}
+        return _closed({"true": texts, "false": explained if group.reasons else texts})
+    fields: dict[str, Any] = {"id": text}
+    if group.kind in ("verdict", "choice"):
+        if group.reasons:
+            fields["reason"] = text
+        words = ("true", "false") if group.kind == "verdict" else group.choices
+        fields["verdict"] = {"type": "string", "enum": [*words, "unknown"]}
+    elif group.kind == "text":
+        fields["answer"] = text
+    elif group.kind == "texts":
+        fields["texts"] = texts
+    else:
+        pair = _closed({"question": text, "answer": text})
+        fields["pairs"] = {"type": "array", "items": pair}
+    return {"type": "array", "items": _closed(fields)}

@@ -1,0 +1,1 @@
+"""Metrics that ask the judge: each question costs a call."""

@@ -1,0 +1,330 @@
+"""What judged metrics share: asking, chunks, units, and scores from verdicts that may be unknown.
+
+Every metric that asks the judge is built from these parts.  Nothing here knows a
+particular metric, a client library or a prompt's words.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ragmeter.metrics.computed._ranking import average_precision, average_precision_bounds
+from ragmeter.metrics.errors import ConfigurationError
+from ragmeter.metrics.judge.protocol import (
+    Answer,
+    Ask,
+    Group,
+    Item,
+    Judge,
+    JudgeError,
+    Passage,
+    Reply,
+    Usage,
+)
+from ragmeter.metrics.metric import Metric, scores_without_value
+from ragmeter.metrics.sample import RagSample, RetrievedContext
+from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod, ScoreStatus
+from ragmeter.metrics.text.sentences import RULES, sentences
+
+from .prompts import load_prompt
+
+__all__ = [
+    "Chunks",
+    "Inquiry",
+    "JudgedMetric",
+    "Unit",
+    "claims_of",
+    "definition_of",
+    "is_blank",
+    "passages_of",
+    "ranked_score",
+    "ratio_score",
+    "units_of",
+]
+
+Unit = Literal["sentence", "claim"]
+"""``sentence``: we split the text, so the denominator never moves. ``claim``: the judge splits it."""
+
+
+class Inquiry:
+    """The asks of one measurement, and what they cost together."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.usage = Usage()
+
+    async def ask(self, ask: Ask) -> Reply:
+        """Ask the judge; an ask without items costs nothing."""
+        if not any(group.items for group in ask.groups):
+            return Reply()
+        try:
+            reply = await self._judge.ask(ask)
+        except JudgeError as error:
+            self.usage += error.usage
+            raise
+        self.usage += reply.usage
+        return reply
+
+
+class JudgedMetric(Metric):
+    """A metric that asks the judge. What the judge fails at becomes a status, never an exception.
+
+    The cost of a measurement stands on its first score, so that sums over scores are right.
+    """
+
+    method: ScoreMethod = "llm"
+    unknown_as: Literal[0] | None
+    """What a verdict that stays unknown counts as; None: the score is ``partial`` with bounds."""
+
+    @abstractmethod
+    async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
+        """Return the scores; may let `JudgeError` pass."""
+
+    async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
+        """Ask the judge and return one score per name, whatever the judge does."""
+        if judge is None:
+            return scores_without_value(self, "skipped", "no judge is configured")
+        inquiry = Inquiry(judge)
+        try:
+            scores = tuple(await self.judge(sample, inquiry))
+        except JudgeError as error:
+            scores = scores_without_value(self, error.status, str(error), error.error_type)
+        usage = inquiry.usage
+        cost = {
+            "judge_calls": usage.calls,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_hits": usage.cache_hits,
+        }
+        return (scores[0].model_copy(update=cost), *scores[1:])
+
+    def without_value(
+        self, status: ScoreStatus, explanation: str, name: str | None = None
+    ) -> Score:
+        """Return the score called `name` (default: the first) without a value."""
+        return self.score(name or self.score_names[0], None, status, explanation=explanation)
+
+    def score(
+        self,
+        name: str,
+        value: float | None,
+        status: ScoreStatus = "ok",
+        *,
+        items: Sequence[ScoreItem] = (),
+        bounds: tuple[float, float] | None = None,
+        explanation: str | None = None,
+        label: str | None = None,
+    ) -> Score:
+        """Return a score of this metric."""
+        return Score(
+            name=name,
+            value=value,
+            status=status,
+            method=self.method,
+            definition=self.definition,
+            target=self.target,
+            label=label,
+            explanation=explanation,
+            lower=None if bounds is None else bounds[0],
+            upper=None if bounds is None else bounds[1],
+            items=tuple(items),
+            range=self.range,
+            direction=self.direction_of(name),
+        )
+
+    def check_options(self, unit: str = "sentence") -> None:
+        """Raise `ConfigurationError` unless the options that judged metrics share are valid."""
+        if unit not in ("sentence", "claim"):
+            raise ConfigurationError(f"unit is {unit!r}; use 'sentence' or 'claim'")
+        if self.unknown_as is not None and self.unknown_as != 0:
+            raise ConfigurationError(f"unknown_as is {self.unknown_as!r}; use None or 0")
+
+
+def definition_of(version: str, *prompts: str, unit: str | None = None) -> str:
+    """Return the definition to publish: version of the formula, unit and how we cut it, the prompts'."""
+    parts = [version]
+    if unit is not None:
+        parts.append(f"unit={unit}")
+    if unit == "sentence":
+        parts.append(f"sentences={RULES}")
+    return ";".join([*parts, *(f"{name}={load_prompt(name).version}" for name in prompts)])
+
+
+def is_blank(text: str | None) -> bool:
+    """Tell whether there is no text, or only white space."""
+    return text is None or not text.strip()
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Retrieved chunks as the judge sees them: blank ones left out, identical ones once."""
+
+    texts: Mapping[str, str]
+    """Distinct texts by id; ``c3`` is the chunk at rank 3, counted from 1."""
+    ids: tuple[str | None, ...]
+    """For each rank the id of its text, or None when it is blank."""
+
+    @classmethod
+    def of(cls, contexts: Sequence[RetrievedContext]) -> Chunks:
+        """Number the chunks of a retrieval."""
+        texts: dict[str, str] = {}
+        first: dict[str, str] = {}
+        ids: list[str | None] = []
+        for rank, context in enumerate(contexts, start=1):
+            text = context.text.strip()
+            if not text:
+                ids.append(None)
+                continue
+            if text not in first:
+                first[text] = f"c{rank}"
+                texts[f"c{rank}"] = text
+            ids.append(first[text])
+        return cls(texts, tuple(ids))
+
+    def passages(self, *, only_own: bool = False) -> tuple[Passage, ...]:
+        """Return the chunks to read; with `only_own` each only while it is itself asked about."""
+        return tuple(
+            Passage(f"chunk {chunk_id}", text, only_for=frozenset({chunk_id}) if only_own else None)
+            for chunk_id, text in self.texts.items()
+        )
+
+    def evidence(self, answers: Mapping[str, Answer]) -> list[ScoreItem]:
+        """Return one item per rank: its verdict, or the reason why it was not asked about."""
+        items: list[ScoreItem] = []
+        for rank, chunk_id in enumerate(self.ids, start=1):
+            if chunk_id is None:
+                items.append(ScoreItem(id=f"chunk-{rank}", verdict=False, reason="blank"))
+                continue
+            answer = answers[chunk_id]
+            repeats = None if chunk_id == f"c{rank}" else f"same text as chunk-{chunk_id[1:]}"
+            items.append(
+                ScoreItem(
+                    id=f"chunk-{rank}",
+                    verdict=answer.value if isinstance(answer.value, bool) else None,
+                    text=self.texts[chunk_id],
+                    evidence=repeats,
+                    reason=answer.reason,
+                )
+            )
+        return items
+
+
+def passages_of(**texts: str | None) -> tuple[Passage, ...]:
+    """Return the given texts to read, under their names; blank ones are left out."""
+    return tuple(
+        Passage(name.replace("_", " "), text)
+        for name, text in texts.items()
+        if text is not None and text.strip()
+    )
+
+
+async def claims_of(
+    metric: str, texts: Mapping[str, str], inquiry: Inquiry
+) -> dict[str, list[str]]:
+    """Have the judge split `texts` into claims, each text once ever; returns claims by text id.
+
+    Raises:
+        JudgeError: The claims of some text stayed unknown: there is no denominator.
+    """
+    passages = tuple(
+        Passage(f"text {text_id}", text, only_for=frozenset({text_id}))
+        for text_id, text in texts.items()
+    )
+    items = tuple(Item(text_id, (text,), source=text) for text_id, text in texts.items())
+    group = Group("claims", items, "texts", taken="reworded")
+    reply = await inquiry.ask(Ask(metric, "claims", passages, (group,)))
+    return {text_id: known_texts(reply.answers[text_id]) for text_id in texts}
+
+
+def known_texts(answer: Answer) -> list[str]:
+    """Return a list of texts that the judge extracted.
+
+    Raises:
+        JudgeError: It stayed unknown.
+    """
+    if not answer.known or not isinstance(answer.value, tuple):
+        why = f": {answer.reason}" if answer.reason else ""
+        raise JudgeError(f"the judge listed nothing usable, twice asked{why}", "unusable_reply")
+    return [text for text in answer.value if isinstance(text, str)]
+
+
+async def units_of(metric: str, text: str, unit: Unit, inquiry: Inquiry) -> list[str]:
+    """Split `text` into the units that are judged: our sentences or the judge's claims."""
+    if unit == "sentence" or is_blank(text):
+        return sentences(text)
+    return (await claims_of(metric, {"t1": text}, inquiry))["t1"]
+
+
+def ratio_score(
+    metric: JudgedMetric,
+    name: str,
+    verdicts: Sequence[bool | None],
+    items: Sequence[ScoreItem],
+    *,
+    nothing: str,
+    label: Callable[[float], str] | None = None,
+) -> Score:
+    """Return the share of true among `verdicts`; bounds and ``partial`` when some are unknown.
+
+    Args:
+        metric: Whose score it is.
+        name: The score's name.
+        verdicts: One per unit; None: unknown.
+        items: The evidence.
+        nothing: Why the score is undefined when there are no verdicts.
+        label: Gives the word for a value.
+    """
+    if not verdicts:
+        return metric.score(name, None, "undefined", items=items, explanation=nothing)
+    true = sum(verdict is True for verdict in verdicts)
+    unknown = sum(verdict is None for verdict in verdicts)
+    total = len(verdicts)
+    if not unknown:
+        value = true / total
+        return metric.score(
+            name,
+            value,
+            items=items,
+            explanation=f"{true} of {total}",
+            label=label(value) if label else None,
+        )
+    bounds = (true / total, (true + unknown) / total)
+    value_known = bounds[0] if metric.unknown_as == 0 else None
+    return metric.score(
+        name,
+        value_known,
+        "partial",
+        items=items,
+        bounds=bounds,
+        explanation=f"{true} of {total}, {unknown} unknown",
+        label=label(value_known) if label and value_known is not None else None,
+    )
+
+
+def ranked_score(metric: JudgedMetric, name: str, items: Sequence[ScoreItem]) -> Score:
+    """Return the average precision of the chunks' verdicts, in rank order."""
+    verdicts = [item.verdict for item in items]
+    # A repeated chunk has one verdict, unknown or not, at all its ranks.
+    bounds = average_precision_bounds(verdicts, shared=[item.text for item in items])
+    if bounds is None:
+        return metric.score(name, None, "undefined", explanation="no chunk was retrieved")
+    useful = sum(verdict is True for verdict in verdicts)
+    explanation = f"{useful} of {len(verdicts)} chunks are useful (precision@{len(verdicts)} "
+    explanation += f"{useful / len(verdicts):.4g})"
+    if None not in verdicts:
+        return metric.score(name, bounds[0], items=items, explanation=explanation)
+    value = bounds[0] if bounds[0] == bounds[1] else None
+    if metric.unknown_as == 0:
+        value = average_precision([verdict is True for verdict in verdicts])
+    unknown = sum(verdict is None for verdict in verdicts)
+    return metric.score(
+        name,
+        value,
+        "partial",
+        items=items,
+        bounds=bounds,
+        explanation=f"{explanation}, {unknown} unknown",
+    )

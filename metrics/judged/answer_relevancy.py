@@ -1,0 +1,105 @@
+"""Does the answer address the question?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ragmeter.metrics.judge.protocol import Ask, Group, Item, Passage
+from ragmeter.metrics.sample import RagSample
+from ragmeter.metrics.score import Score, ScoreItem
+
+from ._judged_metric import (
+    Inquiry,
+    JudgedMetric,
+    Unit,
+    definition_of,
+    is_blank,
+    passages_of,
+    ratio_score,
+    units_of,
+)
+from .context_recall import numbered
+
+__all__ = ["AnswerRelevancy"]
+
+_CHOICES = ("relevant", "irrelevant", "noncommittal", "no_claim")
+
+
+@dataclass(frozen=True)
+class AnswerRelevancy(JudgedMetric):
+    """Does the answer address the question?
+
+        value = relevant units of the answer / its units that say something
+
+    A unit is relevant when it answers the question or directly helps to answer it; whether it is
+    true does not matter.  A refusal is an irrelevant unit; its item's evidence is ``noncommittal``.
+    Greetings, thanks and offers of more help (``no_claim``) leave the denominator: they neither help
+    nor harm.
+
+    Range: 0.0 to 1.0.
+    Needs: ``question``, ``answer``.
+    Cost: 1 judge call; with ``unit="claim"`` 2.
+    Prompts: ``prompts/answer_relevancy.md``; with ``unit="claim"`` also ``prompts/claims.md``.
+    Source: the ratio of deepeval 4.3.1.
+    Differs from the source: one call; a verdict in any language counts; a missing one makes the
+        score ``partial``.  ragas' metric of the same name averages cosines of embeddings and is not
+        comparable.
+
+    Args:
+        unit: ``"sentence"``: our sentences. ``"claim"``: the judge's claims (a text that claims
+            nothing, e.g. a refusal, then has no unit).
+        unknown_as: 0 counts unknown verdicts as irrelevant; None leaves the score without a value.
+
+    Without a value:
+        ``missing_input``: no question or answer.
+        ``skipped``: the request did not end ``ok``, or the judge's budget is used up.
+        ``undefined``: the question or the answer is blank, or the answer says nothing but courtesies.
+        ``partial``: verdicts stayed unknown; see ``lower`` and ``upper``.
+        ``judge_error``, ``timeout``: the judge failed.
+    """
+
+    unit: Unit = "sentence"
+    unknown_as: Literal[0] | None = None
+    definition: str = field(init=False)
+
+    name = "answer_relevancy"
+    score_names = ("answer_relevancy",)
+    needs = ("question", "answer")
+    target = "answer"
+
+    def __post_init__(self) -> None:
+        self.check_options(self.unit)
+        prompts = (
+            ("answer_relevancy",) if self.unit == "sentence" else ("answer_relevancy", "claims")
+        )
+        object.__setattr__(self, "definition", definition_of("2", *prompts, unit=self.unit))
+
+    async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
+        """Judge every unit of the answer against the question."""
+        question, answer = sample.question or "", sample.answer or ""
+        if is_blank(question) or is_blank(answer):
+            blank = "question" if is_blank(question) else "answer"
+            return (self.without_value("undefined", f"the {blank} is blank"),)
+        lines = numbered("a", await units_of(self.name, answer, self.unit, inquiry))
+        items = tuple(Item(item_id, (question, answer, unit)) for item_id, unit in lines.items())
+        group = Group("answers", items, "choice", choices=_CHOICES)
+        passages = (*passages_of(question=question), Passage("answer", lines=tuple(lines.items())))
+        reply = await inquiry.ask(Ask(self.name, self.name, passages, (group,)))
+        evidence: list[ScoreItem] = []
+        for number, (item_id, unit) in enumerate(lines.items(), start=1):
+            judged = reply.answers[item_id]
+            word = judged.value if isinstance(judged.value, str) else None
+            evidence.append(
+                ScoreItem(
+                    id=f"{self.unit}-{number}",
+                    verdict=None if word in (None, "no_claim") else word == "relevant",
+                    text=unit,
+                    evidence=word,
+                    reason=judged.reason,
+                )
+            )
+        verdicts = [item.verdict for item in evidence if item.evidence != "no_claim"]
+        nothing = "the answer says nothing" if evidence else f"the answer has no {self.unit}"
+        return (ratio_score(self, self.name, verdicts, evidence, nothing=nothing),)

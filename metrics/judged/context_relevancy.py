@@ -1,0 +1,167 @@
+"""How much of the retrieved text is about the question?
+
+`ContextRelevancy`, and the statements that the fused metric borrows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, Passage
+from ragmeter.metrics.sample import RagSample
+from ragmeter.metrics.score import Score, ScoreItem
+from ragmeter.metrics.text.sentences import sentences
+
+from ._judged_metric import (
+    Chunks,
+    Inquiry,
+    JudgedMetric,
+    Unit,
+    claims_of,
+    definition_of,
+    is_blank,
+    passages_of,
+    ratio_score,
+)
+
+__all__ = ["ContextRelevancy", "Statements"]
+
+
+@dataclass(frozen=True)
+class Statements:
+    """The statements of all chunks, numbered through; identical chunks share theirs."""
+
+    lines: Mapping[str, tuple[tuple[str, str], ...]]
+    """For each chunk id its statements as (id, text)."""
+
+    @classmethod
+    def of(cls, by_chunk: Mapping[str, Sequence[str]]) -> Statements:
+        """Number statements given per chunk."""
+        lines: dict[str, tuple[tuple[str, str], ...]] = {}
+        number = 0
+        for chunk_id, texts in by_chunk.items():
+            numbered: list[tuple[str, str]] = []
+            for text in texts:
+                number += 1
+                numbered.append((f"s{number}", text))
+            lines[chunk_id] = tuple(numbered)
+        return cls(lines)
+
+    @classmethod
+    def sentences_of(cls, chunks: Chunks) -> Statements:
+        """Take our sentences as statements."""
+        return cls.of({chunk_id: sentences(text) for chunk_id, text in chunks.texts.items()})
+
+    def items(self, question: str, chunks: Chunks) -> tuple[Item, ...]:
+        """Return the statements to judge; a verdict depends on the statement's own chunk only."""
+        return tuple(
+            Item(line_id, (question, chunks.texts[chunk_id], text))
+            for chunk_id, lines in self.lines.items()
+            for line_id, text in lines
+        )
+
+    def evidence(
+        self, chunks: Chunks, answers: Mapping[str, Answer], unit: Unit
+    ) -> tuple[list[bool | None], list[ScoreItem]]:
+        """Return the verdicts, pooled over the ranks, and the items: each chunk, its lines."""
+        verdicts: list[bool | None] = []
+        items: list[ScoreItem] = []
+        for rank, chunk_id in enumerate(chunks.ids, start=1):
+            lines = self.lines.get(chunk_id, ()) if chunk_id is not None else ()
+            own: list[bool | None] = []
+            parts: list[ScoreItem] = []
+            for number, (line_id, text) in enumerate(lines, start=1):
+                answer = answers[line_id]
+                verdict = answer.value if isinstance(answer.value, bool) else None
+                own.append(verdict)
+                parts.append(
+                    ScoreItem(
+                        id=f"chunk-{rank}.{unit}-{number}",
+                        verdict=verdict,
+                        text=text,
+                        reason=answer.reason,
+                    )
+                )
+            known = bool(own) and None not in own
+            items.append(
+                ScoreItem(
+                    id=f"chunk-{rank}",
+                    verdict=None,
+                    reason=f"{own.count(True)} of {len(own)}" if own else "no statement",
+                    value=own.count(True) / len(own) if known else None,
+                )
+            )
+            verdicts += own
+            items += parts
+        return verdicts, items
+
+
+@dataclass(frozen=True)
+class ContextRelevancy(JudgedMetric):
+    """How much of the retrieved text is about the question?
+
+        value = relevant statements / all statements, pooled over the chunks
+
+    The items give each chunk's own ratio and each statement's verdict.
+
+    Range: 0.0 to 1.0.
+    Needs: ``question``, ``contexts``.
+    Cost: 1 judge call; with ``unit="claim"`` one more for chunks not seen before.
+    Prompts: ``prompts/context_relevancy.md``; with ``unit="claim"`` also ``prompts/claims.md``.
+    Source: the statement ratio of deepeval 4.3.1 (ragas dropped it).
+    Differs from the source: one call instead of one per chunk; we split the sentences; a blank chunk
+        adds nothing instead of a "no"; statements of identical chunks are judged once and counted
+        each time.
+
+    Args:
+        unit: ``"sentence"``: our sentences. ``"claim"``: the judge's claims, remembered per chunk.
+        unknown_as: 0 counts unknown verdicts as irrelevant; None leaves the score without a value.
+
+    Without a value:
+        ``missing_input``: no question or contexts given.
+        ``undefined``: the question is blank, or no chunk has a statement.
+        ``partial``: verdicts stayed unknown; see ``lower`` and ``upper``.
+        ``judge_error``, ``timeout``, ``skipped``: the judge failed, or its budget is used up.
+    """
+
+    unit: Unit = "sentence"
+    unknown_as: Literal[0] | None = None
+    definition: str = field(init=False)
+
+    name = "context_relevancy"
+    score_names = ("context_relevancy",)
+    needs = ("question", "contexts")
+    target = "retrieval"
+
+    def __post_init__(self) -> None:
+        self.check_options(self.unit)
+        prompts = (
+            ("context_relevancy",) if self.unit == "sentence" else ("context_relevancy", "claims")
+        )
+        object.__setattr__(self, "definition", definition_of("2", *prompts, unit=self.unit))
+
+    async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
+        """Judge every statement of the chunks against the question."""
+        question = sample.question or ""
+        if is_blank(question):
+            return (self.without_value("undefined", "the question is blank"),)
+        chunks = Chunks.of(sample.contexts or ())
+        if self.unit == "sentence":
+            statements = Statements.sentences_of(chunks)
+        else:
+            texts = {f"t{chunk_id[1:]}": text for chunk_id, text in chunks.texts.items()}
+            claims = await claims_of(self.name, texts, inquiry)
+            statements = Statements.of({f"c{text_id[1:]}": claims[text_id] for text_id in texts})
+        passages = tuple(
+            Passage(f"chunk {chunk_id}", lines=lines, only_for=frozenset(i for i, _ in lines))
+            for chunk_id, lines in statements.lines.items()
+            if lines
+        )
+        group = Group("lines", statements.items(question, chunks), compact=True)
+        ask = Ask(self.name, self.name, (*passages, *passages_of(question=question)), (group,))
+        reply = await inquiry.ask(ask)
+        verdicts, items = statements.evidence(chunks, reply.answers, self.unit)
+        nothing = "no chunk has a statement"
+        return (ratio_score(self, self.name, verdicts, items, nothing=nothing),)

@@ -1,0 +1,146 @@
+"""Is everything the answer claims supported by the retrieved chunks?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ragmeter.metrics.judge.protocol import Ask, Group, Item, Passage
+from ragmeter.metrics.sample import RagSample
+from ragmeter.metrics.score import Score, ScoreItem
+
+from ._judged_metric import (
+    Chunks,
+    Inquiry,
+    JudgedMetric,
+    Unit,
+    definition_of,
+    is_blank,
+    passages_of,
+    ratio_score,
+    units_of,
+)
+from .context_recall import numbered
+
+__all__ = ["Faithfulness"]
+
+_CHOICES = ("supported", "absent", "contradicted", "no_claim")
+
+
+@dataclass(frozen=True)
+class Faithfulness(JudgedMetric):
+    """Is everything the answer claims supported by the retrieved chunks?
+
+        value = supported units / units of the answer that claim something
+
+    A unit is supported when everything it states follows from the chunks.  What is
+    contradicted and what is absent both count as unsupported (the item's reason says which); greetings,
+    questions and refusals claim nothing and leave the denominator.
+
+    Range: 0.0 to 1.0.
+    Needs: ``contexts``, ``answer``; the question, if known, resolves pronouns.
+    Cost: 1 judge call; with ``unit="claim"`` 2.
+    Prompts: ``prompts/faithfulness.md``; ``prompts/claims_only.md`` after an empty retrieval; with
+        ``unit="claim"`` also ``prompts/claims.md``.
+    Source: ours, after ragas 0.4.3 and deepeval 4.3.1.
+    Differs from the source: a unit without a verdict makes the score ``partial`` instead of leaving
+        the ratio; an answer without claims is ``undefined`` instead of 1.0 or NaN.
+
+    Args:
+        unit: ``"sentence"``: our sentences. ``"claim"``: the judge's claims.
+        unknown_as: 0 counts unknown verdicts as unsupported; None leaves the score without a value.
+
+    Without a value:
+        ``missing_input``: no contexts or answer.
+        ``skipped``: the request did not end ``ok``, or the judge's budget is used up.
+        ``undefined``: the answer is blank or claims nothing.
+        ``partial``: verdicts stayed unknown; see ``lower`` and ``upper``.
+        ``judge_error``, ``timeout``: the judge failed.
+    """
+
+    unit: Unit = "sentence"
+    unknown_as: Literal[0] | None = None
+    definition: str = field(init=False)
+
+    name = "faithfulness"
+    score_names = ("faithfulness",)
+    needs = ("contexts", "answer")
+    target = "answer"
+
+    def __post_init__(self) -> None:
+        self.check_options(self.unit)
+        prompts = ["faithfulness", "claims_only"] + (["claims"] if self.unit == "claim" else [])
+        object.__setattr__(self, "definition", definition_of("2", *prompts, unit=self.unit))
+
+    async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
+        """Judge every unit of the answer against the chunks."""
+        answer = sample.answer or ""
+        if is_blank(answer):
+            return (self.without_value("undefined", "the answer is blank"),)
+        chunks = Chunks.of(sample.contexts or ())
+        units = await units_of(self.name, answer, self.unit, inquiry)
+        if not chunks.texts:
+            return (await self._without_chunks(answer, units, inquiry),)
+        question = sample.question or ""
+        depends_on = (question, answer, *chunks.texts.values())
+        lines = numbered("a", units)
+        passages = (
+            *chunks.passages(),
+            *passages_of(question=question),
+            Passage("answer", lines=tuple(lines.items())),
+        )
+        items = tuple(Item(item_id, (*depends_on, unit)) for item_id, unit in lines.items())
+        group = Group("answers", items, "choice", choices=_CHOICES)
+        reply = await inquiry.ask(Ask(self.name, "faithfulness", passages, (group,)))
+        verdicts: list[bool | None] = []
+        evidence: list[ScoreItem] = []
+        for number, (item_id, unit) in enumerate(lines.items(), start=1):
+            judged = reply.answers[item_id]
+            word = judged.value if isinstance(judged.value, str) else None
+            verdict = None if word in (None, "no_claim") else word == "supported"
+            if word != "no_claim":
+                verdicts.append(verdict)
+            evidence.append(
+                ScoreItem(
+                    id=f"{self.unit}-{number}",
+                    verdict=verdict,
+                    text=unit,
+                    evidence=word,
+                    reason=judged.reason,
+                )
+            )
+        nothing = "the answer claims nothing"
+        return (ratio_score(self, self.name, verdicts, evidence, nothing=nothing),)
+
+    async def _without_chunks(self, answer: str, units: list[str], inquiry: Inquiry) -> Score:
+        """After an empty retrieval every claim is unsupported: ask only whether there is one."""
+        lines = numbered("a", units)
+        claims: list[object] = [True] * len(units)
+        if self.unit == "sentence":
+            items = tuple(Item(item_id, (answer, unit)) for item_id, unit in lines.items())
+            group = Group("lines", items, compact=True, reasons=False)
+            passage = Passage("answer", lines=tuple(lines.items()))
+            reply = await inquiry.ask(Ask(self.name, "claims_only", (passage,), (group,)))
+            claims = [reply.answers[item_id].value for item_id in lines]
+        evidence = [
+            ScoreItem(
+                id=f"{self.unit}-{number}",
+                verdict=False if claim is True else None,
+                text=unit,
+                evidence=None if claim is None else "absent" if claim is True else "no_claim",
+            )
+            for number, (claim, unit) in enumerate(zip(claims, units, strict=True), start=1)
+        ]
+        if True in claims:
+            reason = "nothing was retrieved that could support the answer"
+            return self.score(self.name, 0.0, items=evidence, explanation=reason)
+        if None in claims:
+            # 0.0 if the unknown unit is a claim, undefined if it is not: there is no value to give.
+            reason = "nothing was retrieved; whether the answer claims something is unknown"
+            return self.score(
+                self.name, None, "partial", items=evidence, bounds=(0.0, 0.0), explanation=reason
+            )
+        return self.score(
+            self.name, None, "undefined", items=evidence, explanation="the answer claims nothing"
+        )

@@ -1,0 +1,220 @@
+"""Find Chinese names by rules, without a dictionary: places, organisations, persons, works.
+
+`named_entities` calls this.  Precision before recall: a person's name needs a listed surname,
+listed name characters and a border on both sides; an organisation needs its suffix and a word that
+tells where it begins; what is rendered from other languages by sound is known by its characters.
+"""
+
+import re
+from collections.abc import Iterator
+
+from .characters import HAN
+from .han_names import stands_in_han
+from .han_words import COMPOUND_SURNAMES, GIVEN, PLACES, SURNAMES, WORDS
+
+__all__ = ["chinese_names"]
+
+_PLACE = re.compile("|".join(sorted(PLACES, key=lambda place: (-len(place), place))))
+_DOTTED = re.compile(rf"[{HAN}]{{1,8}}(?:[·・•‧][{HAN}]{{1,8}})+")
+_RUN = re.compile(f"[{HAN}]+")
+_QUOTED = re.compile(r"[「『“]([^「」『』“”。！？，、；]{2,20})[」』”]")
+
+_ORGANISATIONS = (
+    "大学 学院 中学 小学 公司 集团 银行 医院 博物馆 美术馆 图书馆 纪念馆 研究所 研究院 科学院 "
+    "委员会 出版社 电视台 天文台 实验室 基金会 交易所 俱乐部 乐团 剧院 歌剧院 大剧院 体育场 "
+    "体育馆 法院 议院 国务院 教育部 外交部 国防部 财政部 协会 学会 组织 联盟 杂志 日报 晚报 "
+    "奖 航空 铁路 高铁 号线 机场 火车站 国际机场 大桥 大坝 大厦 水库 运河 隧道 半岛 群岛 山脉 "
+    "高原 平原 盆地 沙漠 草原 海峡 瀑布 冰川 火山 国家公园 公园 广场 大教堂 教堂 清真寺 石窟 "
+    "遗址 故居 战役 战争 起义 革命 条约 帝国 王朝 共和国 联邦 自治区 自治州 特别行政区 "
+).split()
+_PLACES = "省 市 县 区 州 镇 乡 村 岛 山 河 江 湖 海 桥 塔 寺 宫 庙 港 湾 峡 路 街 站 陵 峰 门 园 楼 城".split()
+_LONG_SUFFIX = re.compile(
+    f"(?:{'|'.join(sorted(_ORGANISATIONS, key=lambda one: (-len(one), one)))})+"
+)
+_SHORT_SUFFIX = re.compile(f"[{''.join(_PLACES)}]")
+_BORDER = re.compile(
+    "获得|荣获|赢得|颁发|授予|击败|发布|收购|出版|发表|推出|位于|坐落|毕业于|就"
+    "读于|任职于|来自|建立|成立|创办|创立|创建|建造|修建|设计|担任|加入|进入|前"
+    "往|属于|隶属|流经|经过|穿过|注入|连接|通往|抵达|到达|离开|访问|出生|逝世|"
+    "以及|或者|还有|其中|包括|例如|比如|成为|称为|叫做|名为|作为|曾在|现任|并在"
+    "|[在于的是了和与及从到由被把向对为有该其此这那各某每将让给叫至往去来入进经因以之并而又"
+    "也都即曾则按据距离跨自就毗第座所家条个名位首]|同时|著名|最大|最高|最长|第一|当时"
+    "|如今|目前|现在|后来|之后|此外|今天"
+)
+_GENERIC = frozenset(
+    "城市 大海 火山 公路 车站 江山 地区 社区 大桥 高山 半岛 群岛 河流 全市 本市 省市 市区 "
+    "城区 山区 景区 小区 街区 校区 海港 港湾 公园 广场 国家公园 专门 部门 热门 大门 校园 家园 "
+    "花园 果园 田园 高楼 大楼 铁路 道路 马路 网站 黄海 沿海 上海 大海 火车站 国际机场 大学 "
+    "中学 小学 公司 集团 银行 医院 城镇 乡镇 乡村 农村 古城 古镇 老城 新城 都城 省城 县城 "
+    "长城 京城 皇宫 山河 江河 湖海 岛屿 登山 爬山 雪山 冰山 过江 过河 填海 出海 下海 航海 "
+    "内陆 组织 战争 革命 起义 联盟 帝国 王朝 共和国 联邦 战役 内战 大战 科学院 研究院 研究所 "
+    "实验室 委员会 协会 学会 条约 航空 杂志 得奖 获奖 大奖 奖 号线 高铁 法院 教堂 剧院 博物馆 "
+    "图书馆 体育馆 体育场 机场 水库 运河 隧道 高原 平原 盆地 沙漠 草原 海峡 瀑布 山脉 政区 "
+    "行政区 自治区 省区 大区 东区 西区 南区 北区 中区 海区 市县 区县 州县 直辖市 特区 首都 "
+    "自治州 大城 山城 江城 大街 小街 街 站 大路 上路 走路 门 出门 入门 楼 上楼 省 市 县 区 州 "
+    "镇 乡 村 岛 山 河 江 湖 海 桥 塔 寺 宫 庙 港 湾 峡 路 陵 峰 园 城".split()
+)
+_BY_SOUND = frozenset(
+    "卫爱哲默朗隆龙利伽略撒芬丁松卢菲克茨佳岑阿埃艾安奥巴贝比伯博布查达戴丹德登迪蒂杜顿恩尔法"
+    "菲费芬弗福夫盖格戈古哈海赫亨胡霍基吉加贾杰金卡凯坎康科克肯库夸拉莱兰劳勒雷里理利列林琳鲁"
+    "伦罗洛马玛迈麦曼茅梅门蒙米密明莫姆穆纳娜奈南内尼涅诺努欧帕派佩彭皮平珀普契齐奇恰乔切钦琼"
+    "丘屈热若萨塞瑟森桑沙莎舍圣施史什斯苏索塔泰坦汤陶特提廷图托瓦万旺威韦维魏温文沃乌伍武西希"
+    "锡夏肖谢辛欣休许雪逊雅亚扬耶叶伊因英尤于约扎詹泽朱兹佐"
+)
+_SOUNDS_ONLY = frozenset("克塞伽奥撒茨埃尔弗夫姆斯兹特廷蒂迪菲莎娜琳玛勒诺涅珀契瑟逊茅奥萨洛伦曼顿")
+_BEFORE_PERSON = re.compile(
+    r"(?:\A|[^\u3400-\u9fff]|[在于的是和与及由被把向对为而并者家人帝王皇师生长士员名相理统授席官将手星者父母妻子友]|"
+    "导演|教授|院士|总统|主席|总理|诗人|作家|画家|演员|歌手|作者|书记|博士|皇帝"
+    "|先生|选手|创始人)$"
+)
+_AFTER_PERSON = re.compile(
+    r"\Z|[^\u3400-\u9fff]|[是在于的和与及说曾将以为从因获被由对向写出生任等即又也后当担率领著创首提发主则都回去来到执拍演赢画战统建成入加就毕留前还已便原本字号称死病卒葬逝享终自同跟随带用率著]|先生|女士|教授|博士|"
+    "院士|同志|诞生|逝世|去世|毕业|创作|创办|创立|创建|导演|执导|主演|发明|发现"
+    "|设计|建立|撰写|指出|认为|表示|宣布|获得|赢得|成为|加入|前往|来到|当选|就"
+    "任|统一|登基|即位|击败|战胜|打败|演唱"
+)
+
+
+def chinese_names(text: str) -> Iterator[tuple[int, str]]:
+    """Return where names stand in a sentence, and the names; some may overlap others."""
+    taken = set[int]()
+
+    def take(start: int, name: str) -> Iterator[tuple[int, str]]:
+        if taken.isdisjoint((start, start + len(name) - 1)):
+            taken.update(range(start, start + len(name)))
+            yield start, name
+
+    for quoted in _QUOTED.finditer(text):
+        if _is_title(quoted[1]):
+            yield from take(quoted.start(1), quoted[1])
+    for dotted in _DOTTED.finditer(text):
+        yield from take(*_without_lead(dotted.start(), dotted[0]))
+    for run in _RUN.finditer(text):
+        for start, name in _organisations(run[0]):
+            yield from take(run.start() + start, name)
+    for place in _PLACE.finditer(text):
+        if stands_in_han(text[max(0, place.start() - 4) : place.end() + 4], place[0]):
+            yield from take(place.start(), place[0])
+    for run in _RUN.finditer(text):
+        for start, name in _by_sound(run[0]):
+            yield from take(run.start() + start, name)
+    for start, name in _persons(text):
+        yield from take(start, name)
+
+
+def _is_title(quoted: str) -> bool:
+    # What is said or stressed is quoted, too; a title is short and has no verb's particle.
+    return len(quoted) <= 8 and not re.search("[了着过吗呢吧我你他她们]", quoted)
+
+
+def _without_lead(start: int, name: str) -> tuple[int, str]:
+    """Cut off what stands around a name with dots inside: 画家列奥纳多·达·芬奇创作了."""
+    head, *_, tail = re.split("[·・•‧]", name)
+    for border in _BORDER.finditer(head):
+        if len(border[0]) > 1:
+            start, name, head = start + border.end(), name[border.end() :], head[border.end() :]
+            break
+    known = next((at for at, letter in enumerate(tail) if letter not in _BY_SOUND), len(tail))
+    name = name[: len(name) - len(tail) + max(known, 1)]
+    cut = len(head)
+    while cut and head[cut - 1] in _BY_SOUND:
+        cut -= 1
+    return (start + cut, name[cut:]) if cut < len(head) else (start, name)
+
+
+def _organisations(run: str) -> Iterator[tuple[int, str]]:
+    """Return what ends with a suffix and begins after a word that can't be a part of it."""
+    ends = [0]
+    for suffix in _LONG_SUFFIX.finditer(run):
+        start = _beginning(run, max(ends[-1], suffix.start() - 10), suffix.start(), ends[-1])
+        name = run[start : suffix.end()]
+        if suffix.start() - start >= 2 and name not in _GENERIC and name not in WORDS:
+            ends.append(suffix.end())
+            yield start, name
+    for suffix in _SHORT_SUFFIX.finditer(run):
+        end = suffix.end()
+        # 市长, 海外, 路线, 站点: the suffix is a part of the next word.
+        if run[end - 1 : end + 1] in WORDS:
+            continue
+        floor = max(place for place in ends if place <= suffix.start())
+        lowest = max(floor, suffix.start() - 4)
+        for place in _PLACE.finditer(run, floor, suffix.start()):
+            lowest = max(lowest, place.end() if place.end() < suffix.start() else place.start())
+            floor = lowest
+        start = _beginning(run, lowest, suffix.start(), floor)
+        name = run[start:end]
+        known = (name, name[:-1], name[-2:])
+        if len(name) < 3 or not _GENERIC.isdisjoint(known) or not WORDS.isdisjoint(known):
+            continue
+        ends.append(end)
+        ends.sort()
+        yield start, name
+
+
+def _beginning(run: str, lowest: int, suffix: int, floor: int) -> int:
+    """Return where a name begins that ends with a suffix; `suffix` if that can't be told."""
+    start = lowest
+    for border in _BORDER.finditer(run, lowest, suffix):
+        # A place's name may have such a letter inside: 三亚, 长江三峡.
+        if not _inside_place(run, border.start()):
+            start = border.end()
+    return start if start > lowest or lowest == floor else suffix
+
+
+def _inside_place(run: str, position: int) -> bool:
+    window = run[max(0, position - 6) : position + 6]
+    at = position - max(0, position - 6)
+    return any(place.start() <= at < place.end() for place in _PLACE.finditer(window))
+
+
+def _by_sound(run: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for end in range(len(run) + 1):
+        if end < len(run) and run[end] in _BY_SOUND:
+            continue
+        name = run[start:end]
+        first = start
+        start = end + 1
+        while name and (name[0] in "于和由向与以及" or run[max(0, first - 1) : first + 1] in WORDS):
+            first, name = first + 1, name[1:]
+        name = name.rstrip("于因和明由向与以及")
+        if len(name) < 3 or _SOUNDS_ONLY.isdisjoint(name) or _is_words(name):
+            continue
+        stop = first + len(name)
+        ship = run[stop : stop + 1] == "号" and run[stop : stop + 2] != "号线"
+        yield first, f"{name}号" if ship else name
+
+
+def _persons(text: str) -> Iterator[tuple[int, str]]:
+    position = 0
+    while position < len(text):
+        length = _person_length(text, position)
+        if length:
+            yield position, text[position : position + length]
+        position += length or 1
+
+
+def _person_length(text: str, start: int) -> int:
+    surname = 2 if text[start : start + 2] in COMPOUND_SURNAMES else 1
+    if surname == 1 and text[start] not in SURNAMES:
+        return 0
+    if not _BEFORE_PERSON.search(text[max(0, start - 3) : start]):
+        return 0
+    for given in (2, 1):
+        end = start + surname + given
+        name = text[start:end]
+        if (
+            len(name) == surname + given
+            and all(letter in GIVEN for letter in name[surname:])
+            and not _is_words(name)
+            and _AFTER_PERSON.match(text, end)
+            and not any(text[at : at + 2] in WORDS for at in (end - 1,))
+        ):
+            return len(name)
+    return 0
+
+
+def _is_words(name: str) -> bool:
+    return any(
+        name[at : at + 2] in WORDS or name[at : at + 2] in PLACES for at in range(len(name) - 1)
+    )

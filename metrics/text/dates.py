@@ -1,0 +1,231 @@
+"""Normal forms of the dates in a text, in English, Russian and Chinese.
+
+`entities` and `named_entities` call this, with text that is casefolded and has single spaces.  A
+date's key is ``date:1960-04-21``, ``date:1960-04`` or ``date:--04-21``; ambiguous spellings give
+every reading.  A full date mentions its month and its year as well.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+
+from .numerals import HAN_NUMERAL, han_value
+from .quantities import has_worded_numbers, may_hold, number_keys
+
+__all__ = ["date_keys", "date_spans", "has_worded_numbers", "may_hold", "number_keys"]
+
+_MONTHS = (
+    ("january", "jan", "январ[ьяюе]м?", "янв"),
+    ("february", "feb", "феврал[ьяюе]м?", "февр?"),
+    ("march", "mar", "март[ауе]?(?:ом)?", "мар"),
+    ("april", "apr", "апрел[ьяюе]м?", "апр"),
+    ("may", "may", "ма[йяею]м?", "мая"),
+    ("june", "jun", "июн[ьяюе]м?", "июн"),
+    ("july", "jul", "июл[ьяюе]м?", "июл"),
+    ("august", "aug", "август[ауе]?(?:ом)?", "авг"),
+    ("september", "sept?", "сентябр[ьяюе]м?", "сент?"),
+    ("october", "oct", "октябр[ьяюе]м?", "окт"),
+    ("november", "nov", "ноябр[ьяюе]м?", "нояб?"),
+    ("december", "dec", "декабр[ьяюе]м?", "дек"),
+)
+_MONTH_PATTERNS = tuple(re.compile(rf"(?:{'|'.join(forms)})\.?\Z") for forms in _MONTHS)
+_MONTH = rf"((?:{'|'.join(form for forms in _MONTHS for form in forms)})(?![a-zа-яё])\.?)"
+_MONTH_WORD = re.compile(_MONTH)
+_YEAR = r"(\d{4})(?!\d)"
+_DAY = r"(\d{1,2})"
+_NTH = r"(?:st|nd|rd|th|-?е|-?го)?"
+_AND = r" ?(?:-|,| to| and| по| и|至|到) ?(?:the )?"
+_DAY_MONTH = re.compile(
+    rf"(?<![\d.,-])(?:{_DAY}{_NTH}{_AND})?{_DAY}{_NTH}(?: of)? {_MONTH}(?:,? (?:of )?{_YEAR})?"
+)
+_MONTH_DAY = re.compile(
+    rf"(?<![a-zа-яё]){_MONTH} (?:the )?{_DAY}{_NTH}(?!\d|[.,:]\d|%)(?:{_AND}{_DAY}{_NTH}(?!\d))?"
+    rf"(?:,? {_YEAR})?"
+)
+_MONTH_YEAR = re.compile(rf"(?<![a-zа-яё]){_MONTH},? (?:of )?{_YEAR}")
+_ISO = re.compile(r"(?<!\d)(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)")
+_NUMERIC = re.compile(r"(?<!\d)(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?!\d)")
+_PARTED = re.compile(r"[-/.]\d{1,2}[-/.]\d")
+"""The inside of a date in digits, cheap to look for."""
+_HAN_DATE = re.compile(r"(?:(?<!\d)(\d{4}) ?年 ?)?(?<!\d)(\d{1,2}) ?月(?: ?(\d{1,2}) ?[日号號])?")
+_HAN_DATE_IN_HAN = re.compile(
+    r"(?:[〇零一二三四五六七八九]{4}年)?[一二三四五六七八九十]{1,2}月(?:[一二三四五六七八九十]{1,3}[日号號])?"
+)
+_DIGIT = re.compile(r"\d|[〇零一二三四五六七八九十][年月日]")
+_ANY_MONTH = re.compile(
+    "jan|feb|ma[ryй]|apr|ju[nl]|aug|sep|oct|nov|dec|янв|фев|ма[ряею]|апр|ию[нл]|авг|сен|окт|ноя|дек"
+)
+_NUMBER = re.compile(r"\d+")
+_REACH = 40
+"""Characters of a date on either side of one of its numbers, with room to spare."""
+_NEAR = 20
+"""Characters between the first letters of a month and its day or year, with room to spare."""
+_YEAR_WORD = re.compile(r" ?(?:года|году|год|г\.?|year)\Z")
+
+_Spotted = tuple[int, int, frozenset[str]]
+
+
+def _key(year: str | None, month: int, day: str | None) -> str | None:
+    if not 1 <= month <= 12 or (day is not None and not 1 <= int(day) <= 31):
+        return None
+    start = f"{int(year):04d}-{month:02d}" if year else f"--{month:02d}"
+    return f"date:{start}" if day is None else f"date:{start}-{int(day):02d}"
+
+
+def _month_number(word: str) -> int:
+    for number, pattern in enumerate(_MONTH_PATTERNS, start=1):
+        if pattern.match(word):
+            return number
+    return 0
+
+
+def _dated(
+    match: re.Match[str], year: str | None, month: int, *days: str | None
+) -> Iterable[_Spotted]:
+    keys = {_key(year, month, day) for day in days if day is not None or len(days) == 1}
+    known = frozenset(key for key in keys if key is not None)
+    if known:
+        yield match.start(), match.end(), known
+
+
+def _of_day_month(match: re.Match[str]) -> Iterable[_Spotted]:
+    return _dated(match, match[4], _month_number(match[3]), match[2], match[1])
+
+
+def _of_month_day(match: re.Match[str]) -> Iterable[_Spotted]:
+    return _dated(match, match[4], _month_number(match[1]), match[2], match[3])
+
+
+def _of_month_year(match: re.Match[str]) -> Iterable[_Spotted]:
+    return _dated(match, match[2], _month_number(match[1]), None)
+
+
+def _of_iso(match: re.Match[str]) -> Iterable[_Spotted]:
+    return _dated(match, match[1], int(match[3]), match[4])
+
+
+def _of_numeric(match: re.Match[str]) -> Iterable[_Spotted]:
+    # 04/05/1960 is the fourth of May or the fifth of April: both.
+    one = _key(match[4], int(match[3]), match[1])
+    other = _key(match[4], int(match[1]), match[3])
+    keys = frozenset(key for key in (one, other) if key is not None)
+    if keys:
+        yield match.start(), match.end(), keys
+
+
+def _of_han(match: re.Match[str]) -> Iterable[_Spotted]:
+    if match[1] or match[3]:  # 4月 alone is as good as four months
+        yield from _dated(match, match[1], int(match[2]), match[3])
+
+
+def _of_han_in_han(match: re.Match[str]) -> Iterable[_Spotted]:
+    written = HAN_NUMERAL.sub(lambda numeral: han_value(numeral[0]) or "0", match[0])
+    digits = _HAN_DATE.fullmatch(written)
+    if digits is not None:
+        for _, _, keys in _of_han(digits):
+            yield match.start(), match.end(), keys
+
+
+_Form = tuple[re.Pattern[str], Callable[[re.Match[str]], Iterable[_Spotted]]]
+_DIGIT_FORMS: tuple[_Form, ...] = ((_ISO, _of_iso), (_NUMERIC, _of_numeric))
+_MONTH_FORMS: tuple[_Form, ...] = (
+    (_DAY_MONTH, _of_day_month),
+    (_MONTH_DAY, _of_month_day),
+    (_MONTH_YEAR, _of_month_year),
+)
+_HAN_FORMS: tuple[_Form, ...] = ((_HAN_DATE, _of_han), (_HAN_DATE_IN_HAN, _of_han_in_han))
+
+
+def _windows(text: str) -> Iterator[tuple[int, int]]:
+    """Return the parts of `text` around numbers, from space to space: a date stands in one."""
+    start = end = -1
+    for number in _NUMBER.finditer(text):
+        if number.end() <= end - _REACH // 2:
+            continue
+        left, right = max(0, number.start() - _REACH), min(len(text), number.end() + _REACH)
+        left = max(0, text.rfind(" ", max(0, left - _REACH), left))
+        if left > end:
+            if end > start:
+                yield start, end
+            start = left
+        space = text.find(" ", right, right + _REACH)
+        end = right if space < 0 else space
+    if end > start:
+        yield start, end
+
+
+def _has_dated_month(text: str) -> bool:
+    return any(
+        _MONTH_WORD.match(text, month.start())
+        and _NUMBER.search(text, max(0, month.start() - _NEAR), month.end() + _NEAR)
+        for month in _ANY_MONTH.finditer(text)
+    )
+
+
+@lru_cache(maxsize=8)  # keys and places of one text are asked for in turn
+def _spotted(text: str) -> tuple[_Spotted, ...]:
+    """Return the dates in reading order, without overlaps: the form that begins first wins."""
+    if _DIGIT.search(text) is None:
+        return ()
+    forms = _DIGIT_FORMS if _PARTED.search(text) else ()
+    if "月" in text:
+        forms += _HAN_FORMS
+    every = [
+        found
+        for pattern, read in forms
+        for match in pattern.finditer(text)
+        for found in read(match)
+    ]
+    # Looking for the name of a month everywhere costs more than all else: it stands by a number.
+    for start, end in _windows(text) if _has_dated_month(text) else ():
+        if _ANY_MONTH.search(text, start, end):
+            every += [
+                found
+                for pattern, read in _MONTH_FORMS
+                for match in pattern.finditer(text, start, end)
+                for found in read(match)
+            ]
+    # Of two that begin together, the one that says more.
+    every.sort(key=lambda found: (found[0], -found[1]))
+    kept: list[_Spotted] = []
+    end = 0
+    for found in every:
+        if found[0] >= end:
+            kept.append(found)
+            end = found[1]
+    return tuple(kept)
+
+
+def _implied(key: str) -> set[str]:
+    """Return what a date's key mentions besides: April 21, 1960 is a day in April 1960."""
+    date = key.partition(":")[2]
+    if date.startswith("--"):
+        return set()
+    year = f"number:{date[:4].lstrip('0') or '0'}"
+    return {year, f"date:{date[:7]}", f"date:-{date[4:]}"} if len(date) > 7 else {year}
+
+
+def date_keys(text: str, *, whole: bool = False) -> frozenset[str]:
+    """Return the keys of the dates in `text`; with `whole`, only if it is one date.
+
+    Without `whole` the month, the day and the year of a fuller date are mentioned, too.
+    """
+    if whole:
+        text = _YEAR_WORD.sub("", text)
+        for start, end, found in _spotted(text):
+            if start == 0 and end == len(text):
+                return found
+        return frozenset()
+    keys = set[str]()
+    for _, _, found in _spotted(text):
+        keys.update(found)
+        keys.update(*map(_implied, found))
+    return frozenset(keys)
+
+
+def date_spans(text: str) -> list[tuple[int, int]]:
+    """Return where the dates of `text`, as written, begin and end, without overlaps."""
+    small = text.lower()
+    if len(small) != len(text):  # some capital has a longer small form: places would shift
+        return []
+    return [(start, end) for start, end, _ in _spotted(small)]

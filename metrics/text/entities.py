@@ -1,0 +1,344 @@
+"""Tell whether texts mention an entity: a name, a place, a number, a date.
+
+`LexicalEntityRecall` and the judged `context_entity_recall` share this: only membership matters,
+so the contexts' own entities are never extracted.  Numbers and dates are compared by what they
+mean, names word by word; the tier that decided is reported.  No judge is asked here.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from ragmeter.metrics.score import ScoreItem, evidence_item
+
+from .analysis import Analysis, analyse
+from .characters import HAN
+from .dates import date_keys, date_spans, has_worded_numbers, may_hold, number_keys
+from .han_names import stands_in_han, without_suffix
+from .names import Name, NameIndex, Word, composed, name_of, stable_part
+from .quantities import quantities
+from .tokens import has_han, normalise
+
+__all__ = [
+    "EntityFinder",
+    "EntityMatch",
+    "EntityTier",
+    "distinct_entities",
+    "entity_evidence",
+    "entity_recall",
+    "normalise_entity",
+    "stands_in",
+]
+
+EntityTier = Literal["string", "number", "accents", "stems", "han"]
+"""What made an entity count as mentioned.
+
+``string``: the same letters at word boundaries, whatever the width, quotes and articles, and
+whatever the case where it does not tell a name from a word. ``number``: the same number or date in
+another form. ``accents``: the same but for accents. ``stems``: other forms of the same words, a
+full name in another order or with initials. ``han``: the same but for 市, 省, 县 or 区.
+"""
+
+_TIERS: tuple[EntityTier, ...] = ("string", "number", "accents", "stems", "han")
+_QUOTES = re.compile('["“”„«»‹›「」『』《》〈〉`*_]+')
+_ASCII_QUOTES = '"`*_'
+_ASCII_SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
+_APOSTROPHES = str.maketrans(
+    {"’": "'", "‘": "'", "ʼ": "'", "‑": "-", "–": "-", "‐": "-", "‒": "-", "−": "-"}
+)
+_ARTICLE = re.compile(r"(?:the|an|a)\s+(?=\S)")
+_EDGES = " \t\n.,;:!?…。，、；：！？()[]{}（）【】'"
+_NET = re.compile(r"\.[^\W\d_]")
+_INITIAL = re.compile(r"(?:\A|[\s.])[^\W\d_]\Z")
+_HAN_GAP = re.compile(rf"(?<=[{HAN}])\s+|\s+(?=[{HAN}])")
+_ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
+_NUMBERED = re.compile("[\\d〇零一二两三四五六七八九十百千万亿]|век|столет|centur")
+_PLAIN_BEFORE = frozenset(" \n\t([{\"«“„'‘`*_")
+_PLAIN_AFTER = frozenset(' \n\t,;!?)]}"»”`*_')
+_PLAIN_TRIES = 8
+"""Places at which a name is looked for as written before the words of the text are indexed."""
+
+
+class EntityMatch(NamedTuple):
+    """Where an entity was found."""
+
+    tier: EntityTier
+    """What made it count."""
+    text_index: int
+    """Position of the first text that mentions it, counted from 0."""
+
+
+def _flatten(text: str) -> str:
+    normal = normalise(text)
+    if not normal.isascii():
+        normal = _QUOTES.sub(" ", normal.translate(_APOSTROPHES)).replace("ё", "е")
+    else:
+        for quote in _ASCII_QUOTES:
+            normal = normal.replace(quote, " ")
+        if "  " not in normal and not any(map(normal.__contains__, _ASCII_SPACES)):
+            return normal.strip(" ")
+    return " ".join(normal.split())
+
+
+def _trimmed(text: str) -> str:
+    """Drop punctuation at the ends, less the full stop of .NET and that of an initial."""
+    bare = text.strip(_EDGES)
+    if not bare:
+        return text
+    start = text.find(bare)
+    end = start + len(bare)
+    if start and _NET.match(text, start - 1):
+        start -= 1
+    if text[end : end + 1] == "." and _INITIAL.search(bare):
+        end += 1
+    return text[start:end]
+
+
+def normalise_entity(entity: str) -> str:
+    """Return the form in which entities are counted as distinct.
+
+    NFKC, casefold, spaces collapsed; quotes, a leading article and punctuation at the ends gone.
+    """
+    flat = _trimmed(_flatten(entity))
+    return _ARTICLE.sub("", flat, count=1) if _ARTICLE.match(flat) else flat
+
+
+def distinct_entities(entities: Iterable[str]) -> tuple[str, ...]:
+    """Drop blank entities and repeats (after `normalise_entity`); keep the order and spelling."""
+    seen: dict[str, str] = {}
+    for entity in entities:
+        key = normalise_entity(entity)
+        if key:
+            seen.setdefault(key, entity)
+    return tuple(seen.values())
+
+
+class _Wanted(NamedTuple):
+    """An entity, prepared for looking it up."""
+
+    flat: str
+    """As `normalise_entity` returns it."""
+    keys: frozenset[str]
+    """Its meaning, if it is nothing but a number or a date."""
+    han: str
+    """With Han characters: as it is looked for in Chinese text; else empty."""
+    name: Name
+    """Word by word."""
+    needed: tuple[tuple[str, ...], ...]
+    """For each word, letters of which one stands in every text that mentions it, accents aside."""
+
+
+@lru_cache(maxsize=2_000)
+def _wanted(entity: str) -> _Wanted:
+    flat = normalise_entity(entity)
+    keys = frozenset[str]()
+    if _NUMBERED.search(flat):
+        keys = date_keys(flat, whole=True) or number_keys(flat, whole=True)
+    cased = _trimmed(" ".join(_QUOTES.sub(" ", composed(entity)).split()))
+    name = name_of(cased)
+    needed = [_needed(word, person=name.person) for word in name.words if word.folded.isalpha()]
+    han = _HAN_GAP.sub("", flat) if has_han(flat) else ""
+    return _Wanted(flat, keys, han, name, tuple(needed))
+
+
+def _needed(word: Word, *, person: bool) -> tuple[str, ...]:
+    part, letter = stable_part(word), word.folded[0]
+    if word.initial:
+        return (letter,)
+    if word.surface.isupper():
+        return (part, f"{letter}.")  # US, U.S.
+    return (part, f"{letter}.") if person else (part,)
+
+
+def _flat(known: Analysis) -> str:
+    return _flatten(known.plain)
+
+
+def _han_flat(known: Analysis) -> str:
+    return _HAN_GAP.sub("", normalise(known.plain))
+
+
+def _keys(known: Analysis) -> frozenset[str]:
+    flat = known.kept(_flat)
+    # The numbers inside a date are no numbers of their own; its year is.
+    found = quantities(flat, date_spans(flat))
+    return date_keys(flat).union(*[one.keys for one in found])
+
+
+def _has_worded_numbers(known: Analysis) -> bool:
+    return has_worded_numbers(known.kept(_flat))
+
+
+def _composed(known: Analysis) -> str:
+    return composed(known.plain)
+
+
+def _is_accented(known: Analysis) -> bool:
+    return not known.text.isascii() and _ACCENTED.search(known.kept(_flat)) is not None
+
+
+def _index(known: Analysis) -> NameIndex:
+    return NameIndex(known.kept(_composed))
+
+
+def _stands_plainly(text: str, name: str, *, inside: bool) -> bool:
+    """Return whether `name` stands in `text` as written, between spaces or the like.
+
+    No is no answer: what is less plain the words decide.
+
+    Args:
+        text: Composed.
+        name: Composed.
+        inside: Only inside a sentence of small letters, where a capital means something.
+    """
+    start = text.find(name)
+    for _ in range(_PLAIN_TRIES):
+        if start < 0:
+            return False
+        end = start + len(name)
+        before = text[start - 1] in _PLAIN_BEFORE if start else True
+        if inside:
+            before = before and text[max(0, start - 2) : start - 1].islower()
+        if before and (
+            end == len(text)
+            or text[end] in _PLAIN_AFTER
+            or (text[end] in ".:" and text[end + 1 : end + 2] in ("", " ", "\n"))
+        ):
+            return True
+        start = text.find(name, start + 1)
+    return False
+
+
+class EntityFinder:
+    """Looks entities up in a list of texts; each text is prepared once, and only as far as needed.
+
+    The forms in which a text is searched are kept with it (see `text.analysis`), so that a chunk
+    that is retrieved again costs nothing.  One look-up takes time linear in the texts.
+
+    Args:
+        texts: The contexts, in order. Blank ones mention nothing.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = [analyse(text) for text in texts]
+
+    def find(self, entity: str) -> EntityMatch | None:
+        """Return the tightest tier and the first text that mention `entity` by it, or None."""
+        wanted = _wanted(entity)
+        if not wanted.flat:
+            return None
+        best: EntityMatch | None = None
+        for index, known in enumerate(self._texts):
+            tier = _tier(wanted, known)
+            if tier == "string":
+                return EntityMatch(tier, index)
+            if tier is not None and (best is None or _TIERS.index(tier) < _TIERS.index(best.tier)):
+                best = EntityMatch(tier, index)
+        return best
+
+
+def _tier(wanted: _Wanted, known: Analysis) -> EntityTier | None:
+    """Return the tightest tier by which one text mentions what is wanted."""
+    if wanted.keys:
+        return _tier_of_number(wanted, known)
+    if wanted.han:
+        text = known.kept(_han_flat)
+        if stands_in_han(text, wanted.han):
+            return "string"
+        bare = without_suffix(wanted.han)
+        return "han" if bare != wanted.han and stands_in_han(text, bare) else None
+    name = wanted.name
+    text = known.kept(_composed)
+    if _stands_plainly(text, name.text, inside=not name.plain):
+        return "string"
+    # Words that are in the text in no form can save it from being cut into words.
+    flat = known.kept(_flat)
+    for parts in wanted.needed:
+        if not any(part in flat for part in parts) and not (
+            parts[0].isascii() and known.kept(_is_accented)
+        ):
+            return None
+    return known.kept(_index).find(name)
+
+
+def _tier_of_number(wanted: _Wanted, known: Analysis) -> EntityTier | None:
+    flat = known.kept(_flat)
+    if not may_hold(flat, wanted.keys) and not known.kept(_has_worded_numbers):
+        return None
+    if wanted.keys.isdisjoint(known.kept(_keys)):
+        return None
+    start = flat.find(wanted.flat)
+    while start >= 0:
+        end = start + len(wanted.flat)
+        if not (flat[start - 1 : start].isalnum() or flat[end : end + 1].isalnum()):
+            return "string"
+        start = -1
+    return "number"
+
+
+def _same(one: str, other: str) -> bool:
+    return stands_in(one, other) and stands_in(other, one)
+
+
+def stands_in(entity: str, text: str) -> bool:
+    """Return whether `text` mentions `entity`, by any of the tiers; a blank entity stands nowhere.
+
+    The public question for whoever was handed an entity, by a judge for example, and wants to know
+    whether the text has it.
+    """
+    return EntityFinder((text,)).find(entity) is not None
+
+
+def entity_evidence(
+    entities: Iterable[str], texts: Sequence[str], chunk_ids: Sequence[str]
+) -> list[ScoreItem]:
+    """Look every entity up in `texts`; return one item each, with the chunk and the tier.
+
+    Args:
+        entities: What to look for, in order.
+        texts: The chunks' texts.
+        chunk_ids: How the evidence names the chunk at the same position.
+    """
+    finder = EntityFinder(texts)
+    items: list[ScoreItem] = []
+    for number, entity in enumerate(entities, start=1):
+        match = finder.find(entity)
+        items.append(
+            evidence_item(
+                id=f"entity-{number}",
+                verdict=match is not None,
+                text=entity,
+                evidence=chunk_ids[match.text_index] if match else None,
+                reason=f"tier: {match.tier}" if match else "not found",
+            )
+        )
+    return items
+
+
+def entity_recall(
+    reference_entities: Iterable[str], context_entities: Iterable[str], *, strict: bool = False
+) -> float | None:
+    """Which share of the reference's entities is among the contexts' entities?
+
+    Args:
+        reference_entities: What should have been found; repeats and blanks do not count.
+        context_entities: What was found.
+        strict: Compare the strings as they are, the plain |CE ∩ GE| / |GE| of ragas 0.4.3 (without
+            its epsilon); otherwise two entities are equal when each stands in the other.
+
+    Returns:
+        0.0 to 1.0, or None when there is no reference entity.
+    """
+    if strict:
+        wanted_strings = {entity for entity in reference_entities if entity.strip()}
+        if not wanted_strings:
+            return None
+        return len(wanted_strings & set(context_entities)) / len(wanted_strings)
+    wanted = distinct_entities(reference_entities)
+    if not wanted:
+        return None
+    found = list(dict.fromkeys(context_entities))
+    exact = set(found)
+    equal = sum(one in exact or any(_same(one, other) for other in found) for one in wanted)
+    return equal / len(wanted)
