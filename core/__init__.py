@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragmeter.exporters.protocol import MeterStats
-    from ragmeter.exporters.run import RagRun, Retrieval, ScoredRun
+    from ragmeter.exporters.protocol import MeterStats, RagRun, Retrieval, ScoredRun
 
     from ._request import Request, request
     from .context import reference, suppress
@@ -30,10 +29,10 @@ __all__ = [
 _HOMES = {
     "MeterStats": "ragmeter.exporters.protocol",
     "RagMeter": "ragmeter.meter",
-    "RagRun": "ragmeter.exporters.run",
+    "RagRun": "ragmeter.exporters.protocol",
     "Request": "ragmeter._request",
-    "Retrieval": "ragmeter.exporters.run",
-    "ScoredRun": "ragmeter.exporters.run",
+    "Retrieval": "ragmeter.exporters.protocol",
+    "ScoredRun": "ragmeter.exporters.protocol",
     "reference": "ragmeter.context",
     "request": "ragmeter._request",
     "suppress": "ragmeter.context",

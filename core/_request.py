@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from opentelemetry import trace
 from opentelemetry.trace import SpanContext
 
-from ragmeter.exporters.run import RagRun, Retrieval
+from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, RetrievedContext
 from ragmeter.metrics.sample import SampleStatus
 

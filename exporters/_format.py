@@ -1,4 +1,4 @@
-"""The form in which a string may leave the process: redacted, cut, encodable.
+"""The form in which things leave the process: texts, values, and the facts about a score.
 
 Content (questions, contexts, answers, explanations) passes `outgoing`, after somebody has
 checked that it may leave at all.  Names, ids and tags pass `clean` only.  One lone surrogate
@@ -7,9 +7,25 @@ would make the application's whole OTLP batch unencodable, so nothing skips both
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
-__all__ = ["clean", "outgoing"]
+from ragmeter.metrics import RagSample, Score
+
+from . import semconv
+from .protocol import ScoredRun
+
+__all__ = [
+    "annotator_kind",
+    "clean",
+    "identifier",
+    "missing_inputs",
+    "outgoing",
+    "plain",
+    "score_metadata",
+]
+
 
 MAX_TEXT_CHARS = 16_384
 """Longest text on a span or event, in characters; the rest is cut after redaction."""
@@ -37,3 +53,71 @@ def outgoing(text: str, redact: Callable[[str], str] | None) -> str:
             raise TypeError(f"redact returned {type(result).__name__}; it must return a string")
         text = result
     return clean(text, MAX_TEXT_CHARS)
+
+
+MAX_DEPTH = 8
+"""Nesting beyond this becomes text, so that a structure that contains itself ends."""
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """Return `value` in JSON's types; NaN becomes None, a foreign object its text."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if depth < MAX_DEPTH:
+        if isinstance(value, Mapping):
+            return {str(key): plain(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [plain(item, depth + 1) for item in value]
+    return str(value)
+
+
+def annotator_kind(score: Score) -> str:
+    """Return who judged, in OpenInference's words: ``LLM`` or ``CODE``."""
+    return str(semconv.ANNOTATOR_LLM if score.method == "llm" else semconv.ANNOTATOR_CODE)
+
+
+def identifier(score: Score) -> str:
+    """Return what tells this score from another one of the same name on the same span.
+
+    It changes with the definition, so that a score by a new formula stands beside the
+    old one and the same score sent twice stands there once.
+    """
+    return f"{semconv.OWN}:{score.definition}"
+
+
+def score_metadata(score: Score) -> dict[str, Any]:
+    """Return definition, method, range, direction, status, bounds; no text of the request is in it."""
+    metadata: dict[str, Any] = {
+        "definition": score.definition,
+        "method": score.method,
+        "range": list(score.range),
+        "direction": score.direction,
+        "status": score.status,
+    }
+    if score.lower is not None:
+        metadata["lower"] = score.lower
+    if score.upper is not None:
+        metadata["upper"] = score.upper
+    return metadata
+
+
+def missing_inputs(scored: ScoredRun) -> tuple[str, ...]:
+    """Return the inputs that scores of a request lacked, each once, sorted.
+
+    ``reference`` where there is none at all, ``reference.contexts`` where it lacks only those.
+    """
+    lacking = {s.missing for s in scored.scores.values() if s.status == "missing_input"}
+    if not lacking:
+        return ()
+    return tuple(sorted({_input(field, scored.sample) for field in lacking}))
+
+
+def _input(field: str | None, sample: RagSample) -> str:
+    if field is None:
+        return "unknown"
+    # A metric that takes either of two inputs ("a|b") lacks the first that it would have read.
+    field = field.split("|")[0]
+    whole = field.split(".")[0]
+    return whole if getattr(sample, whole, None) is None else field

@@ -17,10 +17,9 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError, Score
 
-from ._json_values import plain
-from ._judged_spans import recorded_spans
-from .protocol import Written
-from .run import Retrieval, ScoredRun
+from ._format import plain
+from ._span_targets import recorded_spans
+from .protocol import Retrieval, ScoredRun, Written
 
 try:
     import fcntl

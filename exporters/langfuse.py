@@ -17,11 +17,10 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 
+from ._format import identifier, score_metadata
 from ._http import Delivered, Delivery, DeliveryError
-from ._judged_spans import KnowsSpans
-from ._score_facts import identifier, score_metadata
-from ._span_targets import PlacedScore, Placement
-from .run import ScoredRun
+from ._span_targets import KnowsSpans, PlacedScore, Placement
+from .protocol import ScoredRun
 
 __all__ = ["LangfuseScores"]
 

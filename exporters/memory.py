@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Sequence
 from threading import Condition
 
-from .run import ScoredRun
+from .protocol import ScoredRun
 
 __all__ = ["InMemoryExporter"]
 

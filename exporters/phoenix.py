@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import semconv
+from ._format import annotator_kind, identifier, score_metadata
 from ._http import Delivered, Delivery
-from ._judged_spans import KnowsSpans
-from ._score_facts import annotator_kind, identifier, score_metadata
-from ._span_targets import PlacedScore, Placement
-from .run import ScoredRun
+from ._span_targets import KnowsSpans, PlacedScore, Placement
+from .protocol import ScoredRun
 
 __all__ = ["PhoenixAnnotations"]
 

@@ -14,7 +14,7 @@ PUBLIC = {
     },
     "ragmeter.exporters": set(),
     "ragmeter.exporters.memory": {"InMemoryExporter"},
-    "ragmeter.exporters.run": {"RagRun", "Retrieval", "ScoredRun"},
+    "ragmeter.exporters.protocol": {"RagRun", "Retrieval", "ScoredRun"},
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from ragmeter import MeterStats, RagMeter, reference, request, suppress
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.adapters.llama_index import RagMeterHandler
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.exporters.run import ScoredRun
+from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import (
     MatchingStrategy,
     PrecisionRecallF1,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ragmeter.adapters._endings import error_type, status_of_error
 from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
-from ragmeter.exporters.run import RagRun, Retrieval
+from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
 from ragmeter.metrics.sample import ContextsBy
 

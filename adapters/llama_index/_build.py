@@ -12,7 +12,7 @@ from ragmeter.adapters._answers import choose_answer
 from ragmeter.adapters._heard import heard
 from ragmeter.adapters._prompts import prompt_of
 from ragmeter.context import RequestScope
-from ragmeter.exporters.run import RagRun, Retrieval
+from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 
 from ._captured import Captured, CapturedRetrieval

@@ -25,8 +25,7 @@ from ragmeter.cli._progress import progress, waiting
 from ragmeter.cli._summary import ScoreSummary, summarize
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.exporters.protocol import MeterStats
-from ragmeter.exporters.run import ScoredRun
+from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import MissingDependencyError, Score
 
 from ._embedding import HashedNgramEmbedding

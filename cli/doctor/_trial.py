@@ -22,7 +22,7 @@ from ragmeter.cli.demo.corpus import Question, load_chunks, load_questions
 from ragmeter.config import Settings
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.exporters.run import ScoredRun
+from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import MissingDependencyError
 from ragmeter.metrics.judge.protocol import Judge
 

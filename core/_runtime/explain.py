@@ -7,7 +7,7 @@ question, context or answer.
 
 from __future__ import annotations
 
-from ragmeter.exporters.run import ScoredRun
+from ragmeter.exporters.protocol import ScoredRun
 
 __all__ = ["explain"]
 

@@ -12,8 +12,12 @@ from collections.abc import Callable, Sequence
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.no_data_warning import Silence
 from ragmeter._runtime.stats import Counters
-from ragmeter.exporters.protocol import Exporter, MayLackDestination, MeasuresEveryRequest
-from ragmeter.exporters.run import ScoredRun
+from ragmeter.exporters.protocol import (
+    Exporter,
+    MayLackDestination,
+    MeasuresEveryRequest,
+    ScoredRun,
+)
 
 __all__ = ["Destinations"]
 

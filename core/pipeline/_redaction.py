@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ragmeter.exporters.run import RagRun
+from ragmeter.exporters.protocol import RagRun
 from ragmeter.metrics import RagSample, Reference, RetrievedContext
 
 __all__ = ["redacted_reference", "redacted_run"]

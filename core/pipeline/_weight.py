@@ -15,7 +15,7 @@ from ragmeter.metrics import RagSample, RetrievedContext
 
 if TYPE_CHECKING:
     from ragmeter.context import RequestScope
-    from ragmeter.exporters.run import RagRun
+    from ragmeter.exporters.protocol import RagRun
 
 __all__ = ["weight_of", "weight_of_run", "weight_of_sample", "weight_of_scope"]
 

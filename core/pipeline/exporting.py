@@ -19,8 +19,7 @@ from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.stats import Counters
 from ragmeter._runtime.threads import start_elsewhere
 from ragmeter.context import leave_host
-from ragmeter.exporters.protocol import Exporter, HoldsRuns, ObservesJudge, RunsLostError
-from ragmeter.exporters.run import ScoredRun
+from ragmeter.exporters.protocol import Exporter, HoldsRuns, ObservesJudge, RunsLostError, ScoredRun
 
 from .queue import Lane, remaining
 

@@ -20,8 +20,7 @@ from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.no_data_warning import Silence
 from ragmeter._runtime.stats import Counters
 from ragmeter.context import leave_host
-from ragmeter.exporters.protocol import Exporter
-from ragmeter.exporters.run import RagRun, ScoredRun
+from ragmeter.exporters.protocol import Exporter, RagRun, ScoredRun
 from ragmeter.metrics import Metric, Reference, Score
 from ragmeter.references import ReferenceSource
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import get_args
 from uuid import UUID
 
-from ragmeter.exporters.run import RagRun, Selection
+from ragmeter.exporters.protocol import RagRun, Selection
 from ragmeter.metrics import ConfigurationError, Reference, Score, ScoreDirection
 
 from ._weight import weight_of_run

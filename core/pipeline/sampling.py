@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from ragmeter.exporters.run import Selection
+from ragmeter.exporters.protocol import Selection
 from ragmeter.metrics import RagSample, Score
 
 from ._pacing import JudgePacer

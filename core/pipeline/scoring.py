@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ragmeter.exporters.run import RagRun, ScoredRun, Selection
+from ragmeter.exporters.protocol import RagRun, ScoredRun, Selection
 from ragmeter.metrics import ComputedMetric, ConfigurationError, Metric, RagSample, Score
 from ragmeter.metrics.metric import compute_metric, scores_without_value
 

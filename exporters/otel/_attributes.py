@@ -15,15 +15,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters._format import clean
-from ragmeter.exporters._json_values import plain
-from ragmeter.exporters._score_facts import (
+from ragmeter.exporters._format import (
     annotator_kind,
+    clean,
     identifier,
     missing_inputs,
+    plain,
     score_metadata,
 )
-from ragmeter.exporters.run import RagRun, Retrieval, ScoredRun
+from ragmeter.exporters.protocol import RagRun, Retrieval, ScoredRun
 from ragmeter.metrics import RetrievedContext, Score
 
 from ._content import ContentPolicy

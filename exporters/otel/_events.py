@@ -19,8 +19,8 @@ from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._format import clean
-from ragmeter.exporters._judged_spans import JudgedSpans
-from ragmeter.exporters.run import ScoredRun
+from ragmeter.exporters._span_targets import JudgedSpans
+from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Score
 
 from ._content import ContentPolicy

@@ -17,9 +17,8 @@ from opentelemetry._logs import LoggerProvider
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from ragmeter.exporters._judged_spans import JudgedSpans, SpanDirectory, recorded_spans
-from ragmeter.exporters.protocol import MeterStats, Written
-from ragmeter.exporters.run import RagRun, ScoredRun
+from ragmeter.exporters._span_targets import JudgedSpans, SpanDirectory, recorded_spans
+from ragmeter.exporters.protocol import MeterStats, RagRun, ScoredRun, Written
 from ragmeter.metrics import ConfigurationError
 
 from ._content import ContentPolicy

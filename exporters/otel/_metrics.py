@@ -18,10 +18,9 @@ from opentelemetry.trace import SpanContext
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters._format import clean
-from ragmeter.exporters._judged_spans import JudgedSpans
-from ragmeter.exporters._score_facts import missing_inputs
-from ragmeter.exporters.run import ScoredRun
+from ragmeter.exporters._format import clean, missing_inputs
+from ragmeter.exporters._span_targets import JudgedSpans
+from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.exporters.semconv import Instrument
 from ragmeter.metrics import Score
 

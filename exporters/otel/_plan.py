@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ragmeter.exporters.run import RagRun, Retrieval, ScoredRun
+from ragmeter.exporters.protocol import RagRun, Retrieval, ScoredRun
 from ragmeter.metrics import Score
 
 __all__ = ["SPAN_MODES", "SpanMode", "SpanPlan", "is_bare_retrieval", "plan_spans"]

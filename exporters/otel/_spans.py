@@ -29,8 +29,8 @@ from opentelemetry.trace import (
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._format import clean
-from ragmeter.exporters._judged_spans import JudgedSpans, recorded_spans
-from ragmeter.exporters.run import Retrieval, ScoredRun
+from ragmeter.exporters._span_targets import JudgedSpans, recorded_spans
+from ragmeter.exporters.protocol import Retrieval, ScoredRun
 from ragmeter.metrics import Score
 
 from ._attributes import (

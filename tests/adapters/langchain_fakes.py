@@ -29,7 +29,7 @@ from pydantic import Field
 from ragmeter import RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.exporters.run import ScoredRun
+from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import RagSample, metric
 
 frameworks_deprecate = pytest.mark.filterwarnings(

@@ -24,7 +24,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from ragmeter import RagMeter
 from ragmeter.adapters.llama_index import RagMeterHandler
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.exporters.run import ScoredRun
+from ragmeter.exporters.protocol import ScoredRun
 
 CORE = tuple(int(part) for part in version("llama-index-core").split(".")[:3])
 """The installed llama-index-core; some facts can be seen only from a version on."""

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragmeter.exporters.run import ScoredRun
+from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Metric, RagSample, Score, metric
 from ragmeter.metrics.judge.protocol import JudgeCall, JudgeObserver
 

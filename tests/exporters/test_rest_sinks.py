@@ -16,7 +16,7 @@ from ragmeter.exporters import _http as delivery
 from ragmeter.exporters import langfuse as langfuse_module
 from ragmeter.exporters import phoenix as phoenix_module
 from ragmeter.exporters._http import DeliveryError
-from ragmeter.exporters._judged_spans import JudgedSpans, SpanDirectory
+from ragmeter.exporters._span_targets import JudgedSpans, SpanDirectory
 from ragmeter.exporters.langfuse import LangfuseScores
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.phoenix import PhoenixAnnotations

@@ -20,7 +20,7 @@ from ragmeter.cli.app import app
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.phoenix import PhoenixAnnotations
-from ragmeter.exporters.run import ScoredRun
+from ragmeter.exporters.protocol import ScoredRun
 
 TRANSPORTS = ("grpc", "http")
 RUNS = [(framework, transport) for framework in FRAMEWORKS for transport in TRANSPORTS]
