@@ -14,6 +14,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics.errors import install_command
 
 from ._default_meter import default_meter, set_default_meter
 
@@ -122,7 +123,7 @@ def _wanted(frameworks: Iterable[str] | None) -> list[str]:
         if not installed(FRAMEWORKS[name][0]):
             extra = name.replace("_", "-")
             raise ConfigurationError(
-                f"framework {name!r} is not installed: pip install 'ragmeter[{extra}]'"
+                f"framework {name!r} is not installed: {install_command(extra)}"
             )
     return names
 

@@ -81,14 +81,14 @@ def installed_copy() -> str:
     package = folder / "ragmeter"
     stale = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "core", package, ignore=stale)
-    for room in ("metrics", "exporters", "adapters"):
+    for room in ("metrics", "exporters", "adapters", "cli"):
         shutil.copytree(ROOT / room, package / room, ignore=stale)
     version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None
-    facts = folder / f"ragmeter-{version[1]}.dist-info"
+    facts = folder / f"ragmeter_otel-{version[1]}.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: ragmeter\nVersion: {version[1]}\n"
+        f"Metadata-Version: 2.1\nName: ragmeter-otel\nVersion: {version[1]}\n"
     )
     return str(folder)
 

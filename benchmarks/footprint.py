@@ -129,7 +129,7 @@ def installed_mb(python: Path | str, names: list[str]) -> float:
 
 def own_size_mb() -> float:
     """Return megabytes of ragmeter's own files."""
-    rooms = ("core", "metrics", "exporters", "adapters")
+    rooms = ("core", "metrics", "exporters", "adapters", "cli")
     files = [
         f
         for room in rooms
@@ -200,10 +200,10 @@ def import_rows(settings: Settings) -> list[Row]:
 
 
 def spelled_out(names: list[str], extras: dict[str, list[str]]) -> list[str]:
-    """Return requirements with ``ragmeter[a,b]`` replaced by what these extras require."""
+    """Return requirements with ``ragmeter-otel[a,b]`` replaced by what these extras require."""
     out: list[str] = []
     for name in names:
-        own = re.fullmatch(r"ragmeter\[(.+)\]", name)
+        own = re.fullmatch(r"ragmeter-otel\[(.+)\]", name)
         inner = [one for extra in own[1].split(",") for one in extras[extra]] if own else []
         out += spelled_out(inner, extras) if own else [name]
     return out

@@ -32,7 +32,7 @@ BENCHMARKS = {
     "meter_capacity": "Capacity and memory of the meter",
     "footprint": "Import time and installed size",
 }
-SHOWN = ("ragmeter", "langchain-core", "langgraph", "llama-index-core", "opentelemetry-sdk", "pydantic",
+SHOWN = ("ragmeter-otel", "langchain-core", "langgraph", "llama-index-core", "opentelemetry-sdk", "pydantic",
          "rapidfuzz", "openai")  # fmt: skip
 PEERS_SHOWN = (
     "continuous-eval", "deepeval", "langfuse", "langchain-core", "langgraph", "llama-index-core",

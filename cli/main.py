@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import sys
 
+from ragmeter.metrics.errors import install_command
+
 __all__ = ["run"]
 
 _EXTRAS = frozenset({"typer", "rich", "click", "numpy"})
@@ -23,8 +25,7 @@ def run() -> None:
         if error.name not in _EXTRAS:
             raise
         sys.stderr.write(
-            f"ragmeter's command line needs the package {error.name!r}: "
-            "pip install 'ragmeter[cli]'\n"
+            f"ragmeter's command line needs the package {error.name!r}: {install_command('cli')}\n"
         )
         raise SystemExit(EXIT_USAGE) from None
     app()

@@ -44,7 +44,9 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version  # noqa: PLC0415 -- costs a file search
 
-        return version("ragmeter")
+        from ragmeter.metrics.errors import DISTRIBUTION  # noqa: PLC0415 -- imports stay lazy
+
+        return version(DISTRIBUTION)
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'ragmeter' has no attribute {name!r}")

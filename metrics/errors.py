@@ -17,14 +17,24 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 __all__ = [
+    "DISTRIBUTION",
     "ConfigurationError",
     "MissingDependencyError",
     "RagmeterError",
     "ReferenceFileError",
     "TooLongError",
     "UnknownMetricError",
+    "install_command",
     "loggable",
 ]
+
+DISTRIBUTION = "ragmeter-otel"
+"""What package indexes call what is imported as `ragmeter`."""
+
+
+def install_command(*extras: str) -> str:
+    """Return the shell command that installs these extras, as every message names it."""
+    return f"pip install '{DISTRIBUTION}[{','.join(extras)}]'"
 
 
 def loggable(error: BaseException) -> str:
@@ -79,9 +89,7 @@ class MissingDependencyError(RagmeterError, ImportError):
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         self.package = package
         self.extra = extra
-        super().__init__(
-            f"{purpose} needs the package {package!r}: pip install 'ragmeter[{extra}]'"
-        )
+        super().__init__(f"{purpose} needs the package {package!r}: {install_command(extra)}")
 
 
 class ReferenceFileError(RagmeterError, ValueError):

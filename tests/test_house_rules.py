@@ -96,6 +96,14 @@ def test_emitted_names_are_spelled_in_one_place():
     assert found == []
 
 
+def test_what_to_install_is_said_in_one_place():
+    """`install_command` in metrics/errors.py knows the distribution's name; messages call it."""
+    spelled = re.compile(r"ragmeter(-otel)?\[\{?[a-z]|pip install.*ragmeter")
+    found = [_name(path) for path in INSTALLED if spelled.search(path.read_text(encoding="utf-8"))]
+
+    assert found == []
+
+
 def test_nothing_is_left_unfinished():
     marks = re.compile(r"\b(TODO|FIXME|XXX)\b|NotImplementedError")
 

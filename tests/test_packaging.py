@@ -93,7 +93,7 @@ def test_the_version_stands_once_and_heads_the_changelog():
 
     assert newest is not None
     assert declared is not None
-    assert version("ragmeter") == declared.group(1) == newest.group(1)
+    assert version("ragmeter-otel") == declared.group(1) == newest.group(1)
 
 
 def test_type_information_is_installed():

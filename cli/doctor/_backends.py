@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from ragmeter.cli.demo._telemetry import SIGNALS, Protocol, choose_protocol
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics.errors import install_command
 
 from ._findings import Finding, failed, ok, skipped, warning
 from ._packages import installed
@@ -177,7 +178,7 @@ def _other_exporter(signal: str, exporters: list[str]) -> Finding:
             "configured",
             signal,
             "OTEL_METRICS_EXPORTER=prometheus, whose package is not installed",
-            "pip install 'ragmeter[prometheus]'",
+            install_command("prometheus"),
         )
     return ok("configured", signal, f"exporter {names}: the application's own; not tried here")
 

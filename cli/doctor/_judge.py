@@ -7,6 +7,7 @@ from typing import Any
 
 from ragmeter.config import Settings
 from ragmeter.metrics import RagmeterError, RagSample, RetrievedContext, Score, evaluate
+from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge import OpenAIJudge
 from ragmeter.metrics.judged.context_relevancy import ContextRelevancy
 
@@ -43,7 +44,7 @@ def check_judge(settings: Settings, judge: Any) -> Iterator[Finding]:
         judge: The judge made from them; None: none is configured. An error: making it failed.
     """
     if isinstance(judge, RagmeterError):
-        mend = "pip install 'ragmeter[judge]'" if isinstance(judge, ImportError) else _SETTINGS
+        mend = install_command("judge") if isinstance(judge, ImportError) else _SETTINGS
         yield failed("reachable", "judge", str(judge), mend)
         return
     if judge is None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
+from ragmeter.metrics.errors import DISTRIBUTION, install_command
+
 from ._findings import Finding, failed, ok, skipped, warning
 
 __all__ = ["FRAMEWORKS", "check_packages", "installed"]
@@ -39,7 +41,7 @@ def installed(distribution: str) -> str | None:
 def check_packages() -> Iterator[Finding]:
     """Yield a finding per package."""
     yield ok(
-        "installed", "ragmeter", f"{version('ragmeter')} on Python {platform.python_version()}"
+        "installed", "ragmeter", f"{version(DISTRIBUTION)} on Python {platform.python_version()}"
     )
     yield from _frameworks()
     sdk = installed("opentelemetry-sdk")
@@ -48,14 +50,14 @@ def check_packages() -> Iterator[Finding]:
             "installed",
             "OpenTelemetry SDK",
             "not installed: without an SDK nothing is sent anywhere",
-            "pip install 'ragmeter[otlp]'",
+            install_command("otlp"),
         )
     else:
         yield ok("installed", "OpenTelemetry SDK", sdk)
     for distribution, extra, purpose in _OPTIONAL:
         found = installed(distribution)
         if found is None:
-            mend = f"for {purpose}: pip install 'ragmeter[{extra}]'"
+            mend = f"for {purpose}: {install_command(extra)}"
             yield skipped("installed", distribution, "not installed", mend)
         else:
             yield ok("installed", distribution, found)
@@ -67,7 +69,7 @@ def _frameworks() -> Iterator[Finding]:
         release = installed(distribution)
         if release is None:
             yield skipped(
-                "installed", name, "not installed", f"to use it: pip install 'ragmeter[{extra}]'"
+                "installed", name, "not installed", f"to use it: {install_command(extra)}"
             )
             continue
         found = True
@@ -78,7 +80,7 @@ def _frameworks() -> Iterator[Finding]:
                 "installed",
                 name,
                 f"{distribution} {release} does not fit: {error}",
-                f"pip install -U 'ragmeter[{extra}]'",
+                f"{install_command(extra)} --upgrade",
             )
         else:
             yield ok("installed", name, f"{distribution} {release}")

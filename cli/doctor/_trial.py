@@ -24,6 +24,7 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import MissingDependencyError
+from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge.protocol import Judge
 
 from ._backends import Destination
@@ -140,7 +141,7 @@ def try_delivery(collected: Collected, destinations: Sequence[Destination]) -> I
                 collected, one.endpoint, one.protocol, [one.signal], full_address=True
             )
         except MissingDependencyError as error:
-            yield failed(AREA, what, str(error), "pip install 'ragmeter[otlp]'")
+            yield failed(AREA, what, str(error), install_command("otlp"))
             continue
         for delivery in deliveries:
             said = delivery.detail

@@ -10,6 +10,8 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
+from ragmeter.metrics.errors import install_command
+
 __all__ = ["QUIET_S", "THREE_LINES", "Silence"]
 
 logger = logging.getLogger("ragmeter")
@@ -65,10 +67,11 @@ class Silence:
             "ragmeter: %s has nowhere to write to: the process has no OpenTelemetry SDK provider, or "
             "OTEL_SDK_DISABLED is true. Requests that no other exporter takes are neither scored nor "
             "judged, and counted as `no_provider`. To see scores, set up the SDK at the start of the "
-            "application (pip install 'ragmeter[otlp]'):\n%s\n"
+            "application (%s):\n%s\n"
             "or start it as `opentelemetry-instrument python app.py`, or write a file instead: "
             'RagMeter(exporters=[JsonlExporter("scores.jsonl")]). A provider that is set later '
             "is found.",
             ", ".join(exporters),
+            install_command("otlp"),
             THREE_LINES,
         )

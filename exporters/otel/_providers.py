@@ -17,6 +17,7 @@ from typing import Any
 from opentelemetry import _logs, metrics, trace
 
 from ragmeter.exporters import semconv
+from ragmeter.metrics.errors import DISTRIBUTION
 
 from ._span_ids import PinnedIds
 
@@ -44,7 +45,7 @@ class Providers:
         self._tracer_provider = tracer_provider
         self._meter_provider = meter_provider
         self._logger_provider = logger_provider
-        self._version = version("ragmeter")
+        self._version = version(DISTRIBUTION)
         self._tracer: tuple[trace.TracerProvider, trace.Tracer] | None = None
         self._logger: tuple[_logs.LoggerProvider, _logs.Logger] | None = None
 

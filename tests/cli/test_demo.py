@@ -331,7 +331,7 @@ def test_without_typer_the_command_says_what_to_install():
         [sys.executable, "-Ic", code], check=False, capture_output=True, text=True
     )
     assert done.returncode == 2
-    assert "pip install 'ragmeter[cli]'" in done.stderr
+    assert "pip install 'ragmeter-otel[cli]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -349,7 +349,7 @@ def test_a_missing_framework_names_the_extra(framework):
         text=True,
     )
     assert done.returncode == 2
-    assert f"ragmeter[{framework}]" in done.stderr
+    assert f"ragmeter-otel[{framework}]" in done.stderr
 
 
 def test_otlp_over_grpc_is_accepted_by_a_real_server():

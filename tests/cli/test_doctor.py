@@ -284,7 +284,7 @@ def test_without_an_sdk_nothing_can_leave(monkeypatch):
     without("opentelemetry-sdk", monkeypatch=monkeypatch)
     code, _, findings = doctor()
     assert code == 1
-    assert "ragmeter[otlp]" in about(findings, "OpenTelemetry SDK", "not installed")["mend"]
+    assert "ragmeter-otel[otlp]" in about(findings, "OpenTelemetry SDK", "not installed")["mend"]
 
 
 def test_a_readable_reference_file_is_fine(monkeypatch, tmp_path):

@@ -397,9 +397,9 @@ def test_a_forked_child_opens_its_own_connections(backend, recorded, sink):
 
 
 def test_without_httpx_the_extra_is_named(monkeypatch):
-    """pip install 'ragmeter[sinks]'."""
+    """pip install 'ragmeter-otel[sinks]'."""
     import sys
 
     monkeypatch.setitem(sys.modules, "httpx", None)
-    with pytest.raises(ImportError, match=r"ragmeter\[sinks\]"):
+    with pytest.raises(ImportError, match=r"ragmeter-otel\[sinks\]"):
         PhoenixAnnotations("http://127.0.0.1:1")
