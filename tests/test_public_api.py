@@ -14,7 +14,10 @@ PUBLIC = {
     },
     "ragmeter.exporters": set(),
     "ragmeter.exporters.memory": {"InMemoryExporter"},
-    "ragmeter.exporters.protocol": {"RagRun", "Retrieval", "ScoredRun"},
+    "ragmeter.exporters.protocol": {
+        "Exporter", "HoldsRuns", "MayLackDestination", "MeasuresEveryRequest", "MeterStats", "ObservesJudge",
+        "ObservesMeter", "RagRun", "Retrieval", "RunsLostError", "ScoredRun", "Written",
+    },
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ragmeter.config import PREFIX, Settings, read_settings
 from ragmeter.metrics import ConfigurationError, RagmeterError
+from ragmeter.metrics.errors import DISTRIBUTION
 from ragmeter.metrics.registry import resolve_metrics
 from ragmeter.references import load_references
 
@@ -161,7 +162,7 @@ def _instrumentation() -> Iterator[Finding]:
             "configured",
             "instrumentation without code",
             "ragmeter's entry points are missing",
-            "install ragmeter again: pip install --force-reinstall ragmeter",
+            f"install ragmeter again: pip install --force-reinstall {DISTRIBUTION}",
         )
     else:
         yield ok("configured", "instrumentation without code", ", ".join(ours))
