@@ -1,11 +1,11 @@
 """What ``ragmeter dashboards`` writes: Grafana dashboard, Prometheus rules, a stack to try them in.
 
-`dashboard_files` returns all of it as texts by path.  Everything that contains a metric or
-attribute name is generated from ``exporters/semconv.py``, so that a rename there cannot
-strand a panel or an alert; what contains none is kept as plain files in ``stack/``.
+All of it is data that people edit: ``dashboard.json`` as Grafana exports it, ``rules.yml`` with
+the few numbers of `RuleSettings` left open, and the files of ``stack/``.  Every name in them
+stands in ``exporters/semconv.py``; a test holds them to it.
 """
 
-from .files import dashboard_files
-from .rules import RuleSettings, rules
+from .rules import RuleSettings, rules_text
+from .run import dashboard_files
 
-__all__ = ["RuleSettings", "dashboard_files", "rules"]
+__all__ = ["RuleSettings", "dashboard_files", "rules_text"]

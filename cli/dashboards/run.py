@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 
 import typer
 from rich.console import Console
 
-from ragmeter.cli.dashboards import dashboard_files
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["print_written", "write_dashboards"]
+from .rules import rules_text
+
+__all__ = ["dashboard_files", "print_written", "write_dashboards"]
+
+STACK = (
+    "collector.yaml",
+    "compose.yaml",
+    "grafana/provisioning/dashboards/ragmeter.yaml",
+    "grafana/provisioning/datasources/ragmeter.yaml",
+    "prometheus/prometheus.yml",
+    "tempo.yaml",
+)
+"""Files that stand in ``stack/`` as they are written."""
+RULES_HEAD = (
+    "# Written by `ragmeter dashboards`. Names come from ragmeter itself; thresholds are yours.\n"
+)
+
+
+def dashboard_files() -> dict[str, str]:
+    """Return the texts of all files, by path with slashes, relative to the chosen directory."""
+    folder = files("ragmeter.cli.dashboards")
+    places = {path: f"stack/{path}" for path in STACK}
+    # Under its final name, packaging would take it for a page about this folder.
+    places["README.md"] = "stack/start.md"
+    places["grafana/dashboards/ragmeter.json"] = "dashboard.json"
+    texts = {
+        path: folder.joinpath(*place.split("/")).read_text(encoding="utf-8")
+        for path, place in places.items()
+    }
+    texts["prometheus/ragmeter.rules.yml"] = RULES_HEAD + rules_text()
+    return dict(sorted(texts.items()))
 
 
 def write_dashboards(directory: Path, *, force: bool = False) -> list[Path]:
@@ -45,7 +75,7 @@ def _differs(path: Path, text: str) -> bool:
 
 
 def print_written(written: list[Path], directory: Path, console: Console) -> None:
-    """Tell what was written, and what to do with it."""
+    """Print what was written, and what to do with it."""
     for path in written:
         typer.echo(str(path))
     console.print(

@@ -38,8 +38,8 @@ __all__ = ["Asked", "DemoOptions", "DemoOutcome", "Framework", "run_demo", "wors
 Framework = Literal["langchain", "llama-index"]
 
 _MODULES: Mapping[str, tuple[str, str, str]] = {
-    "langchain": ("with_langchain", "langchain_core", "langchain"),
-    "llama-index": ("with_llama_index", "llama_index.core", "llama-index"),
+    "langchain": ("_with_langchain", "langchain_core", "langchain"),
+    "llama-index": ("_with_llama_index", "llama_index.core", "llama-index"),
 }
 FLUSH_S = 120.0
 """Seconds to wait for the last scores; only judged ones take more than a moment."""
@@ -174,7 +174,7 @@ def _load(framework: Framework) -> _FrameworkModule:
         import_module(package)
     except ImportError as error:
         raise MissingDependencyError(package, extra, f"--framework {framework}") from error
-    loaded: Any = import_module(f"ragmeter.cli.{module}")
+    loaded: Any = import_module(f"ragmeter.cli.demo.{module}")
     return loaded  # type: ignore[no-any-return]
 
 

@@ -34,7 +34,7 @@ from ._packages import FRAMEWORKS, installed
 __all__ = ["try_delivery", "try_requests"]
 
 AREA: Final = "test request"
-_MODULES = {"LangChain": "with_langchain", "LlamaIndex": "with_llama_index"}
+_MODULES = {"LangChain": "_with_langchain", "LlamaIndex": "_with_llama_index"}
 FLUSH_S = 90.0
 """Seconds to wait for all scores; a judge may take its time."""
 
@@ -95,7 +95,7 @@ def _ask(framework: str, question: Question, meter: RagMeter) -> None:
             request.answered(question.answer)
         return
     embedding = HashedNgramEmbedding(chunk.text for chunk in chunks)
-    application: Any = import_module(f"ragmeter.cli.{_MODULES[framework]}")
+    application: Any = import_module(f"ragmeter.cli.demo.{_MODULES[framework]}")
     with ExitStack() as stack:
         ask = stack.enter_context(
             application.attached(chunks, embedding, ExtractiveResponder(embedding), meter, top_k=3)

@@ -2,51 +2,143 @@
 
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 
-import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import REGISTRY, generate_latest
 from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
-from ragmeter.cli.dashboards import dashboard_files, rules
-from ragmeter.cli.dashboards.names import label, metric_name
-from ragmeter.cli.dashboards.yaml_text import to_yaml
+from ragmeter.cli.dashboards import RuleSettings, dashboard_files, rules_text
 from ragmeter.exporters import semconv
 
 ROOT = Path(__file__).parents[2]
-LABELS = {label(one, attribute) for one in semconv.INSTRUMENTS for attribute in one.attributes}
-METRICS = {
-    metric_name(one) + suffix
-    for one in semconv.INSTRUMENTS
-    for suffix in (("_bucket", "_count", "_sum") if one.kind == "histogram" else ("",))
-}
+UNITS = {"s": "_seconds", "By": "_bytes", "1": ""}
+"""UCUM units that semconv uses. Annotations such as ``{request}`` add nothing."""
+
+
+def escaped(name):
+    return re.sub(r"[^a-zA-Z0-9]+", "_", name)
+
+
+def series_of(instrument):
+    """Return the names of an instrument's series in Prometheus.
+
+    As the "Prometheus and OpenMetrics compatibility" page of OpenTelemetry's specification says, in the
+    translation that the Python exporter, the Collector and Prometheus' own OTLP receiver share by
+    default (``UnderscoreEscapingWithSuffixes``).
+    """
+    unit = "" if instrument.unit.startswith("{") else UNITS[instrument.unit]
+    name = escaped(instrument.name)
+    name = name if name.endswith(unit) else name + unit
+    if instrument.kind == "histogram":
+        return {f"{name}_{part}" for part in ("bucket", "count", "sum")}
+    return {f"{name}_total" if instrument.kind in ("counter", "observable_counter") else name}
+
+
+def labels_of(instrument):
+    return {escaped(attribute) for attribute in instrument.attributes}
+
+
+INSTRUMENT_OF = {series: one for one in semconv.INSTRUMENTS for series in series_of(one)}
+LABELS = {label for one in semconv.INSTRUMENTS for label in labels_of(one)}
+QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def dashboard():
+    return json.loads(dashboard_files()["grafana/dashboards/ragmeter.json"])
+
+
+def rules():
+    groups = yaml.safe_load(dashboard_files()["prometheus/ragmeter.rules.yml"])["groups"]
+    return [rule for group in groups for rule in group["rules"]]
 
 
 def promql():
     """Return every PromQL expression of the dashboard and the rules."""
-    board = json.loads(dashboard_files()["grafana/dashboards/ragmeter.json"])
+    board = dashboard()
     exprs = [t["expr"] for p in board["panels"] for t in p.get("targets", ()) if "expr" in t]
-    return exprs + [rule["expr"] for group in rules()["groups"] for rule in group["rules"]]
+    for variable in board["templating"]["list"]:
+        if variable["type"] == "query":
+            exprs += re.fullmatch(r"label_values\((.+), \w+\)", variable["query"]["query"]).groups()
+    return exprs + [rule["expr"] for rule in rules()]
+
+
+def texts_with_labels():
+    """Return the legends, texts and choices that name labels, each with the labels they name."""
+    board = dashboard()
+    for panel in board["panels"]:
+        for target in panel.get("targets", ()):
+            legend = target.get("legendFormat", "")
+            yield legend, set(re.findall(r"\{\{\s*(\w+)\s*\}\}", legend)) - {"le"}
+    for variable in board["templating"]["list"]:
+        if variable["type"] == "query":
+            query = variable["query"]["query"]
+            yield query, {re.fullmatch(r"label_values\(.+, (\w+)\)", query)[1]}
+    for rule in rules():
+        for text in rule.get("annotations", {}).values():
+            yield text, set(re.findall(r"\$labels\.(\w+)", text))
+
+
+RECORDED = {rule["record"]: rule["expr"] for rule in rules() if "record" in rule}
 
 
 def test_every_name_in_every_query_is_one_that_ragmeter_emits():
-    recorded = {
-        rule["record"] for group in rules()["groups"] for rule in group["rules"] if "record" in rule
-    }
-    used = {
-        name
-        for expr in promql()
-        for name in re.findall(r"\b(?:gen_ai_|ragmeter[_:]|error_)[\w:]*", expr)
-    }
-    assert used <= METRICS | LABELS | recorded
-    assert len(used & METRICS) > 15
-    assert recorded <= used
+    known = {*INSTRUMENT_OF, *LABELS, *RECORDED}
+    used = set()
+    for expr in promql():
+        bare = QUOTED.sub("", expr)
+        names = set(re.findall(r"(?<![\w$])[a-z]\w*_[\w:]*|ragmeter:[\w:]+", bare))
+        names -= {"histogram_quantile"}
+        assert names <= known, f"{names - known} in {expr}"
+        used |= names
+    assert len(used & set(INSTRUMENT_OF)) > 15
+    assert set(RECORDED) <= used
+
+
+def test_every_series_is_selected_and_grouped_by_labels_that_it_carries():
+    for expr in promql():
+        series = re.findall(r"([a-z][\w:]*)(\{[^}]*\})?", QUOTED.sub('""', expr))
+        carried = set()
+        for name, selector in series:
+            if name not in INSTRUMENT_OF and name not in RECORDED:
+                continue
+            instrument = INSTRUMENT_OF.get(name)
+            own = labels_of(instrument) if instrument else set(re.findall(r"\w+", RECORDED[name]))
+            matched = set(re.findall(r"(\w+)(?:=~|!=|!~|=)", selector)) - {"le"}
+            assert matched <= own, f"{name} does not carry {matched - own}"
+            carried |= own
+        for group in re.findall(r"by \(([^)]*)\)", expr):
+            assert set(group.split(", ")) - {"le"} <= carried, expr
+
+
+def test_no_query_reads_requests_that_were_judged_only_for_being_bad():
+    """They would pull every mean down; what carries the selection is always read without them."""
+    selected = [one for one in semconv.INSTRUMENTS if semconv.SELECTION in one.attributes]
+    assert selected
+    for expr in promql():
+        for instrument in selected:
+            for series in series_of(instrument):
+                for selector in re.findall(rf"\b{series}\b(?:(\{{[^}}]*\}})|)", expr):
+                    assert f'{escaped(semconv.SELECTION)}!="worst"' in selector, expr
+
+
+def test_legends_texts_and_choices_name_labels_that_ragmeter_emits():
+    named = set()
+    for text, labels in texts_with_labels():
+        assert labels <= LABELS, text
+        named |= labels
+    assert len(named) > 8
+
+
+def test_the_traces_found_are_those_with_the_attribute_that_spans_carry():
+    queries = [
+        t["query"] for p in dashboard()["panels"] for t in p.get("targets", ()) if "query" in t
+    ]
+    assert queries == [f"{{ span.{semconv.SPAN_SCORE_PREFIX}$focus <= $threshold }}"]
 
 
 def test_names_are_those_that_the_prometheus_exporter_writes():
@@ -68,7 +160,7 @@ def test_names_are_those_that_the_prometheus_exporter_writes():
     finally:
         provider.shutdown()
     written = set(re.findall(r"^(\w+)\{", text, re.MULTILINE))
-    assert written >= METRICS
+    assert written >= set(INSTRUMENT_OF)
     assert set(re.findall(r'(\w+)="x"', text)) >= LABELS
     # The share of empty retrievals is the bucket of zero, however a producer spells zero.
     zero = next(m for m in promql() if 'le=~"0' in m)
@@ -77,21 +169,15 @@ def test_names_are_those_that_the_prometheus_exporter_writes():
     assert [bound for bound in (*bounds, "0") if re.fullmatch(pattern, bound)] == ["0.0", "0"]
 
 
-def test_an_unknown_attribute_or_unit_is_refused_while_generating():
-    with pytest.raises(ValueError, match="does not carry"):
-        label(semconv.DROPPED, semconv.GEN_AI_WORKFLOW_NAME)
-
-
 def test_thresholds_are_bounds_of_the_score_histogram():
-    board = json.loads(dashboard_files()["grafana/dashboards/ragmeter.json"])
-    [threshold] = [v for v in board["templating"]["list"] if v["name"] == "threshold"]
+    [threshold] = [v for v in dashboard()["templating"]["list"] if v["name"] == "threshold"]
     bounds = {f"{bound:g}" for bound in semconv.SCORE_BUCKETS}
     assert set(threshold["query"].split(",")) <= bounds
     assert threshold["current"]["value"] in threshold["query"].split(",")
 
 
 def test_panels_do_not_overlap_and_have_ids_of_their_own():
-    panels = json.loads(dashboard_files()["grafana/dashboards/ragmeter.json"])["panels"]
+    panels = dashboard()["panels"]
     cells = [
         (x, y)
         for panel in panels
@@ -107,7 +193,7 @@ def test_panels_do_not_overlap_and_have_ids_of_their_own():
 def test_every_alert_has_a_runbook_line_and_a_section_in_the_documentation():
     page = (ROOT / "docs" / "dashboards.md").read_text(encoding="utf-8")
     headings = {line.lstrip("# ").lower() for line in page.splitlines() if line.startswith("#")}
-    alerts = [r for g in rules()["groups"] for r in g["rules"] if "alert" in r]
+    alerts = [rule for rule in rules() if "alert" in rule]
     assert len(alerts) >= 4
     for alert in alerts:
         line, anchor = alert["annotations"]["runbook"].split(" More: docs/dashboards.md#")
@@ -115,27 +201,17 @@ def test_every_alert_has_a_runbook_line_and_a_section_in_the_documentation():
         assert anchor in headings
 
 
-def test_rules_survive_being_written_as_yaml():
-    assert yaml.safe_load(dashboard_files()["prometheus/ragmeter.rules.yml"]) == rules()
+def test_every_setting_of_the_rules_takes_effect():
+    """Filled with a word of its own, each setting stands in the text; none is left open."""
+    settings = {field.name: f"set-{field.name}" for field in fields(RuleSettings)}
+    text = rules_text(RuleSettings(**settings))
+    assert set(re.findall(r"set-(\w+)", text)) == set(settings)
+    assert "@" not in text
 
 
-# Keys are ours and plain; values are any text that our expressions and summaries may contain.
-TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=0x24F, exclude_categories=("Cc",)))
-VALUES = st.recursive(
-    TEXT
-    | st.integers()
-    | st.booleans()
-    | st.lists(TEXT.map(lambda s: f"x{s}"), min_size=2).map("\n".join),
-    lambda inner: (
-        st.lists(inner) | st.dictionaries(st.from_regex(r"[a-z]{1,8}x", fullmatch=True), inner)
-    ),
-    max_leaves=8,
-)
-
-
-@given(st.dictionaries(st.from_regex(r"[a-z]{1,8}x", fullmatch=True), VALUES, min_size=1))
-def test_yaml_means_what_was_written(value):
-    assert yaml.safe_load(to_yaml(value)) == value
+def test_the_dashboard_is_kept_as_grafana_and_people_edit_it():
+    text = dashboard_files()["grafana/dashboards/ragmeter.json"]
+    assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
 
 
 # What the Collector documents (components' READMEs and config schemas of 0.159), by component type.

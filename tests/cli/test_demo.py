@@ -128,10 +128,10 @@ def test_a_terminal_without_unicode_gets_escapes_not_a_traceback():
 def test_the_lines_shown_for_attaching_work_as_printed(framework, tmp_path, monkeypatch):
     """Run in a process of its own with a chain or engine of the user's already there."""
     (tmp_path / "golden.jsonl").write_text('{"question": "why?", "answer": "so"}\n')
-    module = {"langchain": "with_langchain", "llama-index": "with_llama_index"}[framework]
+    module = {"langchain": "_with_langchain", "llama-index": "_with_llama_index"}[framework]
     code = f"""
-from ragmeter.cli.{module} import SNIPPET
-from ragmeter.cli import {module} as own
+from ragmeter.cli.demo.{module} import SNIPPET
+from ragmeter.cli.demo import {module} as own
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 trace.set_tracer_provider(TracerProvider())  # without one there would be nowhere to export to

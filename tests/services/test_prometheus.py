@@ -11,8 +11,7 @@ import yaml
 from live_app import LiveApp
 from processes import answers, free_port, listening_addresses, running, wait_until
 
-from ragmeter.cli.dashboards import RuleSettings, dashboard_files, rules
-from ragmeter.cli.dashboards.yaml_text import to_yaml
+from ragmeter.cli.dashboards import RuleSettings, dashboard_files, rules_text
 
 pytestmark = pytest.mark.contains_errors  # the application's second exporter always fails
 
@@ -36,6 +35,11 @@ FIRED_BY_BAD_QUALITY = {
     "RagmeterScoresDropped",
     "RagmeterExportFailing",
 }
+
+
+def rules(settings=None):
+    """Return the content of the rule file."""
+    return yaml.safe_load(rules_text(settings))
 
 
 class Prometheus:
@@ -87,7 +91,7 @@ def app():
 @pytest.fixture(scope="module")
 def prometheus(app, prometheus_program, promtool, tmp_path_factory):
     directory = tmp_path_factory.mktemp("prometheus")
-    (directory / "rules.yml").write_text(to_yaml(rules(SHORT)))
+    (directory / "rules.yml").write_text(rules_text(SHORT))
     (directory / "week.txt").write_text(last_week(int(time.time())))
     create = [promtool, "tsdb", "create-blocks-from", "openmetrics"]
     subprocess.run(
@@ -334,7 +338,7 @@ def test_promtools_unit_tests_of_every_alert(promtool, tmp_path):
             if "record" not in group["rules"][0]
         ]
     }
-    (tmp_path / "rules.yml").write_text(to_yaml(alerting))
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(alerting))
     tests = []
     for name, (series, at, labels) in CASES.items():
         rule = shipped[name.split(",")[0]]
