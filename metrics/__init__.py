@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from .judged.rag_quest_eval import RagQuestEval
     from .registry import BUILTIN, default_metrics, known_metrics, resolve_metrics
     from .text.entities import EntityFinder, EntityMatch, entity_recall
-    from .text.overlap import RougeScore, rouge_l_recall, rouge_scores, token_f1
+    from .text.overlap import rouge_l_recall, token_f1
     from .text.sentences import sentences
     from .text.tokens import content_tokens, tokens
 
@@ -87,7 +87,6 @@ _HOMES = {
     "ROUGE_SENTENCE_MATCH_THRESHOLD": "computed._matching",
     "RankedRetrieval": "computed.ranked_retrieval",
     "RetrievalHealth": "computed.retrieval_health",
-    "RougeScore": "text.overlap",
     "aevaluate": "evaluation",
     "average_precision": "computed._ranking",
     "average_precision_bounds": "computed._ranking",
@@ -100,7 +99,6 @@ _HOMES = {
     "reciprocal_rank": "computed._ranking",
     "resolve_metrics": "registry",
     "rouge_l_recall": "text.overlap",
-    "rouge_scores": "text.overlap",
     "sentences": "text.sentences",
     "token_f1": "text.overlap",
     "tokens": "text.tokens",
@@ -143,7 +141,6 @@ __all__ = [
     "ReferenceFileError",
     "RetrievalHealth",
     "RetrievedContext",
-    "RougeScore",
     "SampleStatus",
     "Score",
     "ScoreDirection",
@@ -166,7 +163,6 @@ __all__ = [
     "reciprocal_rank",
     "resolve_metrics",
     "rouge_l_recall",
-    "rouge_scores",
     "sentences",
     "token_f1",
     "tokens",

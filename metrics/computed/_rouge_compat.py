@@ -2,20 +2,17 @@
 
 Bit for bit its values, its ties and its blind spots (case and punctuation count, "." cuts
 everywhere, words are a set), but iterative and without tables, so that long texts neither raise
-nor crawl.  Only `matching` calls this; new measurements should use the `unicode` backend.
+nor crawl.  Only `_matching` calls this; new measurements should use the `unicode` backend.
 """
 
 from collections.abc import Iterator
 
 from ragmeter.metrics._lazy_attribute import once
 
-__all__ = ["CompatText", "covers", "rouge_l_of_sets"]
+__all__ = ["CompatText", "covers"]
 
 _MOST_CELLS = 400_000_000
 """Bits kept for one pair of segments: 50 MB."""
-
-_EPSILON = 1e-8
-"""What the package adds to the denominator of its F score."""
 
 
 class CompatText:
@@ -96,26 +93,8 @@ def _unions(truth: CompatText, retrieved: CompatText) -> Iterator[tuple[int, int
         yield t, -1, union
 
 
-def _union(truth: CompatText, retrieved: CompatText) -> set[str]:
-    union: set[str] = set()
-    for _, _, union in _unions(truth, retrieved):  # noqa: B007 -- the last one is the result
-        pass
-    return union
-
-
-def rouge_l_of_sets(truth: str, retrieved: str) -> tuple[float, float, float] | None:
-    """Return the package's rouge-l recall, precision and F, or None where it raises."""
-    reference, hypothesis = CompatText(truth), CompatText(retrieved)
-    if reference.is_empty or hypothesis.is_empty:
-        return None
-    shared = len(_union(reference, hypothesis))
-    recall = shared / len(reference.words)
-    precision = shared / len(hypothesis.words)
-    return recall, precision, 2 * recall * precision / (recall + precision + _EPSILON)
-
-
 def covers(truth: CompatText, retrieved: CompatText, needed: int) -> bool:
-    """Tell whether the package's union for the pair has at least `needed` words.
+    """Return whether the package's union for the pair has at least `needed` words.
 
     Stops as soon as the answer is known, which for most pairs is before the first subsequence.
     """

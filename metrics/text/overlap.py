@@ -3,22 +3,20 @@
 The lexical and ROUGE metrics call this; common subsequences are found in `subsequences`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from .analysis import analyse
 from .encoding import encode
-from .sentences import sentences
 from .subsequences import lcs_of_encoded
 from .tokens import tokens
 
 __all__ = [
-    "RougeScore",
+    "Overlap",
     "coverage",
     "lcs_length",
     "rouge_l",
     "rouge_l_recall",
-    "rouge_scores",
     "token_f1",
     "token_overlap",
 ]
@@ -32,7 +30,7 @@ def lcs_length(one: Sequence[str], other: Sequence[str]) -> int:
     return lcs_of_encoded(wanted, found)
 
 
-class RougeScore(NamedTuple):
+class Overlap(NamedTuple):
     """Precision, recall and their harmonic mean."""
 
     precision: float
@@ -43,18 +41,18 @@ class RougeScore(NamedTuple):
     """2PR / (P + R), 0.0 when both are 0."""
 
 
-def _f1(shared: int, candidate: int, reference: int) -> RougeScore:
+def _f1(shared: int, candidate: int, reference: int) -> Overlap:
     precision = shared / candidate if candidate else 0.0
     recall = shared / reference if reference else 0.0
     if not shared:
-        return RougeScore(precision, recall, 0.0)
-    return RougeScore(precision, recall, 2 * precision * recall / (precision + recall))
+        return Overlap(precision, recall, 0.0)
+    return Overlap(precision, recall, 2 * precision * recall / (precision + recall))
 
 
-def rouge_l(reference: Sequence[str], candidate: Sequence[str]) -> RougeScore:
+def rouge_l(reference: Sequence[str], candidate: Sequence[str]) -> Overlap:
     """Return ROUGE-L of two token lists; all 0.0 when either is empty."""
     if not reference or not candidate:
-        return RougeScore(0.0, 0.0, 0.0)
+        return Overlap(0.0, 0.0, 0.0)
     return _f1(lcs_length(reference, candidate), len(candidate), len(reference))
 
 
@@ -89,15 +87,15 @@ def token_f1(prediction: str, reference: str) -> float:
     return _multiset_f1(_answer_tokens(prediction), _answer_tokens(reference)).f1
 
 
-def token_overlap(prediction: str, reference: str) -> RougeScore | None:
+def token_overlap(prediction: str, reference: str) -> Overlap | None:
     """Return `token_f1` with its precision and recall, or None when the reference has no token."""
     wanted = _answer_tokens(reference)
     return _multiset_f1(_answer_tokens(prediction), wanted) if wanted else None
 
 
-def _multiset_f1(predicted: Sequence[str], wanted: Sequence[str]) -> RougeScore:
+def _multiset_f1(predicted: Sequence[str], wanted: Sequence[str]) -> Overlap:
     if not predicted and not wanted:
-        return RougeScore(1.0, 1.0, 1.0)
+        return Overlap(1.0, 1.0, 1.0)
     left: dict[str, int] = {}
     for word in wanted:
         left[word] = left.get(word, 0) + 1
@@ -114,32 +112,3 @@ def coverage(words: Sequence[str], known: Collection[str]) -> float | None:
     if not words:
         return None
     return sum(map(known.__contains__, words)) / len(words)
-
-
-class _UnicodeTokenizer:
-    """rouge-score's tokenizer interface over `tokens`; its own knows only ``[a-z0-9]``."""
-
-    def tokenize(self, text: str) -> list[str]:
-        return tokens(text)
-
-
-def rouge_scores(
-    reference: str, candidate: str, kinds: Sequence[str] = ("rouge1", "rouge2", "rougeLsum")
-) -> Mapping[str, RougeScore]:
-    """Compute ROUGE with Google's rouge-score on our tokens, for Russian and Chinese as well.
-
-    Slow (pure Python, quadratic for ``rougeL*``): for reports, not for every request.
-
-    Args:
-        reference: The text that should have been written.
-        candidate: The text that was.
-        kinds: ``rouge1`` … ``rouge9``, ``rougeL``, ``rougeLsum`` (union over our sentences).
-    """
-    from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415 -- imports nltk and absl
-
-    scorer = RougeScorer(list(kinds), tokenizer=_UnicodeTokenizer())
-    scored = scorer.score("\n".join(sentences(reference)), "\n".join(sentences(candidate)))
-    return {
-        kind: RougeScore(score.precision, score.recall, score.fmeasure)
-        for kind, score in scored.items()
-    }

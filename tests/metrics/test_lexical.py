@@ -1,4 +1,4 @@
-"""The lexical family, answer overlap, retrieval health and entities."""
+"""The lexical family, retrieval health and entities."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmeter.metrics import (
-    AnswerOverlap,
     ConfigurationError,
     EntityFinder,
     LexicalContextPrecision,
@@ -22,9 +21,6 @@ from ragmeter.metrics import (
     default_metrics,
     entity_recall,
     evaluate,
-    rouge_l_recall,
-    rouge_scores,
-    token_f1,
 )
 from ragmeter.metrics.text.named_entities import named_entities
 
@@ -184,81 +180,6 @@ def test_wrong_settings_raise(build):
     """Out-of-range thresholds and unknown scopes are refused at construction."""
     with pytest.raises(ConfigurationError):
         build()
-
-
-@pytest.mark.parametrize(
-    ("prediction", "reference", "expected"),
-    [
-        ("the cat", "the cat sat", 2 / 3),
-        ("", "", 1.0),
-        ("a the", "!", 1.0),
-        ("", "x", 0.0),
-        ("x", "", 0.0),
-        ("北京大学", "北京", 2 / 3),
-        ("dog dog cat", "dog cat cat", 2 / 3),
-    ],
-)
-def test_token_f1(prediction, reference, expected):
-    """Multiset overlap without articles; both empty is 1, one empty is 0."""
-    assert token_f1(prediction, reference) == pytest.approx(expected)
-    assert token_f1(reference, prediction) == pytest.approx(expected)
-
-
-def test_answer_overlap_worked_example():
-    """«the cat» against «the cat sat»: ROUGE-L 0.8, token F1 2/3."""
-    sample = RagSample(question="q", answer="the cat", reference=answer("the cat sat"))
-    got = evaluate([sample], [AnswerOverlap()])[0]
-    assert got["rouge_l"].value == pytest.approx(0.8)
-    assert got["token_f1"].value == pytest.approx(2 / 3)
-    assert [item.value for item in got["rouge_l"].items] == pytest.approx([1.0, 2 / 3, 0.8])
-
-
-def test_answer_overlap_takes_one_best_reference():
-    """Precision, recall and F1 come from the same reference, the one with the best F1."""
-    reference = Reference(
-        answer="completely different words", alternative_answers=("a b", "a b c d")
-    )
-    got = evaluate(
-        [RagSample(question="q", answer="a b c", reference=reference)], [AnswerOverlap()]
-    )[0]
-    assert got["rouge_l"].items[0].id == "reference-3/precision"
-    assert [item.value for item in got["rouge_l"].items] == pytest.approx([1.0, 0.75, 6 / 7])
-
-
-@pytest.mark.parametrize(
-    ("said", "expected", "status"),
-    [("", 0.0, "ok"), ("x", None, "undefined"), (None, None, "missing_input")],
-)
-def test_answer_overlap_edges(said, expected, status):
-    """An empty answer is 0, a reference without tokens undefined, no answer missing."""
-    wanted = answer("…" if status == "undefined" else "word")
-    got = evaluate([RagSample(question="q", answer=said, reference=wanted)], [AnswerOverlap()])[0]
-    assert {(one.value, one.status) for one in got.values()} == {(expected, status)}
-
-
-def test_rouge_scores_agree_with_rouge_score():
-    """On plain ASCII words our ROUGE-L is Google's; on the recorded pairs both are equal."""
-    records = map(
-        json.loads, (ORACLES / "rouge_score_rougeL.jsonl").read_text("utf-8").strip().split("\n")
-    )
-    checked = 0
-    for record in records:
-        retrieved, golden = record["input"]["retrieved"], record["input"]["ground_truth"]
-        if record["params"]["use_stemmer"] or not (retrieved + golden).replace(" ", "").isalnum():
-            continue
-        if not (retrieved + golden).isascii():
-            continue
-        checked += 1
-        assert (rouge_l_recall(golden, retrieved) or 0.0) == pytest.approx(record["expected"]["r"])
-    assert checked > 20
-
-
-@pytest.mark.parametrize("text", ["the cat sat", "Мост открыт", "绿桥很长"])
-def test_rouge_scores_know_every_script(text):
-    """A text against itself is 1.0 in English, Russian and Chinese."""
-    for found in rouge_scores(text, text).values():
-        assert tuple(found) == pytest.approx((1.0, 1.0, 1.0))
-    assert rouge_scores(text, "zzz")["rouge1"].f1 == 0.0
 
 
 @pytest.mark.parametrize(
