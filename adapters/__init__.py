@@ -6,7 +6,6 @@ application's code; `uninstrument` takes that back.  Importing this package impo
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.errors import install_command
 
 from ._default_meter import default_meter, set_default_meter
@@ -33,7 +33,7 @@ FRAMEWORKS: Mapping[str, tuple[str, str]] = {
 SHARED_OPTIONS = frozenset({"name"})
 """Options of the handlers that mean the same in every framework."""
 
-_lock = threading.Lock()
+_lock = fork.lock()
 _attached: set[str] = set()
 _made_here: list[RagMeter] = []
 

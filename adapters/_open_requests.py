@@ -7,13 +7,12 @@ so.  It sweeps when a request is opened: no timer, no thread.
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from ragmeter.metrics import _fork as fork
 
 __all__ = ["OpenRequests"]
 
@@ -23,8 +22,6 @@ R = TypeVar("R")
 MAX_REQUESTS = 10_000
 MAX_BYTES = 256 * 1024 * 1024
 MAX_AGE_S = 15 * 60.0
-
-_all_tables: weakref.WeakSet[OpenRequests[Any, Any]] = weakref.WeakSet()
 
 
 class OpenRequests(Generic[K, R]):
@@ -52,11 +49,11 @@ class OpenRequests(Generic[K, R]):
         self._max_bytes = max_bytes
         self._max_age_s = max_age_s
         self._clock = clock
-        self._lock = threading.RLock()
+        self._lock = fork.reentrant_lock()
         self._entries: OrderedDict[K, tuple[float, R]] = OrderedDict()
         self._sizes: dict[K, int] = {}
         self._bytes = 0
-        _all_tables.add(self)
+        fork.forget(self.clear)  # the parent's requests end in the parent
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -122,18 +119,3 @@ class OpenRequests(Generic[K, R]):
     def size_bytes(self, key: K) -> int:
         """Return the bytes an open request holds, as told by `grow`."""
         return self._sizes.get(key, 0)
-
-    def reset_after_fork(self) -> None:
-        """Forget the parent's requests and replace the lock it may have held."""
-        self._lock = threading.RLock()
-        self.clear()
-
-
-def _reset_all_after_fork() -> None:
-    """Empty every table in a forked child: the parent's requests end in the parent."""
-    for table in tuple(_all_tables):
-        table.reset_after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_all_after_fork)

@@ -22,6 +22,7 @@ from ragmeter.metrics import (
     Reference,
     ScoreDirection,
 )
+from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.registry import default_metrics, resolve_metrics
 
 from ._arguments import (
@@ -36,7 +37,6 @@ from ._arguments import (
 )
 from ._request import Request, RunBuilder, SubmittedSample, request
 from ._runtime.exit import keep_watch
-from ._runtime.forking import PATIENCE_S, follow_forks
 from ._runtime.guard import ErrorLog, Guard, front_door
 from ._runtime.no_data_warning import Silence
 from ._runtime.stats import Counters
@@ -57,6 +57,11 @@ if TYPE_CHECKING:
     from .pipeline.process import ScoringProcess
 
 __all__ = ["RagMeter"]
+
+FORK_PATIENCE_S = 0.25
+"""Seconds that a fork waits, at most, for a meter's workers to come to the end of what they are at.
+
+A child that inherits a worker's locks in the middle of something would hang on them."""
 
 
 class RagMeter:
@@ -180,11 +185,8 @@ class RagMeter:
         for exporter in chosen:
             if isinstance(exporter, ObservesMeter):
                 exporter.observe_meter(self.stats)
-        follow_forks(
-            before=self._before_fork,
-            after_in_parent=self._pipeline.after_fork_in_parent,
-            after_in_child=self._after_fork,
-        )
+        fork.pause(self._before_fork, self._pipeline.after_fork_in_parent)
+        fork.forget(self._begin_child)
 
     def _scoring_process(self, judge: Judge | None) -> ScoringProcess:
         from .pipeline.process import ScoringProcess  # noqa: PLC0415 -- only when wanted
@@ -428,10 +430,7 @@ class RagMeter:
             self._pipeline.depart()
 
     def _before_fork(self) -> None:
-        self._pipeline.before_fork(time.monotonic() + PATIENCE_S)
+        self._pipeline.before_fork(time.monotonic() + FORK_PATIENCE_S)
 
-    def _after_fork(self) -> None:
-        self._log.reset_after_fork()
+    def _begin_child(self) -> None:
         self._watched = False
-        self._counters.reset_after_fork()
-        self._pipeline.reset_after_fork()

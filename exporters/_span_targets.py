@@ -21,6 +21,7 @@ from typing import Protocol
 from opentelemetry.trace import SpanContext
 
 from ragmeter.metrics import ConfigurationError, Score, ScoreTarget
+from ragmeter.metrics import _fork as fork
 
 from ._format import outgoing
 from ._http import DeliveryError
@@ -186,7 +187,7 @@ class SpanDirectory:
     def __init__(self, max_runs: int = MAX_REMEMBERED) -> None:
         self._max_runs = max_runs
         self._runs: OrderedDict[str, JudgedSpans] = OrderedDict()
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(fork.lock())
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -206,7 +207,3 @@ class SpanDirectory:
             if timeout_s > 0:
                 self._changed.wait_for(lambda: run_id in self._runs, timeout_s)
             return self._runs.get(run_id)
-
-    def reset_after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held."""
-        self._changed = threading.Condition()

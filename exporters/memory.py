@@ -1,9 +1,9 @@
 """`InMemoryExporter`: keeps results in a list. The supported fake, ours and our users'."""
 
-import os
-import weakref
 from collections.abc import Sequence
 from threading import Condition
+
+from ragmeter.metrics import _fork as fork
 
 from .protocol import ScoredRun
 
@@ -15,8 +15,7 @@ class InMemoryExporter:
 
     def __init__(self) -> None:
         self._results: list[ScoredRun] = []
-        self._changed = Condition()
-        _exporters.add(self)
+        self._changed = Condition(fork.lock())
 
     @property
     def results(self) -> list[ScoredRun]:
@@ -49,19 +48,3 @@ class InMemoryExporter:
     def shutdown(self, timeout_s: float) -> None:
         """Nothing to release; `results` stay readable."""
         del timeout_s
-
-    def reset_after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held. Runs by itself."""
-        self._changed = Condition()
-
-
-_exporters: weakref.WeakSet[InMemoryExporter] = weakref.WeakSet()
-
-
-def _reset_all_after_fork() -> None:
-    for exporter in tuple(_exporters):
-        exporter.reset_after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_all_after_fork)

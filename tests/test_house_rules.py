@@ -64,6 +64,13 @@ def test_exceptions_are_contained_in_one_place():
     assert found <= MAY_CATCH_EXCEPTION
 
 
+def test_forks_are_followed_in_one_place():
+    """Only metrics/_fork.py registers with `os`: what registers there is never forgotten again."""
+    found = [_name(p) for p in INSTALLED if "register_at_fork" in p.read_text("utf-8")]
+
+    assert found == ["metrics/_fork.py"]
+
+
 def test_rooms_are_imported_by_their_installed_names():
     wrong = re.compile(r"^\s*(from|import)\s+(core|cli|adapters|metrics|exporters)\b", re.MULTILINE)
 

@@ -7,8 +7,6 @@ LangChain's classes.
 
 from __future__ import annotations
 
-import os
-import threading
 import uuid
 import weakref
 from collections.abc import Mapping
@@ -19,6 +17,7 @@ from ragmeter import RagMeter
 from ragmeter.adapters._default_meter import default_meter
 from ragmeter.adapters._open_requests import OpenRequests
 from ragmeter.context import RequestScope, parse_scope
+from ragmeter.metrics import _fork as fork
 
 from ._state import Options, RunTracker
 
@@ -70,17 +69,7 @@ class Attachment:
             meter.lost("evicted")
 
 
-_lock = threading.Lock()
-
-
-def _renew_lock() -> None:
-    global _lock  # noqa: PLW0603 -- a thread of the parent may have held the old one
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
-
+_lock = fork.lock()
 _attachments: weakref.WeakKeyDictionary[RagMeter, Attachment] = weakref.WeakKeyDictionary()
 _latest: list[Attachment | None] = [None]
 

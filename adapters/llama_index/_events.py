@@ -20,6 +20,7 @@ from ragmeter.adapters._open_requests import OpenRequests
 from ragmeter.adapters._output_strings import OutputString, strings_in
 from ragmeter.adapters._reported_once import reported_once
 from ragmeter.context import is_suppressed
+from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.pipeline._weight import weight_of
 
@@ -108,6 +109,7 @@ class SpanFollower(CallsAndSteps):
         self._requests: OpenRequests[str, LlamaRequest] = OpenRequests(
             self._evicted, **open_requests
         )
+        fork.forget(self._leave_to_parent)
         self._stream_guard = meter.guard("llama_index.stream_end")
         self._scope_guard = meter.guard("llama_index.scope")
 
@@ -198,10 +200,9 @@ class SpanFollower(CallsAndSteps):
             self._requests.close(request.run_id)
         return len(running)
 
-    def reset_after_fork(self) -> None:
-        """Forget the parent's requests in a child process."""
+    def _leave_to_parent(self) -> None:
+        # In a forked child: the calls under way are the parent's.
         self._frames = {}
-        self._requests.reset_after_fork()
 
     def _enter_root(
         self,

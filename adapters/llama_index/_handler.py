@@ -9,8 +9,6 @@ never change what the application sees: not its objects, exceptions, streams, or
 
 from __future__ import annotations
 
-import os
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ragmeter.adapters._default_meter import check_meter
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
+from ragmeter.metrics import _fork as fork
 
 from ._events import SpanFollower
 from ._nodes import TextMode
@@ -122,7 +121,6 @@ class RagMeterHandler:
         )
         self.open_spans: dict[str, Any] = {}
         """Always empty: read by ``Dispatcher.shutdown()``."""
-        _handlers.add(self)
 
     def attach(self) -> RagMeterHandler:
         """Attach to LlamaIndex's root dispatcher, for the whole process. Does nothing if attached."""
@@ -239,9 +237,6 @@ class RagMeterHandler:
             question = question if told is None else told
         return True, question
 
-    def _reset_after_fork(self) -> None:
-        self._spans.reset_after_fork()
-
 
 def _root_dispatcher() -> Any:
     """Return LlamaIndex's root dispatcher; its handler lists take any object of the right shape."""
@@ -272,16 +267,4 @@ def _hold(item: object) -> Callable[[], object]:
         return lambda: item
 
 
-_attaching = threading.Lock()
-_handlers: weakref.WeakSet[RagMeterHandler] = weakref.WeakSet()
-
-
-def _reset_handlers_after_fork() -> None:
-    global _attaching  # noqa: PLW0603 -- a thread of the parent may have held the old lock
-    _attaching = threading.Lock()
-    for handler in tuple(_handlers):
-        handler._reset_after_fork()  # noqa: SLF001 -- same module
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_handlers_after_fork)
+_attaching = fork.lock()

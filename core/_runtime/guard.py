@@ -113,10 +113,6 @@ class ErrorLog:
         for observer in tuple(_observers):
             observer(seam, error)
 
-    def reset_after_fork(self) -> None:
-        """Keep the counts, but not the lock, which a thread of the parent may have held."""
-        self._counts.renew_lock()
-
 
 class Guard:
     """Contains any `Exception` raised in the block and reports it. Reusable and reentrant.

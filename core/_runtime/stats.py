@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
 
 from ragmeter.exporters.protocol import MeterStats
+from ragmeter.metrics import _fork as fork
 
 from .guard import REPEAT_AFTER_S, OncePerMinute
 from .tally import Tally
@@ -33,6 +34,7 @@ class Counters:
     def __init__(self) -> None:
         self._tally = Tally()
         self._may_log = OncePerMinute()
+        fork.forget(self._leave_to_parent)
 
     def captured(self) -> None:
         """Count a request that was handed to the meter."""
@@ -130,11 +132,10 @@ class Counters:
                 int(REPEAT_AFTER_S),
             )
 
-    def reset_after_fork(self) -> None:
-        """Start again in a child process: what the parent had in flight is the parent's to export."""
-        self._tally.renew_lock()
+    def _leave_to_parent(self) -> None:
+        # In a forked child: what was in flight is the parent's to export.
         inherited = self.in_flight
-        self._tally.reset_after_fork()
+        self._tally.clear()
         if inherited > 0:
             self.lost("fork", inherited)
 

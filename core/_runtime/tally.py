@@ -7,9 +7,10 @@ first, and worked in by whoever gets hold of the books without waiting.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, deque
 from collections.abc import Hashable
+
+from ragmeter.metrics import _fork as fork
 
 __all__ = ["Tally"]
 
@@ -21,10 +22,7 @@ class Tally:
     """Whole numbers by key. What is added in one call is seen in one piece."""
 
     def __init__(self) -> None:
-        self._fresh()
-
-    def _fresh(self) -> None:
-        self._books = threading.Lock()
+        self._books = fork.lock()
         self._noted: deque[tuple[tuple[Hashable, int], ...]] = deque()
         self._counts: Counter[Hashable] = Counter()
 
@@ -53,13 +51,10 @@ class Tally:
             self._books.release()
             self.add()
 
-    def reset_after_fork(self) -> None:
-        """Start again at nothing in a child process."""
-        self._fresh()
-
-    def renew_lock(self) -> None:
-        """Go on counting in a child process; a thread of the parent may have held the lock."""
-        self._books = threading.Lock()
+    def clear(self) -> None:
+        """Start again at nothing, in a child process: no other thread adds."""
+        self._noted.clear()
+        self._counts.clear()
 
     def _work_in(self) -> None:
         while self._noted:

@@ -10,12 +10,13 @@ stays behind it as a fuse: what that refuses is a missing value.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, cast
+
+from ragmeter.metrics import _fork as fork
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
@@ -142,7 +143,7 @@ class JudgePacer:
         self._budget = budget
         self._rate = rate
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
         self._calls_per_request = FIRST_CALLS
         self._tokens_per_request = 0.0
         self._cost_per_request = 0.0
@@ -236,10 +237,6 @@ class JudgePacer:
             self._calls = 0
             self._tokens = 0
             self._cost = 0.0
-
-    def reset_after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held."""
-        self._lock = threading.Lock()
 
     def _requests_per_second(self) -> float | None:
         if self._budget is None:

@@ -20,6 +20,7 @@ from ragmeter._runtime.stats import Counters
 from ragmeter._runtime.threads import start_elsewhere
 from ragmeter.context import leave_host
 from ragmeter.exporters.protocol import Exporter, HoldsRuns, ObservesJudge, RunsLostError, ScoredRun
+from ragmeter.metrics import _fork as fork
 
 from .queue import Lane, remaining
 
@@ -122,14 +123,15 @@ class _Way:
             max_bytes=queue_bytes,
             max_batch=BATCH,
         )
+        fork.forget(self._leave_to_parent)
 
     @property
     def backlog(self) -> int:
         """Runs that wait for the exporter or that it has not delivered yet."""
         return len(self.lane) + self.lane.working + self._held()
 
-    def reset_after_fork(self) -> None:
-        """Start again in a child process: what was under way is the parent's."""
+    def _leave_to_parent(self) -> None:
+        # In a forked child: what was under way is the parent's.
         self._flushing = None
         self._at_work = deque()
 
@@ -304,12 +306,6 @@ class Outbound:
         """Let the exporters go on."""
         for way in self._ways:
             way.lane.after_fork_in_parent()
-
-    def reset_after_fork(self) -> None:
-        """Start again in a child process."""
-        for way in self._ways:
-            way.lane.reset_after_fork()
-            way.reset_after_fork()
 
 
 def _run_beside(step: _Step) -> None:

@@ -22,6 +22,7 @@ from ragmeter._runtime.stats import Counters
 from ragmeter.context import leave_host
 from ragmeter.exporters.protocol import Exporter, RagRun, ScoredRun
 from ragmeter.metrics import Metric, Reference, Score
+from ragmeter.metrics import _fork as fork
 from ragmeter.references import ReferenceSource
 
 from ._destinations import Destinations
@@ -116,6 +117,7 @@ class Pipeline:
         )
         self._held: list[tuple[float, Pending]] = []
         self._in_hurry = False
+        fork.forget(self._leave_to_parent)
         self._outbound = Outbound(
             exporters,
             counters,
@@ -222,17 +224,9 @@ class Pipeline:
             self._apart.after_fork_in_parent()
         self._scoring.after_fork_in_parent()
 
-    def reset_after_fork(self) -> None:
-        """Start again in a child process."""
+    def _leave_to_parent(self) -> None:
+        # In a forked child: what waits for its scores goes out in the parent.
         self._held = []
-        self._pacer.reset_after_fork()
-        self._recent.reset_after_fork()
-        self._scoring.reset_after_fork()
-        if self._apart is not None:
-            self._apart.reset_after_fork()
-        elif self._judging is not None:
-            self._judging.reset_after_fork()
-        self._outbound.reset_after_fork()
 
     def _score_batch(self, batch: Sequence[Offered | Amendment]) -> None:
         self._in_hurry = len(batch) > 1

@@ -22,6 +22,7 @@ from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.threads import start_elsewhere
 from ragmeter.context import leave_host
 from ragmeter.metrics import Metric, RagSample, Score
+from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.metric import run_metric, scores_without_value
 
@@ -96,7 +97,9 @@ class JudgeLoop:
         self._max_backlog = max_backlog
         self._max_bytes = max_bytes
         self._deadline_s = deadline_s
+        self._closed = False
         self._fresh()
+        fork.forget(self._fresh)  # in a child: no thread, no jobs; they are the parent's
 
     def _fresh(self) -> None:
         self._changed = threading.Condition()
@@ -104,7 +107,6 @@ class JudgeLoop:
         self._inbox_bytes = 0
         self._active = 0
         self._ending = 0
-        self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         # Held for as long as there is a thread.
@@ -174,12 +176,6 @@ class JudgeLoop:
                     loop.call_soon_threadsafe(self._stop)
             thread.join(max(0.5, min(timeout_s, 2.0)))
         return finished
-
-    def reset_after_fork(self) -> None:
-        """Start again in a child process: no thread, no jobs; they are the parent's."""
-        closed = self._closed
-        self._fresh()
-        self._closed = closed
 
     def _engage(self) -> None:
         """See to it that there is a loop; end what waits for one when there can be none for now."""

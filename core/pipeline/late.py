@@ -8,7 +8,6 @@ id; `RagMeter.attach_reference` and `RagMeter.feedback` look it up here.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from uuid import UUID
 
 from ragmeter.exporters.protocol import RagRun, Selection
 from ragmeter.metrics import ConfigurationError, Reference, Score, ScoreDirection
+from ragmeter.metrics import _fork as fork
 
 from ._weight import weight_of_run
 
@@ -128,10 +128,11 @@ class RecentRuns:
         self._max_bytes = max_bytes
         self._max_age_s = max_age_s
         self._clock = clock
+        self._lock = fork.reentrant_lock()  # a signal handler may flush on top of a flush
         self._fresh()
+        fork.forget(self._fresh)  # in a child: they are the parent's
 
     def _fresh(self) -> None:
-        self._lock = threading.RLock()  # a signal handler may flush on top of a flush
         self._runs: OrderedDict[str, Remembered] = OrderedDict()
         self._by_trace: dict[str, str] = {}
         self._bytes = 0
@@ -173,10 +174,6 @@ class RecentRuns:
         with self._lock:
             self._put(entry)
         return str(revisions)
-
-    def reset_after_fork(self) -> None:
-        """Forget the parent's requests."""
-        self._fresh()
 
     def _put(self, entry: Remembered) -> None:
         run = entry.run

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.threads import Bell, is_ending, start_elsewhere
+from ragmeter.metrics import _fork as fork
 
 __all__ = ["Lane"]
 
@@ -66,7 +67,9 @@ class Lane(Generic[T]):
         self._max_items = max_items
         self._max_bytes = max_bytes
         self._max_batch = max_batch
+        self._closed = False
         self._fresh()
+        fork.forget(self._fresh)  # in a child: no thread, no items; they are the parent's
 
     def _fresh(self) -> None:
         # No lock guards what waits: a garbage collection may end a stream, and so put, on a thread
@@ -82,7 +85,6 @@ class Lane(Generic[T]):
         self._bell = Bell()
         self._waiting = False
         self._flushing: list[Bell] = []
-        self._closed = False
         # Held for as long as there is a worker.
         self._manned = threading.Lock()
         # Held by the worker while it works, and by a thread that forks.
@@ -193,12 +195,6 @@ class Lane(Generic[T]):
         if threading.get_ident() in self._forking:
             self._forking.discard(threading.get_ident())
             self._busy.release()
-
-    def reset_after_fork(self) -> None:
-        """Start again in a child process: no thread, no items; they are the parent's."""
-        closed = self._closed
-        self._fresh()
-        self._closed = closed
 
     def _is_idle(self) -> bool:
         # In the order in which an item passes them: it cannot slip by.

@@ -7,11 +7,9 @@ down a provider, and without an SDK all of it is a cheap no-op.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal, get_args
-from weakref import WeakMethod
 
 from opentelemetry._logs import LoggerProvider
 from opentelemetry.metrics import MeterProvider
@@ -111,9 +109,6 @@ class OpenTelemetryExporter:
         )
         self._directory = SpanDirectory()
         self._board: tuple[StatsBoard, Callable[[], MeterStats]] | None = None
-        if hasattr(os, "register_at_fork"):
-            reset = WeakMethod(self.reset_after_fork)
-            os.register_at_fork(after_in_child=lambda: _call(reset))
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Write every run of `batch`; when one fails the others are written all the same."""
@@ -173,14 +168,6 @@ class OpenTelemetryExporter:
         """
         return self._directory.find(run.run_id, timeout_s)
 
-    def reset_after_fork(self) -> None:
-        """Replace the locks that threads of the parent process may have held. Runs by itself."""
-        self._directory.reset_after_fork()
-        if self._board is not None:
-            self._board[0].reset_after_fork()
-        if self._metrics is not None:
-            self._metrics.reset_after_fork()
-
     def _export_one(self, scored: ScoredRun, written: Written) -> None:
         run = scored.run
         known = self._directory.find(run.run_id) if scored.late else None
@@ -192,9 +179,3 @@ class OpenTelemetryExporter:
         if self._metrics is not None:
             self._metrics.write(scored, judged)
         written.add()
-
-
-def _call(method: WeakMethod[Callable[[], None]]) -> None:
-    alive = method()
-    if alive is not None:
-        alive()

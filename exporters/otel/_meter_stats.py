@@ -4,39 +4,30 @@ OpenTelemetry keeps one callback per instrument and meter provider and silently
 ignores a second registration, so two meters of one process would hide each other.
 `StatsBoard` therefore stands between them: one board per provider, which adds up the
 snapshots of every meter that reports to it.  Counters never fall: what a meter had
-counted stays when it shuts down.
+counted stays when it shuts down, and what was last read of it when it is dropped without.
 """
 
 from __future__ import annotations
 
-import os
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from types import MethodType
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakMethod
 
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters.protocol import MeterStats
+from ragmeter.metrics import _fork as fork
 
 __all__ = ["StatsBoard"]
 
 Stats = Callable[[], MeterStats]
 
-_lock = threading.Lock()
+_lock = fork.lock()
 _boards: WeakKeyDictionary[MeterProvider, StatsBoard] = WeakKeyDictionary()
-
-
-def _renew_lock() -> None:
-    global _lock  # noqa: PLW0603 -- a thread of the parent may have held the old one
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _tables(stats: MeterStats) -> dict[str, Mapping[str, int]]:
@@ -55,12 +46,29 @@ def _tables(stats: MeterStats) -> dict[str, Mapping[str, int]]:
     }
 
 
+class _Source:
+    """A meter's counters, held weakly: telemetry keeps no meter alive."""
+
+    def __init__(self, stats: Stats) -> None:
+        self.stats: Callable[[], Stats | None] = (
+            WeakMethod(stats) if isinstance(stats, MethodType) else lambda: stats
+        )
+        self.last: dict[str, Mapping[str, int]] = {}
+
+    def read(self) -> dict[str, Mapping[str, int]]:
+        """Return the counters as of now, or as they were last read."""
+        stats = self.stats()
+        if stats is not None:
+            self.last = _tables(stats())
+        return self.last
+
+
 class StatsBoard:
     """Sums the snapshots of all meters that publish to one meter provider. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sources: dict[int, Stats] = {}
+        self._lock = fork.lock()
+        self._sources: dict[int, _Source] = {}
         self._gone: dict[str, Counter[str]] = {}
         self._known: dict[str, set[str]] = {}
 
@@ -88,32 +96,35 @@ class StatsBoard:
     def join(self, stats: Stats) -> None:
         """Add a meter's counters from now on."""
         with self._lock:
-            self._sources[id(stats)] = stats
+            self._sources[id(stats)] = _Source(stats)
 
     def leave(self, stats: Stats) -> None:
         """Freeze a meter's counters at what they are; its queue is gone."""
         last = _tables(stats())
         with self._lock:
-            if self._sources.pop(id(stats), None) is None:
-                return
-            for instrument in semconv.INSTRUMENTS:
-                if instrument.kind == "observable_counter":
-                    self._gone.setdefault(instrument.name, Counter()).update(last[instrument.name])
-
-    def reset_after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held."""
-        self._lock = threading.Lock()
+            if self._sources.pop(id(stats), None) is not None:
+                self._keep(last)
 
     def _observe(self, name: str) -> dict[str, int]:
         with self._lock:
+            for key, source in list(self._sources.items()):
+                if source.stats() is None:
+                    del self._sources[key]
+                    self._keep(source.last)
             sources = list(self._sources.values())
             total: Counter[str] = Counter(self._gone.get(name, {}))
-        for stats in sources:
-            total.update(_tables(stats())[name])
+        for source in sources:
+            total.update(source.read().get(name, {}))
         # What was there once is 0 now, not gone: a backend would go on showing the last value.
         known = self._known.setdefault(name, set())
         known.update(total)
         return {value: total[value] for value in sorted(known)}
+
+    def _keep(self, last: dict[str, Mapping[str, int]]) -> None:
+        for instrument in semconv.INSTRUMENTS:
+            if instrument.kind == "observable_counter":
+                counts = self._gone.setdefault(instrument.name, Counter())
+                counts.update(last.get(instrument.name, {}))
 
     def _register(self, meter: Meter) -> None:
         for instrument in semconv.INSTRUMENTS:

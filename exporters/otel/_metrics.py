@@ -8,7 +8,6 @@ request is recorded once, with its first value.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from ragmeter.exporters._span_targets import JudgedSpans
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.exporters.semconv import Instrument
 from ragmeter.metrics import Score
+from ragmeter.metrics import _fork as fork
 
 from ._series import OTHER, SeriesBound
 
@@ -49,7 +49,7 @@ class Limiter:
     def __init__(self, max_distinct: int = MAX_DISTINCT) -> None:
         self._max_distinct = max_distinct
         self._seen: dict[str, set[str]] = {}
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     def admit(self, attribute: str, value: str) -> str:
         """Return `value`, or `OTHER` when there are too many already."""
@@ -62,10 +62,6 @@ class Limiter:
             if len(seen) < self._max_distinct:
                 seen.add(value)
             return value if value in seen else OTHER
-
-    def reset_after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held."""
-        self._lock = threading.Lock()
 
 
 class MetricWriter:
@@ -90,7 +86,7 @@ class MetricWriter:
         self._bound = bound
         self._recorded: dict[str, frozenset[str]] = {}
         self._sets: dict[frozenset[str], frozenset[str]] = {}
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
         self._meter: Meter | None = None
         self._instruments: dict[str, Any] = {}
 
@@ -130,12 +126,6 @@ class MetricWriter:
                 )
         if call.cost is not None:
             self._count(semconv.JUDGE_COST, max(0.0, call.cost), base)
-
-    def reset_after_fork(self) -> None:
-        """Replace the locks, which a thread of the parent may have held."""
-        self._lock = threading.Lock()
-        self._limiter.reset_after_fork()
-        self._bound.reset_after_fork()
 
     def _record(self, scored: ScoredRun, judged: JudgedSpans, known: frozenset[str]) -> None:
         if semconv.OVERFLOW.name not in self._instruments:

@@ -8,7 +8,6 @@ records is told.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from weakref import WeakKeyDictionary
 
@@ -16,6 +15,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
+from ragmeter.metrics import _fork as fork
 
 __all__ = ["MAX_SERIES", "OTHER", "SeriesBound"]
 
@@ -55,7 +55,7 @@ class SeriesBound:
         self._most = most
         self._limit = limit
         self._known: dict[str, _Known] = {}
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     @staticmethod
     def of(provider: MeterProvider) -> SeriesBound:
@@ -69,10 +69,6 @@ class SeriesBound:
             return attributes
         with self._lock:
             return self._admit(self._known.setdefault(instrument, _Known()), attributes)
-
-    def reset_after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held."""
-        self._lock = threading.Lock()
 
     def _admit(self, known: _Known, attributes: Attributes) -> Attributes:
         workflow = attributes.get(semconv.GEN_AI_WORKFLOW_NAME)

@@ -13,11 +13,11 @@ import math
 import os
 import sqlite3
 import stat
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.errors import ConfigurationError
 
 __all__ = ["AnswerFile"]
@@ -54,7 +54,7 @@ class AnswerFile:
     def __init__(self, path: Path, max_rows: int) -> None:
         self.path = path
         self._max_rows = max_rows
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
         self._said_at = -math.inf
@@ -117,10 +117,6 @@ class AnswerFile:
             connection.close()
         else:
             _of_the_parent.append(connection)
-
-    def renew_lock(self) -> None:
-        """Replace the lock after a fork: a thread of the parent may have held it."""
-        self._lock = threading.Lock()
 
     def _rows(self, keys: Sequence[bytes]) -> Iterable[tuple[bytes, str]]:
         connection = self._open()

@@ -11,10 +11,11 @@ after twice as long each time, one call goes out one level higher.  It sends not
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from ragmeter.metrics import _fork as fork
 
 __all__ = ["LADDERS", "Learned", "Plan"]
 
@@ -91,12 +92,13 @@ class Learned:
     ) -> None:
         self._name = name
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
         self._levels = dict.fromkeys(LADDERS, 0) | dict(start or {})
         self._lacks: dict[str, _Lack] = {}
         self._suspicions: dict[str, _Suspicion] = {}
         self._on_trial = False
         self._passed: set[tuple[str, int]] = set()
+        fork.forget(self._end_trial)
 
     def level(self, option: str) -> str:
         """Return the level at which `option` is sent now."""
@@ -212,9 +214,8 @@ class Learned:
                     lack.wait_s = min(lack.wait_s * 2, _LONGEST_WAIT_S)
                 lack.due = self._clock() + lack.wait_s
 
-    def renew_lock(self) -> None:
-        """Replace the lock after a fork: a thread of the parent may have held it."""
-        self._lock = threading.Lock()
+    def _end_trial(self) -> None:
+        # In a forked child: the request that tries something is the parent's.
         self._on_trial = False
 
     def _lower(self, option: str, level: int, status: int | None) -> None:

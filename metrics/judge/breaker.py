@@ -7,9 +7,10 @@ not HTTP; it sleeps never and holds its lock only for arithmetic.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
+
+from ragmeter.metrics import _fork as fork
 
 from .protocol import JudgeError
 
@@ -42,7 +43,7 @@ class CircuitBreaker:
         self._threshold = threshold
         self._first_pause_s = pause_s
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
         self._failures = 0
         self._pause_s = pause_s
         self._open_until: float | None = None
@@ -109,7 +110,3 @@ class CircuitBreaker:
         """Record that an admitted call was given up before it had an outcome."""
         with self._lock:
             self._probing = False
-
-    def renew_lock(self) -> None:
-        """Replace the lock after a fork: a thread of the parent may have held it."""
-        self._lock = threading.Lock()

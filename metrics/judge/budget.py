@@ -7,7 +7,6 @@ hold more than was allowed.  It limits and counts; it asks nothing.
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.errors import ConfigurationError
 
 from .protocol import JudgeError
@@ -125,7 +125,7 @@ class JudgeBudget:
         self.cached_input_price = cached_input_price
         self.when_exhausted: Literal["skip", "wait"] = when_exhausted
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
         self._window: deque[Reservation] = deque()
         self._window_tokens = 0
         self._window_cost = 0.0
@@ -360,7 +360,3 @@ class JudgeBudget:
             self._cost_ratios.append(cost_ratio)
             ratio = max(ratio, cost_ratio / self._calibration())
         self._ratios.append(ratio)
-
-    def renew_lock(self) -> None:
-        """Replace the lock after a fork: a thread of the parent may have held it."""
-        self._lock = threading.Lock()

@@ -20,6 +20,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.errors import ConfigurationError
 
 from ._cache_file import AnswerFile
@@ -63,11 +64,11 @@ class JudgeCache:
         self.path = None if path is None else Path(path)
         self._max_rows = max_rows
         self._file = None if self.path is None else AnswerFile(self.path, max_rows)
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
         self._entries: OrderedDict[bytes, str] = OrderedDict()
         self._bytes = 0
-        self._clerk = _Clerk()
-        self._waiting = 0
+        self._take_on()
+        fork.forget(self._take_on)  # the clerk and what waits for it are the parent's
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings: another process reads the file, not this memory."""
@@ -166,13 +167,9 @@ class JudgeCache:
         if file is not None:
             file.close()
 
-    def renew_lock(self) -> None:
-        """Replace the locks after a fork: a thread of the parent may have held one."""
-        self._lock = threading.Lock()
+    def _take_on(self) -> None:
         self._clerk = _Clerk()
         self._waiting = 0
-        if self._file is not None:
-            self._file.renew_lock()
 
     def _take_over(self, rows: dict[bytes, str]) -> dict[bytes, Answer]:
         answers: dict[bytes, Answer] = {}

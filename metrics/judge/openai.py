@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import threading
 import weakref
 from collections.abc import Mapping
 from typing import Any
 
+from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.errors import ConfigurationError
 
 from ._clients import LoopResources
@@ -44,8 +44,6 @@ from .stats import JudgeStats, Tally
 __all__ = ["OpenAIJudge"]
 
 _MAX_REPLY_BYTES = 4 * 2**20
-
-_judges: weakref.WeakSet[OpenAIJudge] = weakref.WeakSet()
 
 
 class OpenAIJudge:
@@ -163,14 +161,17 @@ class OpenAIJudge:
             self._tally.answered,
         )
         self._observers: list[JudgeObserver] = []
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
+        self._open()
+        fork.forget(self._open)  # the parent's loops and their sockets stay the parent's
+
+    def _open(self) -> None:
         self._resources: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopResources] = (
             weakref.WeakKeyDictionary()
         )
         self._flights: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Flights] = (
             weakref.WeakKeyDictionary()
         )
-        _watch_forks(self)
 
     def __repr__(self) -> str:
         return f"OpenAIJudge(model={self._model!r}, host={self.host!r})"
@@ -288,18 +289,6 @@ class OpenAIJudge:
                 self._resources[loop] = resources
         return resources
 
-    def _renew_after_fork(self) -> None:
-        """Start afresh in a forked child: threads of the parent held locks, its loops sockets."""
-        self._lock = threading.Lock()
-        self._tally.renew_lock()
-        self._resources = weakref.WeakKeyDictionary()
-        self._flights = weakref.WeakKeyDictionary()
-        self._breaker.renew_lock()
-        self._learned.renew_lock()
-        for shared in (self.budget, self.cache):
-            if shared is not None:
-                shared.renew_lock()
-
 
 def _rebuild(arguments: dict[str, Any]) -> OpenAIJudge:
     """Make a pickled judge again; the secrets of its address are the environment's, if it is there."""
@@ -307,19 +296,3 @@ def _rebuild(arguments: dict[str, Any]) -> OpenAIJudge:
     if told and address_of(told).without_secrets == arguments["base_url"]:
         arguments = {**arguments, "base_url": told}
     return OpenAIJudge(**arguments)
-
-
-def _renew_judges() -> None:
-    for judge in tuple(_judges):
-        judge._renew_after_fork()  # noqa: SLF001 -- its own module
-
-
-def _watch_forks(judge: OpenAIJudge) -> None:
-    global _watching  # noqa: PLW0603 -- registered once per process, on the first judge
-    _judges.add(judge)
-    if not _watching and hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_renew_judges)
-        _watching = True
-
-
-_watching = False

@@ -6,10 +6,11 @@ that a worker process reports; it asks nothing.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from ragmeter.metrics import _fork as fork
 
 from .protocol import JudgeCall
 
@@ -48,7 +49,7 @@ class Tally:
     """Counts calls, tokens, errors and cache hits. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
         self._counts: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
 
@@ -72,7 +73,3 @@ class Tally:
         """Return all counts as of now."""
         with self._lock:
             return JudgeStats(**self._counts, errors=dict(self._errors), cost=cost)
-
-    def renew_lock(self) -> None:
-        """Replace the lock after a fork: a thread of the parent may have held it."""
-        self._lock = threading.Lock()

@@ -5,12 +5,11 @@ All free metrics of one request read the same few texts; `analyse` gives each of
 than its bound only until the next text comes.
 """
 
-import os
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from ragmeter.metrics import _fork as fork
 from ragmeter.metrics._lazy_attribute import once
 
 from .layout import key_of, units
@@ -176,7 +175,7 @@ class _Memory:
         self._limit = limit
         self._known: OrderedDict[str, Analysis] = OrderedDict()
         self._characters = 0
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
         self._latest: tuple[Any, Any] | None = None
 
     def latest(self, key: Any, make: Callable[[], T]) -> T:
@@ -204,8 +203,7 @@ class _Memory:
         return known
 
     def clear(self) -> None:
-        """Forget every text. Also renews the lock, for a forked child."""
-        self._lock = threading.Lock()
+        """Forget every text."""
         self._known.clear()
         self._latest = None
         _words.clear()
@@ -213,8 +211,7 @@ class _Memory:
 
 
 _memory = _Memory(_REMEMBERED_CHARACTERS)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_memory.clear)
+fork.forget(_memory.clear)
 
 
 def analyse(text: str) -> Analysis:

@@ -5,25 +5,16 @@ unmarshals what it finds there: whoever puts a file first decides the words, or 
 interpreter.  Here the dictionary is read from the installed package, once per process.
 """
 
-import os
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
+from ragmeter.metrics import _fork as fork
+
 __all__ = ["jieba_cut"]
 
-_loading = threading.Lock()
-
-
-def _renew_lock() -> None:
-    global _loading  # noqa: PLW0603 -- a thread of the parent may have held the old one
-    _loading = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_loading = fork.lock()
 
 
 def jieba_cut() -> Callable[[str], Iterator[str]]:

@@ -4,11 +4,11 @@
 work on in themselves, so they are only ever used under a lock; a remembered stem needs none.
 """
 
-import os
 import re
-import threading
 from functools import lru_cache
 from typing import Protocol
+
+from ragmeter.metrics import _fork as fork
 
 __all__ = ["CONTENT", "MARK", "STOP_WORDS", "stem"]
 
@@ -30,17 +30,7 @@ _REMEMBERED_WORDS = 100_000
 """Stems kept; about 20 MB at most."""
 
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
-_lock = threading.Lock()
-
-
-def _renew_lock() -> None:
-    # A fork may happen while another thread is stemming: the child would wait for it forever.
-    global _lock  # noqa: PLW0603 -- the lock belongs to the process
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_lock = fork.lock()
 
 
 class _Stemmer(Protocol):

@@ -1,5 +1,6 @@
 """Forks, threads and the end of the process."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from fakes_core import context_tally
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample
+from ragmeter.metrics import _fork as fork
 
 SAMPLE = RagSample(question="q", contexts=["a"])
 
@@ -189,3 +191,19 @@ def test_a_meter_that_nobody_holds_goes_away():
         threading.Event().wait(0.02)
 
     assert gone() is None
+
+
+@pytest.mark.parametrize(("exporter", "count"), [("memory", 2_000), ("opentelemetry", 200)])
+def test_dropped_meters_leave_nothing_for_a_fork_to_do(exporter, count):
+    def build():
+        return RagMeter(exporters=[InMemoryExporter()] if exporter == "memory" else None)
+
+    build()
+    gc.collect()
+    before = fork.registered()
+
+    for _ in range(count):
+        build()
+    gc.collect()
+
+    assert fork.registered() == before

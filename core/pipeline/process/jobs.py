@@ -16,6 +16,7 @@ from typing import Any
 
 from ragmeter._runtime.guard import Guard
 from ragmeter.metrics import Metric, ScoreStatus
+from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.errors import loggable
 from ragmeter.metrics.metric import failed_scores
 from ragmeter.pipeline.judging import JudgeJob
@@ -78,6 +79,7 @@ class WorkerJudging:
         self._deadline_s = deadline_s
         self._closed = False
         self._fresh()
+        fork.forget(self._fresh)  # in a child: the requests are the parent's
 
     def _fresh(self) -> None:
         self._changed = threading.Condition()
@@ -266,10 +268,6 @@ class WorkerJudging:
         for request in left:
             self._end(request, "shutdown")
         return finished
-
-    def reset_after_fork(self) -> None:
-        """Start again in a child process: the requests are the parent's."""
-        self._fresh()
 
     def _end(self, request: _Request, skipped: str | None) -> None:
         """End a request that was counted in `_ending`."""

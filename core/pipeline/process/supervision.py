@@ -17,6 +17,7 @@ from typing import Any
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.context import leave_host
 from ragmeter.metrics import Metric, RagSample, Score, ScoreStatus
+from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.errors import loggable
 from ragmeter.metrics.judge.protocol import Judge, JudgeCall
 from ragmeter.metrics.metric import failed_scores
@@ -113,6 +114,7 @@ class ScoringProcess:
         self._on_call: Callable[[JudgeCall], None] = _nobody
         self._closed = False
         self._fresh()
+        fork.forget(self._leave_to_parent)
 
     def _fresh(self) -> None:
         self._changed = threading.Condition()
@@ -423,13 +425,12 @@ class ScoringProcess:
             self._forking.discard(threading.get_ident())
             self._spawning.release()
 
-    def reset_after_fork(self) -> None:
-        """Start again in a child process: the worker is the parent's."""
+    def _leave_to_parent(self) -> None:
+        # In a forked child: the worker is the parent's.
         for connection in (self._connection, self._made):
             if connection is not None:
                 connection.forget()
         self._fresh()
-        self.judging.reset_after_fork()
 
 
 def _nobody(call: JudgeCall) -> None:

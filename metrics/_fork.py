@@ -1,0 +1,95 @@
+"""What a forked process must not take over from its parent: held locks and requests under way.
+
+A thread of the parent may hold a lock at the moment of the fork; in the child that thread does not
+exist, and the lock would stay held for ever.  All of ragmeter registers here, and this module once
+with `os`.  Everything is held weakly: an object that is gone leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from itertools import count
+from operator import methodcaller
+from typing import Any
+from weakref import ref
+
+__all__ = ["forget", "lock", "pause", "reentrant_lock", "registered"]
+
+# Number → an object, held weakly, and what is called with it. Changed without a lock, one step at a
+# time: a garbage collection may do so on any thread.
+_Table = dict[int, tuple[ref[Any], Callable[[Any], object]]]
+_locks: _Table = {}
+_before: _Table = {}
+_in_parent: _Table = {}
+_in_child: _Table = {}
+_numbers = count()
+_free = methodcaller("_at_fork_reinit")  # what the standard library's own locks have for it
+
+
+def lock() -> threading.Lock:
+    """Return a lock that is free in a forked child, even if a thread of the parent held it."""
+    made = threading.Lock()
+    _hold(_locks, made, _free)
+    return made
+
+
+def reentrant_lock() -> threading.RLock:
+    """Return a reentrant lock that is free in a forked child."""
+    made = threading.RLock()
+    _hold(_locks, made, _free)
+    return made
+
+
+def forget(method: Callable[[], object]) -> None:
+    """Call a bound method in every forked child, to drop what belongs to the parent.
+
+    It is called as long as its object lives. The locks of this module are free by then; methods are
+    called in the order in which they came.
+    """
+    _hold_method(_in_child, method)
+
+
+def pause(stop: Callable[[], object], resume: Callable[[], object]) -> None:
+    """Call a bound method before every fork, and another one after it in the parent."""
+    _hold_method(_before, stop)
+    _hold_method(_in_parent, resume)
+
+
+def registered() -> int:
+    """Return how many locks and methods a fork has to see to."""
+    return len(_locks) + len(_before) + len(_in_parent) + len(_in_child)
+
+
+def _hold_method(table: _Table, method: Any) -> None:
+    _hold(table, method.__self__, method.__func__)
+
+
+def _hold(table: _Table, owner: Any, function: Callable[[Any], object]) -> None:
+    number = next(_numbers)
+    table[number] = ref(owner, lambda _: table.pop(number, None)), function
+
+
+def _call(table: _Table, *, last_first: bool = False) -> None:
+    held = [(reference(), function) for reference, function in list(table.values())]
+    # A stack calls the last first; it calls all of them, even if one raises.
+    with ExitStack() as stack:
+        for owner, function in held if last_first else reversed(held):
+            if owner is not None:
+                stack.callback(function, owner)
+
+
+def _start_child() -> None:
+    _call(_locks)
+    _call(_in_child)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=partial(_call, _before, last_first=True),
+        after_in_parent=partial(_call, _in_parent),
+        after_in_child=_start_child,
+    )
