@@ -330,8 +330,8 @@ def doctor(
 ) -> None:
     """Check what is installed, configured and reachable, and send a scored test request through it.
 
-    Run it with the application's environment variables. Every line says what works, and how to mend
-    what does not. Exit code 1: something must be mended.
+    Run it with the application's environment variables. Every line says what works, and how to fix
+    what does not. Exit code 1: something must be fixed.
     """
     with _explained():
         from .doctor import DoctorOptions, examine, worst  # noqa: PLC0415 -- only when ill

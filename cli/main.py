@@ -1,15 +1,22 @@
-"""Entry point of the command ``ragmeter``: says what to install when the command line's packages are absent."""
+"""Entry point of the command ``ragmeter``: says what to install when a package it needs is absent."""
 
 from __future__ import annotations
 
 import io
 import sys
 
-from ragmeter.metrics.errors import install_command
+from ragmeter.metrics.errors import MissingDependencyError
 
 __all__ = ["run"]
 
-_EXTRAS = frozenset({"typer", "rich", "click", "numpy"})
+_BROUGHT_BY = {
+    "typer": ("typer", "cli"),
+    "click": ("typer", "cli"),
+    "rich": ("rich", "cli"),
+    "numpy": ("numpy", "cli"),
+    "opentelemetry": ("opentelemetry-sdk", "otlp"),
+}
+"""Package and extra behind each import that a command makes without asking first."""
 EXIT_USAGE = 2
 
 
@@ -21,11 +28,12 @@ def run() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         from .app import app  # noqa: PLC0415 -- typer and rich are an extra
+
+        app()
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
+        brought_by = _BROUGHT_BY.get((error.name or "").partition(".")[0])
+        if brought_by is None:
             raise
-        sys.stderr.write(
-            f"ragmeter's command line needs the package {error.name!r}: {install_command('cli')}\n"
-        )
+        missing = MissingDependencyError(*brought_by, "ragmeter's command line")
+        sys.stderr.write(f"{missing}\n")
         raise SystemExit(EXIT_USAGE) from None
-    app()

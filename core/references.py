@@ -7,13 +7,10 @@ A file is data: it is parsed, never evaluated, and read again when it was replac
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import os
 import time
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,8 +18,9 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from ragmeter.metrics import ConfigurationError, Reference, ReferenceFileError
+from ragmeter.metrics._rows import BadRow, is_csv, read_rows
 
-__all__ = ["ReferenceSource", "load_references", "normalise_question", "read_reference_rows"]
+__all__ = ["ReferenceSource", "load_references", "normalise_question"]
 
 RECHECK_AFTER_S = 5.0
 """A reference file is looked at again for changes at most this often, in seconds."""
@@ -160,15 +158,8 @@ class _FileReferences:
                 self._by_question = _read(self._path)
 
 
-def _ending(path: Path) -> str:
-    ending = path.suffix.lower()
-    if ending not in (".jsonl", ".csv"):
-        raise ConfigurationError(f"references: {str(path)!r} ends neither in .jsonl nor in .csv")
-    return ending
-
-
 def _stamp(path: Path) -> tuple[int, int, int]:
-    _ending(path)
+    is_csv(path)  # a wrong ending is said before anything else
     try:
         found = path.stat()
     except OSError as error:
@@ -178,7 +169,10 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 def _read(path: Path) -> dict[str, Reference]:
     by_question: dict[str, Reference] = {}
-    for line, row in read_reference_rows(path):
+    for found in read_rows(path, _LIST_FIELDS):
+        if isinstance(found, BadRow):
+            raise ReferenceFileError(str(path), found.line, found.reason)
+        line, row = found
         question = row.pop("question", None)
         if not isinstance(question, str) or not question.strip():
             raise ReferenceFileError(str(path), line, "no 'question'")
@@ -196,69 +190,6 @@ def _read(path: Path) -> dict[str, Reference]:
         except ValidationError as error:
             raise ReferenceFileError(str(path), line, _first_problem(error)) from error
     return by_question
-
-
-def read_reference_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each row of a JSONL or CSV file with its line number, counted from 1.
-
-    In CSV the fields ``contexts``, ``context_ids`` and ``alternative_answers`` hold a JSON list, or
-    one plain text.
-
-    Raises:
-        ReferenceFileError: A line is not UTF-8, not JSON, not an object, or lacks CSV columns.
-        ConfigurationError: The file has another ending or cannot be read.
-    """
-    ending = _ending(path)
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"references: cannot read {str(path)!r}: {error}") from error
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise ReferenceFileError(str(path), line, f"not UTF-8: {error.reason}") from error
-    yield from _jsonl_rows(path, text) if ending == ".jsonl" else _csv_rows(path, text)
-
-
-def _jsonl_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    # Only \n ends a line: U+2028 and its like may stand inside a JSON string.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            # Its own text counts lines within this one, which is always the first.
-            reason = f"not JSON: {error.msg} at column {error.colno}"
-            raise ReferenceFileError(str(path), number, reason) from error
-        except (ValueError, RecursionError) as error:
-            raise ReferenceFileError(str(path), number, f"not JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise ReferenceFileError(str(path), number, "not a JSON object")
-        yield number, row
-
-
-def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    try:
-        for row in reader:
-            if None in row:
-                raise ReferenceFileError(str(path), reader.line_num, "more fields than columns")
-            yield reader.line_num, {key: _csv_value(key, value) for key, value in row.items()}
-    except csv.Error as error:
-        raise ReferenceFileError(str(path), reader.line_num, f"not CSV: {error}") from error
-
-
-def _csv_value(key: str, value: str | None) -> Any:
-    if not value:
-        return None
-    if key in _LIST_FIELDS and value.lstrip().startswith("["):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value  # a text that happens to begin with a bracket
-    return value
 
 
 def _first_problem(error: ValidationError) -> str:

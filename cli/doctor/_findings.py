@@ -23,10 +23,10 @@ class Finding:
     """What was looked at."""
     state: State
     """``ok``; ``skipped``: not wanted or not possible here; ``warning``: works, but perhaps not as meant;
-    ``failed``: must be mended."""
+    ``failed``: must be fixed."""
     detail: str
     """What was found. Never a key, never a text of the user's."""
-    mend: str = ""
+    fix: str = ""
     """What to do about it; empty when nothing is to be done."""
 
 
@@ -35,19 +35,19 @@ def ok(area: Area, what: str, detail: str) -> Finding:
     return Finding(area, what, "ok", detail)
 
 
-def skipped(area: Area, what: str, detail: str, mend: str = "") -> Finding:
+def skipped(area: Area, what: str, detail: str, fix: str = "") -> Finding:
     """Return a finding about something that is absent and need not be there."""
-    return Finding(area, what, "skipped", detail, mend)
+    return Finding(area, what, "skipped", detail, fix)
 
 
-def warning(area: Area, what: str, detail: str, mend: str) -> Finding:
+def warning(area: Area, what: str, detail: str, fix: str) -> Finding:
     """Return a finding that something may not be as meant."""
-    return Finding(area, what, "warning", detail, mend)
+    return Finding(area, what, "warning", detail, fix)
 
 
-def failed(area: Area, what: str, detail: str, mend: str) -> Finding:
+def failed(area: Area, what: str, detail: str, fix: str) -> Finding:
     """Return a finding that something does not work."""
-    return Finding(area, what, "failed", detail, mend)
+    return Finding(area, what, "failed", detail, fix)
 
 
 def worst(findings: Iterable[Finding]) -> State:

@@ -16,7 +16,7 @@ from ._findings import Finding, failed, ok, skipped, warning
 __all__ = ["check_judge"]
 
 _MOST_TINY_ASKS = 4
-_MENDS = {
+_FIXES = {
     "authentication": "set RAGMETER_JUDGE_API_KEY, or OPENAI_API_KEY, to a valid key",
     "permission": "the key may not use this model; ask its owner, or change RAGMETER_JUDGE_MODEL",
     "not_found": "correct RAGMETER_JUDGE_MODEL; or RAGMETER_JUDGE_BASE_URL, which mostly ends in /v1",
@@ -44,8 +44,8 @@ def check_judge(settings: Settings, judge: Any) -> Iterator[Finding]:
         judge: The judge made from them; None: none is configured. An error: making it failed.
     """
     if isinstance(judge, RagmeterError):
-        mend = install_command("judge") if isinstance(judge, ImportError) else _SETTINGS
-        yield failed("reachable", "judge", str(judge), mend)
+        fix = install_command("judge") if isinstance(judge, ImportError) else _SETTINGS
+        yield failed("reachable", "judge", str(judge), fix)
         return
     if judge is None:
         yield skipped("reachable", "judge", "none configured: judged metrics are off")
@@ -58,8 +58,8 @@ def check_judge(settings: Settings, judge: Any) -> Iterator[Finding]:
         yield ok("reachable", "judge", detail)
         yield _what_it_takes(judge)
         return
-    mend = _MENDS.get(score.error_type or "", "see the message")
-    yield failed("reachable", "judge", f"{score.status}: {score.explanation}", mend)
+    fix = _FIXES.get(score.error_type or "", "see the message")
+    yield failed("reachable", "judge", f"{score.status}: {score.explanation}", fix)
 
 
 def _what_it_takes(judge: OpenAIJudge) -> Finding:

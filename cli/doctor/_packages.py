@@ -57,8 +57,8 @@ def check_packages() -> Iterator[Finding]:
     for distribution, extra, purpose in _OPTIONAL:
         found = installed(distribution)
         if found is None:
-            mend = f"for {purpose}: {install_command(extra)}"
-            yield skipped("installed", distribution, "not installed", mend)
+            fix = f"for {purpose}: {install_command(extra)}"
+            yield skipped("installed", distribution, "not installed", fix)
         else:
             yield ok("installed", distribution, found)
 

@@ -23,7 +23,7 @@ _SUMMARY: dict[State, str] = {
     "ok": "All is well.",
     "skipped": "All is well; what is marked -- is not in use.",
     "warning": "It works; look at the lines marked warn.",
-    "failed": "Mend the lines marked FAIL, from the top down.",
+    "failed": "Fix the lines marked FAIL, top to bottom.",
 }
 
 
@@ -37,8 +37,8 @@ def print_findings(findings: Iterable[Finding], console: Console) -> list[Findin
         mark, style = _MARKS[one.state]
         line = Text.assemble((f"  {mark:<5}", style), f"{one.what}: {one.detail}")
         console.print(line, soft_wrap=True)
-        if one.mend:
-            console.print(Text(f"       -> {one.mend}", style=style), soft_wrap=True)
+        if one.fix:
+            console.print(Text(f"       -> {one.fix}", style=style), soft_wrap=True)
     console.print(Text(_SUMMARY[worst(seen)], style="bold"))
     return seen
 

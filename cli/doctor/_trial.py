@@ -120,8 +120,8 @@ def _verdict(
         return
     broken = [s for s in scores.values() if s.status in ("judge_error", "metric_error", "timeout")]
     for score in broken:
-        mend = "see the judge above" if score.status != "metric_error" else report
-        yield failed(AREA, framework, f"{score.name}: {score.status}: {score.explanation}", mend)
+        fix = "see the judge above" if score.status != "metric_error" else report
+        yield failed(AREA, framework, f"{score.name}: {score.status}: {score.explanation}", fix)
     measured = [score for score in scores.values() if score.value is not None]
     some = ", ".join(f"{score.name} {score.value:.2f}" for score in measured[:3])
     if measured and not broken:

@@ -1,4 +1,4 @@
-"""Reads a data set for `ragmeter evaluate`: JSONL or CSV rows become `RagSample`s.
+"""Turns the rows of a data set into `RagSample`s, for `ragmeter evaluate`.
 
 Understands ragmeter's own field names, what `JsonlExporter` wrote with content, and the column names of
 ragas and continuous-eval.  A row that cannot be read becomes a `BadRow` with its line and reason:
@@ -7,7 +7,6 @@ nothing is guessed, and one bad row never stops the rest.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import hashlib
 import json
@@ -18,9 +17,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ragmeter.metrics import ConfigurationError, RagSample
+from ragmeter.metrics import RagSample
+from ragmeter.metrics._rows import BadRow, read_rows
 
-__all__ = ["COLUMN_NAMES", "BadRow", "Row", "count_rows", "read_rows"]
+__all__ = ["COLUMN_NAMES", "Row", "read_samples"]
 
 COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "user_input"),
@@ -40,6 +40,7 @@ _LISTS = frozenset(
     for name in COLUMN_NAMES[field]
 ) | {"ground_truth_answers"}
 
+# A limit of the whole process, which is ours here: the reader itself leaves the application's alone.
 csv.field_size_limit(64 * 1024 * 1024)
 
 
@@ -56,153 +57,32 @@ class Row:
     """Hash of the sample: the same content has the same key whatever its columns are called."""
 
 
-@dataclass(frozen=True, slots=True)
-class BadRow:
-    """One row that cannot be scored."""
-
-    line: int
-    """Where it stands in the file, counted from 1."""
-    reason: str
-    """What is wrong with it."""
-
-
 class _BadRowError(ValueError):
-    """Why a row cannot be read."""
+    """Why a row cannot be scored."""
 
 
-def read_rows(path: Path) -> Iterator[Row | BadRow]:
+def read_samples(path: Path) -> Iterator[Row | BadRow]:
     """Yield every row of a ``.jsonl`` or ``.csv`` file, one at a time; blank lines are passed over.
 
     Raises:
         ConfigurationError: The file cannot be read, or has another ending.
     """
-    read = _csv_rows if _is_csv(path) else _json_rows
-    try:
-        for line, fields in read(path):
-            if isinstance(fields, str):
-                yield BadRow(line, fields)
-                continue
-            try:
-                sample = _sample(fields)
-            except _BadRowError as error:
-                yield BadRow(line, str(error))
-            else:
-                yield Row(line, sample, _key(sample))
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {str(path)!r}: {error.strerror}") from error
-
-
-def count_rows(path: Path) -> int:
-    """Return how many rows a data set has, good and bad ones; reads it, and understands nothing.
-
-    Raises:
-        ConfigurationError: The file cannot be read, or has another ending.
-    """
-    try:
-        if not _is_csv(path):
-            with path.open("rb") as file:
-                return sum(not line.isspace() for line in file)
-        with path.open(encoding="utf-8", errors="replace", newline="") as text:
-            return max(0, sum(1 for row in csv.reader(text) if row) - 1)
-    except (OSError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not CSV"
-        raise ConfigurationError(f"cannot read {str(path)!r}: {reason}") from error
-
-
-def _is_csv(path: Path) -> bool:
-    suffix = path.suffix.lower()
-    if suffix not in (".jsonl", ".ndjson", ".csv"):
-        raise ConfigurationError(f"{str(path)!r} ends neither in .jsonl nor in .csv")
-    return suffix == ".csv"
+    for row in read_rows(path, _LISTS):
+        if isinstance(row, BadRow):
+            yield row
+            continue
+        try:
+            sample = _sample(row.fields)
+        except _BadRowError as error:
+            yield BadRow(row.line, str(error))
+        else:
+            yield Row(row.line, sample, _key(sample))
 
 
 def _key(sample: RagSample) -> str:
     content = sample.model_dump(mode="python", exclude_unset=True)
     text = json.dumps(content, ensure_ascii=True, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
-
-
-def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    with path.open("rb") as file:
-        for number, found in enumerate(file, start=1):
-            line = found.removeprefix(codecs.BOM_UTF8) if number == 1 else found
-            if line.strip():
-                yield number, _json_row(line)
-
-
-def _json_row(line: bytes) -> Mapping[str, Any] | str:
-    """Return the object on a line, or what is wrong with it."""
-    try:
-        row = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
-    except UnicodeDecodeError as error:
-        return f"not UTF-8: {error.reason} at byte {error.start}"
-    except (ValueError, RecursionError) as error:
-        return f"not JSON: {error}"
-    return row if isinstance(row, dict) else "not a JSON object"
-
-
-def _no_constant(name: str) -> None:
-    """Read pandas' NaN as null: it means that the cell was empty. Infinity means nothing."""
-    if name != "NaN":
-        raise ValueError(f"{name} is not JSON")
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, strict=True)
-        while True:
-            try:
-                row = next(reader, None)
-            except UnicodeDecodeError as error:
-                line = _first_undecodable(path)
-                raise ConfigurationError(
-                    f"line {line} is not UTF-8; save the file as UTF-8"
-                ) from error
-            except csv.Error as error:
-                yield reader.line_num, f"not CSV: {error}"
-                return
-            if row is None:
-                return
-            if None in row:
-                yield reader.line_num, "more fields than columns"
-                continue
-            try:
-                yield reader.line_num, {key: _csv_value(key, cell) for key, cell in row.items()}
-            except _BadRowError as error:
-                yield reader.line_num, str(error)
-
-
-def _first_undecodable(path: Path) -> int:
-    """Return the line, counted from 1, that is not UTF-8: the reader only knows the block."""
-    with path.open("rb") as file:
-        return next((number for number, line in enumerate(file, start=1) if not _is_utf8(line)), 1)
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _csv_value(name: str, cell: str | None) -> Any:
-    if cell is None or not cell.strip():
-        return None
-    text = cell.strip()
-    if name in _LISTS and text.startswith("[") and text.endswith("]"):
-        try:
-            return json.loads(text)
-        except ValueError:
-            raise _BadRowError(
-                f'{name} is not a JSON list; write lists as ["one", "two"], not as Python prints them'
-            ) from None
-    if name == "reference" and text.startswith("{"):
-        try:
-            return json.loads(text)
-        except ValueError:
-            return cell
-    return cell
 
 
 def _pick(fields: Mapping[str, Any], field: str) -> Any:

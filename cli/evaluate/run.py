@@ -17,11 +17,12 @@ from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import Advance, progress
 from ragmeter.cli._summary import ScoreSummary, Summarizer
 from ragmeter.metrics import ConfigurationError, Metric, Score
+from ragmeter.metrics._rows import BadRow, count_rows
 from ragmeter.metrics.judge.protocol import Judge, JudgeCall
 from ragmeter.metrics.metric import run_metric
 from ragmeter.metrics.registry import default_metrics, resolve_metrics
 
-from ._samples import BadRow, Row, count_rows, read_rows
+from ._samples import Row, read_samples
 from ._score_file import ScoreFile, measurement_key
 from ._worst_rows import WorstRow, WorstRows
 
@@ -175,7 +176,7 @@ class _Run:
         self.model = None if options.judge is None else options.judge.model
         self._concurrency = options.concurrency
         self._limit = options.limit
-        self._found = read_rows(options.data)
+        self._found = read_samples(options.data)
         self._measurements = [(metric, measurement_key(metric, self.model)) for metric in metrics]
         self._kept = kept
         self._under_way: dict[str, asyncio.Event] = {}

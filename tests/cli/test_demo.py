@@ -325,14 +325,35 @@ def test_version_and_help_need_no_framework():
     assert done.stdout.rstrip().endswith("[]")
 
 
-def test_without_typer_the_command_says_what_to_install():
-    code = "import sys; sys.modules['typer'] = None; from ragmeter.cli.main import run; run()"
+@pytest.mark.parametrize(
+    ("module", "command", "package", "extra"),
+    [
+        ("typer", ["--help"], "typer", "cli"),
+        ("rich", ["--help"], "rich", "cli"),
+        ("numpy", ["evaluate", "DATA"], "numpy", "cli"),
+        ("opentelemetry.sdk", ["demo"], "opentelemetry-sdk", "otlp"),
+    ],
+)
+def test_without_a_package_the_command_says_which_extra_brings_it(
+    module, command, package, extra, tmp_path
+):
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"question": "q", "contexts": ["a"]}\n{"question": "r", "contexts": ["b"]}\n')
+    code = f"import sys; sys.modules[{module!r}] = None; from ragmeter.cli.main import run; run()"
     done = subprocess.run(
-        [sys.executable, "-Ic", code], check=False, capture_output=True, text=True
-    )
+        [sys.executable, "-Ic", code, *(str(data) if one == "DATA" else one for one in command)],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
     assert done.returncode == 2
-    assert "pip install 'ragmeter-otel[cli]'" in done.stderr
+    assert f"{package!r}: pip install 'ragmeter-otel[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-Im", "ragmeter", "--version"], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("ragmeter 0.")
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -85,7 +85,7 @@ def test_without_configuration_both_frameworks_are_scored_and_the_missing_endpoi
     assert (code, state) == (0, "warning")
     for framework in ("LangChain", "LlamaIndex"):
         assert "scores" in about(findings, framework, "recall")["detail"]
-    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in about(findings, "exporter", "traces")["mend"]
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in about(findings, "exporter", "traces")["fix"]
     assert {one["area"] for one in findings} == {
         "installed",
         "configured",
@@ -118,7 +118,7 @@ def test_an_endpoint_where_nobody_listens_is_a_failure_with_a_remedy():
     assert code == 1
     refused = about(findings, "127.0.0.1:9 (traces, logs, metrics)")
     assert refused["state"] == "failed"
-    assert "--otlp" in refused["mend"]
+    assert "--otlp" in refused["fix"]
     assert about(findings, "sending")["state"] == "skipped"
 
 
@@ -127,15 +127,15 @@ def test_a_backend_for_traces_only_gets_a_warning_that_says_what_to_set():
         code, state, findings = doctor("--otlp", url)
     assert (code, state) == (0, "warning")
     assert "accepted" in about(findings, "traces to")["detail"]
-    assert "RAGMETER_EVENTS=span_event" in about(findings, "logs to")["mend"]
-    assert "OTEL_METRICS_EXPORTER=none" in about(findings, "metrics to")["mend"]
+    assert "RAGMETER_EVENTS=span_event" in about(findings, "logs to")["fix"]
+    assert "OTEL_METRICS_EXPORTER=none" in about(findings, "metrics to")["fix"]
 
 
 def test_a_server_that_refuses_traces_is_a_failure():
     with http_server(set()) as url:
         code, _, findings = doctor("--otlp", url)
     assert code == 1
-    assert "4318" in about(findings, "traces to")["mend"]
+    assert "4318" in about(findings, "traces to")["fix"]
 
 
 def test_a_password_in_the_endpoint_is_not_shown():
@@ -151,7 +151,7 @@ def test_a_password_in_the_endpoint_is_not_shown():
 def test_an_endpoint_that_is_no_address_is_explained_and_not_shown(url):
     code, _, findings = doctor("--otlp", url)
     assert code == 1
-    assert "http://localhost:4318" in about(findings, "traces", "no address")["mend"]
+    assert "http://localhost:4318" in about(findings, "traces", "no address")["fix"]
     assert "hunter2" not in json.dumps(findings)
 
 
@@ -217,7 +217,7 @@ def test_a_refused_key_is_named_and_not_shown(monkeypatch):
         code, _, findings = doctor()
     assert code == 1
     refused = about(findings, "judge", "judge_error")
-    assert "RAGMETER_JUDGE_API_KEY" in refused["mend"]
+    assert "RAGMETER_JUDGE_API_KEY" in refused["fix"]
     assert "sk-very-secret" not in json.dumps(findings)
     # The rest works all the same.
     assert "scores" in about(findings, "LangChain", "recall")["detail"]
@@ -229,7 +229,7 @@ def test_a_judge_without_key_or_endpoint_is_explained(monkeypatch):
     assert code == 1
     finding = about(findings, "judge", "key")
     assert "OPENAI_API_KEY" in finding["detail"]
-    assert "RAGMETER_JUDGE_API_KEY" in finding["mend"]
+    assert "RAGMETER_JUDGE_API_KEY" in finding["fix"]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_what_cannot_work_fails_with_its_remedy(monkeypatch, variable, value, wo
         one for one in findings if one["state"] == "failed" and words in one["what"] + one["detail"]
     ]
     assert wrong
-    assert remedy in wrong[0]["mend"]
+    assert remedy in wrong[0]["fix"]
 
 
 def test_a_misspelt_variable_is_found_and_corrected(monkeypatch):
@@ -259,7 +259,7 @@ def test_a_misspelt_variable_is_found_and_corrected(monkeypatch):
     code, _, findings = doctor()
     assert code == 0
     assert (
-        about(findings, "RAGMETER_SAMPEL_RATE", "no effect")["mend"]
+        about(findings, "RAGMETER_SAMPEL_RATE", "no effect")["fix"]
         == "perhaps RAGMETER_SAMPLE_RATE was meant"
     )
 
@@ -284,7 +284,7 @@ def test_without_an_sdk_nothing_can_leave(monkeypatch):
     without("opentelemetry-sdk", monkeypatch=monkeypatch)
     code, _, findings = doctor()
     assert code == 1
-    assert "ragmeter-otel[otlp]" in about(findings, "OpenTelemetry SDK", "not installed")["mend"]
+    assert "ragmeter-otel[otlp]" in about(findings, "OpenTelemetry SDK", "not installed")["fix"]
 
 
 def test_a_readable_reference_file_is_fine(monkeypatch, tmp_path):
@@ -301,7 +301,7 @@ def test_the_report_for_people_says_the_same():
     assert done.exit_code == 1
     assert "FAIL" in done.output
     assert "-> start what should listen there, or correct --otlp" in done.output
-    assert "Mend the lines marked FAIL" in done.output
+    assert "Fix the lines marked FAIL" in done.output
 
 
 @pytest.mark.parametrize(
@@ -371,4 +371,4 @@ def test_an_http_endpoint_without_a_protocol_is_pointed_out(monkeypatch, environ
     assert (finding is not None) is warned
     if finding is not None:
         assert (finding.what, finding.state) == ("OTEL_EXPORTER_OTLP_PROTOCOL", "warning")
-        assert "http/protobuf" in finding.mend
+        assert "http/protobuf" in finding.fix

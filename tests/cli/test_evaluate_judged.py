@@ -72,9 +72,9 @@ def test_a_judge_that_refuses_the_key_exits_with_1_and_is_retried_next_time(
     assert broken.exit_code == 1
     assert json.loads(broken.stdout)["failed_scores"] == {"judge_error": 12}
     server.script.clear()
-    mended = _invoke(server, data, *METRICS, "--out", out)
-    assert mended.exit_code == 0, mended.output
-    assert json.loads(mended.stdout)["resumed"] == 0
+    repaired = _invoke(server, data, *METRICS, "--out", out)
+    assert repaired.exit_code == 0, repaired.output
+    assert json.loads(repaired.stdout)["resumed"] == 0
 
 
 def test_default_metrics_include_the_judged_ones_and_fused_asks_less(server, data, tmp_path):

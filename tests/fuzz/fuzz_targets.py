@@ -16,9 +16,10 @@ from pydantic import ValidationError
 
 from ragmeter._runtime.guard import observed_errors
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
-from ragmeter.cli.evaluate._samples import BadRow, Row, read_rows
+from ragmeter.cli.evaluate._samples import Row, read_samples
 from ragmeter.context import RequestScope, parse_scope
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, ReferenceFileError, evaluate
+from ragmeter.metrics._rows import BadRow
 from ragmeter.metrics.judge import Group, Item
 from ragmeter.metrics.judge.replies import UnusableReplyError, read_reply
 from ragmeter.references import load_references
@@ -97,7 +98,7 @@ def rows(data):
     for ending in ("jsonl", "csv"):
         path = _file(data, ending)
         try:
-            for row in read_rows(path):
+            for row in read_samples(path):
                 assert isinstance(row, (Row, BadRow))
         except ConfigurationError:
             pass

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.cli.evaluate._samples import BadRow, Row, read_rows
+from ragmeter.cli.evaluate._samples import Row, read_samples
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics._rows import BadRow
 
 
 def _read(tmp_path, *rows, name="data.jsonl"):
     path = tmp_path / name
     lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
     path.write_bytes(b"\n".join(lines))
-    return list(read_rows(path))
+    return list(read_samples(path))
 
 
 OURS = {
@@ -136,7 +137,7 @@ def test_what_the_jsonl_exporter_wrote_can_be_evaluated(tmp_path):
     meter.submit(sample)
     meter.flush(10)
     meter.shutdown(10)
-    (row,) = list(read_rows(path))
+    (row,) = list(read_samples(path))
     assert isinstance(row, Row)
     assert row.sample == sample
 
@@ -145,7 +146,7 @@ def _csv(tmp_path, *rows):
     path = tmp_path / "data.csv"
     with path.open("w", encoding="utf-8-sig", newline="") as file:
         csv.writer(file).writerows(rows)
-    return list(read_rows(path))
+    return list(read_samples(path))
 
 
 def test_csv_lists_are_json_and_plain_text_is_one_context(tmp_path):
@@ -177,7 +178,7 @@ def test_csv_rows_with_too_many_fields_are_bad(tmp_path):
 @pytest.mark.parametrize("name", ["data.txt", "absent.jsonl"])
 def test_a_file_that_cannot_be_read_is_a_configuration_error(tmp_path, name):
     with pytest.raises(ConfigurationError, match=r"data\.txt|absent\.jsonl"):
-        list(read_rows(tmp_path / name))
+        list(read_samples(tmp_path / name))
 
 
 @given(
@@ -193,5 +194,5 @@ def test_a_file_that_cannot_be_read_is_a_configuration_error(tmp_path, name):
 def test_any_json_object_is_a_row_or_a_bad_row(tmp_path_factory, row):
     path = tmp_path_factory.mktemp("rows") / "data.jsonl"
     path.write_text(json.dumps(row), encoding="utf-8")
-    (read,) = list(read_rows(path))
+    (read,) = list(read_samples(path))
     assert isinstance(read, (Row, BadRow))

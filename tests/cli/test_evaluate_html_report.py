@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 from ragmeter.cli._summary import summarize
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate._html_report import render_page
-from ragmeter.cli.evaluate._samples import BadRow, Row
+from ragmeter.cli.evaluate._samples import Row
 from ragmeter.cli.evaluate._worst_rows import WorstRow
 from ragmeter.cli.evaluate.run import EvaluateOptions, Evaluation, Spent, run_evaluation
 from ragmeter.metrics import RagSample, Reference, Score, ScoreItem
+from ragmeter.metrics._rows import BadRow
 
 ALLOWED_TAGS = frozenset(
     "html head meta title style body main h1 h2 h3 p div table thead tbody tr th td span svg rect "

@@ -1,0 +1,138 @@
+"""The one reader of JSONL and CSV: what it makes of encodings, line ends, numbers and broken rows."""
+
+import json
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics._rows import BadRow, GoodRow, count_rows, is_csv, read_rows
+
+
+def _read(tmp_path, content, name="data.jsonl"):
+    path = tmp_path / name
+    path.write_bytes(content)
+    return list(read_rows(path, {"contexts"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "csv"),
+    [("a.jsonl", False), ("a.NDJSON", False), ("a.csv", True), ("a.b.CSV", True)],
+)
+def test_the_ending_says_what_a_file_is(tmp_path, name, csv):
+    assert is_csv(tmp_path / name) is csv
+
+
+def test_another_ending_is_refused_whether_the_file_is_there_or_not(tmp_path):
+    for read in (lambda path: list(read_rows(path, ())), count_rows, is_csv):
+        with pytest.raises(ConfigurationError, match=r"data.json' ends neither in .jsonl nor"):
+            read(tmp_path / "data.json")
+
+
+@pytest.mark.parametrize("name", ["absent.jsonl", "absent.csv"])
+def test_a_file_that_cannot_be_opened_is_named(tmp_path, name):
+    for read in (lambda path: list(read_rows(path, ())), count_rows):
+        with pytest.raises(ConfigurationError, match=rf"cannot read .*{name}.*No such file"):
+            read(tmp_path / name)
+
+
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+def test_a_byte_order_mark_belongs_to_no_row(tmp_path, bom):
+    assert _read(tmp_path, bom + b'{"a": 1}\n') == [GoodRow(1, {"a": 1})]
+    assert _read(tmp_path, bom + b"a\n1\n", "data.csv") == [GoodRow(2, {"a": "1"})]
+
+
+def test_blank_lines_are_no_rows_and_are_counted(tmp_path):
+    assert _read(tmp_path, b'\n{"a": 1}\r\n \n{"a": 2}') == [
+        GoodRow(2, {"a": 1}),
+        GoodRow(4, {"a": 2}),
+    ]
+    assert [row.line for row in _read(tmp_path, b"a\n\n1\n", "data.csv")] == [3]
+
+
+def test_separators_of_unicode_end_no_line(tmp_path):
+    [row] = _read(tmp_path, '{"a": "x\u2028y\x85z"}'.encode())
+    assert row.fields == {"a": "x\u2028y\x85z"}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"{broken", "not JSON: Expecting property name enclosed in double quotes at column 2"),
+        (b'["a"]', "not a JSON object"),
+        (b'{"a": "\xff"}', "not UTF-8: invalid start byte at byte 7"),
+        (b'{"a": -Infinity}', "not JSON: -Infinity is not JSON"),
+        (b"[" * 100_000, "not JSON: "),
+        (b'{"a": ' + b"1" * 5_000 + b"}", "not JSON: Exceeds the limit"),
+    ],
+)
+def test_a_bad_line_says_why_and_the_rest_is_read(tmp_path, line, reason):
+    bad, good = _read(tmp_path, line + b'\n{"a": 1}')
+    assert isinstance(bad, BadRow)
+    assert bad.line == 1
+    assert bad.reason.startswith(reason)
+    assert good == GoodRow(2, {"a": 1})
+
+
+def test_nan_is_an_empty_cell_as_pandas_writes_it(tmp_path):
+    assert _read(tmp_path, b'{"a": NaN, "b": [NaN]}') == [GoodRow(1, {"a": None, "b": [None]})]
+
+
+def test_csv_cells_are_texts_but_for_lists_and_the_reference(tmp_path):
+    rows = b'question,contexts,reference\n7,"[""a"", NaN]","{""answer"": 1}"\n[x],[x] y,{curly\n , ,\nshort\n'
+    assert [row.fields for row in _read(tmp_path, rows, "data.csv")] == [
+        {"question": "7", "contexts": ["a", None], "reference": {"answer": 1}},
+        {"question": "[x]", "contexts": "[x] y", "reference": "{curly"},
+        {"question": None, "contexts": None, "reference": None},
+        {"question": "short", "contexts": None, "reference": None},
+    ]
+
+
+@pytest.mark.parametrize("cell", [b"\"['a']\"", b"[" * 100_000 + b"]"], ids=["python", "deep"])
+def test_a_list_that_is_not_json_is_refused_not_guessed(tmp_path, cell):
+    bad, good = _read(tmp_path, b"contexts\n" + cell + b"\nplain\n", "data.csv")
+    assert bad.line == 2
+    assert "contexts is not a JSON list" in bad.reason
+    assert good.fields == {"contexts": "plain"}
+
+
+def test_a_csv_row_that_is_not_utf_8_is_bad_and_the_rest_is_read(tmp_path):
+    good, bad, after = _read(tmp_path, "a\nя\n".encode() + b"\xff\nz\n", "data.csv")
+    assert (good.fields, after.fields) == ({"a": "я"}, {"a": "z"})
+    assert bad == BadRow(3, "not UTF-8; save the file as UTF-8")
+
+
+def test_csv_that_breaks_off_is_bad_from_there_on(tmp_path):
+    surplus, broken = _read(tmp_path, b'a\nb,c\n"open', "data.csv")
+    assert surplus == BadRow(2, "more fields than columns")
+    assert broken.reason.startswith("not CSV: ")
+
+
+def test_every_line_end_ends_a_csv_row_and_quoted_ones_stay(tmp_path):
+    rows = _read(tmp_path, b'a,b\r\n1,"x\ny"\r\n2,z\r\n', "data.csv")
+    assert rows == [GoodRow(3, {"a": "1", "b": "x\ny"}), GoodRow(4, {"a": "2", "b": "z"})]
+
+
+@pytest.mark.parametrize("name", ["data.jsonl", "data.csv"])
+def test_one_row_is_in_memory_at_a_time(tmp_path, name):
+    path = tmp_path / name
+    text = "x" * 100_000
+    row = f"{text}\n" if name.endswith("csv") else json.dumps({"a": text}) + "\n"
+    path.write_text(("a\n" if name.endswith("csv") else "") + row * 100)
+    tracemalloc.start()
+    try:
+        assert sum(len(row.fields["a"]) for row in read_rows(path, ())) == 100 * len(text)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * len(text)  # the whole file is five times that
+    assert count_rows(path) == 100
+
+
+@given(st.binary(max_size=200), st.sampled_from(["data.jsonl", "data.csv"]))
+def test_any_bytes_are_rows_good_or_bad(tmp_path_factory, content, name):
+    for row in _read(tmp_path_factory.mktemp("any"), content, name):
+        assert isinstance(row, (GoodRow, BadRow))
+        json.dumps(row)
