@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup fix check test demo bench bench-setup soak services search peers frameworks latest constraints build clean
+.PHONY: help setup fix check test demo bench bench-setup soak services search peers frameworks latest constraints docs build clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,11 +50,14 @@ frameworks: ## The frameworks' own test suites, with ragmeter attached and witho
 	bash .ci/frameworks --full
 
 latest: ## What CI runs first, with the newest release of everything; once a week
-	CI_LATEST=1 CI_SKIP="oldest services peers frameworks pythons" bash .ci/run
+	CI_LATEST=1 CI_SKIP="docs oldest services peers frameworks pythons" bash .ci/run
 
 constraints: ## Write down what is installed here, for CI, after `make latest` has passed
 	$(BIN)/pip freeze --exclude-editable | grep -v ' @ ' > .ci/constraints.txt
 	CI_LATEST=1 $(PYTHON) tests/frameworks/run.py --freeze
+
+docs: ## The documentation site, in build/site
+	bash .ci/docs
 
 build: ## Build sdist and wheel from a clean tree
 	$(PYTHON) -m pip wheel --no-deps -w dist .

@@ -219,7 +219,7 @@ def size_rows(settings: Settings) -> list[Row]:
     rows.append(Row("footprint", "installed size with base dependencies", "MB", whole))
     extras = project["optional-dependencies"]
     for extra in extras:
-        if extra in ("test", "instruments-any"):
+        if extra in ("test", "docs", "instruments-any"):
             continue
         size = own + installed_mb(sys.executable, [*base, *spelled_out(extras[extra], extras)])
         rows.append(Row("footprint", f"installed size of ragmeter[{extra}]", "MB", size))

@@ -135,3 +135,31 @@ def test_every_built_in_metric_has_a_row_and_a_section():
     for kind in BUILTIN:
         assert f"`{kind.name}`" in readme
         assert f"`{kind.name}`" in manual
+
+
+def test_every_decision_stands_in_the_index_with_its_four_parts():
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    files = sorted(folder.glob("[0-9]*.md"))
+
+    assert [path.name[:4] for path in files] == [f"{n:04d}" for n in range(1, len(files) + 1)]
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert f"({path.name})" in index
+        assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [
+            "Context",
+            "Decision",
+            "Consequences",
+        ]
+        assert re.search(r"^\d{4}-\d\d-\d\d · (accepted|superseded)", text, re.MULTILINE)
+
+
+def test_every_page_of_the_guide_is_on_the_site():
+    pages = ast.parse((ROOT / "docs" / "pages.py").read_text(encoding="utf-8"))
+    (guide,) = [
+        ast.literal_eval(node.value)
+        for node in pages.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == "GUIDE"
+    ]
+
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} <= set(guide)
