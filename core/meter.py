@@ -196,8 +196,6 @@ class RagMeter:
             judge,
             log=self._log,
             concurrency=self._limits.judge_concurrency,
-            max_backlog=self._limits.queue_size,
-            max_bytes=self._limits.queue_bytes,
             deadline_s=self._limits.judge_deadline_s,
         )
 

@@ -35,10 +35,10 @@ class Bell:
         except RuntimeError:
             return  # it rings already
 
-    def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until it rings or `timeout_s` seconds have passed."""
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until it rings or `timeout_s` seconds have passed; return whether it rang."""
         left_s = -1 if timeout_s is None else min(max(0.0, timeout_s), threading.TIMEOUT_MAX)
-        self._lock.acquire(timeout=left_s)
+        return self._lock.acquire(timeout=left_s)
 
 
 def start_elsewhere(start: Callable[[], None]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +33,7 @@ from ._worst import WorstKeeper
 from .exporting import Outbound
 from .late import Amendment, RecentRuns
 from .queue import Lane, remaining
-from .sampling import Candidate, Selector
+from .sampling import Candidate, Choice, Selector
 from .scoring import Chances, MetricSet, Pending, PendingJob
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from .judging import JudgeLoop
     from .process import ScoringProcess
-    from .process.jobs import WorkerJudging
 
 __all__ = ["Limits", "Offered", "Pipeline"]
 
@@ -116,7 +115,6 @@ class Pipeline:
             max_age_s=limits.late_window_s,
         )
         self._held: list[tuple[float, Pending]] = []
-        self._in_hurry = False
         fork.forget(self._leave_to_parent)
         self._outbound = Outbound(
             exporters,
@@ -127,13 +125,11 @@ class Pipeline:
         )
         self._apart = apart
         self._computing: MetricSet | ScoringProcess = metrics if apart is None else apart
-        self._judging: JudgeLoop | WorkerJudging | None = None
+        self._judging: JudgeLoop | None = None
         if apart is not None:
             apart.on_judge_call(self._on_judge_call)
         if metrics.awaited:
-            self._judging = (
-                _judge_loop(judge, limits, guard_for) if apart is None else apart.judging
-            )
+            self._judging = _judge_loop(judge, apart, limits, guard_for)
         self._selector = Selector(
             limits.sample_rate,
             limits.judge_sample_rate,
@@ -149,6 +145,7 @@ class Pipeline:
             tick=self._release_held,
             max_items=limits.queue_size,
             max_bytes=limits.queue_bytes,
+            max_batch=self._computing.batch,
         )
         if judge is not None:
             judge.subscribe(self._on_judge_call)
@@ -178,7 +175,7 @@ class Pipeline:
         self._outbound.start()
         if self._apart is not None:
             self._apart.start()
-        elif self._judging is not None:
+        if self._judging is not None:
             self._judging.start()
 
     def put(self, item: Offered | Amendment, size_bytes: int = 0) -> None:
@@ -229,14 +226,15 @@ class Pipeline:
         self._held = []
 
     def _score_batch(self, batch: Sequence[Offered | Amendment]) -> None:
-        self._in_hurry = len(batch) > 1
+        offered: list[Offered] = []
         for item in batch:
-            if isinstance(item, Amendment):
-                self._amend(item)
+            if isinstance(item, Offered):
+                offered.append(item)
                 continue
-            run = self._built(item)
-            if run is not None:
-                self._score(run, item.candidate)
+            self._score(offered)
+            offered = []
+            self._amend(item)
+        self._score(offered)
 
     def _built(self, offered: Offered) -> RagRun | None:
         """Return the run, complete and redacted; None, accounted for, when there is none."""
@@ -256,21 +254,39 @@ class Pipeline:
             # Also when something took this very thread down: the request is accounted for.
             if not done:
                 self._counters.dropped("error")
+        # The explaining log is a destination, too.
+        if (
+            run is not None
+            and done
+            and not self._destinations.any_delivers()
+            and not explanations.isEnabledFor(logging.DEBUG)
+        ):
+            self._counters.dropped("no_provider")
+            return None
         return run if done else None
 
-    def _score(self, run: RagRun, candidate: Candidate) -> None:
-        # The explaining log is a destination, too.
-        if not self._destinations.any_delivers() and not explanations.isEnabledFor(logging.DEBUG):
-            self._counters.dropped("no_provider")
-            return
-        measured = False
+    def _score(self, batch: Sequence[Offered]) -> None:
+        """Build and score some requests: as many at a time as `Computes.batch` allows."""
+        built: list[tuple[RagRun, Candidate]] = []
+        left = len(batch)
         try:
-            scores = self._computing.compute(run.sample, self._rest)
-            choice = self._selector.choose(candidate, run.sample, scores)
-            measured = True
+            for item in batch:
+                left -= 1
+                run = self._built(item)
+                if run is not None:
+                    left += 1
+                    built.append((run, item.candidate))
+            scored = self._computing.compute([run.sample for run, _ in built], self._rest)
+            for (run, candidate), scores in zip(built, scored, strict=True):
+                choice = self._selector.choose(candidate, run.sample, scores)
+                left -= 1
+                self._pass_on(run, scores, choice)
         finally:
-            if not measured:
+            # Also when something took this very thread down: the requests are accounted for.
+            for _ in range(left):
                 self._counters.dropped("error")
+
+    def _pass_on(self, run: RagRun, scores: Mapping[str, Score], choice: Choice | None) -> None:
         if choice is None:
             if self._destinations.measuring:
                 in_order = self._metrics.in_order(scores)
@@ -323,7 +339,7 @@ class Pipeline:
         A thread that wants the lock gets it after 5 ms or when its holder sleeps; giving it up
         for no time at all does not wake anybody.
         """
-        if not self._in_hurry and not len(self._scoring):
+        if not len(self._scoring):
             time.sleep(REST_S)
 
     def _with_reference(self, run: RagRun) -> RagRun:
@@ -397,16 +413,27 @@ class Pipeline:
 
 
 def _judge_loop(
-    judge: Judge | None, limits: Limits, guard_for: Callable[[str], Guard]
+    judge: Judge | None,
+    apart: ScoringProcess | None,
+    limits: Limits,
+    guard_for: Callable[[str], Guard],
 ) -> JudgeLoop:
-    from .judging import JudgeLoop  # noqa: PLC0415 -- brings asyncio, which free metrics do not need
+    # Brings asyncio, which free metrics do not need.
+    from .judging import JudgeLoop, JudgesHere  # noqa: PLC0415
 
+    guard = guard_for("meter.judge")
     return JudgeLoop(
-        judge,
-        guard=guard_for("meter.judge"),
+        JudgesHere(
+            judge,
+            limits.judge_deadline_s,
+            guard=guard,
+            max_text_chars=limits.max_text_chars,
+        )
+        if apart is None
+        else apart.judges,
+        guard=guard,
         concurrency=limits.judge_concurrency,
         max_backlog=limits.queue_size,
         max_bytes=limits.queue_bytes,
         deadline_s=limits.judge_deadline_s,
-        max_text_chars=limits.max_text_chars,
     )

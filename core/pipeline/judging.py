@@ -28,7 +28,7 @@ from ragmeter.metrics.metric import run_metric, scores_without_value
 
 from ._judge_loop import LastingLoop
 
-__all__ = ["JudgeGaveUpError", "JudgeJob", "JudgeLoop"]
+__all__ = ["JudgeGaveUpError", "JudgeJob", "JudgeLoop", "Judges", "JudgesHere"]
 
 
 class JudgeGaveUpError(RuntimeError):
@@ -66,32 +66,108 @@ class JudgeJob(Protocol):
         ...
 
 
-class JudgeLoop:
-    """Runs the metrics of each job concurrently, on one asyncio loop in a daemon thread.
+class Judges(Protocol):
+    """Measures requests on the judge's loop: in this process, or by way of another."""
+
+    async def judge(self, job: JudgeJob, left_s: float) -> str | None:
+        """Measure a request and hand its scores to `job.judged`.
+
+        Args:
+            job: The request.
+            left_s: Seconds after which its metrics score ``timeout``.
+
+        Returns:
+            None, or why nobody was asked.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release what belongs to the loop, which ends."""
+        ...
+
+
+class JudgesHere:
+    """Runs the metrics of a request concurrently.
 
     Args:
-        judge: What they ask; may be None when they bring their own.
+        judge: The judge they ask; may be None when they bring their own.
+        deadline_s: Seconds that a request has, as its ``timeout`` scores say.
         guard: Contains errors of ours.
-        concurrency: Requests judged at the same time.
-        max_backlog: Requests that may wait; the oldest is dropped beyond.
-        max_bytes: Bytes that they may hold on to; one is always accepted.
-        deadline_s: A request not judged within so many seconds gets ``timeout`` scores.
         max_text_chars: Characters of a text beyond which the metrics that read it are skipped.
     """
 
     def __init__(
         self,
         judge: Judge | None,
+        deadline_s: float,
+        *,
+        guard: Guard,
+        max_text_chars: int | None = None,
+    ) -> None:
+        self._judge = judge
+        self._deadline_s = deadline_s
+        self._guard = guard
+        self._max_text_chars = max_text_chars
+
+    async def judge(self, job: JudgeJob, left_s: float) -> str | None:
+        """Measure a request."""
+        await asyncio.gather(*(self._measure(job, metric, left_s) for metric in job.metrics))
+        return None
+
+    async def aclose(self) -> None:
+        """Release the judge's connections."""
+        if self._judge is not None:
+            await self._judge.aclose()
+
+    async def _measure(self, job: JudgeJob, metric: Metric, left_s: float) -> None:
+        try:
+            scores = await asyncio.wait_for(self._scores(job, metric), left_s)
+        except (TimeoutError, asyncio.TimeoutError):
+            scores = scores_without_value(
+                metric, "timeout", f"not judged within {self._deadline_s:g} s", "timeout"
+            )
+        with self._guard:
+            job.judged(scores)
+
+    async def _scores(self, job: JudgeJob, metric: Metric) -> Sequence[Score]:
+        """Return the scores of one metric, whatever the judge or the metric raises.
+
+        A task that ended with ``SystemExit`` would end the loop, and with it all judging.
+        """
+        try:
+            return await run_metric(metric, job.sample, self._judge, self._max_text_chars)
+        except BaseException as error:
+            if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
+                raise
+            kind = type(error).__name__
+        with self._guard:
+            raise JudgeGaveUpError(f"{metric.name!r} or its judge raised {kind}")
+        return scores_without_value(metric, "judge_error", f"the judge raised {kind}", kind)
+
+
+class JudgeLoop:
+    """Judges bounded numbers of requests, on one asyncio loop in a daemon thread.
+
+    Args:
+        judges: Measures each request.
+        guard: Contains errors of ours.
+        concurrency: Requests judged at the same time.
+        max_backlog: Requests that may wait; the oldest is dropped beyond.
+        max_bytes: Bytes that they may hold on to; one is always accepted.
+        deadline_s: A request not judged within so many seconds gets ``timeout`` scores.
+    """
+
+    def __init__(
+        self,
+        judges: Judges,
         *,
         guard: Guard,
         concurrency: int,
         max_backlog: int,
         max_bytes: int = sys.maxsize,
         deadline_s: float,
-        max_text_chars: int | None = None,
     ) -> None:
-        self._judge = judge
-        self._max_text_chars = max_text_chars
+        self._judges = judges
         self._guard = guard
         self._concurrency = concurrency
         self._max_backlog = max_backlog
@@ -232,9 +308,8 @@ class JudgeLoop:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=1.0)
-        if self._judge is not None:
-            with self._guard:
-                await asyncio.wait_for(self._judge.aclose(), 1.0)
+        with self._guard:
+            await asyncio.wait_for(self._judges.aclose(), 1.0)
 
     def _stop(self) -> None:
         self._stopped.set()
@@ -265,7 +340,7 @@ class JudgeLoop:
             if left_s <= 0:
                 skipped = "deadline"
             else:
-                await asyncio.gather(*(self._measure(job, m, left_s) for m in job.metrics))
+                skipped = await self._judges.judge(job, left_s)
         except asyncio.CancelledError:
             skipped = "shutdown"
             raise
@@ -275,31 +350,6 @@ class JudgeLoop:
                 self._active -= 1
                 self._changed.notify_all()
             self._pump()
-
-    async def _measure(self, job: JudgeJob, metric: Metric, left_s: float) -> None:
-        try:
-            scores = await asyncio.wait_for(self._scores(job, metric), left_s)
-        except (TimeoutError, asyncio.TimeoutError):
-            scores = scores_without_value(
-                metric, "timeout", f"not judged within {self._deadline_s:g} s", "timeout"
-            )
-        with self._guard:
-            job.judged(scores)
-
-    async def _scores(self, job: JudgeJob, metric: Metric) -> Sequence[Score]:
-        """Return the scores of one metric, whatever the judge or the metric raises.
-
-        A task that ended with ``SystemExit`` would end the loop, and with it all judging.
-        """
-        try:
-            return await run_metric(metric, job.sample, self._judge, self._max_text_chars)
-        except BaseException as error:
-            if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
-                raise
-            kind = type(error).__name__
-        with self._guard:
-            raise JudgeGaveUpError(f"{metric.name!r} or its judge raised {kind}")
-        return scores_without_value(metric, "judge_error", f"the judge raised {kind}", kind)
 
     def _end(self, job: JudgeJob, skipped: str | None) -> None:
         with self._guard:

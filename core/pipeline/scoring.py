@@ -33,6 +33,9 @@ class MetricSet:
         ConfigurationError: Two metrics would write the same score name.
     """
 
+    batch = 1
+    """Samples to compute at a time: there is nothing to be gained by more."""
+
     def __init__(self, metrics: Iterable[Metric], max_text_chars: int | None = None) -> None:
         self.max_text_chars = max_text_chars
         self.all = tuple(metrics)
@@ -53,15 +56,15 @@ class MetricSet:
         self._rank = {name: rank for rank, name in enumerate(owners)}
 
     def compute(
-        self, sample: RagSample, rest: Callable[[], None] | None = None
-    ) -> dict[str, Score]:
-        """Run every computed metric; never raises, always one score per name.
+        self, samples: Sequence[RagSample], rest: Callable[[], None] | None = None
+    ) -> list[dict[str, Score]]:
+        """Run every computed metric; never raises, always one score per name and sample.
 
         Args:
-            sample: What to score.
+            samples: What to score.
             rest: Called between two metrics after every `WORK_S` seconds of work.
         """
-        return self._compute(self.computed, sample, rest)
+        return [self._compute(self.computed, sample, rest) for sample in samples]
 
     def compute_again(self, sample: RagSample) -> dict[str, Score]:
         """Run those computed metrics that a reference makes possible."""

@@ -9,13 +9,13 @@ from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample, Reference
 from ragmeter.metrics.judge import Answer, Reply, Usage
-from ragmeter.pipeline.judging import JudgeLoop
+from ragmeter.pipeline.judging import JudgeLoop, JudgesHere
 
 
 def _loop(log):
-    return JudgeLoop(
-        None, guard=Guard("meter.judge", log), concurrency=1, max_backlog=1, deadline_s=1
-    )
+    guard = Guard("meter.judge", log)
+    judges = JudgesHere(None, 1, guard=guard)
+    return JudgeLoop(judges, guard=guard, concurrency=1, max_backlog=1, deadline_s=1)
 
 
 def _alive():

@@ -40,14 +40,7 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge
 from ragmeter.metrics.score import ScoreItem
-from ragmeter.pipeline.process.codec import (
-    pack,
-    pack_sample,
-    pack_scores,
-    unpack,
-    unpack_sample,
-    unpack_scores,
-)
+from ragmeter.pipeline.process.codec import pack_sample, pack_scores, unpack_scores
 
 KEY = "sk-very-secret-key"
 HERE = Path(__file__).parent
@@ -288,13 +281,13 @@ def test_prints_and_logs_of_metrics_do_no_harm(capfd, caplog):
 
 def test_the_key_is_in_no_pickle_and_in_nothing_others_can_see(monkeypatch):
     """Neither in the worker's arguments nor in its environment, beyond what it inherits."""
-    from ragmeter.pipeline.process.parcel import make_parcel
+    from ragmeter.pipeline.process.payload import make_payload
 
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     seen = {}
     with OpenAIServer() as server:
         judge = OpenAIJudge("m", server.url, KEY, headers={"Authorization": f"Basic {KEY}"})
-        parcel = make_parcel([], judge)
+        payload = make_payload([], judge)
         exporter = InMemoryExporter()
         with RagMeter(
             ["context_precision"],
@@ -311,8 +304,8 @@ def test_the_key_is_in_no_pickle_and_in_nothing_others_can_see(monkeypatch):
             }
 
     assert exporter.results[0].scores["context_precision"].value == 1.0
-    assert KEY.encode() not in parcel.judge + seen["cmdline"] + seen["environ"]
-    assert KEY not in repr(parcel)
+    assert KEY.encode() not in payload.judge + seen["cmdline"] + seen["environ"]
+    assert KEY not in repr(payload)
 
 
 def test_the_budget_is_kept_where_it_was_set():
@@ -483,15 +476,15 @@ any_score = st.builds(
 )  # fmt: skip
 
 
-def no_complaint(error):
-    raise AssertionError(error)
+def no_complaint(kind):
+    raise AssertionError(kind)
 
 
 @given(any_sample, st.lists(any_score, max_size=3))
 @settings(max_examples=60)
 def test_samples_and_scores_arrive_as_they_were_sent(sample, scores):
-    received = unpack_sample(unpack(pack(pack_sample(sample, no_complaint))), no_complaint)
-    back = unpack_scores(unpack(pack(pack_scores(scores, received))), sample)
+    received = pickle.loads(pack_sample(sample, no_complaint))
+    back = unpack_scores(pack_scores(scores))
 
     assert received == sample
     assert received.model_fields_set == sample.model_fields_set

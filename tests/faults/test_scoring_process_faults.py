@@ -23,7 +23,7 @@ from fakes_worker import (
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample
-from ragmeter.pipeline.process import connection, jobs, supervision
+from ragmeter.pipeline.process import judging, supervision, worker
 
 HERE = Path(__file__).parent
 FORKING_IS_MEANT = ("-W", "ignore:This process:DeprecationWarning")
@@ -135,7 +135,7 @@ def test_a_judged_request_that_crashes_its_worker_takes_no_other_along(build):
 
 @pytest.mark.contains_errors
 def test_a_worker_that_hangs_is_ended_and_the_next_request_is_scored(build, monkeypatch):
-    monkeypatch.setattr(connection, "SCORE_S", 1.0)
+    monkeypatch.setattr(worker, "SCORE_S", 1.0)
     meter, exporter = build([misbehave])
 
     hung = asked(meter, exporter, "hang")["misbehave"]
@@ -174,7 +174,7 @@ def test_what_no_worker_lives_to_judge_is_a_judge_error(build):
 
 @pytest.mark.contains_errors
 def test_a_frozen_worker_misses_its_deadline_and_is_ended(build, monkeypatch):
-    monkeypatch.setattr(jobs, "GRACE_S", 0.5)
+    monkeypatch.setattr(judging, "GRACE_S", 0.5)
     meter, exporter = build(
         [question_length, "context_utilization"], judge=EchoJudge("freeze"), judge_deadline_s=0.5
     )

@@ -20,7 +20,7 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.metric import compute_metric
 from ragmeter.metrics.registry import resolve_metrics
-from ragmeter.pipeline.process.codec import pack, pack_scores, unpack, unpack_scores
+from ragmeter.pipeline.process.codec import pack_scores, unpack_scores
 
 SAMPLE = RagSample(question="q", contexts=["a", "a"], answer="b")
 
@@ -118,7 +118,7 @@ def test_the_built_in_ones():
 
 def test_it_passes_to_the_worker_and_into_files(tmp_path):
     scores = compute_metric(Both(), SAMPLE)
-    assert unpack_scores(unpack(pack(pack_scores(scores, SAMPLE))), SAMPLE) == list(scores)
+    assert unpack_scores(pack_scores(scores)) == list(scores)
 
     path = tmp_path / "scores.jsonl"
     with RagMeter(metrics=[RetrievalHealth()], exporters=[JsonlExporter(path)]) as meter:

@@ -1,6 +1,6 @@
 """How the worker process is started: with which interpreter, arguments and environment.
 
-`WorkerProcess` calls this.  The worker is a fresh interpreter, so that the application's main
+`Worker` calls this.  The worker is a fresh interpreter, so that the application's main
 module is not run again, and an isolated one, so that nothing that instruments Python by an
 environment variable does so there.
 """
@@ -18,7 +18,7 @@ from ragmeter.metrics import ConfigurationError
 __all__ = ["command", "environment", "find_interpreter"]
 
 _BOOTSTRAP = """
-import marshal, socket, sys
+import pickle, socket, sys
 end = socket.socket(fileno=int(sys.argv[1]))
 def read(size):
     data = b""
@@ -28,7 +28,7 @@ def read(size):
             sys.exit(0)
         data += part
     return data
-sys.path[:] = marshal.loads(read(int.from_bytes(read(4), "big")))
+sys.path[:] = pickle.loads(read(int.from_bytes(read(4), "big")))
 from ragmeter.pipeline.process.serving import serve
 serve(end, int(sys.argv[2]))
 """
@@ -64,14 +64,14 @@ def find_interpreter() -> str:
     )
 
 
-def command(interpreter: str, calls: int, events: int) -> list[str]:
-    """Return the command line of a worker that talks over these two file descriptors."""
+def command(interpreter: str, channel: int, progress: int) -> list[str]:
+    """Return the command line of a worker, given the file descriptors of its socket and its pipe."""
     options = ["-I"]
     if sys.flags.dont_write_bytecode or sys.dont_write_bytecode:
         options.append("-B")
     if sys.flags.utf8_mode:
         options += ["-X", "utf8"]
-    return [interpreter, *options, "-c", _BOOTSTRAP, str(calls), str(events), "ragmeter-worker"]
+    return [interpreter, *options, "-c", _BOOTSTRAP, str(channel), str(progress), "ragmeter-worker"]
 
 
 def environment() -> dict[str, str]:

@@ -1,9 +1,9 @@
-"""Scoring in a worker process: the pipeline's view of it, and who starts it again when it ends.
+"""Scoring in a worker process: the pipeline's view of it, and what starts it again when it ends.
 
-`ScoringProcess` computes and judges as `MetricSet` and `JudgeLoop` do in the meter's own process,
-and owns the process that does it: started with the first request, restarted when it
-ends, ever less often if that does not help.  No request is lost to it: what was being scored
-is tried once more, and then its scores say what happened.
+`ScoringProcess` computes as `MetricSet` does in the meter's own process, its `judges` judge as
+`JudgesHere` do, and a thread of its own starts the process with the first request, listens to it,
+and starts it again when it ends, ever less often if that does not help.  No request is lost to it:
+they wait meanwhile; only the one that a worker ended over is not tried again.
 """
 
 from __future__ import annotations
@@ -11,73 +11,63 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.context import leave_host
 from ragmeter.metrics import Metric, RagSample, Score, ScoreStatus
 from ragmeter.metrics import _fork as fork
-from ragmeter.metrics.errors import loggable
 from ragmeter.metrics.judge.protocol import Judge, JudgeCall
 from ragmeter.metrics.metric import failed_scores
 from ragmeter.pipeline.scoring import MetricSet
 
 from .budgets import Bookkeeping
-from .codec import UNSENDABLE
-from .connection import Connection, UnreadableError, WorkerEndedError, WorkerError
+from .codec import pack_sample, unpack_scores
 from .interpreter import find_interpreter
-from .jobs import WorkerJudging
-from .parcel import make_parcel
+from .judging import JudgesInWorker
+from .payload import UNSENDABLE, make_payload
+from .worker import Reply, Worker, WorkerEndedError, WorkerError
 
 __all__ = ["ScoringProcess"]
 
 SEAM = "worker"
 """Where errors of the worker process are counted."""
+BATCH = 32
+"""Requests sent to the worker at a time, at most."""
 STEADY_S = 60.0
 """A worker that lived so many seconds was a good one: the next starts at once."""
 LONGEST_PAUSE_S = 60.0
 """Seconds between two starts, at most."""
-LOOK_S = 1.0
-"""Seconds between two looks whether the worker has missed a deadline."""
 PATIENCE_S = 5.0
-"""Seconds that requests wait in the queue, at most, until a worker may be started again."""
+"""Seconds that requests wait, at most, until a worker may be started again."""
 END_S = 2.0
 """Seconds for the worker to close its judge's connections and end."""
+MAX_TRIES = 3
+"""Workers that may end, without having begun with a request, before its scores are given up."""
 
 
 class ContainedInWorkerError(RuntimeError):
     """An error that was contained in the worker process."""
 
 
-class _LeftOut(ErrorLog):
-    """Reports what was left out of a sample, because it could not be sent, as what it is."""
-
-    def __init__(self, log: ErrorLog) -> None:
-        super().__init__()
-        self._reports_to = log
-
-    def report(self, seam: str, error: Exception) -> None:
-        words = "metadata of a context cannot be sent to the worker process and is left out: "
-        self._reports_to.report(seam, WorkerError(words + type(error).__name__))
-
-
 class ScoringProcess:
-    """The two computing seams of the pipeline, in a process of their own.
+    """Computes free metrics in a process of its own, and has judged ones measured there.
 
     Args:
         metrics: The meter's metrics.
-        judge: Whom the judged ones ask.
+        judge: The judge used by judged metrics.
         log: Where errors are counted, the worker's too.
         concurrency: Requests judged at the same time.
-        max_backlog: Requests that may wait to be judged.
-        max_bytes: Bytes that they may hold on to.
         deadline_s: A request not judged within so many seconds gets ``timeout`` scores.
 
     Raises:
         ConfigurationError: A metric or the judge cannot be sent to another process, or there is no
             interpreter to start.
     """
+
+    batch = BATCH
 
     def __init__(
         self,
@@ -86,8 +76,6 @@ class ScoringProcess:
         *,
         log: ErrorLog,
         concurrency: int,
-        max_backlog: int,
-        max_bytes: int,
         deadline_s: float,
     ) -> None:
         self._metrics = metrics
@@ -95,36 +83,28 @@ class ScoringProcess:
         self._log = log
         self._guard = Guard(SEAM, log)
         self._interpreter = find_interpreter()
-        self._parcel = make_parcel(metrics.all, judge)
+        self._payload = make_payload(metrics.all, judge)
         self._limits = {
             "concurrency": concurrency,
             "deadline_s": deadline_s,
             "max_text_chars": metrics.max_text_chars,
         }
         self._places = {metric.score_names: place for place, metric in enumerate(metrics.all)}
-        self.judging = WorkerJudging(
-            self._places,
-            connected=self._connected,
-            guard=self._guard,
-            concurrency=concurrency,
-            max_backlog=max_backlog,
-            max_bytes=max_bytes,
-            deadline_s=deadline_s,
-        )
-        self._on_call: Callable[[JudgeCall], None] = _nobody
+        self.judges = JudgesInWorker(self._places, self._wanted, self._left_out, self._guard)
+        self._on_call: Callable[[JudgeCall], None] | None = None
         self._closed = False
         self._fresh()
         fork.forget(self._leave_to_parent)
 
     def _fresh(self) -> None:
         self._changed = threading.Condition()
-        self._starting = threading.RLock()
         self._spawning = threading.Lock()
-        self._connection: Connection | None = None
-        self._made: Connection | None = None
-        self._books = Bookkeeping(self._parcel.budgets)
-        self._computing = False
+        self._worker: Worker | None = None
+        self._made: Worker | None = None
+        self._is_wanted = False
+        self._books = Bookkeeping(self._payload.budgets)
         self._short_lives = 0
+        self._failed_starts = 0
         self._not_before = 0.0
         self._why_down = ""
         self._thread: threading.Thread | None = None
@@ -135,161 +115,192 @@ class ScoringProcess:
         self._on_call = observer
 
     def start(self) -> None:
-        """Start the thread that listens to the worker; the process starts with its first work."""
+        """Start the thread that supervises the worker; the process starts with its first work."""
         if self._thread is None and not self._closed:
             self._thread = threading.Thread(
-                target=self._listen, name="ragmeter-worker", daemon=True
+                target=self._supervise, name="ragmeter-worker", daemon=True
             )
             try:
                 self._thread.start()
             except RuntimeError:
-                self._thread = None  # the interpreter is going down
+                self._thread = None  # the process has too many threads, or is going down
 
     def compute(
-        self, sample: RagSample, rest: Callable[[], None] | None = None
-    ) -> dict[str, Score]:
-        """Compute the free metrics; never raises `Exception`, always one score per name."""
+        self, samples: Sequence[RagSample], rest: Callable[[], None] | None = None
+    ) -> list[dict[str, Score]]:
+        """Compute the free metrics; never raises `Exception`, always one score per name and sample."""
         del rest  # nothing is computed under this interpreter's lock
-        return self._computed("compute", self._metrics.computed, sample)
+        return self._computed("compute", self._metrics.computed, samples)
 
     def compute_again(self, sample: RagSample) -> dict[str, Score]:
         """Compute those free metrics that a reference makes possible."""
-        return self._computed("compute_again", self._metrics.computed_again, sample)
+        return self._computed("compute_again", self._metrics.computed_again, (sample,))[0]
 
     def _computed(
-        self, which: str, metrics: Iterable[Metric], sample: RagSample
-    ) -> dict[str, Score]:
-        metrics = tuple(metrics)
-        if not metrics:
-            return {}
-        unloaded: Mapping[int, str] = {}
-        status: ScoreStatus = "metric_error"
-        scores: list[Score] = []
-        reason = ""
-        while True:
+        self, which: str, metrics: Iterable[Metric], samples: Sequence[RagSample]
+    ) -> list[dict[str, Score]]:
+        batch = [_Request(sample, tuple(metrics)) for sample in samples]
+        for request in batch:
+            self._pack(request)
+        tries = 0
+        while waiting := [request for request in batch if request.scores is None]:
             try:
-                connection = self._connected(patience_s=PATIENCE_S)
+                worker = self._running()
+                replies = worker.compute(which, [request.packed for request in waiting])
+            except WorkerEndedError as error:  # noqa: PERF203 -- once a frame
+                to_blame = waiting[error.begun - 1 : error.begun]
+                self._fail(to_blame, str(error), error.status)
+                tries = 0 if to_blame else tries + 1
+                if tries == MAX_TRIES:
+                    self._fail(waiting, str(error))
             except WorkerError as error:
-                reason = str(error)
-                break
-            try:
-                self._computing = True
-                scores = connection.compute(which, sample)
+                self._fail(waiting, str(error))
+            else:
                 self._short_lives = 0
-            except WorkerEndedError as error:
-                reason = str(error)
-                connection.blamed = error.taken
-                self._ended(connection, error)
-                if error.taken:
-                    break  # it may be to blame, and is not tried again
-                continue
-            except TimeoutError as error:
-                reason, status = f"the worker process hangs: {error}", "timeout"
-                self._ended(connection, WorkerError(reason))
-                break
-            except (UnreadableError, *UNSENDABLE) as error:
-                reason = f"the request cannot be sent to the worker process: {loggable(error)}"
-                with self._guard:
-                    raise WorkerError(reason) from error
-            finally:
-                self._computing = False
-            unloaded = connection.unloaded
-            break
-        found = {score.name: score for score in scores}
-        for metric in metrics:
-            why = unloaded.get(self._places[metric.score_names], "" if scores else reason)
-            if why:
-                for score in failed_scores(metric, sample, status, why, SEAM):
-                    found[score.name] = score
-        return found
+                for request, reply in zip(waiting, replies, strict=True):
+                    self._take(request, reply, worker.unloaded)
+        return [request.scores or {} for request in batch]
 
-    def _connected(self, *, start: bool = True, patience_s: float = 0.0) -> Connection:
-        """Return the running worker; start one if there is none.
+    def _pack(self, request: _Request, *, plain: bool = False) -> None:
+        if not request.metrics:
+            request.scores = {}
+            return
+        request.plain = plain
+        packed = pack_sample(request.sample, self._left_out, plain=plain)
+        if isinstance(packed, bytes):
+            request.packed = packed
+        else:
+            self._report(packed)
+            self._fail([request], packed)
 
-        Args:
-            start: Whether one is to be started here.
-            patience_s: Seconds to wait until one may be started again: requests wait in the queue
-                meanwhile.
+    def _take(self, request: _Request, reply: Reply, unloaded: Mapping[int, str]) -> None:
+        unreadable, packed = reply
+        if unreadable is None:
+            request.scores = {score.name: score for score in unpack_scores(packed)}
+            for metric in request.metrics:
+                reason = unloaded.get(self._places[metric.score_names])
+                if reason is not None:
+                    request.fail(metric, reason)
+        elif request.plain:
+            self._report(unreadable)
+            self._fail([request], unreadable)
+        else:
+            self._pack(request, plain=True)
+
+    def _fail(
+        self, requests: Iterable[_Request], reason: str, status: ScoreStatus = "metric_error"
+    ) -> None:
+        for request in requests:
+            for metric in request.metrics:
+                request.fail(metric, reason, status)
+
+    def _report(self, reason: str) -> None:
+        with self._guard:
+            raise WorkerError(reason)
+
+    def _left_out(self, kind: str) -> None:
+        self._report(
+            f"metadata of a context cannot be sent to the worker process and is left out: {kind}"
+        )
+
+    def _running(self) -> Worker:
+        """Return the worker, once it runs: requests wait in the queue meanwhile.
 
         Raises:
-            WorkerError: There is none, and none is to be started yet.
+            WorkerError: It did not start, or is not to be started for a while.
         """
-        connection = self._connection
-        if connection is not None:
-            return connection
-        if not start:
-            self._wanted()
-            raise WorkerError("no worker process is running")
-        self._wait_for_a_start(patience_s)
-        with self._starting:
-            if self._connection is not None:
-                return self._connection
-            if self._closed:
-                raise WorkerError("the meter was shut down")
-            if time.monotonic() < self._not_before:
-                raise WorkerError(f"no worker process for now, after: {self._why_down}")
-            made = self._started()
-            with self._changed:
-                self._connection = made
-                self._changed.notify_all()
-            self._say_what_is_missing(made)
-        if self._closed:
-            made.end(0.0)
-        return made
-
-    def _wait_for_a_start(self, patience_s: float) -> None:
-        """Wait until a worker runs or may be started, if that is to be before `patience_s` is over."""
+        self.start()
         with self._changed:
-            while self._connection is None and not self._closed:
-                left_s = self._not_before - time.monotonic()
-                if not 0.0 < left_s <= patience_s:
-                    return
-                self._changed.wait(left_s)
+            failed_starts = self._failed_starts
+            while self._worker is None:
+                if self._closed:
+                    raise WorkerError("the meter was shut down")
+                if self._thread is None:
+                    raise WorkerError("no thread can be started to supervise a worker process")
+                if (
+                    self._failed_starts != failed_starts
+                    or self._not_before - time.monotonic() > PATIENCE_S
+                ):
+                    raise WorkerError(f"no worker process for now, after: {self._why_down}")
+                self._is_wanted = True
+                self._changed.notify_all()
+                self._changed.wait(1.0)
+            return self._worker
 
-    def _started(self) -> Connection:
+    def _wanted(self) -> Worker | None:
+        """Return the worker, if it runs; have it started else."""
+        worker = self._worker
+        if worker is None:
+            self.start()
+            with self._changed:
+                self._is_wanted = True
+                self._changed.notify_all()
+        return worker
+
+    def _supervise(self) -> None:
+        leave_host()
+        while not self._closed:
+            with self._changed:
+                pause_s = self._not_before - time.monotonic()
+                if not self._is_wanted or pause_s > 0:
+                    self._changed.wait(pause_s if self._is_wanted else None)
+                    continue
+            worker = self._started()
+            if worker is not None:
+                with self._guard:
+                    self._attend(worker)
+                self._ended(worker)
+
+    def _started(self) -> Worker | None:
+        """Start a worker; return None, counted, where that fails."""
         began = time.monotonic()
+        made: Worker | None = None
         try:
             with self._spawning:
-                self._made = self._spawn()
-            self._made.load(self._parcel, self._limits)
+                if self._closed:
+                    return None
+                made = self._made = Worker()
+                made.start(self._interpreter)
+            made.load(self._payload, self._limits)
         except (WorkerError, *UNSENDABLE) as error:
-            if self._made is not None:
-                self._made.end(0.0)
-            self._count(began, error, at_once=False)
-            raise WorkerError(str(error)) from error
-        else:
-            return self._made
-        finally:
+            if made is not None:
+                made.end(0.0)
+            self._failed_starts += 1
+            self._count(began, str(error), free_restarts=0)
+            made = None
+        with self._changed:
             self._made = None
-
-    def _spawn(self) -> Connection:
-        if self._closed:
-            raise WorkerError("the meter was shut down")
-        made = Connection(Guard(SEAM, _LeftOut(self._log)))
-        made.start(self._interpreter)
+            self._worker = made
+            self._is_wanted = False
+            self._changed.notify_all()
+        if made is not None:
+            for reason in (*made.unloaded.values(), made.without_judge):
+                if reason is not None:
+                    self._report(reason)
         return made
 
-    def _wanted(self) -> None:
-        """Have the listening thread see to it that there is a worker."""
-        with self._changed:
-            self._changed.notify_all()
-
-    def _say_what_is_missing(self, connection: Connection) -> None:
-        for reason in (*connection.unloaded.values(), connection.without_judge):
-            if reason is not None:
+    def _attend(self, worker: Worker) -> None:
+        """Listen to a worker until it ends."""
+        if self._closed:  # while it loaded
+            worker.end(0.0)
+        for batch in worker.events():
+            for event in batch:
                 with self._guard:
-                    raise WorkerError(reason)
+                    self._happened(worker, *event)
 
-    def _ended(self, connection: Connection, error: Exception) -> None:
-        """Note, once, that this worker has ended or is of no use any more."""
+    def _ended(self, worker: Worker) -> None:
         with self._changed:
-            if self._connection is not connection:
-                return
-            self._connection = None
-        connection.end(0.0)
-        self._count(connection.started_at, error, at_once=True)
+            self._worker = None
+        expected = worker.dismissed
+        reason = worker.ending()
+        self._books.worker_ended()
+        if not expected:
+            self._count(worker.started_at, reason, free_restarts=1)
+        innocent = worker.is_at_scores  # whatever it judged: it ended over what it computed
+        worker.ended(reason)
+        self.judges.worker_ended(worker, reason, suspect=not innocent)
 
-    def _count(self, started_at: float, error: Exception, *, at_once: bool) -> None:
+    def _count(self, started_at: float, reason: str, *, free_restarts: int) -> None:
         """Report the end of a worker, and decide when the next may be started."""
         if self._closed:
             return
@@ -297,86 +308,28 @@ class ScoringProcess:
         if now - started_at > STEADY_S:
             self._short_lives = 0
         self._short_lives += 1
-        doublings = self._short_lives - (2 if at_once else 1)
+        doublings = self._short_lives - 1 - free_restarts
         # A worker that ended had come up, and so will the next: requests can wait for that.
-        longest_s = PATIENCE_S if at_once else LONGEST_PAUSE_S
+        longest_s = PATIENCE_S if free_restarts else LONGEST_PAUSE_S
         pause_s = 0.0 if doublings < 0 else min(longest_s, 2.0 ** min(doublings, 10))
         self._not_before = now + pause_s
-        self._why_down = str(error)
-        with self._guard:
-            raise error
+        self._why_down = reason
+        self._report(reason)
 
-    def _listen(self) -> None:
-        leave_host()
-        while not self._closed:
-            connection = self._next_connection()
-            if connection is None:
-                continue
-            # Another may have come and gone while we listened to the one before.
-            self.judging.worker_ended(connection, self._why_down, suspect=False)
-            with self._guard:
-                self._attend(connection)
-            reason = connection.ending()
-            innocent = (
-                self._computing or connection.blamed
-            )  # in this order: the one becomes the other
-            self._books.worker_ended()
-            self._ended(connection, WorkerEndedError(reason))
-            self.judging.worker_ended(self._connection, reason, suspect=not innocent)
-
-    def _attend(self, connection: Connection) -> None:
-        """Listen to a worker until it ends, or hangs."""
-        self.judging.pump()
-        looked = time.monotonic()
-        for batch in connection.events():
-            for event in batch:
-                with self._guard:
-                    self._happened(connection, event)
-            if time.monotonic() - looked > LOOK_S:
-                looked = time.monotonic()
-                if self.judging.is_overdue(connection):
-                    self._ended(
-                        connection,
-                        WorkerError(
-                            "the worker process hangs: it is past the deadline of what it judges"
-                        ),
-                    )
-                    return
-
-    def _next_connection(self) -> Connection | None:
-        """Wait for a worker, or until requests that wait to be judged may have one started."""
-        with self._changed:
-            if self._connection is None and not self._closed:
-                due_s = max(0.05, self._not_before - time.monotonic())
-                self._changed.wait(due_s if len(self.judging) else 1.0)
-            connection = self._connection
-        if connection is None and not self._closed:
-            self.judging.expire()
-        if connection is None and len(self.judging):
-            with self._guard:
-                try:
-                    connection = self._connected()
-                except WorkerError:
-                    return None  # counted where it happened
-        return connection
-
-    def _happened(self, connection: Connection, event: tuple[Any, ...]) -> None:
-        kind, *rest = event
-        if kind == "judged":
-            self.judging.judged(*rest)
-        elif kind == "done":
-            self.judging.done(*rest)
-        elif kind == "unjudged":
-            self.judging.unjudged(*rest)
+    def _happened(self, worker: Worker, kind: str, *rest: Any) -> None:
+        if kind == "scores":
+            worker.answered(*rest)
+        elif kind in {"judged", "unreadable", "done"}:
+            self.judges.happened(kind, *rest)
         elif kind == "call":
-            self._called(JudgeCall(*rest))
+            self._called(*rest)
         elif kind == "items":
             report = getattr(self._judge, "report_items", None)
             if callable(report):
                 report(*rest)
         elif kind == "reserve":
             number, request, *tokens = rest
-            connection.answer(("reserved", request, *self._books.take(number, request, *tokens)))
+            worker.tell(("reserved", request, *self._books.take(number, request, *tokens)))
         elif kind == "settle":
             self._books.settle(*rest)
         elif kind == "error":
@@ -390,18 +343,17 @@ class ScoringProcess:
         report = getattr(self._judge, "report", None)
         if callable(report):
             report(call)  # the meter is one of those it tells
-        else:
+        elif self._on_call is not None:
             self._on_call(call)
 
     def close(self, timeout_s: float) -> None:
         """End the worker process within `timeout_s` seconds; nothing is scored afterwards."""
         self._closed = True
         with self._spawning:  # a few milliseconds: whatever is started from here on sees the above
-            connection = self._made or self._connection
-        if connection is not None:
-            connection.end(min(END_S, timeout_s))
+            worker = self._made or self._worker
+        if worker is not None:
+            worker.end(min(END_S, timeout_s))
         with self._changed:
-            self._connection = None
             self._changed.notify_all()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -409,10 +361,9 @@ class ScoringProcess:
 
     def rest(self) -> None:
         """End the worker process for now; the next request starts another."""
-        with self._changed:
-            connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.end(END_S)
+        worker = self._worker
+        if worker is not None:
+            worker.end(END_S)
 
     def before_fork(self, deadline: float) -> None:
         """Let no process be in the making, if that is so before `deadline` (monotonic)."""
@@ -427,11 +378,27 @@ class ScoringProcess:
 
     def _leave_to_parent(self) -> None:
         # In a forked child: the worker is the parent's.
-        for connection in (self._connection, self._made):
-            if connection is not None:
-                connection.forget()
+        for worker in (self._worker, self._made):
+            if worker is not None:
+                worker.forget()
         self._fresh()
 
 
-def _nobody(call: JudgeCall) -> None:
-    del call
+@dataclass(eq=False)
+class _Request:
+    """A request whose scores are computed."""
+
+    sample: RagSample
+    metrics: tuple[Metric, ...]
+    packed: bytes = b""
+    plain: bool = False
+    """Whether its metadata was reduced to what every process can read."""
+    scores: dict[str, Score] | None = None
+    """None: it waits for them."""
+
+    def fail(self, metric: Metric, reason: str, status: ScoreStatus = "metric_error") -> None:
+        """Note that a metric could not be computed."""
+        if self.scores is None:
+            self.scores = {}
+        for score in failed_scores(metric, self.sample, status, reason, SEAM):
+            self.scores[score.name] = score

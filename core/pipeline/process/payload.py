@@ -19,9 +19,10 @@ from ragmeter.metrics import ConfigurationError, Metric
 from ragmeter.metrics.judge.budget import JudgeBudget
 from ragmeter.metrics.judge.protocol import Judge
 
-from .codec import UNSENDABLE
+__all__ = ["UNSENDABLE", "KeepsSecrets", "Payload", "Unpacking", "make_payload"]
 
-__all__ = ["KeepsSecrets", "Parcel", "Unpacking", "make_parcel"]
+UNSENDABLE = (pickle.PickleError, AttributeError, TypeError, ValueError, RecursionError)
+"""What pickling raises when something cannot be pickled."""
 
 
 @runtime_checkable
@@ -34,7 +35,7 @@ class KeepsSecrets(Protocol):
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Payload:
     """The metrics and the judge, ready to be sent to any number of workers, one after another."""
 
     metrics: tuple[bytes, ...]
@@ -46,11 +47,16 @@ class Parcel:
     budgets: tuple[JudgeBudget, ...]
     """The budgets that the pickles refer to by number."""
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """What is sent to a worker: secrets, metrics and judge."""
+        return self.secrets, self.metrics, self.judge
+
     def __repr__(self) -> str:
-        return f"<Parcel of {len(self.metrics)} metrics>"
+        return f"<Payload of {len(self.metrics)} metrics>"
 
 
-def make_parcel(metrics: Sequence[Metric], judge: Judge | None) -> Parcel:
+def make_payload(metrics: Sequence[Metric], judge: Judge | None) -> Payload:
     """Pickle what a worker needs.
 
     Raises:
@@ -58,7 +64,7 @@ def make_parcel(metrics: Sequence[Metric], judge: Judge | None) -> Parcel:
             says what to do.
     """
     packing = _Packing()
-    return Parcel(
+    return Payload(
         metrics=tuple(packing.dumps(metric, f"metric {metric.name!r}") for metric in metrics),
         judge=packing.dumps(judge, f"the judge {judge!r}"),
         secrets=tuple(packing.secrets),
@@ -118,10 +124,10 @@ class _Pickler(pickle.Pickler):
 
 
 class Unpacking:
-    """Reads the pickles of a `Parcel` in the worker.
+    """Reads the pickles of a `Payload` in the worker.
 
     Args:
-        secrets: As in the parcel.
+        secrets: As in the payload.
         budget: Makes what stands in the worker for a budget: its number and limits.
     """
 

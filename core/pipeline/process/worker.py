@@ -1,0 +1,268 @@
+"""One worker process: started, spoken to, and ended.
+
+`ScoringProcess` holds one at a time and starts the next when one has ended.  The worker writes a
+byte into a pipe as it begins with a request; nobody reads it unless the worker ends or hangs, and
+then it tells which request it was at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from io import FileIO
+from typing import Any
+
+from ragmeter._runtime.threads import Bell
+from ragmeter.metrics import ScoreStatus
+
+from .channel import Channel, ChannelClosedError
+from .interpreter import command, environment
+from .payload import Payload
+
+__all__ = ["Reply", "Worker", "WorkerEndedError", "WorkerError"]
+
+START_S = 60.0
+"""Seconds within which a worker has loaded everything."""
+SCORE_S = 60.0
+"""Seconds after which a worker that computes one request's scores counts as hung."""
+SEND_S = 10.0
+"""Seconds within which a worker has taken a message, else it counts as hung."""
+
+Reply = tuple[str | None, bytes]
+"""Why a request could not be read, or else its scores."""
+
+
+class WorkerError(RuntimeError):
+    """The worker process cannot score: it did not start, or is not to be started yet."""
+
+
+class WorkerEndedError(WorkerError):
+    """The worker process ended, or hung and was ended, while it computed scores.
+
+    Attributes:
+        begun: Requests that it had begun with by then; the last of them is why it ended. 0, or more
+            than it was sent: none is.
+        status: What the scores of that request get.
+    """
+
+    def __init__(self, message: str, begun: int, status: ScoreStatus = "metric_error") -> None:
+        super().__init__(message)
+        self.begun = begun
+        self.status: ScoreStatus = status
+
+
+class Worker:
+    """A worker process, once `start` was called."""
+
+    def __init__(self) -> None:
+        self._ends = ExitStack()
+        try:
+            ours, self._its_end = socket.socketpair()
+            self._channel = Channel(ours)
+            self._ends.callback(self._its_end.close)
+            self._progress, self._its_progress = (
+                FileIO(end, mode) for end, mode in zip(os.pipe(), "rw", strict=True)
+            )
+            self._ends.callback(self._progress.close)
+            self._ends.callback(self._its_progress.close)
+        except OSError as error:
+            raise WorkerError(f"no sockets for the worker process: {error}") from error
+        os.set_blocking(self._progress.fileno(), False)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._computing: Bell | None = None
+        self._replies: list[Reply] = []
+        self._begun = 0
+        self._hangs = ""
+        self._ended = ""
+        self.started_at = time.monotonic()
+        self.dismissed = False
+        """Whether it was asked to end."""
+        self.unloaded: Mapping[int, str] = {}
+        """Places of the metrics that the worker could not load, and why."""
+        self.without_judge: str | None = None
+        """Why the worker has no judge, if it should have one."""
+
+    def __del__(self) -> None:
+        self._ends.close()
+
+    def start(self, interpreter: str) -> None:
+        """Start the process; does not wait for it.
+
+        Raises:
+            WorkerError: The system refused.
+        """
+        with self._its_end, self._its_progress:
+            numbers = (self._its_end.fileno(), self._its_progress.fileno())
+            try:
+                # Its own session: Ctrl-C in the terminal is the application's. What metrics print
+                # goes to stderr: stdout may be the application's protocol.
+                self._process = subprocess.Popen(  # noqa: S603 -- our own interpreter
+                    command(interpreter, *numbers),
+                    stdin=subprocess.DEVNULL,
+                    stdout=_stderr(),
+                    stderr=_stderr(),
+                    env=environment(),
+                    pass_fds=numbers,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise WorkerError(f"the worker process could not be started: {error}") from error
+
+    def load(self, payload: Payload, limits: Mapping[str, Any]) -> None:
+        """Send what the worker needs and wait until it is ready.
+
+        Raises:
+            WorkerError: It ended, failed or did not answer.
+        """
+        deadline = time.monotonic() + START_S
+        try:
+            self._channel.send([os.fspath(entry) for entry in sys.path], SEND_S)
+            self._channel.send((*payload.parts, dict(limits)), SEND_S)
+            while (ready := self._receive()) is None:
+                if time.monotonic() > deadline:
+                    self.hang_up(f"it did not answer for {START_S:g} s")
+        except (ChannelClosedError, TimeoutError) as error:
+            raise WorkerError(
+                f"the worker process did not start: {self.ending(error)}; its own words stand "
+                "on the standard error stream"
+            ) from error
+        self.unloaded, self.without_judge = ready
+
+    def compute(self, which: str, packed: Sequence[bytes]) -> list[Reply]:
+        """Have the scores of some requests computed. For one thread, while another reads `events`.
+
+        Raises:
+            WorkerEndedError: The process ended meanwhile, or hung and was ended.
+        """
+        self._look()
+        self._begun = 0
+        self._replies = []
+        # Made where it is waited for: a server may have turned threads into greenlets meanwhile.
+        computing = self._computing = Bell()
+        if not self._ended:
+            self.tell((which, packed))
+        seen = 1
+        while not (self._replies or self._ended):
+            if not computing.wait(SCORE_S):
+                self._look()
+                if self._begun <= seen:
+                    self.hang_up(f"the worker process hangs: it did not answer for {SCORE_S:g} s")
+                seen = self._begun
+        self._computing = None
+        if not self._replies:
+            status: ScoreStatus = "timeout" if self._hangs else "metric_error"
+            raise WorkerEndedError(self._ended, self._begun, status)
+        return self._replies
+
+    def answered(self, replies: list[Reply]) -> None:
+        """Take the scores of the requests that it was sent last."""
+        self._replies = replies
+        if self._computing is not None:
+            self._computing.ring()
+
+    def ended(self, reason: str) -> None:
+        """Note that it has ended."""
+        self._look()
+        self._ended = reason
+        if self._computing is not None:
+            self._computing.ring()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended."""
+        return bool(self._ended)
+
+    @property
+    def is_at_scores(self) -> bool:
+        """Whether it has begun to compute scores that were not returned yet, as of its end."""
+        self._look()
+        return self._computing is not None and self._begun > 0
+
+    def _look(self) -> None:
+        """See how many requests it has begun with."""
+        self._begun += len(self._progress.read(1 << 16) or b"")
+
+    def tell(self, message: tuple[Any, ...]) -> None:
+        """Send a message; where that fails the worker ends, as the thread that reads `events` finds."""
+        try:
+            self._channel.send(message, SEND_S)
+        except ChannelClosedError:
+            self._channel.close()
+        except TimeoutError as error:
+            self.hang_up(f"the worker process hangs: {error}")
+
+    def hang_up(self, reason: str) -> None:
+        """Give it up: the thread that reads `events` finds that it has ended."""
+        self._hangs = reason
+        self._channel.close()
+
+    def events(self) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield what it sends, in batches, until it ends. For one thread."""
+        with contextlib.suppress(ChannelClosedError):
+            while True:
+                yield self._receive() or []
+
+    def _receive(self) -> Any:
+        """Return the next message; None when there is none for a while."""
+        try:
+            return self._channel.receive()
+        except TimeoutError:
+            # A process that it started may hold its socket open.
+            if self._process is None or self._process.poll() is not None:
+                raise ChannelClosedError("the worker process ended") from None
+            return None
+
+    def end(self, timeout_s: float) -> None:
+        """Have the process end: by itself within `timeout_s` seconds, else by force."""
+        self.dismissed = True
+        process = self._process
+        if process is not None and process.returncode is None:
+            # It hears that nothing more comes, says what it still has to say, and leaves.
+            self._channel.finish()
+            try:
+                process.wait(max(0.0, timeout_s))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                self._channel.close()
+
+    def ending(self, error: Exception | None = None) -> str:
+        """Make sure that it has ended, and say how.
+
+        Args:
+            error: What was noticed of it; None: that it had ended.
+        """
+        hung = self._hangs or (str(error) if isinstance(error, TimeoutError) else "")
+        self.end(0.0 if hung else 2.0)
+        code = None if self._process is None else self._process.returncode
+        if hung:
+            return hung
+        if code is not None and code < 0:
+            try:
+                return f"the worker process was ended by {signal.Signals(-code).name}"
+            except ValueError:
+                return f"the worker process was ended by signal {-code}"
+        return f"the worker process ended with exit code {code}"
+
+    def forget(self) -> None:
+        """Let go of it after a fork: it is the parent's."""
+        self._channel.abandon()
+        self._ends.close()
+        if self._process is not None:
+            self._process.returncode = 0  # not ours to wait for
+
+
+def _stderr() -> int:
+    """Return where the worker writes: our standard error stream, if we have one."""
+    try:
+        os.fstat(2)
+    except OSError:
+        return subprocess.DEVNULL
+    return 2
