@@ -19,6 +19,7 @@ __all__ = [
     "default_exporters",
     "more_than_0",
     "one_of",
+    "probability",
     "seconds_of",
     "sequence_of",
     "whole",
@@ -50,6 +51,13 @@ def more_than_0(name: str, value: float) -> float:
     if not _is_number(value) or not value > 0:
         raise ConfigurationError(f"{name} is {value!r}; it must be a number greater than 0")
     return value
+
+
+def probability(name: str, value: float) -> float:
+    """Return `value` if it is between 0 and 1."""
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise ConfigurationError(f"{name} is {value!r}; it is a probability from 0.0 to 1.0")
+    return float(value)
 
 
 def whole(name: str, value: float) -> int:

@@ -1,27 +1,39 @@
-"""The meter's settings from the environment: ``RAGMETER_*``, read once when asked.
+"""Everything that can be set from outside: one model behind ``RAGMETER_*``, the flags and the docs.
 
-`RagMeter.from_env` and the zero-code entry points call this.  Where a flag of
-``opentelemetry-instrument`` is wanted, every variable is also read under
-``OTEL_INSTRUMENTATION_RAGMETER_``.  Nothing here reads a file or changes the environment.
+`RagMeter.from_env` and the zero-code entry points read it.  Every variable is also read under
+``OTEL_INSTRUMENTATION_RAGMETER_``, which makes it a flag of ``opentelemetry-instrument``, and
+``docs/configuration.md`` is written from it.  A meter built in code does not load this module.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from ragmeter.metrics import ConfigurationError
+from ragmeter.exporters.protocol import Exporter
+from ragmeter.metrics import ConfigurationError, Metric, ReferenceFileError
+from ragmeter.metrics.judge.protocol import Judge
+from ragmeter.metrics.registry import resolve_metrics
 
-__all__ = ["PREFIX", "Settings", "read_settings", "variable_of"]
+from .references import ReferenceSource, load_references
+
+__all__ = [
+    "PREFIX",
+    "Settings",
+    "argument_of",
+    "meter_arguments",
+    "read_settings",
+    "unit_of",
+    "variable_of",
+]
 
 PREFIX = "RAGMETER_"
-OTEL_PREFIX = "OTEL_INSTRUMENTATION_RAGMETER_"
-
-Rate = Annotated[float, Field(ge=0.0, le=1.0)]
+_OTEL_PREFIX = "OTEL_INSTRUMENTATION_RAGMETER_"
 
 
 def _split(value: object) -> object:
@@ -33,67 +45,118 @@ def _split(value: object) -> object:
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
+def _setting(default: Any, argument: str = "", unit: str = "", **bounds: Any) -> Any:
+    """Return a field.
+
+    Args:
+        default: Its value when the variable is not set.
+        argument: What it sets; "": the argument of `RagMeter` that has its name.
+        unit: What its number counts.
+        bounds: Which numbers are allowed, as pydantic takes them.
+    """
+    return Field(default, json_schema_extra={"argument": argument, "unit": unit}, **bounds)
+
+
 class Settings(BaseSettings):
     """What can be set from outside. The field ``sample_rate`` is ``RAGMETER_SAMPLE_RATE``, and so on."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, extra="ignore", frozen=True, env_ignore_empty=True
+        env_prefix=PREFIX,
+        extra="ignore",
+        frozen=True,
+        env_ignore_empty=True,
+        use_attribute_docstrings=True,
     )
 
-    enabled: bool = True
-    """False: instrumentation entry points do nothing."""
-    metrics: Names | None = None
+    enabled: bool = _setting(True, "instrument()")
+    """``false``: instrumentation without code does nothing."""
+    metrics: Names | None = _setting(None)
     """Names of metrics, separated by commas; unset: the free ones, and the judged ones with a judge."""
-    references: str | None = None
+    references: str | None = _setting(None)
     """Path of a ``.jsonl`` or ``.csv`` file of references."""
-    sample_rate: Rate = 1.0
+    sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
     """Probability that a request is scored."""
-    judge_sample_rate: Rate = 1.0
-    """Probability that a scored request is judged."""
-    scoring: Literal["thread", "process"] = "thread"
+    judge_sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
+    """Probability that a scored request is judged, too."""
+    scoring: Literal["thread", "process"] = _setting("thread")
     """``process``: score and judge in a worker process, outside the application's interpreter lock."""
-    keep: Literal["none", "worst"] = "none"
+    keep: Literal["none", "worst"] = _setting("none")
     """``worst``: failed requests, empty retrievals and the worst scores escape sampling."""
-    judge_model: str | None = None
-    """Model of the judge; unset: no judge."""
-    judge_base_url: str | None = None
-    """OpenAI-compatible endpoint of the judge; unset: the client's own default."""
-    judge_api_key: SecretStr | None = None
-    """Key of the judge's endpoint; unset: ``OPENAI_API_KEY``."""
-    judge_calls_per_minute: Annotated[int, Field(gt=0)] | None = None
-    """Budget of the judge in calls per minute; unset: none."""
-    judge_tokens_per_minute: Annotated[int, Field(gt=0)] | None = None
-    """Budget of the judge in tokens per minute; unset: none."""
-    judge_cost_per_minute: Annotated[float, Field(gt=0)] | None = None
-    """Budget of the judge in money per minute, in the currency of the prices; unset: none."""
-    judge_input_price: Annotated[float, Field(ge=0)] | None = None
-    """Price of a million tokens sent to the judge."""
-    judge_output_price: Annotated[float, Field(ge=0)] | None = None
-    """Price of a million tokens written by the judge."""
-    judge_cache: str | None = None
-    """Path of a SQLite file for the judge's cache; unset: in memory."""
-    judge_concurrency: Annotated[int, Field(gt=0, le=1024)] = 16
-    """Requests judged at the same time."""
-    judge_deadline_s: Annotated[float, Field(gt=0)] = 60.0
-    """Seconds after which a request that is not judged gets ``timeout`` scores."""
-    fused: bool = False
+    fused: bool = _setting(False)
     """Judge precision, recall and relevancy in one call."""
-    hold_s: Annotated[float, Field(ge=0, le=300)] = 5.0
-    """Seconds that spans wait for judged scores."""
-    queue_size: Annotated[int, Field(gt=0)] = 2048
-    """Requests that may wait to be scored."""
-    queue_bytes: Annotated[int, Field(gt=0)] = 64 * 1024 * 1024
-    """Bytes of text that may wait to be scored."""
-    max_text_chars: Annotated[int, Field(gt=0)] = 300_000
-    """Characters of one text beyond which the metrics that read it are skipped."""
-    shutdown_timeout_s: Annotated[float, Field(ge=0, le=600)] = 10.0
-    """Seconds that the exit of the process may be held up."""
-    span_mode: Literal["auto", "own", "evaluation", "off"] = "auto"
+    hold_s: float = _setting(5.0, unit="seconds", ge=0, le=300)
+    """How long spans wait for judged scores; later ones follow on a linked span."""
+    queue_size: int = _setting(2048, unit="requests", gt=0)
+    """Requests that may wait to be scored; beyond, the oldest is dropped and counted."""
+    queue_bytes: int = _setting(64 * 1024 * 1024, unit="bytes", gt=0)
+    """Memory that the texts and metadata of waiting requests may take up, estimated."""
+    max_text_chars: int = _setting(300_000, unit="characters", gt=0)
+    """Length of one text beyond which the metrics that read it are skipped."""
+    judge_concurrency: int = _setting(16, unit="requests", gt=0, le=1024)
+    """Requests judged at the same time."""
+    judge_deadline_s: float = _setting(60.0, unit="seconds", gt=0)
+    """Time after which a request that is not judged gets ``timeout`` scores."""
+    shutdown_timeout_s: float = _setting(10.0, unit="seconds", ge=0, le=600)
+    """How long the exit of the process may be held up."""
+    late_window: int = _setting(512, unit="requests", ge=0)
+    """Requests remembered for ``attach_reference`` and ``feedback``; 0: none."""
+    late_window_s: float = _setting(900.0, unit="seconds", gt=0)
+    """How long they are remembered."""
+    judge_model: str | None = _setting(None, "OpenAIJudge(model)")
+    """Model of the judge; unset: no judge."""
+    judge_base_url: str | None = _setting(None, "OpenAIJudge(base_url)")
+    """OpenAI-compatible endpoint of the judge; unset: the client's own default."""
+    judge_api_key: SecretStr | None = _setting(None, "OpenAIJudge(api_key)")
+    """Key of the judge's endpoint; unset: ``OPENAI_API_KEY``."""
+    judge_cache: str | None = _setting(None, "OpenAIJudge(cache)")
+    """Path of a SQLite file for the judge's cache; unset: in memory."""
+    judge_calls_per_minute: int | None = _setting(
+        None, "JudgeBudget(calls_per_minute)", "calls", gt=0
+    )
+    """Most calls in any sixty seconds; unset: no limit."""
+    judge_tokens_per_minute: int | None = _setting(
+        None, "JudgeBudget(tokens_per_minute)", "tokens", gt=0
+    )
+    """Most tokens, of prompts and replies, in any sixty seconds; unset: no limit."""
+    judge_cost_per_minute: float | None = _setting(
+        None, "JudgeBudget(cost_per_minute)", "money", gt=0
+    )
+    """Most money in any sixty seconds, in the currency of the prices; unset: no limit."""
+    judge_max_cost: float | None = _setting(None, "JudgeBudget(max_cost)", "money", gt=0)
+    """Stop judging for good once this much was spent; unset: no limit."""
+    judge_input_price: float | None = _setting(None, "JudgeBudget(input_price)", "money", ge=0)
+    """Price of a million prompt tokens."""
+    judge_output_price: float | None = _setting(None, "JudgeBudget(output_price)", "money", ge=0)
+    """Price of a million tokens written by the judge."""
+    judge_cached_input_price: float | None = _setting(
+        None, "JudgeBudget(cached_input_price)", "money", ge=0
+    )
+    """Price of a million prompt tokens from the endpoint's own cache; unset: as the others."""
+    span_mode: Literal["auto", "own", "evaluation", "off"] = _setting(
+        "auto", "OpenTelemetryExporter(span_mode)"
+    )
     """Which spans are written."""
-    events: Literal["log", "span_event", "both", "off"] = "log"
+    events: Literal["log", "span_event", "both", "off"] = _setting(
+        "log", "OpenTelemetryExporter(events)"
+    )
     """How score events are written."""
-    jsonl: str | None = None
+    jsonl: str | None = _setting(None, "JsonlExporter(path)")
     """Path of a file to which results are also appended."""
+
+
+# OpenTelemetry's launcher loads this module by the entry-point group
+# ``opentelemetry_environment_variables`` and makes a flag of every name in it that begins with OTEL_.
+# A secret is none: other users of the machine see a command line.
+globals().update(
+    {
+        name: name
+        for name in (
+            _OTEL_PREFIX + field.upper()
+            for field, info in Settings.model_fields.items()
+            if info.annotation != (SecretStr | None)
+        )
+    }
+)
 
 
 def read_settings() -> Settings:
@@ -105,7 +168,7 @@ def read_settings() -> Settings:
     """
     names = {field: variable_of(field) for field in Settings.model_fields}
     given: dict[str, Any] = {
-        field: os.environ[name] for field, name in names.items() if name.startswith(OTEL_PREFIX)
+        field: os.environ[name] for field, name in names.items() if name.startswith(_OTEL_PREFIX)
     }
     try:
         return Settings(**given)
@@ -115,8 +178,107 @@ def read_settings() -> Settings:
 
 def variable_of(field: str) -> str:
     """Return the name of the variable that sets `field` here: the short one wins over the flag."""
-    variable, flag = PREFIX + field.upper(), OTEL_PREFIX + field.upper()
+    variable, flag = PREFIX + field.upper(), _OTEL_PREFIX + field.upper()
     return flag if os.environ.get(flag) and not os.environ.get(variable) else variable
+
+
+def argument_of(field: str) -> str:
+    """Return what a field sets, as in code: ``sample_rate``, ``JudgeBudget(max_cost)``."""
+    return str(_extra(field)["argument"] or field)
+
+
+def unit_of(field: str) -> str:
+    """Return what a field's number counts; "" for what is no number."""
+    return str(_extra(field)["unit"])
+
+
+def _extra(field: str) -> Mapping[str, Any]:
+    extra = Settings.model_fields[field].json_schema_extra
+    return extra if isinstance(extra, dict) else {}
+
+
+def _fields_of(kind: str) -> list[str]:
+    """Return the fields that set arguments of `RagMeter`, or of another class."""
+    if kind == "RagMeter":
+        return [field for field in Settings.model_fields if argument_of(field) == field]
+    return [field for field in Settings.model_fields if argument_of(field).startswith(f"{kind}(")]
+
+
+def meter_arguments() -> dict[str, Any]:
+    """Return keyword arguments for `ragmeter.RagMeter`.
+
+    Raises:
+        ConfigurationError: A value is not allowed; names the variable, the value and what is
+            allowed.
+        MissingDependencyError: A judge is configured but ``openai`` is not installed.
+    """
+    settings = read_settings()
+    arguments = {field: getattr(settings, field) for field in _fields_of("RagMeter")}
+    return arguments | {
+        "metrics": _metrics(settings),
+        "references": _references(settings),
+        "judge": _judge(settings),
+        "exporters": _exporters(settings),
+    }
+
+
+@contextmanager
+def _naming(field: str) -> Iterator[None]:
+    """Let what goes wrong inside name the variable and its value."""
+    try:
+        yield
+    except (ConfigurationError, ReferenceFileError) as error:
+        variable = variable_of(field)
+        raise ConfigurationError(f"{variable}={os.environ.get(variable)!r}: {error}") from error
+
+
+def _metrics(settings: Settings) -> Sequence[Metric] | None:
+    if settings.metrics is None:
+        return None
+    with _naming("metrics"):
+        metrics = resolve_metrics(settings.metrics)
+        judged = ", ".join(metric.name for metric in metrics if metric.judged)
+        if judged and settings.judge_model is None:
+            raise ConfigurationError(f"{judged} ask a judge; set {variable_of('judge_model')}")
+        return metrics
+
+
+def _references(settings: Settings) -> ReferenceSource | None:
+    with _naming("references"):
+        return load_references(settings.references)
+
+
+def _judge(settings: Settings) -> Judge | None:
+    if settings.judge_model is None:
+        return None
+    from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge  # noqa: PLC0415 -- loads when wanted
+
+    key = settings.judge_api_key
+    return OpenAIJudge(
+        settings.judge_model,
+        base_url=settings.judge_base_url,
+        api_key=None if key is None else key.get_secret_value(),
+        budget=JudgeBudget(
+            **{
+                field.removeprefix("judge_"): getattr(settings, field)
+                for field in _fields_of("JudgeBudget")
+            }
+        ),
+        cache=True if settings.judge_cache is None else settings.judge_cache,
+    )
+
+
+def _exporters(settings: Settings) -> tuple[Exporter, ...]:
+    from ragmeter.exporters.otel import OpenTelemetryExporter  # noqa: PLC0415 -- loads when wanted
+
+    exporters: list[Exporter] = [
+        OpenTelemetryExporter(span_mode=settings.span_mode, events=settings.events)
+    ]
+    if settings.jsonl is not None:
+        from ragmeter.exporters.jsonl import JsonlExporter  # noqa: PLC0415 -- loads when wanted
+
+        exporters.append(JsonlExporter(settings.jsonl))
+    return tuple(exporters)
 
 
 def _explain(error: ValidationError, names: Mapping[str, str]) -> str:

@@ -31,6 +31,7 @@ from ._arguments import (
     default_exporters,
     more_than_0,
     one_of,
+    probability,
     seconds_of,
     sequence_of,
     whole,
@@ -42,7 +43,6 @@ from ._runtime.no_data_warning import Silence
 from ._runtime.stats import Counters
 from ._runtime.threads import start_elsewhere
 from .context import RequestScope
-from .pipeline._rates import check_rate
 from .pipeline._weight import weight_of_sample, weight_of_scope
 from .pipeline._worst import WorstKeeper
 from .pipeline.holding import Limits, Offered, Pipeline
@@ -127,8 +127,8 @@ class RagMeter:
         one_of("keep", keep, "none", "worst")
         one_of("scoring", scoring, "thread", "process")
         self._limits = Limits(
-            sample_rate=check_rate("sample_rate", sample_rate),
-            judge_sample_rate=check_rate("judge_sample_rate", judge_sample_rate),
+            sample_rate=probability("sample_rate", sample_rate),
+            judge_sample_rate=probability("judge_sample_rate", judge_sample_rate),
             hold_s=at_least(0, "hold_s", hold_s),
             queue_size=whole("queue_size", more_than_0("queue_size", queue_size)),
             queue_bytes=whole("queue_bytes", more_than_0("queue_bytes", queue_bytes)),
@@ -140,6 +140,8 @@ class RagMeter:
             late_window=whole("late_window", at_least(0, "late_window", late_window)),
             late_window_s=more_than_0("late_window_s", late_window_s),
         )
+        if redact is not None and not callable(redact):
+            raise ConfigurationError(f"redact is {redact!r}; pass a function str -> str")
         self._shutdown_timeout_s = at_least(0, "shutdown_timeout_s", shutdown_timeout_s)
         self._metrics = MetricSet(
             default_metrics(judged=judge is not None, fused=fused)
@@ -207,7 +209,7 @@ class RagMeter:
             ConfigurationError: A value is not allowed; names variable, value and what is allowed.
             MissingDependencyError: A judge is configured but ``openai`` is not installed.
         """
-        from ._from_env import meter_arguments  # noqa: PLC0415 -- settings load only when asked
+        from .config import meter_arguments  # noqa: PLC0415 -- settings load only when asked
 
         return cls(**meter_arguments())
 

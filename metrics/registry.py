@@ -99,7 +99,7 @@ def resolve_metrics(metrics: Iterable[str | Metric]) -> list[Metric]:
         UnknownMetricError: Nobody registered that name; the message lists all that exist.
         ConfigurationError: Two metrics give scores of the same name, or an entry is no metric.
     """
-    if isinstance(metrics, (str, Metric)):
+    if isinstance(metrics, (str, Metric)) or not isinstance(metrics, Iterable):
         raise ConfigurationError(f"metrics is a list of names or Metric objects: [{metrics!r}]")
     resolved = [_resolve(entry) for entry in metrics]
     owners: dict[str, Metric] = {}

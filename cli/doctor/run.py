@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ragmeter._from_env import meter_arguments
+from ragmeter.config import meter_arguments
 from ragmeter.metrics import RagmeterError
 
 from ._configuration import check_configuration, settings_or_none

@@ -12,9 +12,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Literal
 
-from ragmeter.metrics import ConfigurationError
-
-__all__ = ["Purpose", "check_rate", "place", "within"]
+__all__ = ["Purpose", "place", "within"]
 
 Purpose = Literal["sample", "judge", "label"]
 """What is chosen for. Shares nest where one is drawn from the other: only what is sampled is judged,
@@ -22,17 +20,6 @@ only what is judged is given to people; each draw is independent of the one befo
 
 _SPACE = 1 << 64
 _TRACE_ID_BYTES = 16
-
-
-def check_rate(name: str, rate: float) -> float:
-    """Return `rate`, a probability.
-
-    Raises:
-        ConfigurationError: It is not between 0 and 1.
-    """
-    if not 0.0 <= rate <= 1.0:
-        raise ConfigurationError(f"{name} is {rate!r}; it is a probability from 0.0 to 1.0")
-    return float(rate)
 
 
 def place(purpose: Purpose, trace_id: int | None, run_id: str) -> int:

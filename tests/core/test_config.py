@@ -1,9 +1,13 @@
-"""Settings from the environment."""
+"""One model behind the arguments, the ``RAGMETER_*`` variables, the flags and the page about them."""
+
+import importlib.util
+import inspect
+from pathlib import Path
 
 import pytest
 
-from ragmeter import RagMeter
-from ragmeter.config import Settings, read_settings
+from ragmeter import RagMeter, config
+from ragmeter.config import Settings, argument_of, read_settings
 from ragmeter.metrics import ConfigurationError
 
 
@@ -120,3 +124,86 @@ def test_the_judges_budget_from_the_environment(monkeypatch):
 
     monkeypatch.setenv("RAGMETER_JUDGE_INPUT_PRICE", "0.15")
     RagMeter.from_env().shutdown()
+
+
+PAGE = Path(__file__).parents[2] / "docs/configuration.md"
+
+
+def _writer():
+    spec = importlib.util.spec_from_file_location("configuration", PAGE.with_suffix(".py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_argument_of_the_meter_has_a_variable_with_the_same_default_or_is_an_object():
+    arguments = inspect.signature(RagMeter).parameters
+    fields = {field for field in Settings.model_fields if argument_of(field) == field}
+
+    assert fields | set(_writer().IN_CODE_ONLY) == set(arguments)
+    for field in fields:
+        assert Settings.model_fields[field].default == arguments[field].default
+
+
+def test_every_setting_says_what_it_means_and_what_its_number_counts():
+    for field, info in Settings.model_fields.items():
+        assert info.description
+        assert (
+            isinstance(info.default, bool)
+            or not isinstance(info.default, (int, float))
+            or (config.unit_of(field))
+        )
+
+
+def test_the_page_says_what_the_model_says():
+    assert PAGE.read_text(encoding="utf-8") == _writer().page(), "run: python docs/configuration.py"
+
+
+def test_every_setting_but_the_secret_is_a_flag():
+    flags = {name for name in dir(config) if name.startswith("OTEL_")}
+
+    assert flags == {
+        f"OTEL_INSTRUMENTATION_RAGMETER_{field.upper()}" for field in Settings.model_fields
+    } - {"OTEL_INSTRUMENTATION_RAGMETER_JUDGE_API_KEY"}
+
+
+def test_the_window_for_late_scores_is_set_from_the_environment(monkeypatch):
+    monkeypatch.setenv("RAGMETER_LATE_WINDOW_S", "60")
+    monkeypatch.setenv("RAGMETER_LATE_WINDOW", "7")
+
+    arguments = config.meter_arguments()
+
+    assert (arguments["late_window"], arguments["late_window_s"]) == (7, 60.0)
+
+
+def test_prices_from_the_environment_are_the_budgets(monkeypatch):
+    monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "m")
+    monkeypatch.setenv("RAGMETER_JUDGE_INPUT_PRICE", "2")
+    monkeypatch.setenv("RAGMETER_JUDGE_CACHED_INPUT_PRICE", "1")
+    monkeypatch.setenv("RAGMETER_JUDGE_OUTPUT_PRICE", "8")
+    monkeypatch.setenv("RAGMETER_JUDGE_MAX_COST", "30")
+    monkeypatch.setenv("RAGMETER_JUDGE_API_KEY", "none")
+
+    budget = config.meter_arguments()["judge"].budget
+
+    assert budget.price(1_000_000, 1_000_000) == 10.0
+    assert (budget.cached_input_price, budget.max_cost) == (1.0, 30.0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"metrics": 5},
+        {"sample_rate": "often"},
+        {"judge_sample_rate": None},
+        {"sample_rate": 1.5},
+        {"redact": "secrets"},
+        {"references": 5},
+        {"exporters": 5},
+        {"keep": ["worst"]},
+        {"hold_s": None},
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_refused_at_construction(wrong):
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        RagMeter(**wrong)
