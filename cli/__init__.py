@@ -1,1 +1,1 @@
-"""The command ``ragmeter``: one folder per command that is more than one module."""
+"""The command ``ragmeter``: one folder per command, `app` with all their options."""

@@ -40,7 +40,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress(label: str, total: int, console: Console | None = None) -> Iterator[Advance]:
-    """Show progress over `total` steps; give the function that marks one step as done.
+    """Show progress over `total` steps; yield the function that marks one step as done.
 
     Args:
         label: What is being done, e.g. ``asking``.
@@ -68,7 +68,7 @@ def progress(label: str, total: int, console: Console | None = None) -> Iterator
 
 @contextmanager
 def waiting(label: str) -> Iterator[Callable[[str], None]]:
-    """Show that something without known steps goes on; give the function that says how far it is."""
+    """Show that something without known steps goes on; yield the function that says how far it is."""
     screen = Console(stderr=True)
     if screen.is_terminal:
         with screen.status(label) as status:

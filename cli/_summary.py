@@ -154,7 +154,7 @@ class Summarizer:
             found = self._values.get(name)
             if found is None:
                 found = self._values[name] = array("d")
-                # Range and direction are all that is wanted; evidence would stay for nothing.
+                # Only range and direction are read; evidence would stay in memory for nothing.
                 self._described[name] = score.model_copy(update={"items": (), "explanation": None})
             if score.value is None:
                 self._missing.setdefault(name, Counter())[score.status] += 1

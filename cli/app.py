@@ -100,8 +100,8 @@ def _print_json(value: object) -> None:
     typer.echo(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2))
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(asked_for: bool) -> None:
+    if asked_for:
         from ragmeter import __version__  # noqa: PLC0415 -- costs a file search
 
         typer.echo(f"ragmeter {__version__}")
@@ -230,8 +230,8 @@ def evaluate(
     """
     errors = Console(stderr=True)
     with _explained():
-        from ._output_paths import check_output_paths  # noqa: PLC0415 -- likewise
         from .evaluate._html_report import check_page, write_page  # noqa: PLC0415 -- likewise
+        from .evaluate._output_paths import check_output_paths  # noqa: PLC0415 -- likewise
         from .evaluate._report import evaluation_as_json, print_bad_rows, print_evaluation  # noqa: PLC0415 -- slow to import
         from .evaluate.run import EvaluateOptions, run_evaluation  # noqa: PLC0415 -- slow to import
 
@@ -310,7 +310,7 @@ def dashboards(
 ) -> None:
     """Write a Grafana dashboard, Prometheus rules, and a compose file that starts a whole stack."""
     with _explained():
-        from .dashboards.run import print_written, write_dashboards  # noqa: PLC0415 -- rarely wanted
+        from .dashboards.run import print_written, write_dashboards  # noqa: PLC0415 -- only for this command
 
         print_written(write_dashboards(out, force=force), out, Console(stderr=True))
 
@@ -334,14 +334,14 @@ def doctor(
     what does not. Exit code 1: something must be fixed.
     """
     with _explained():
-        from .doctor import DoctorOptions, examine, worst  # noqa: PLC0415 -- only when ill
+        from .doctor import DoctorOptions, examine, worst  # noqa: PLC0415 -- loads the adapters
         from .doctor._report import as_json as findings_as_json  # noqa: PLC0415 -- likewise
         from .doctor._report import print_findings  # noqa: PLC0415 -- likewise
 
         examination = examine(DoctorOptions(otlp=otlp, judge=not no_judge))
         if as_json:
             findings = list(examination)
-            typer.echo(json.dumps(findings_as_json(findings), ensure_ascii=False, indent=2))
+            _print_json(findings_as_json(findings))
         else:
             findings = print_findings(examination, Console())
     if worst(findings) == "failed":

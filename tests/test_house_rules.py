@@ -117,7 +117,7 @@ def test_nothing_is_left_unfinished():
     assert not [_name(p) for p in INSTALLED if marks.search(p.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("room", ["adapters", "metrics", "exporters"])
+@pytest.mark.parametrize("room", ["adapters", "cli", "metrics", "exporters"])
 def test_every_room_says_how_to_add_to_it(room):
     readme = ROOT / room / "README.md"
 

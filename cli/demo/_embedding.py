@@ -2,8 +2,8 @@
 
 For the demo only.  It lets a real vector store rank real texts in English, Russian
 and Chinese on any machine in a moment; it knows no meaning, only shared pieces of words.  Do not
-use it in a product.  It must not know any framework: `with_langchain` and
-`with_llama_index` wrap it.
+use it in a product.  It must not know any framework: `_with_langchain` and
+`_with_llama_index` wrap it.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _width(heading: str) -> int:
 
 
 def missed_sentences(asked: Asked) -> list[str]:
-    """Return the golden sentences that were not retrieved, as the evidence of ``recall`` tells."""
+    """Return the golden sentences that were not retrieved, as the evidence of ``recall`` says."""
     recall = asked.scores.get("recall")
     if recall is None:
         return []

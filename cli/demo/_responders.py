@@ -1,8 +1,7 @@
-"""Who writes the demo's answers: the user's own endpoint if one is configured, else a local extract.
+"""Writes the demo's answers: the user's own endpoint if one is configured, else a local extract.
 
-Both take one prompt made by `prompt_text` and give one answer.  The framework modules
-(`with_langchain`, `with_llama_index`) wrap a `Responder` as that framework's chat model.  This module must not
-know any framework.
+Both take one prompt and give one answer.  `_with_langchain` and `_with_llama_index` wrap a
+`Responder` as their framework's chat model.  This module must not know any framework.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Indexes the articles of `corpus` behind a real retriever, asks its questions through a
 real chain (LangChain) or engine (LlamaIndex) with ragmeter attached, and collects scores, spans,
-events and metrics.  `run_demo` does the work and returns a `DemoOutcome`; `demo_report`
+events and metrics.  `run_demo` does the work and returns a `DemoOutcome`; `_report`
 prints it.  Called by `app`.
 """
 
@@ -23,17 +23,32 @@ from opentelemetry.trace import SpanKind
 from ragmeter import RagMeter
 from ragmeter.cli._progress import progress, waiting
 from ragmeter.cli._summary import ScoreSummary, summarize
+from ragmeter.cli._telemetry import (
+    SIGNALS,
+    Collected,
+    Delivery,
+    LocalTelemetry,
+    choose_protocol,
+    send,
+)
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import MissingDependencyError, Score
 
 from ._embedding import HashedNgramEmbedding
 from ._responders import Responder, choose_responder
-from ._telemetry import SIGNALS, Collected, Delivery, DemoTelemetry, choose_protocol, send
 from .corpus import Chunk, Question, load_chunks, load_questions
 
-__all__ = ["Asked", "DemoOptions", "DemoOutcome", "Framework", "run_demo", "worst_request"]
+__all__ = [
+    "Application",
+    "Asked",
+    "DemoOptions",
+    "DemoOutcome",
+    "Framework",
+    "load_application",
+    "run_demo",
+    "worst_request",
+]
 
 Framework = Literal["langchain", "llama-index"]
 
@@ -48,8 +63,11 @@ WORKERS = 4
 """Requests in flight at once."""
 
 
-class _FrameworkModule(Protocol):
+class Application(Protocol):
+    """The demo's application in one framework: a module that `load_application` returns."""
+
     SNIPPET: str
+    """How to attach ragmeter to one's own."""
 
     def attached(
         self,
@@ -58,7 +76,9 @@ class _FrameworkModule(Protocol):
         responder: Responder,
         meter: RagMeter,
         top_k: int,
-    ) -> AbstractContextManager[Callable[[str], str]]: ...
+    ) -> AbstractContextManager[Callable[[str], str]]:
+        """Index the chunks, attach ragmeter, and give a function that asks a question."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +122,7 @@ class DemoOutcome:
     framework: Framework
     """Which framework ran the application."""
     model: str
-    """Who wrote the answers."""
+    """The model that wrote the answers."""
     snippet: str
     """How to attach ragmeter to one's own application of this framework."""
     chunk_count: int
@@ -122,7 +142,7 @@ class DemoOutcome:
 
     @property
     def failures(self) -> list[str]:
-        """What went wrong, in words; empty when all is well."""
+        """What went wrong, in words; empty when nothing did."""
         lines = [
             f"the application failed on {asked.question.question!r}: {asked.error}"
             for asked in self.asked
@@ -168,7 +188,12 @@ def worst_request(asked: Sequence[Asked]) -> Asked | None:
     return min(judged, key=badness, default=None)
 
 
-def _load(framework: Framework) -> _FrameworkModule:
+def load_application(framework: Framework) -> Application:
+    """Return the demo's application for a framework.
+
+    Raises:
+        MissingDependencyError: The framework is not installed.
+    """
     module, package, extra = _MODULES[framework]
     try:
         import_module(package)
@@ -186,11 +211,11 @@ def run_demo(options: DemoOptions) -> DemoOutcome:
         MissingDependencyError: The framework, or what an option needs, is not installed.
     """
     protocol = choose_protocol(options.otlp, options.protocol) if options.otlp else None
-    framework = _load(options.framework)
+    framework = load_application(options.framework)
     chunks, questions = load_chunks(), load_questions()
     embedding = HashedNgramEmbedding(chunk.text for chunk in chunks)
     responder = choose_responder(embedding, offline=options.offline)
-    telemetry = DemoTelemetry()
+    telemetry = LocalTelemetry("ragmeter-demo")
     memory = InMemoryExporter()
     with ExitStack() as stack:
         references = stack.enter_context(
@@ -199,14 +224,7 @@ def run_demo(options: DemoOptions) -> DemoOutcome:
         meter = RagMeter(
             references=references,
             judge=_judge(options.judge_model),
-            exporters=[
-                memory,
-                OpenTelemetryExporter(
-                    tracer_provider=telemetry.tracer_provider,
-                    meter_provider=telemetry.meter_provider,
-                    logger_provider=telemetry.logger_provider,
-                ),
-            ],
+            exporters=[memory, telemetry.exporter()],
             hold_s=FLUSH_S,
         )
         stack.callback(meter.shutdown, 10)
@@ -249,7 +267,7 @@ def _judge(model: str | None) -> Any:
 
 
 def _ask_all(
-    questions: Sequence[Question], ask: Callable[[str], str], telemetry: DemoTelemetry
+    questions: Sequence[Question], ask: Callable[[str], str], telemetry: LocalTelemetry
 ) -> list[tuple[str | None, str | None]]:
     """Ask each question inside a span of the application, some at a time, as a web server would."""
     tracer = telemetry.tracer_provider.get_tracer("ragmeter.demo")

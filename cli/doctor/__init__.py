@@ -1,7 +1,7 @@
-"""``ragmeter doctor``: what is installed, configured and reachable, and does a request get scored?
+"""``ragmeter doctor``: what is installed, configured and reachable, and whether a request gets scored.
 
 `examine` runs every check in the environment it is called in and yields `Finding`s, in the
-order in which things depend on each other; `report` prints them.  It changes nothing, and
+order in which things depend on each other; `_report` prints them.  It changes nothing, and
 sends one test request per framework.
 """
 

@@ -1,6 +1,6 @@
-"""Where the telemetry goes, as the standard ``OTEL_*`` variables say, and does somebody listen there?
+"""Where the telemetry goes, as the standard ``OTEL_*`` variables say, and whether anything listens there.
 
-Opens a TCP connection to each endpoint and closes it again; `trial` sends something.
+Opens a TCP connection to each endpoint and closes it again; `_trial` sends something.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ragmeter.cli.demo._telemetry import SIGNALS, Protocol, choose_protocol
+from ragmeter.cli._telemetry import SIGNALS, Protocol, choose_protocol
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.errors import install_command
 
@@ -35,7 +35,7 @@ class Destination:
     signal: str
     """``traces``, ``logs`` or ``metrics``."""
     protocol: Protocol
-    """How."""
+    """How it is spoken to."""
     endpoint: str
     """The full address: over HTTP with the signal's path."""
     variable: str
@@ -66,7 +66,7 @@ def find_destinations(
     """Return the OTLP destinations, and findings about signals that have none.
 
     Args:
-        url: Base address given on the command line; overrules the environment.
+        url: Base address given on the command line; overrides the environment.
         environ: The environment's variables.
     """
     destinations: list[Destination] = []
@@ -184,7 +184,7 @@ def _other_exporter(signal: str, exporters: list[str]) -> Finding:
 
 
 def check_backends(destinations: list[Destination]) -> Iterator[Finding]:
-    """Yield whether somebody listens at each address."""
+    """Yield whether anything listens at each address."""
     for host, port in sorted({one.address for one in destinations}):
         signals = ", ".join(one.signal for one in destinations if one.address == (host, port))
         variable = next(one.variable for one in destinations if one.address == (host, port))

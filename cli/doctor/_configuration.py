@@ -1,4 +1,4 @@
-"""Is what the environment says understood, and does it mean what was meant?
+"""Whether the environment's settings are understood, and likely to be what was meant.
 
 Reads ``RAGMETER_*`` and the standard ``OTEL_*`` variables and the reference file; opens no connection.
 """
@@ -79,7 +79,7 @@ def _unknown_variables() -> Iterator[Finding]:
             "configured",
             name,
             "no such setting: it has no effect",
-            f"perhaps {close[0]} was meant" if close else "check its spelling, or unset it",
+            f"did you mean {close[0]}?" if close else "check its spelling, or unset it",
         )
 
 
@@ -145,7 +145,7 @@ def _files(settings: Settings) -> Iterator[Finding]:
 
 
 def _instrumentation() -> Iterator[Finding]:
-    """Say whether ``opentelemetry-instrument`` would find ragmeter's instrumentations."""
+    """Yield whether ``opentelemetry-instrument`` would find ragmeter's instrumentations."""
     known = {point.name for point in entry_points(group="opentelemetry_instrumentor")}
     ours = sorted(name for name in known if name.startswith("ragmeter_"))
     off = os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").replace(" ", "").split(",")

@@ -31,7 +31,7 @@ class Finding:
 
 
 def ok(area: Area, what: str, detail: str) -> Finding:
-    """Return a finding that all is well."""
+    """Return a finding that something works."""
     return Finding(area, what, "ok", detail)
 
 

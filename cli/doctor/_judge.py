@@ -1,4 +1,4 @@
-"""Does the configured judge answer, and what does its endpoint take? Asks a few tiny questions."""
+"""Whether the configured judge answers, and what its endpoint accepts. Asks a few tiny questions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_TINY_ASKS = 4
 _FIXES = {
     "authentication": "set RAGMETER_JUDGE_API_KEY, or OPENAI_API_KEY, to a valid key",
     "permission": "the key may not use this model; ask its owner, or change RAGMETER_JUDGE_MODEL",
-    "not_found": "correct RAGMETER_JUDGE_MODEL; or RAGMETER_JUDGE_BASE_URL, which mostly ends in /v1",
+    "not_found": "correct RAGMETER_JUDGE_MODEL; or RAGMETER_JUDGE_BASE_URL, which usually ends in /v1",
     "rate_limited": "quota or rate used up: wait, raise it, or lower RAGMETER_JUDGE_SAMPLE_RATE",
     "timeout": "the endpoint is too slow: a smaller model, or a nearer one",
     "connection": "correct RAGMETER_JUDGE_BASE_URL, or start what should listen there",
@@ -32,7 +32,7 @@ _FIXES = {
 }
 _SETTINGS = (
     "set RAGMETER_JUDGE_API_KEY or OPENAI_API_KEY, or RAGMETER_JUDGE_BASE_URL to an endpoint that needs "
-    "no key; else correct the RAGMETER_JUDGE_* variable that the message speaks of"
+    "no key; else correct the RAGMETER_JUDGE_* variable that the message names"
 )
 
 
@@ -68,7 +68,7 @@ def _what_it_takes(judge: OpenAIJudge) -> Finding:
         if judge.learned.get(judge.structured_output) != "not tried":
             break
         _tiny_ask(judge, number)
-    detail = ", ".join(f"{name} {told}" for name, told in judge.learned.items())
+    detail = ", ".join(f"{name} {answer}" for name, answer in judge.learned.items())
     if judge.structured_output == "text":
         fix = "replies are asked for in plain text, and weak models fail at it: prefer json_schema"
         return warning("reachable", "judge takes", detail, fix)

@@ -1,4 +1,4 @@
-"""Which of the packages that ragmeter can use are installed, and do they work together?
+"""Which of the packages that ragmeter can use are installed, and whether they work together.
 
 Looks at installed distributions and imports the adapters; opens no connection.
 """
@@ -89,5 +89,5 @@ def _frameworks() -> Iterator[Finding]:
             "installed",
             "a framework",
             "neither LangChain nor LlamaIndex is installed here",
-            "run this in the application's environment, or tell requests by hand: meter.request(...)",
+            "run this in the application's environment, or record requests manually: meter.request(...)",
         )

@@ -20,8 +20,8 @@ _MARKS: dict[State, tuple[str, str]] = {
     "failed": ("FAIL", "bold red"),
 }
 _SUMMARY: dict[State, str] = {
-    "ok": "All is well.",
-    "skipped": "All is well; what is marked -- is not in use.",
+    "ok": "Everything works.",
+    "skipped": "Everything works; what is marked -- is not in use.",
     "warning": "It works; look at the lines marked warn.",
     "failed": "Fix the lines marked FAIL, top to bottom.",
 }

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 from opentelemetry.trace import SpanKind
 
 from ragmeter import RagMeter, reference
+from ragmeter.cli._telemetry import Collected, LocalTelemetry, send
 from ragmeter.cli.demo._embedding import HashedNgramEmbedding
 from ragmeter.cli.demo._responders import ExtractiveResponder
-from ragmeter.cli.demo._telemetry import Collected, DemoTelemetry, send
 from ragmeter.cli.demo.corpus import Question, load_chunks, load_questions
+from ragmeter.cli.demo.run import load_application
 from ragmeter.config import Settings
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import MissingDependencyError
 from ragmeter.metrics.errors import install_command
@@ -34,13 +33,14 @@ from ._packages import FRAMEWORKS, installed
 __all__ = ["try_delivery", "try_requests"]
 
 AREA: Final = "test request"
-_MODULES = {"LangChain": "_with_langchain", "LlamaIndex": "_with_llama_index"}
+_MANUAL: Final = "manual"
+"""Name of the test request when no framework is installed."""
 FLUSH_S = 90.0
 """Seconds to wait for all scores; a judge may take its time."""
 
 
 def try_requests(settings: Settings, judge: Judge | None) -> tuple[list[Finding], Collected | None]:
-    """Score one request per installed framework, or one told by hand.
+    """Score one request per installed framework, or one recorded manually.
 
     Args:
         settings: The environment's settings; sampling is left out, so that the requests are scored.
@@ -49,11 +49,11 @@ def try_requests(settings: Settings, judge: Judge | None) -> tuple[list[Finding]
     Returns:
         The findings, and what was emitted.
     """
-    telemetry = DemoTelemetry("ragmeter-doctor")
+    telemetry = LocalTelemetry("ragmeter-doctor")
     findings: list[Finding] = []
     try:
         names = [name for name, distribution, *_ in FRAMEWORKS if installed(distribution)]
-        for name in names or ["by hand"]:
+        for name in names or [_MANUAL]:
             findings += _one_request(name, settings, judge, telemetry)
         return findings, telemetry.collect()
     finally:
@@ -61,16 +61,10 @@ def try_requests(settings: Settings, judge: Judge | None) -> tuple[list[Finding]
 
 
 def _one_request(
-    framework: str, settings: Settings, judge: Judge | None, telemetry: DemoTelemetry
+    framework: str, settings: Settings, judge: Judge | None, telemetry: LocalTelemetry
 ) -> list[Finding]:
     memory = InMemoryExporter()
-    spans = OpenTelemetryExporter(
-        tracer_provider=telemetry.tracer_provider,
-        meter_provider=telemetry.meter_provider,
-        logger_provider=telemetry.logger_provider,
-        span_mode=settings.span_mode,
-        events=settings.events,
-    )
+    spans = telemetry.exporter(settings.span_mode, settings.events)
     # Metrics that ask a judge are left out when there is none: that is a finding of its own.
     chosen = settings.metrics if judge is not None or settings.judge_model is None else None
     with (
@@ -89,13 +83,13 @@ def _one_request(
 
 def _ask(framework: str, question: Question, meter: RagMeter) -> None:
     chunks = load_chunks()
-    if framework == "by hand":
+    if framework == _MANUAL:
         with meter.request(question.question, name="doctor") as request:
             request.retrieved([chunk.text for chunk in chunks[:3]])
             request.answered(question.answer)
         return
     embedding = HashedNgramEmbedding(chunk.text for chunk in chunks)
-    application: Any = import_module(f"ragmeter.cli.demo.{_MODULES[framework]}")
+    application = load_application("langchain" if framework == "LangChain" else "llama-index")
     with ExitStack() as stack:
         ask = stack.enter_context(
             application.attached(chunks, embedding, ExtractiveResponder(embedding), meter, top_k=3)
@@ -157,7 +151,7 @@ def try_delivery(collected: Collected, destinations: Sequence[Destination]) -> I
                     AREA,
                     what,
                     f"refused: {said}",
-                    "check protocol (gRPC mostly on 4317, HTTP on 4318), path, and key in "
+                    "check protocol (gRPC is usually on 4317, HTTP on 4318), path, and key in "
                     "OTEL_EXPORTER_OTLP_HEADERS",
                 )
         if not deliveries:

@@ -1,4 +1,4 @@
-"""The whole examination, in the order in which things depend on each other. Called by `app`."""
+"""All checks, in the order in which things depend on each other. Called by `app`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DoctorOptions:
 
 
 def examine(options: DoctorOptions) -> Iterator[Finding]:
-    """Run every check and yield what it finds, at once."""
+    """Run every check and yield each finding at once."""
     yield from check_packages()
     yield from check_configuration()
     if installed("opentelemetry-sdk") is None:
@@ -65,7 +65,7 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
     if collected is not None and destinations and reachable:
         yield from try_delivery(collected, destinations)
     elif destinations:
-        yield skipped("test request", "sending", "not tried: nobody listens")
+        yield skipped("test request", "sending", "not tried: nothing listens there")
 
 
 def _judge() -> Any:

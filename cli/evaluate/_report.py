@@ -50,7 +50,7 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
 
 
 def facts(evaluation: Evaluation) -> str:
-    """Return what was scored, by whom and at what cost, in one line."""
+    """Return what was scored, by which judge and at what cost, in one line."""
     parts = [f"{evaluation.rows} rows of {evaluation.data} in {evaluation.duration_s:.1f} s"]
     if evaluation.resumed:
         parts.append(f"{evaluation.resumed} of them known from an earlier run")

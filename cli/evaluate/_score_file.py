@@ -51,8 +51,6 @@ class ScoreFile:
         self._path = path
         self._lines: dict[bytes, list[tuple[int, int]]] = {}
         self._earlier: frozenset[bytes] = frozenset()
-        self.unreadable_lines: list[int] = []
-        """Lines of an earlier run that could not be read; their rows are scored again."""
         self._file: IO[bytes]
         if path is None:
             self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 -- closed in __exit__
@@ -129,8 +127,8 @@ class ScoreFile:
 
     def _index(self, path: Path, lines: Iterable[bytes]) -> None:
         offset = 0
-        for number, line in enumerate(lines, start=1):
-            if number == 1 and not line.lstrip().startswith(b'{"row": "'):
+        for line in lines:
+            if offset == 0 and not line.lstrip().startswith(b'{"row": "'):
                 raise ConfigurationError(
                     f"--out {str(path)!r} exists and was not written by ragmeter evaluate; "
                     "name another file, or remove this one"
@@ -140,9 +138,7 @@ class ScoreFile:
                 break
             if line.strip():
                 key = _row_of(line)
-                if key is None:
-                    self.unreadable_lines.append(number)
-                else:
+                if key is not None:  # a line that cannot be read: its row is scored again
                     self._lines.setdefault(key, []).append((offset, len(line)))
             offset += len(line)
 

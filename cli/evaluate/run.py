@@ -1,7 +1,7 @@
 """``ragmeter evaluate``: scores a data set offline, resumably, with the metrics that score live requests.
 
 `run_evaluation` reads one row after the other, measures what an earlier run has not measured yet,
-and returns an `Evaluation`; `evaluate_report` and `html_report` show it.  Only numbers and the worst
+and returns an `Evaluation`; `_report` and `_html_report` show it.  Only numbers and the worst
 rows stay in memory, however long the data set is.  Called by `app`.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import Advance, progress
 from ragmeter.cli._summary import ScoreSummary, Summarizer
+from ragmeter.cli.evaluate._output_paths import check_output_paths
 from ragmeter.metrics import ConfigurationError, Metric, Score
 from ragmeter.metrics._rows import BadRow, count_rows
 from ragmeter.metrics.judge.protocol import Judge, JudgeCall
@@ -38,7 +38,7 @@ class EvaluateOptions:
     metrics: Sequence[str | Metric] = ()
     """Names of metrics, or metrics; empty: all that can run."""
     judge: Judge | None = None
-    """Who gives verdicts, or None."""
+    """The judge of judged metrics, or None."""
     out: Path | None = None
     """Where scores are kept for resuming, or None."""
     fused: bool = False
@@ -167,7 +167,7 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
 
 
 class _Run:
-    """One pass over the data set: who takes the next row, and what is made of its scores."""
+    """One pass over the data set: takes the next row, scores it, and takes in its scores."""
 
     def __init__(
         self, options: EvaluateOptions, metrics: Sequence[Metric], kept: ScoreFile

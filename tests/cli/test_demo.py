@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from typer.testing import CliRunner
 
+from ragmeter.cli._telemetry import choose_protocol
 from ragmeter.cli.app import app
-from ragmeter.cli.demo._telemetry import choose_protocol
 from ragmeter.cli.demo.corpus import load_questions
 from ragmeter.metrics import ConfigurationError
 

@@ -113,7 +113,7 @@ def test_a_scored_request_arrives_at_the_configured_endpoint(monkeypatch):
     ]
 
 
-def test_an_endpoint_where_nobody_listens_is_a_failure_with_a_remedy():
+def test_an_endpoint_where_nothing_listens_is_a_failure_with_a_fix():
     code, _, findings = doctor("--otlp", "http://127.0.0.1:9")
     assert code == 1
     refused = about(findings, "127.0.0.1:9 (traces, logs, metrics)")
@@ -260,7 +260,7 @@ def test_a_misspelt_variable_is_found_and_corrected(monkeypatch):
     assert code == 0
     assert (
         about(findings, "RAGMETER_SAMPEL_RATE", "no effect")["fix"]
-        == "perhaps RAGMETER_SAMPLE_RATE was meant"
+        == "did you mean RAGMETER_SAMPLE_RATE?"
     )
 
 
@@ -277,7 +277,7 @@ def test_without_a_framework_a_request_told_by_hand_is_scored(monkeypatch):
     code, _, findings = doctor()
     assert code == 0
     assert about(findings, "neither LangChain nor LlamaIndex")["state"] == "warning"
-    assert about(findings, "by hand", "scores")["state"] == "ok"
+    assert about(findings, "manual", "scores")["state"] == "ok"
 
 
 def test_without_an_sdk_nothing_can_leave(monkeypatch):

@@ -1,7 +1,7 @@
-"""The demo's own OpenTelemetry SDK: collects everything in memory and can send it to a backend.
+"""An OpenTelemetry SDK of the command line's own: keeps everything in memory and can send it to a backend.
 
 The command line is the one part of ragmeter that brings an SDK along, because here it is the
-application.  Nothing is registered globally.  Called by `demo` only.
+application.  Nothing is registered globally.  Used by `demo` and `doctor`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
-__all__ = ["SIGNALS", "Collected", "Delivery", "DemoTelemetry", "Protocol", "send"]
+__all__ = ["SIGNALS", "Collected", "Delivery", "LocalTelemetry", "Protocol", "send"]
 
 Protocol = Literal["http/protobuf", "grpc"]
 SIGNALS = ("traces", "logs", "metrics")
@@ -40,19 +41,14 @@ SEND_TIMEOUT_S = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What one demo run emitted."""
+    """What was emitted."""
 
     spans: Sequence[ReadableSpan]
-    """Finished spans, the demo application's own and ragmeter's."""
+    """Finished spans, the application's own and ragmeter's."""
     events: Sequence[Any]
     """Log records, one per score."""
     metrics: MetricsData | None
     """The last state of all instruments."""
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        """Names of the instruments that have data, sorted."""
-        return tuple(sorted(self.points_by_metric))
 
     @property
     def points_by_metric(self) -> Mapping[str, int]:
@@ -65,14 +61,14 @@ class Collected:
         return points
 
 
-class DemoTelemetry:
+class LocalTelemetry:
     """Three SDK providers that keep what they are given.
 
     Args:
         service_name: The ``service.name`` of all they emit.
     """
 
-    def __init__(self, service_name: str = "ragmeter-demo") -> None:
+    def __init__(self, service_name: str) -> None:
         resource = Resource.create({"service.name": service_name})
         self._spans = InMemorySpanExporter()
         self.tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -89,6 +85,18 @@ class DemoTelemetry:
         self.logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
         self.logger_provider.add_log_record_processor(
             log_export.SimpleLogRecordProcessor(self._events)
+        )
+
+    def exporter(
+        self, span_mode: SpanMode = "auto", events: EventMode = "log"
+    ) -> OpenTelemetryExporter:
+        """Return an exporter of a meter's that writes into these providers."""
+        return OpenTelemetryExporter(
+            tracer_provider=self.tracer_provider,
+            meter_provider=self.meter_provider,
+            logger_provider=self.logger_provider,
+            span_mode=span_mode,
+            events=events,
         )
 
     def collect(self) -> Collected:
@@ -154,7 +162,7 @@ def send(
     *,
     full_address: bool = False,
 ) -> list[Delivery]:
-    """Send `collected` to an OTLP endpoint, all signals at once, and tell what it said to each.
+    """Send `collected` to an OTLP endpoint, all signals at once, and return what it said to each.
 
     Args:
         collected: What to send.
@@ -199,9 +207,9 @@ def send(
 
 
 def _unreachable(url: str) -> str | None:
-    """Tell why nobody listens at `url`; the exporters would retry for seconds and not say it.
+    """Return why nothing listens at `url`, or None; the exporters would retry for seconds and not say it.
 
-    Not asked where a proxy stands in between: it knows the way, we do not.
+    Not tried behind a proxy, which may reach what this process cannot.
     """
     if getproxies():
         return None
