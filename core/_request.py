@@ -54,7 +54,7 @@ def _is_cancellation(error: BaseException) -> bool:
 class TakesRuns(Protocol):
     """What a request needs of the meter."""
 
-    def guard(self, seam: str) -> Guard:
+    def guard(self, component: str) -> Guard:
         """Return what contains and counts errors; see `ragmeter.RagMeter.guard`."""
         ...
 

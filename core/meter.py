@@ -213,9 +213,9 @@ class RagMeter:
 
         return cls(**meter_arguments())
 
-    def guard(self, seam: str) -> Guard:
-        """Return a reusable guard that contains errors and counts them under `seam`."""
-        return Guard(seam, self._log)
+    def guard(self, component: str) -> Guard:
+        """Return a reusable guard that contains errors and counts them under `component`."""
+        return Guard(component, self._log)
 
     def offer(
         self,

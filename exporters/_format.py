@@ -1,6 +1,6 @@
 """The form in which things leave the process: texts, values, and the facts about a score.
 
-Content (questions, contexts, answers, explanations) passes `outgoing`, after somebody has
+Content (questions, contexts, answers, explanations) passes `outgoing`, once its caller has
 checked that it may leave at all.  Names, ids and tags pass `clean` only.  One lone surrogate
 would make the application's whole OTLP batch unencodable, so nothing skips both.
 """
@@ -79,7 +79,7 @@ def annotator_kind(score: Score) -> str:
 
 
 def identifier(score: Score) -> str:
-    """Return what tells this score from another one of the same name on the same span.
+    """Return what distinguishes this score from others of the same name on the same span.
 
     It changes with the definition, so that a score by a new formula stands beside the
     old one and the same score sent twice stands there once.

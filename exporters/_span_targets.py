@@ -3,7 +3,7 @@
 Retrieval scores belong to the retrieval span when the request has exactly one, and to the request's
 own span when it has several or none, as they describe all contexts together. Answer scores always
 belong to the request's span. `SpanDirectory` remembers the spans of recent requests; it is bounded
-and never blocks longer than it is told to.
+and never blocks longer than its time limit.
 
 A sink sees a run at about the same time as the exporter that writes its spans, on
 another thread, so it asks that exporter and waits a little.  Spans that others recorded
@@ -56,7 +56,7 @@ class PlacedScore:
 
 
 class Placement:
-    """Tells a sink which score goes where.
+    """Which score goes where.
 
     Args:
         sink: The sink's name in messages.
@@ -150,7 +150,7 @@ class JudgedSpans:
     request: SpanContext | None
     """The request's own span (workflow, query), or the application's span around it."""
     retrieval: SpanContext | None = None
-    """The request's only retrieval span; None when it has none, several, or nobody recorded it."""
+    """The request's only retrieval span; None when it has none, several, or none was recorded."""
 
     def carrier(self, target: ScoreTarget) -> SpanContext | None:
         """Return the span that scores about `target` belong to, or None when there is none."""

@@ -123,7 +123,7 @@ class JsonlExporter:
 def _append_whole(file: int, line: bytes) -> None:
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
-        line = b"\n" + line  # a crash of somebody else's left half a line
+        line = b"\n" + line  # another process that crashed left half a line
     written = 0
     try:
         while written < len(line):

@@ -52,7 +52,7 @@ class Exporter(Protocol):
         ...
 
     def flush(self, timeout_s: float) -> bool:
-        """Push out what is buffered within `timeout_s` seconds; tell whether all of it went."""
+        """Push out what is buffered within `timeout_s` seconds; return whether all of it went."""
         ...
 
     def shutdown(self, timeout_s: float) -> None:
@@ -73,7 +73,7 @@ class RunsLostError(Exception):
 
 
 class Written:
-    """Counts the runs of a batch as they are written, so that a failure tells how many were lost.
+    """Counts the runs of a batch as they are written, so that a failure says how many were lost.
 
     A context manager around the writing; it lets every exception through, and turns one that comes
     after some runs were written into a `RunsLostError`. What one run alone raises within `alone`
@@ -154,7 +154,7 @@ class MeterStats:
     queue_bytes: int = 0
     """Estimated size of their texts in bytes."""
     internal_errors: Mapping[str, int] = field(default_factory=dict)
-    """Exceptions contained by the guard, by seam."""
+    """Exceptions contained by the guard, by component."""
     export_errors: Mapping[str, int] = field(default_factory=dict)
     """Exporter failures and drops, by exporter class."""
     export_backlog: Mapping[str, int] = field(default_factory=dict)
@@ -286,7 +286,7 @@ class RagRun:
     conversation_id: str | None = None
     """Session, thread or conversation id."""
     user_id: str | None = None
-    """The user's id, as the application tells it. On spans only, never on metrics."""
+    """The user's id, as the application gives it. On spans only, never on metrics."""
     tags: tuple[str, ...] = ()
     """The application's tags. On spans only, never on metrics."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -343,8 +343,8 @@ class ScoredRun:
     judged: frozenset[str] = frozenset()
     """Names of the scores that only requests chosen to be judged have."""
     revision: str = ""
-    """Tells the n-th time that something was learned about the request after the fact from the
-    others; empty for its first scores."""
+    """Distinguishes the revisions of a request that late references and feedback cause; empty for
+    its first scores."""
 
     @property
     def sample(self) -> RagSample:

@@ -1,6 +1,6 @@
 """Every name that ragmeter emits, in one place: attributes, events, instruments, units, buckets.
 
-The exporters, the dashboards and their tests read this file; nobody else spells a
+The exporters, the dashboards and their tests read this file; no other file spells a
 telemetry name.  A `Term` is a plain string that also knows where it comes from and
 how stable it is, so that documentation can be generated.  This module must not import
 anything but the standard library: there is no constants package for the GenAI
@@ -148,7 +148,7 @@ REVISION: Final = _own("ragmeter.revision")
 LATE: Final = _own("ragmeter.late")
 """True on an ``evaluation`` span whose scores came after the request's own spans had left."""
 REASON: Final = _own("ragmeter.reason")
-SEAM: Final = _own("ragmeter.seam")
+COMPONENT: Final = _own("ragmeter.component")
 EXPORTER: Final = _own("ragmeter.exporter")
 OUTCOME: Final = _own("ragmeter.outcome")
 INSTRUMENT: Final = _own("ragmeter.instrument")
@@ -332,8 +332,8 @@ INTERNAL_ERRORS: Final = Instrument(
     name=_own("ragmeter.internal.errors"),
     kind="observable_counter",
     unit="{error}",
-    description="Exceptions that ragmeter contained, by seam.",
-    attributes=(SEAM,),
+    description="Exceptions that ragmeter contained, by component.",
+    attributes=(COMPONENT,),
 )
 EXPORT_ERRORS: Final = Instrument(
     name=_own("ragmeter.export.errors"),

@@ -29,7 +29,7 @@ settings.load_profile(os.environ.get("RAGMETER_TEST_EXAMPLES", "fixed"))
 def contained_errors(request: pytest.FixtureRequest) -> Iterator[list[tuple[str, Exception]]]:
     """Collect what ragmeter's guards contain; fail the test for it unless it asked for errors."""
     errors: list[tuple[str, Exception]] = []
-    with observed_errors(lambda seam, error: errors.append((seam, error))):
+    with observed_errors(lambda component, error: errors.append((component, error))):
         yield errors
     if errors and request.node.get_closest_marker("contains_errors") is None:
         raise AssertionError(f"ragmeter contained errors at {errors!r}") from errors[0][1]

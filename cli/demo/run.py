@@ -164,8 +164,8 @@ class DemoOutcome:
             if count
         ]
         lines += [
-            f"ragmeter contained {count} error(s) in {seam}"
-            for seam, count in self.stats.internal_errors.items()
+            f"ragmeter contained {count} error(s) in {component}"
+            for component, count in self.stats.internal_errors.items()
             if count
         ]
         return lines

@@ -102,8 +102,8 @@ def _verdict(
 ) -> Iterator[Finding]:
     report = "please report this, with the versions above"
     if contained:
-        seams = ", ".join(sorted(contained))
-        yield failed(AREA, framework, f"ragmeter contained errors in {seams}", report)
+        components = ", ".join(sorted(contained))
+        yield failed(AREA, framework, f"ragmeter contained errors in {components}", report)
     if not finished:
         yield failed(
             AREA, framework, f"not all scores came within {FLUSH_S:g} s", "is the judge overloaded?"

@@ -2,7 +2,7 @@
 
 Everything of ours that runs inside the host application, on our worker threads
 or at exit runs under a `Guard`: callbacks, scoring, exporters, shutdown.  A
-guard contains `Exception` only, counts it by seam and logs it at most once per seam
+guard contains `Exception` only, counts it by component and logs it at most once per component
 and minute.  `BaseException` (KeyboardInterrupt, SystemExit, CancelledError)
 passes through: stopping the process is the host's decision, not ours.  So does whatever a signal
 handler of the host raises while code of ours happens to run: a task queue's time limit is an
@@ -39,7 +39,7 @@ __all__ = [
 logger = logging.getLogger("ragmeter")
 
 REPEAT_AFTER_S = 60.0
-"""Seconds during which a second error of the same kind at the same seam is counted but not logged."""
+"""Seconds during which a second error of the same kind in the same component is counted but not logged."""
 
 _MAX_KINDS = 256
 
@@ -81,7 +81,7 @@ class OncePerMinute:
 
 
 class ErrorLog:
-    """Counts contained errors by seam and logs each kind at most once a minute. Thread-safe."""
+    """Counts contained errors by component and logs each kind at most once a minute. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._counts = Tally()
@@ -89,44 +89,44 @@ class ErrorLog:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Contained errors so far, by seam."""
-        return {str(seam): count for seam, count in self._counts.counts().items()}
+        """Contained errors so far, by component."""
+        return {str(component): count for component, count in self._counts.counts().items()}
 
-    def report(self, seam: str, error: Exception) -> None:
+    def report(self, component: str, error: Exception) -> None:
         """Count `error`, and log it unless the same kind was logged a moment ago."""
-        self._counts.add((seam, 1))
-        if self._may_log.allows((seam, type(error).__name__)):
+        self._counts.add((component, 1))
+        if self._may_log.allows((component, type(error).__name__)):
             logger.error(
                 "ragmeter contained an error in %s: %s. Your application is not affected; "
                 "scores of this request may be missing. (further ones like it are counted, not "
                 "logged, for %d s; where it was raised at DEBUG)",
-                seam,
+                component,
                 loggable(error),
                 int(REPEAT_AFTER_S),
             )
             logger.debug(
                 "%s in %s was raised here:\n%s",
                 type(error).__name__,
-                seam,
+                component,
                 "".join(format_tb(error.__traceback__)),
             )
         for observer in tuple(_observers):
-            observer(seam, error)
+            observer(component, error)
 
 
 class Guard:
     """Contains any `Exception` raised in the block and reports it. Reusable and reentrant.
 
     Args:
-        seam: Where we are, e.g. ``"langchain.on_retriever_end"``; a constant, as it becomes a
-            metric attribute.
+        component: The callback or step at work, e.g. ``"langchain.on_retriever_end"``; a constant,
+            as it becomes a metric attribute.
         log: Where the contained error is counted and logged.
     """
 
-    __slots__ = ("_log", "_seam")
+    __slots__ = ("_component", "_log")
 
-    def __init__(self, seam: str, log: ErrorLog) -> None:
-        self._seam = seam
+    def __init__(self, component: str, log: ErrorLog) -> None:
+        self._component = component
         self._log = log
 
     def __enter__(self) -> None:
@@ -140,7 +140,7 @@ class Guard:
     ) -> bool:
         if not isinstance(error, Exception) or is_hosts(error):
             return False
-        self._log.report(self._seam, error)
+        self._log.report(self._component, error)
         return True
 
 
@@ -155,13 +155,13 @@ class _FrontDoor(ErrorLog):
         """Report to `log` from now on, as long as somebody holds it."""
         self._meters = [known for known in self._meters if known() is not None] + [ref(log)]
 
-    def report(self, seam: str, error: Exception) -> None:
+    def report(self, component: str, error: Exception) -> None:
         """Count and log `error` where it can be seen, once."""
         alive = [log for log in (known() for known in reversed(self._meters)) if log is not None]
         if alive:
-            alive[0].report(seam, error)
+            alive[0].report(component, error)
         else:
-            super().report(seam, error)
+            super().report(component, error)
 
 
 front_door = _FrontDoor()

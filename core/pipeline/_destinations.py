@@ -29,7 +29,7 @@ class Destinations:
         exporters: The meter's exporters.
         counters: Where results without a destination are counted.
         silence: Says so, once.
-        guard_for: Makes a guard for a seam.
+        guard_for: Makes a guard for a component.
     """
 
     def __init__(

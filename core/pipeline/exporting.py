@@ -233,7 +233,7 @@ class Outbound:
     Args:
         exporters: Where results go.
         counters: Where requests are counted as exported, and losses as ``export_errors``.
-        guard_for: Makes a guard for a seam.
+        guard_for: Makes a guard for a component.
         queue_size: Results that may wait per exporter.
         queue_bytes: Bytes that may wait per exporter.
     """

@@ -28,7 +28,7 @@ from ._content import ContentPolicy
 __all__ = ["ATTEMPTED", "FAILURES", "EventWriter", "event_attributes"]
 
 ATTEMPTED = frozenset({"ok", "partial", "undefined", "judge_error", "timeout", "metric_error"})
-"""Statuses of scores that somebody tried to compute."""
+"""Statuses of scores that were attempted."""
 FAILURES = frozenset({"judge_error", "timeout", "metric_error"})
 """Statuses of those where that failed: severity WARN, with ``error.type``."""
 

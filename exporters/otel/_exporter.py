@@ -50,7 +50,7 @@ class OpenTelemetryExporter:
             that the application may set it later.
         meter_provider: Where metrics go, likewise.
         logger_provider: Where events go, likewise.
-        span_mode: ``auto``: own spans where nobody else recorded the request, otherwise
+        span_mode: ``auto``: own spans where no other instrumentation recorded the request, otherwise
             ``evaluation`` spans; ``own``: always own spans; ``evaluation``: never; ``off``: none.
         events: Each result as a ``log`` record, as a ``span_event`` on the spans written here (for
             backends without logs), ``both`` or ``off``.

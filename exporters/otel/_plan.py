@@ -5,8 +5,8 @@ span mode       what is written
 ==============  ===================================================================
 ``auto``        The request's own spans where no other instrumentation recorded it,
                 with the scores on them; otherwise one ``evaluation`` span per judged
-                span.  A request span nobody recorded around a retrieval somebody
-                did gets one of each.
+                span.  Where others recorded the retrieval but not the request
+                around it, one of each.
 ``own``         The request's own spans, whatever others recorded.
 ``evaluation``  ``evaluation`` spans only, about what others recorded or, failing
                 that, about the application's span around the request.
@@ -48,7 +48,7 @@ class SpanPlan:
 
 
 def is_bare_retrieval(run: RagRun) -> bool:
-    """Tell whether the request is nothing but one retrieval: its span is the request's span."""
+    """Return whether the request is nothing but one retrieval: its span is the request's span."""
     return run.sample.status == "retrieval_only" and len(run.retrievals) == 1
 
 

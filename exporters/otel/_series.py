@@ -2,8 +2,8 @@
 
 The SDK puts whatever comes beyond 2,000 combinations of attributes into one nameless series, in
 silence: a hundred workflows times twenty-eight scores are more.  Here the workflows that no longer
-fit are counted together, as `OTHER`, each of them with all its scores or with none, and whoever
-records is told.
+fit are counted together, as `OTHER`, each of them with all its scores or with none, and the
+caller learns of it.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def evaluation_span_id(
 
 
 class PinnedIds:
-    """An id generator that can be told the next span id, for the calling thread only."""
+    """An id generator whose next span id can be set, for the calling thread only."""
 
     def __init__(self, generator: Any) -> None:
         self._generator = generator

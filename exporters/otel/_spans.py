@@ -3,7 +3,7 @@
 Called by the exporter on its thread, after the request ended, so every span is
 started and ended at once, with the request's true times.  Contexts are built from
 nothing but the request's own ids: neither the thread's current span nor a
-suppression key in its context can leak in.  Nobody else's span is ever written to.
+suppression key in its context can leak in.  Spans of others are never written to.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = ["SpanWriter", "context_of"]
 HEADROOM = 8
 """Attributes left free under the SDK's limit, for what the application's processors add."""
 DEFAULT_LIMIT = 128
-"""The SDK's own default, where it does not tell."""
+"""The SDK's own default, where its limits cannot be read."""
 UNLIMITED = 1_000
 """Our own bound where the SDK has none."""
 _LIMIT_VARIABLES = ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT")

@@ -128,7 +128,7 @@ class Unreadable(TextNode):
 
 @pytest.mark.contains_errors
 def test_our_own_errors_are_counted_and_the_request_is_unaffected() -> None:
-    """The dispatcher would swallow them silently: our guard counts them by seam."""
+    """The dispatcher would swallow them silently: our guard counts them by component."""
     with captured() as capture:
         result = ListRetriever(
             [Unreadable(id_="a", text="a"), Unreadable(id_="b", text="b")]

@@ -170,4 +170,7 @@ def test_an_exporter_that_fails_to_say_is_taken_to_deliver(contained_errors):
         stats = meter.stats()
 
     assert (stats.exported, stats.dropped) == (1, {"sampled_out": 1})
-    assert {seam for seam, _ in contained_errors} == {"exporter.delivers", "exporter.measure"}
+    assert {component for component, _ in contained_errors} == {
+        "exporter.delivers",
+        "exporter.measure",
+    }

@@ -170,14 +170,14 @@ def test_malformed_feedback_is_contained(memory, contained_errors, name, value):
 
     meter.feedback("r", name, value)
 
-    assert [seam for seam, _ in contained_errors] == ["meter.amend"]
+    assert [component for component, _ in contained_errors] == ["meter.amend"]
 
 
 @pytest.mark.contains_errors
 def test_a_malformed_late_reference_is_contained(memory, contained_errors):
     _meter(memory).attach_reference("r", {"anwser": "typo"})
 
-    assert [seam for seam, _ in contained_errors] == ["meter.amend"]
+    assert [component for component, _ in contained_errors] == ["meter.amend"]
 
 
 def test_the_window_is_bounded_by_number_bytes_and_age():

@@ -112,7 +112,7 @@ def test_a_raising_reference_source_loses_the_reference_not_the_request(containe
 
     assert memory.results[0].scores["exact_answer"].status == "missing_input"
     assert memory.results[0].scores["context_tally"].value == 2.0
-    assert [seam for seam, _ in contained_errors] == ["meter.reference"]
+    assert [component for component, _ in contained_errors] == ["meter.reference"]
 
 
 def test_a_raising_metric_becomes_a_status():
@@ -358,7 +358,7 @@ def test_a_builder_that_raises_is_counted_and_does_not_stop_the_worker(contained
     assert meter.flush(10)
     assert len(memory.results) == 1
     assert meter.stats().dropped == {"error": 1}
-    assert [seam for seam, _ in contained_errors] == ["meter.build"]
+    assert [component for component, _ in contained_errors] == ["meter.build"]
 
 
 def test_judge_calls_are_counted():

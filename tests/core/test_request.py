@@ -277,8 +277,8 @@ def test_a_malformed_reference_loses_itself_and_says_what_to_pass(contained_erro
     with ragmeter.request("q", reference=42):
         pass
 
-    [(seam, error)] = contained_errors
-    assert seam == "request"
+    [(component, error)] = contained_errors
+    assert component == "request"
     assert isinstance(error, ConfigurationError)
     assert "pass a Reference" in str(error)
 

@@ -232,7 +232,7 @@ def test_a_metric_that_the_worker_cannot_import_costs_no_other(contained_errors)
     assert scores["question_length"].value == 1
     assert scores["of_this_test_module"].status == "metric_error"
     assert "could not load" in scores["of_this_test_module"].explanation
-    assert [seam for seam, _ in contained_errors] == ["worker"]
+    assert [component for component, _ in contained_errors] == ["worker"]
 
 
 @pytest.mark.contains_errors
@@ -244,7 +244,7 @@ def test_metadata_that_cannot_be_sent_costs_nothing_but_itself(contained_errors)
 
     assert scores["of_metadata"].value == 1
     assert scores["context_count"].value == 1
-    assert [seam for seam, _ in contained_errors] == ["worker"]
+    assert [component for component, _ in contained_errors] == ["worker"]
 
 
 class Special(RagSample):

@@ -180,7 +180,9 @@ def test_the_meters_own_counters_are_observable(sdk):
         (("ragmeter.reason", "sampled_out"),): 3,
     }
     assert values(points["ragmeter.judge.skipped"]) == {(("ragmeter.reason", "budget"),): 1}
-    assert values(points["ragmeter.internal.errors"]) == {(("ragmeter.seam", "meter.score"),): 1}
+    assert values(points["ragmeter.internal.errors"]) == {
+        (("ragmeter.component", "meter.score"),): 1
+    }
     assert values(points["ragmeter.export.errors"]) == {
         (("ragmeter.exporter", "PhoenixAnnotations"),): 2
     }

@@ -24,7 +24,7 @@ LOW_CARDINALITY = {
     "ragmeter.outcome",
     "ragmeter.reason",
     "ragmeter.request.status",
-    "ragmeter.seam",
+    "ragmeter.component",
     "ragmeter.selection",
     "ragmeter.status",
 }

@@ -106,7 +106,7 @@ class _Telemetry:
         )
 
 
-SEAMS = {
+COMPONENTS = {
     "references": {"references": _references},
     "redact": {"redact": _redact},
     "metric": {"metrics": [_metric, "retrieval_health"]},
@@ -115,14 +115,14 @@ SEAMS = {
 }
 
 
-@pytest.mark.parametrize("seam", SEAMS)
-def test_a_failing_hook_is_named_by_its_class_only(seam, caplog, tmp_path):
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_failing_hook_is_named_by_its_class_only(component, caplog, tmp_path):
     """In logs of every level, spans, events, metrics, JSONL, reprs and explanations."""
     telemetry = _Telemetry()
     memory = InMemoryExporter()
     lines = tmp_path / "scores.jsonl"
     exporters = [OpenTelemetryExporter(**telemetry.providers), JsonlExporter(lines), memory]
-    if seam == "exporter":
+    if component == "exporter":
         exporters.append(_Exporter())
     sample = RagSample(
         question=f"Where is {MARKER}?",
@@ -130,7 +130,9 @@ def test_a_failing_hook_is_named_by_its_class_only(seam, caplog, tmp_path):
         answer=f"{MARKER} is in Paris.",
     )
     with caplog.at_level(logging.DEBUG):
-        meter = RagMeter(exporters=exporters, **{"metrics": ["retrieval_health"], **SEAMS[seam]})
+        meter = RagMeter(
+            exporters=exporters, **{"metrics": ["retrieval_health"], **COMPONENTS[component]}
+        )
         meter.submit(sample)
         meter.flush(30)
         meter.stats()

@@ -65,8 +65,8 @@ def pytest_configure() -> None:
 
     _attached["contained"] = []
     _attached["observing"] = observed_errors(
-        lambda seam, error: _attached["contained"].append(
-            "".join(traceback.format_exception(error)) + f"in {seam}"
+        lambda component, error: _attached["contained"].append(
+            "".join(traceback.format_exception(error)) + f"in {component}"
         )
     )
     _attached["observing"].__enter__()

@@ -155,7 +155,9 @@ def _compare(suite: Mapping[str, Any], python: Path, folder: Path, *, full: bool
         if not _unsteady(suite, python, sources, folder, test)
     ]
     facts = attached["ragmeter"]
-    problems += [f"contained in {seam}: {count}" for seam, count in facts["contained"].items()]
+    problems += [
+        f"contained in {component}: {count}" for component, count in facts["contained"].items()
+    ]
     problems += [
         f"open at the end, {what}: {count}" for what, count in facts["open"].items() if count
     ]

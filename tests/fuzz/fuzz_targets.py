@@ -166,7 +166,7 @@ def payloads(data):
     taking, errors = _Taking(), []
     handler = RagMeterCallbackHandler(taking.meter)
     root, retriever = uuid.uuid4(), uuid.uuid4()
-    with observed_errors(lambda seam, error: errors.append((seam, error))):
+    with observed_errors(lambda component, error: errors.append((component, error))):
         metadata = {"ragmeter": value} if isinstance(value, dict) else {"k": value}
         handler.on_chain_start({}, value, run_id=root, name="fuzzed", metadata=metadata)
         handler.on_retriever_start({}, str(value), run_id=retriever, parent_run_id=root)
@@ -174,8 +174,8 @@ def payloads(data):
         handler.on_retriever_end(documents, run_id=retriever, parent_run_id=root)
         handler.on_chain_end(value, run_id=root)
     taking.meter.shutdown(5)
-    # A malformed note loses the note, told under this seam, and not the request.
-    assert {seam for seam, _ in errors} <= {"langchain.metadata"}, errors
+    # A malformed note loses the note, told under this component, and not the request.
+    assert {component for component, _ in errors} <= {"langchain.metadata"}, errors
     assert len(taking.runs) == 1
 
 

@@ -27,9 +27,9 @@ class Attempt(ErrorLog):
         super().__init__()
         self.failure: str | None = None
 
-    def report(self, seam: str, error: Exception) -> None:
+    def report(self, component: str, error: Exception) -> None:
         """Remember `error`."""
-        self.failure = f"{seam}: {loggable(error)}"
+        self.failure = f"{component}: {loggable(error)}"
 
 
 def pack_sample(

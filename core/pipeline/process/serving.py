@@ -117,8 +117,8 @@ class _Contained(ErrorLog):
         super().__init__()
         self._events = events
 
-    def report(self, seam: str, error: Exception) -> None:
-        self._events.put_if_few(("error", seam, loggable(error)))
+    def report(self, component: str, error: Exception) -> None:
+        self._events.put_if_few(("error", component, loggable(error)))
 
 
 class _Job:

@@ -32,7 +32,7 @@ from .worker import Reply, Worker, WorkerEndedError, WorkerError
 
 __all__ = ["ScoringProcess"]
 
-SEAM = "worker"
+COMPONENT = "worker"
 """Where errors of the worker process are counted."""
 BATCH = 32
 """Requests sent to the worker at a time, at most."""
@@ -81,7 +81,7 @@ class ScoringProcess:
         self._metrics = metrics
         self._judge = judge
         self._log = log
-        self._guard = Guard(SEAM, log)
+        self._guard = Guard(COMPONENT, log)
         self._interpreter = find_interpreter()
         self._payload = make_payload(metrics.all, judge)
         self._limits = {
@@ -333,8 +333,8 @@ class ScoringProcess:
         elif kind == "settle":
             self._books.settle(*rest)
         elif kind == "error":
-            seam, words = rest
-            self._log.report(str(seam), ContainedInWorkerError(str(words)))
+            component, words = rest
+            self._log.report(str(component), ContainedInWorkerError(str(words)))
         elif kind == "log":
             name, level, words = rest
             logging.getLogger(str(name)).log(level, "%s", words)
@@ -400,5 +400,5 @@ class _Request:
         """Note that a metric could not be computed."""
         if self.scores is None:
             self.scores = {}
-        for score in failed_scores(metric, self.sample, status, reason, SEAM):
+        for score in failed_scores(metric, self.sample, status, reason, COMPONENT):
             self.scores[score.name] = score
