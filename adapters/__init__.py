@@ -1,4 +1,4 @@
-"""Where requests come from: one module per framework, each turning its runs into `RagRun`s.
+"""Where requests come from: one package per framework, each turning its runs into `RagRun`s.
 
 `instrument` attaches every installed framework for the whole process, without touching the
 application's code; `uninstrument` takes that back.  Importing this package imports no framework.
@@ -16,16 +16,14 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.errors import install_command
 
-from ._default_meter import default_meter, set_default_meter
-
 if TYPE_CHECKING:
     from ragmeter import RagMeter
 
 __all__ = ["instrument", "uninstrument"]
 
 FRAMEWORKS: Mapping[str, tuple[str, str]] = {
-    "langchain": ("langchain_core", "ragmeter.adapters.langchain._everywhere"),
-    "llama_index": ("llama_index.core", "ragmeter.adapters.llama_index._everywhere"),
+    "langchain": ("langchain_core", "ragmeter.adapters.langchain._handler"),
+    "llama_index": ("llama_index.core", "ragmeter.adapters.llama_index._handler"),
 }
 """Framework → the module that shows it is installed, and ours that attaches to it by
 ``attach_globally(handler)``, with a handler of its class ``HANDLER``, and ``detach_globally()``."""
@@ -36,6 +34,22 @@ SHARED_OPTIONS = frozenset({"name"})
 _lock = fork.lock()
 _attached: set[str] = set()
 _made_here: list[RagMeter] = []
+_default: list[RagMeter | None] = [None]
+
+
+def default_meter() -> RagMeter | None:
+    """Return the meter given to `instrument`, for handlers that have none of their own; or None."""
+    return _default[0]
+
+
+def check_meter(meter: object) -> None:
+    """Refuse what cannot take requests, where the user can still see it.
+
+    Raises:
+        ConfigurationError: It is no meter.
+    """
+    if isinstance(meter, type) or not callable(getattr(meter, "offer", None)):
+        raise ConfigurationError(f"meter is {meter!r}; pass a RagMeter object: RagMeter()")
 
 
 def instrument(
@@ -64,7 +78,9 @@ def instrument(
             the handler's, or has a wrong value. Nothing is attached or changed then.
     """
     modules = {name: import_module(FRAMEWORKS[name][1]) for name in _wanted(frameworks)}
-    told = options_by_framework({name: module.HANDLER for name, module in modules.items()}, options)
+    chosen = options_by_framework(
+        {name: module.HANDLER for name, module in modules.items()}, options
+    )
     with _lock:
         made: RagMeter | None = None
         meter = default_meter() if meter is None else meter
@@ -75,7 +91,7 @@ def instrument(
         try:
             # All of them first: a wrong value must not leave half of the frameworks attached.
             handlers = {
-                name: module.HANDLER(meter, **told[name]) for name, module in modules.items()
+                name: module.HANDLER(meter, **chosen[name]) for name, module in modules.items()
             }
         except BaseException:
             if made is not None:
@@ -83,7 +99,7 @@ def instrument(
             raise
         if made is not None:
             _made_here.append(made)
-        set_default_meter(meter)
+        _default[0] = meter
         for name, module in modules.items():
             module.attach_globally(handlers[name])
             _attached.add(name)
@@ -104,7 +120,7 @@ def uninstrument(*, frameworks: Iterable[str] | None = None, timeout_s: float = 
                 import_module(FRAMEWORKS[framework][1]).detach_globally()
                 _attached.discard(framework)
         if not _attached:
-            set_default_meter(None)
+            _default[0] = None
             finished = list(_made_here)
             _made_here.clear()
     for meter in finished:
@@ -138,7 +154,7 @@ def options_by_framework(
             say to which.
     """
     known = {name: _keywords(handler) for name, handler in handlers.items()}
-    told: dict[str, dict[str, Any]] = {name: {} for name in handlers}
+    chosen: dict[str, dict[str, Any]] = {name: {} for name in handlers}
     for option, value in options.items():
         if option in FRAMEWORKS:
             if option not in handlers:
@@ -159,15 +175,15 @@ def options_by_framework(
                     f"{option} does not mean the same in every framework: pass {ways}"
                 )
         for name in handlers:
-            told[name][option] = value
+            chosen[name][option] = value
     for name in handlers:
-        told[name].update(options.get(name, {}))
-        for option in told[name]:
+        chosen[name].update(options.get(name, {}))
+        for option in chosen[name]:
             if option not in known[name]:
                 raise ConfigurationError(
                     f"unknown option {option!r} for {name}; known: {', '.join(sorted(known[name]))}"
                 )
-    return told
+    return chosen
 
 
 def _keywords(handler: Callable[..., object]) -> frozenset[str]:
@@ -176,6 +192,6 @@ def _keywords(handler: Callable[..., object]) -> frozenset[str]:
 
 
 def installed(module: str) -> bool:
-    """Tell whether a module can be imported, without importing it (only its parent packages)."""
+    """Return whether a module can be imported, without importing it (only its parent packages)."""
     top = module.partition(".")[0]
     return find_spec(top) is not None and find_spec(module) is not None

@@ -2,7 +2,7 @@
 
 A chain, graph or workflow may give out anything: a dictionary of its author's own, a dataclass, a list of
 messages.  `strings_in` notes the strings in it, on the request's own path; `choose_answer` decides on
-the worker, by what the request's model calls said.  The answer is what the user got: a string
+the worker, by what the request's model calls said (`heard`).  The answer is what the user got: a string
 of the output or none, never the ``repr`` of an object, and never what a model said last only because
 it was last (a moderation's verdict, follow-up questions, a grade).
 """
@@ -16,16 +16,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ._output_strings import OutputString, strings_in
+from ._fields import OutputString, strings_in
+from ._prompts import Prompt, seen_in_prompts
 
 __all__ = [
     "ANSWER_NAMES",
     "Said",
     "choose_answer",
+    "heard",
     "is_label",
     "is_long",
     "texts_that_said",
 ]
+
 
 ANSWER_NAMES = ("answer", "final_answer", "reply", "response", "generation", "completion")
 """Names of fields that say what they hold; a string under one of them needs no further proof."""
@@ -149,7 +152,7 @@ def choose_answer(
     }
     only_long = next(iter(long.values())) if len(long) == 1 else None
     if named and all(_is_aside(hit, contexts) for hit in named):
-        named = [hit for hit in hits if _is_told(hit)][-1:] or named
+        named = [hit for hit in hits if _reads_like_answer(hit)][-1:] or named
     if hits:
         best = max(named or hits, key=_rank)
         is_sure = named or best.call.saw_contexts or is_long(best.candidate.bare)
@@ -340,7 +343,7 @@ def _stands_alone(word: str, text: str) -> bool:
     return False
 
 
-def _is_told(hit: _Hit) -> bool:
+def _reads_like_answer(hit: _Hit) -> bool:
     """Return whether a message before such a one reads like the answer."""
     return (
         hit.candidate.item.is_message
@@ -415,3 +418,37 @@ def _whole(item: OutputString, candidates: Sequence[_Candidate]) -> str:
 def _pastes(text: str, contexts: Sequence[str]) -> bool:
     """Return whether a text contains a retrieved one whole, or is a part of one."""
     return any(text in context or context in text for context in contexts)
+
+
+MAX_SEARCHED = 50_000_000
+"""Characters of prompts in which earlier calls' words are looked for, each prompt once per call."""
+
+
+def heard(calls: Iterable[tuple[str, Prompt]], contexts: Sequence[str]) -> list[Said]:
+    """Return what calls said, whether they had seen contexts, and whether they put drafts together.
+
+    The call that reduces what others said of one document each was sent no document, yet it saw them all
+    through their words.
+
+    Args:
+        calls: What each call said and was sent, in order; the last `MAX_SAID` count.
+        contexts: Texts that were retrieved.
+    """
+    said: list[Said] = []
+    drafts: dict[str, None] = {}
+    searched = 0
+    for text, prompt in list(calls)[-MAX_SAID:]:
+        merges = False
+        if len(drafts) > 1 and searched < MAX_SEARCHED:
+            page = _plain("\n".join(prompt.texts))
+            searched += len(page) * len(drafts)
+            merges = sum(draft in page for draft in drafts) > 1
+        saw = merges or seen_in_prompts(contexts, [prompt]) is not None
+        said.append(Said(text, saw, merges))
+        if saw and is_long(text):
+            drafts[_plain(text)] = None
+    return said
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

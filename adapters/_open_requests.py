@@ -1,20 +1,39 @@
-"""The bounded table of requests in flight that every adapter keeps.
+"""Requests in flight: the bounded table that every adapter keeps, and the rules for their ends.
 
-Some requests never end: a stream nobody reads, a callback the framework
+Some requests never end: a stream that is not read, a callback the framework
 loses.  `OpenRequests` forgets the oldest beyond a number, a size or an age, and says
-so.  It sweeps when a request is opened: no timer, no thread.
+so.  It sweeps when a request is opened: no timer, no thread.  `ReportedOnce` remembers which requests were
+offered to a meter, so that a second handler passes over them; `status_of_error` says how an
+exception ended a request; `scope_around` reads what the code around a request says about it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ragmeter.metrics import _fork as fork
+from ragmeter._runtime.guard import Guard
+from ragmeter.context import RequestScope, current_scope, parse_scope
+from ragmeter.metrics.sample import SampleStatus
 
-__all__ = ["OpenRequests"]
+if TYPE_CHECKING:
+    from ragmeter import RagMeter
+
+__all__ = [
+    "CANCELLATIONS",
+    "OpenRequests",
+    "ReportedOnce",
+    "error_type",
+    "reported_once",
+    "scope_around",
+    "status_of_error",
+]
+
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
@@ -28,9 +47,9 @@ class OpenRequests(Generic[K, R]):
     """Requests in flight by key, oldest first. Thread-safe; the lock is held for map updates only.
 
     Args:
-        on_evict: Told of each request that was forgotten before it ended, outside the lock.
+        on_evict: Called with each request that was forgotten before it ended, outside the lock.
         max_requests: At most so many are kept.
-        max_bytes: At most so many bytes of text, as told by `grow`.
+        max_bytes: At most so many bytes of text, as given to `grow`.
         max_age_s: A request older than this is forgotten.
         clock: Seconds on a monotonic clock.
     """
@@ -95,7 +114,7 @@ class OpenRequests(Generic[K, R]):
         return None if taken is None else taken[0]
 
     def take(self, key: K) -> tuple[R, int] | None:
-        """Take a request out and return it and the bytes it held, as told by `grow`, or None."""
+        """Take a request out and return it and the bytes it held, as given to `grow`, or None."""
         with self._lock:
             entry = self._entries.pop(key, None)
             if entry is None:
@@ -117,5 +136,83 @@ class OpenRequests(Generic[K, R]):
             self._bytes = 0
 
     def size_bytes(self, key: K) -> int:
-        """Return the bytes an open request holds, as told by `grow`."""
+        """Return the bytes an open request holds, as given to `grow`."""
         return self._sizes.get(key, 0)
+
+    def reset_after_fork(self) -> None:
+        """Forget the parent's requests and replace the lock it may have held."""
+        self._lock = threading.RLock()
+        self.clear()
+
+
+def _reset_all_after_fork() -> None:
+    """Empty every table in a forked child: the parent's requests end in the parent."""
+    for table in tuple(_all_tables):
+        table.reset_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_all_after_fork)
+
+
+MAX_REMEMBERED = 1_000
+
+
+class ReportedOnce:
+    """The latest run ids that were offered. Thread-safe without a lock, also in finalizers."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, object] = {}
+
+    def is_first(self, run_id: str) -> bool:
+        """Return whether `run_id` comes for the first time; remember it."""
+        mine = object()
+        if self._ids.setdefault(run_id, mine) is not mine:
+            return False
+        while len(self._ids) > MAX_REMEMBERED:
+            for oldest in tuple(self._ids)[: MAX_REMEMBERED // 10]:
+                self._ids.pop(oldest, None)
+        return True
+
+
+_by_meter: weakref.WeakKeyDictionary[RagMeter, ReportedOnce] = weakref.WeakKeyDictionary()
+
+
+def reported_once(meter: RagMeter) -> ReportedOnce:
+    """Return the memory that all handlers of `meter` share."""
+    return _by_meter.setdefault(meter, ReportedOnce())
+
+
+CANCELLATIONS: tuple[type[BaseException], ...] = (
+    asyncio.CancelledError,
+    GeneratorExit,
+    KeyboardInterrupt,
+)
+"""Exceptions that mean that the caller gave up, not that something failed."""
+
+
+def status_of_error(error: BaseException | None) -> SampleStatus:
+    """Return ``cancelled`` when the caller gave up, else ``error``; an unknown error is an error."""
+    return "cancelled" if isinstance(error, CANCELLATIONS) else "error"
+
+
+def error_type(error: BaseException | None) -> str | None:
+    """Return the low-cardinality name of an exception (``error.type``): its class."""
+    return None if error is None else type(error).__name__
+
+
+def scope_around(note: object, guard: Guard) -> RequestScope | None:
+    """Return what the code around a request says about it; None: nothing.
+
+    Args:
+        note: What it says by the framework's own means (metadata, tags), over what it says by
+            ``with ragmeter.reference(...)`` and its like; None: nothing.
+        guard: Contains a malformed note: it loses the note, not the request.
+    """
+    around = current_scope()
+    if note is None:
+        return around
+    parsed: RequestScope | None = None
+    with guard:
+        parsed = parse_scope(note)
+    return around if parsed is None else parsed.merged_over(around)

@@ -3,8 +3,14 @@
 Adapters ask at callback time, because only then the span can be seen: as the current
 span (OpenTelemetry's GenAI instrumentations, Traceloop), or by run id in OpenInference's
 own table, which is looked up only if the application has loaded it.  Spans are
-recognised by what they say of themselves.  Nothing here attaches, detaches,
-changes or keeps a span: only its `SpanContext` is handed out.
+recognised by what they say of themselves.
+
+Where they say nothing, what is current at a call's begin and end decides (`choose_spans`): an
+instrumentation that was attached before us has made its span current when we see the call begin, and
+removed it when we see it end; one attached after us, the other way round.  Of the two spans seen, the one
+whose parent is the other is the call's own.
+
+Nothing here attaches, detaches, changes or keeps a span: only its `SpanContext` is handed out.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import opentelemetry.context
@@ -20,14 +26,19 @@ from opentelemetry.context import get_current
 from opentelemetry.trace import Span, SpanContext, get_current_span
 
 __all__ = [
+    "CallSpans",
+    "SeenSpan",
     "ambient_context",
     "ambient_span",
+    "choose_spans",
     "is_retrieval",
     "is_workflow",
     "keeps_spans",
     "openinference_span",
+    "seen_span",
     "span_context",
 ]
+
 
 _WORKFLOW_MARKS: Mapping[str, frozenset[str]] = {
     "gen_ai.operation.name": frozenset({"invoke_workflow", "invoke_agent"}),
@@ -39,7 +50,7 @@ _RETRIEVAL_MARKS: Mapping[str, frozenset[str]] = {
     "openinference.span.kind": frozenset({"RETRIEVER"}),
 }
 _RETRIEVAL_TASKS = ("retriev", "vectorstore")
-"""Traceloop records a retriever as a ``task`` that is told from others by its name only."""
+"""Traceloop records a retriever as a ``task`` that only its name sets apart."""
 
 _OPENINFERENCE = "openinference.instrumentation.langchain"
 
@@ -53,8 +64,8 @@ def _context_reader() -> Callable[[], object]:
 
 
 ambient_context = _context_reader()
-"""OpenTelemetry's current context, compared by identity only, at every event: that nothing was
-attached since the request began is all it has to tell."""
+"""Return OpenTelemetry's current context; compared by identity only, at every event, to see whether anything
+was attached since the request began."""
 
 
 def ambient_span() -> Span | None:
@@ -75,12 +86,12 @@ def span_context(span: Span | None) -> SpanContext | None:
 
 
 def is_workflow(span: Span) -> bool:
-    """Tell whether an instrumentation recorded a whole request, chain or agent as `span`."""
+    """Return whether an instrumentation recorded a whole request, chain or agent as `span`."""
     return _marked(span, _WORKFLOW_MARKS)
 
 
 def is_retrieval(span: Span) -> bool:
-    """Tell whether an instrumentation recorded a retrieval as `span`."""
+    """Return whether an instrumentation recorded a retrieval as `span`."""
     if _marked(span, _RETRIEVAL_MARKS):
         return True
     attributes = _attributes(span)
@@ -91,7 +102,7 @@ def is_retrieval(span: Span) -> bool:
 
 
 def keeps_spans() -> bool:
-    """Tell whether OpenInference's instrumentation, which keeps spans by run, has been loaded."""
+    """Return whether OpenInference's instrumentation, which keeps spans by run, has been loaded."""
     return _OPENINFERENCE in sys.modules
 
 
@@ -114,3 +125,70 @@ def _marked(span: Span, marks: Mapping[str, frozenset[str]]) -> bool:
 def _attributes(span: Span) -> Mapping[str, Any]:
     attributes = getattr(span, "attributes", None)
     return attributes if isinstance(attributes, Mapping) else {}
+
+
+_NEVER_END = frozenset({"opentelemetry.instrumentation.llamaindex"})
+"""Leave spans open, and current, after errors and streams; whatever is tied to them has no ended parent."""
+
+
+class SeenSpan(NamedTuple):
+    """A span that was current, without the span itself."""
+
+    context: SpanContext
+    """Its context; always valid."""
+    parent: SpanContext | None
+    """Its parent; None: it has none, or it is not known."""
+    tells_parent: bool
+    """Whether it is a recorded span of this process, which knows its parent."""
+    library: str
+    """Name of the instrumentation that made it."""
+
+
+class CallSpans(NamedTuple):
+    """The spans of one call."""
+
+    target: SpanContext | None
+    """The span that another instrumentation recorded for the call itself."""
+    parent: SpanContext | None
+    """The span around the call."""
+
+
+def seen_span() -> SeenSpan | None:
+    """Note the span that is current here. None: there is none, or it has ended and was left behind."""
+    # Nothing was ever attached to an empty context: no span either.
+    span = ambient_span() if ambient_context() else None
+    if span is None:
+        return None
+    scope = getattr(span, "instrumentation_scope", None)
+    return SeenSpan(
+        span.get_span_context(),
+        getattr(span, "parent", None),
+        hasattr(span, "parent"),
+        str(getattr(scope, "name", "")),
+    )
+
+
+def choose_spans(begin: SeenSpan | None, end: SeenSpan | None) -> CallSpans:
+    """Choose the call's own span among what was current at its begin and at its end."""
+    for own, around in ((begin, end), (end, begin)):
+        if _is_child(own, around):
+            return CallSpans(
+                None if own is None else own.context, None if around is None else around.context
+            )
+    seen = begin or end
+    if seen is None:
+        return CallSpans(None, None)
+    if seen.library in _NEVER_END and begin != end and seen.parent is not None:
+        return CallSpans(None, seen.parent)
+    return CallSpans(None, seen.context)
+
+
+def _is_child(own: SeenSpan | None, around: SeenSpan | None) -> bool:
+    if own is None or not own.tells_parent:
+        return False
+    if around is None:
+        return own.parent is None
+    return own.parent is not None and (own.parent.trace_id, own.parent.span_id) == (
+        around.context.trace_id,
+        around.context.span_id,
+    )

@@ -27,10 +27,10 @@ logger = logging.getLogger("ragmeter")
 
 
 def _wanted() -> bool:
-    """Tell whether the environment asks for scores, and has a place for them."""
+    """Return whether the environment asks for scores, and has a place for them."""
     settings = read_settings()
     sdk_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-    # With the SDK off only the file is left; scores for nobody would still pay a judge.
+    # With the SDK off only the file is left; scores that go nowhere would still cost judge calls.
     return settings.enabled and (settings.jsonl is not None or not sdk_off)
 
 

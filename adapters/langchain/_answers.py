@@ -1,24 +1,50 @@
-"""Which model calls of a LangChain request gave the answer, and what their prompts showed; on the worker.
+"""The answer of a LangChain request: where it stands in the output, and which model calls gave it.
+
+What a root run's output says is noted on the request's path.  An output of a known shape has one answer;
+any other may hold a moderation's verdict or follow-up questions beside it, so its strings are noted, by
+reference, and compared with what the model calls said (`ragmeter.adapters._answers`), on the worker.
 
 A request may call models for much else: to rewrite the query, to grade a document, to moderate, to suggest
 further questions. What counts is what the answering call was sent, and what those calls were sent whose
-words stand in its prompt: the drafts of a map-reduce or refine chain. Prompts are compared
-here and forgotten with the request's notes.
+words stand in its prompt: the drafts of a map-reduce or refine chain.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from typing import Any, NamedTuple
+from uuid import UUID
 
-from ragmeter.adapters._answers import Said, is_long, texts_that_said
-from ragmeter.adapters._heard import heard
-from ragmeter.adapters._prompts import Prompt, seen_in_prompts
+from ragmeter.adapters._answers import (
+    ANSWER_NAMES,
+    Said,
+    choose_answer,
+    heard,
+    is_label,
+    is_long,
+    texts_that_said,
+)
+from ragmeter.adapters._fields import OutputString, fields_of, items_of, strings_in
+from ragmeter.adapters._prompts import Prompt, prompt_of, seen_in_prompts
+from ragmeter.pipeline._weight import weight_of
 
-from ._calls import prompt_sent
+from ._payloads import fields_in, find_answer
 from ._state import LlmNote, OpenRequest, Run
 
-__all__ = ["call_before_answer", "said_by", "shown"]
+__all__ = [
+    "OutputNote",
+    "answer_in",
+    "call_before_answer",
+    "note_output",
+    "said_by",
+    "shown",
+    "structured_text",
+]
+
 
 MAX_CALLS = 100
 """So many calls are looked at; the last ones."""
@@ -30,7 +56,7 @@ MAX_COMPARED = 4_000_000
 def said_by(request: OpenRequest, contexts: Sequence[str]) -> list[Said]:
     """Return what each call said, and whether a retrieved text stood in its prompt."""
     calls = [(_words(note), note.run) for note in _calls(request)]
-    return heard([(text, prompt_sent(run.sent)) for text, run in calls if text], contexts)
+    return heard([(text, prompt_of(run.sent)) for text, run in calls if text], contexts)
 
 
 def call_before_answer(request: OpenRequest, answer: str | None) -> LlmNote | None:
@@ -118,7 +144,7 @@ def _seen(
     request: OpenRequest, roots: Sequence[Run], contexts: Sequence[str], question: str | None
 ) -> tuple[int, ...] | None:
     counted = _with_drafts(request, roots, contexts)
-    prompts = [prompt_sent(run.sent) for run in sorted(counted, key=lambda run: run.order)]
+    prompts = [prompt_of(run.sent) for run in sorted(counted, key=lambda run: run.order)]
     return seen_in_prompts(contexts, prompts, question)
 
 
@@ -150,7 +176,7 @@ def _with_drafts(request: OpenRequest, roots: Sequence[Run], contexts: Sequence[
         ]
         if not earlier:
             continue
-        prompt = prompt_sent(run.sent)
+        prompt = prompt_of(run.sent)
         whole = Prompt((*prompt.history, *prompt.texts))
         size += sum(map(len, whole.texts))
         seen = seen_in_prompts([note.text or "" for note in earlier], [whole]) or ()
@@ -160,3 +186,104 @@ def _with_drafts(request: OpenRequest, roots: Sequence[Run], contexts: Sequence[
             waiting.append(draft)
             shown.update(id(text) for _, texts in draft.sent for text in texts)
     return counted
+
+
+STRUCTURED_KEY = "structured_response"
+"""Where ``create_agent(response_format=...)`` puts the object that it answers with."""
+
+_ASKS = ("?", "？")
+_MAX_DEPTH = 6
+_MAX_ITEMS = 200
+
+
+class OutputNote(NamedTuple):
+    """What an output says about the answer."""
+
+    text: str | None = None
+    """The answer, if the shape leaves no choice."""
+    usual: str | None = None
+    """What stands where an answer often stands; taken if no string was said by a model."""
+    strings: tuple[OutputString, ...] = ()
+    """Strings of an output whose shape leaves a choice."""
+    copied: tuple[OutputString, ...] = ()
+    """Strings of the input: what the output repeats of them is no answer."""
+    structured: object = None
+    """An agent's structured answer as plain values."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the texts that are held."""
+        if self.text is not None:
+            return weight_of(self.text)
+        return sum(weight_of(item.text) for item in self.strings)
+
+
+_NOTHING = OutputNote()
+
+
+def note_output(outputs: object, inputs: object = None) -> OutputNote:
+    """Note what a root run's output says about the answer; references and plain copies only."""
+    if outputs is None:
+        return _NOTHING
+    if type(outputs) is str:
+        return OutputNote(outputs or None)
+    fields = outputs if type(outputs) is dict else fields_in(outputs)
+    if not fields or "content" in fields:
+        text = find_answer(outputs, inputs)
+        return OutputNote(text) if text is not None else _any_shape(outputs, inputs, None)
+    structured = fields.get(STRUCTURED_KEY)
+    if structured is not None:
+        return OutputNote(structured=_as_plain(structured))
+    given = fields_in(inputs) or {}
+    named = [
+        key
+        for key in ANSWER_NAMES
+        if type(fields.get(key)) is str and fields[key] and fields[key] != given.get(key)
+    ]
+    messages = fields.get("messages")
+    closing = None if messages is None else find_answer(messages)
+    if len(named) == 1 and closing is None:
+        return OutputNote(fields[named[0]])
+    # A verdict or questions after the answer may stand last.
+    if closing and not named and not is_label(closing) and closing.rstrip()[-1:] not in _ASKS:
+        return OutputNote(closing)
+    return _any_shape(outputs, inputs, find_answer(outputs, inputs))
+
+
+def _any_shape(outputs: object, inputs: object, usual: str | None) -> OutputNote:
+    return OutputNote(None, usual, strings_in(outputs), strings_in(inputs))
+
+
+def answer_in(note: OutputNote, said: Iterable[Said], contexts: Iterable[str]) -> str | None:
+    """Return the answer, or None; on the worker."""
+    if note.structured is not None:
+        return structured_text(note.structured)
+    if note.text is not None:
+        return note.text
+    found = choose_answer(note.strings, said, copied=note.copied, contexts=contexts)
+    return found if found is not None else note.usual
+
+
+def structured_text(value: object) -> str | None:
+    """Return the text of a structured answer: what is named as the answer or its only long string.
+
+    A structure without either is an answer as a whole: its JSON.
+    """
+    text = value if isinstance(value, str) else choose_answer(strings_in(value), ())
+    return text or json.dumps(value, ensure_ascii=False)
+
+
+def _as_plain(value: object, depth: int = 0) -> Any:
+    """Copy what an object stores as what JSON knows; texts by reference."""
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if depth < _MAX_DEPTH:
+        items = items_of(value)
+        if items is not None:
+            return [_as_plain(item, depth + 1) for item in items[:_MAX_ITEMS]]
+        fields = fields_of(value)
+        if fields:
+            return {key: _as_plain(item, depth + 1) for key, item in fields.items()}
+    if isinstance(value, Enum):
+        return _as_plain(value.value, depth + 1)
+    return str(value) if isinstance(value, (date, Decimal, UUID)) else None

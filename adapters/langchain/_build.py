@@ -6,29 +6,31 @@ documents reached the model is decided in `_contexts`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ragmeter.adapters._endings import error_type, status_of_error
+from ragmeter.adapters._open_requests import error_type, status_of_error
 from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
+from ragmeter.context import RequestScope
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
 from ragmeter.metrics.sample import ContextsBy
 
-from ._answers import call_before_answer, said_by, shown
+from ._answers import OutputNote, answer_in, call_before_answer, said_by, shown
 from ._contexts import candidates, contexts_used, counted_retrievals, read_tool_texts
-from ._outputs import OutputNote, answer_in
 from ._state import Ending, OpenRequest, RetrievalNote
 
 __all__ = ["build_run", "has_retrieved"]
 
+_NOTHING_SAID = RequestScope()
 _CONVERSATION_KEYS = ("session_id", "thread_id", "conversation_id")
 
 
 def has_retrieved(request: OpenRequest) -> bool:
-    """Tell whether a finished request is one of ours: it retrieved, or tried to.
+    """Return whether a finished request is one of ours: it retrieved, or tried to.
 
     Documents from functions count only beside a model call: programs that load and split
-    documents give out such lists, too, and nobody asked them anything.
+    documents give out such lists, too, without a question.
     """
     return bool(
         request.retrievals
@@ -92,17 +94,15 @@ def _run_of(
     if status not in ("ok", "partial"):
         answer = None
     root = request.root
-    scope = request.scope
+    scope = request.scope or _NOTHING_SAID
     sample = RagSample(
         question=question,
         contexts=None if contexts is None else to_contexts(contexts),
         contexts_by=rule,
         answer=answer,
-        reference=None if scope is None else scope.reference,
+        reference=scope.reference,
         status=status,
-        name=(scope.name if scope is not None and scope.name else None)
-        or request.options.name
-        or root.name,
+        name=scope.name or request.options.name or root.name,
     )
     metadata = request.metadata
     return RagRun(
@@ -114,13 +114,25 @@ def _run_of(
         retrievals=tuple(_retrieval(note, ending) for note in notes),
         parent=request.parent_span,
         target=request.target,
-        conversation_id=(scope.conversation_id if scope is not None else None)
-        or _first_text(metadata, _CONVERSATION_KEYS),
-        user_id=(scope.user_id if scope is not None else None)
-        or _first_text(metadata, ("user_id",)),
-        tags=tuple(dict.fromkeys((*request.tags, *(scope.tags if scope is not None else ())))),
-        metadata=dict(scope.metadata) if scope is not None else {},
+        conversation_id=scope.conversation_id or _first_text(metadata, _CONVERSATION_KEYS),
+        user_id=scope.user_id or _first_text(metadata, ("user_id",)),
+        tags=tuple(dict.fromkeys((*_own_tags(request.tags, metadata), *scope.tags))),
+        metadata=dict(scope.metadata),
         error_type=error_type(ending.error),
+    )
+
+
+def _own_tags(tags: Sequence[str], metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the application's tags, without those LangChain adds for its own purposes."""
+    classes = {
+        metadata.get("ls_vector_store_provider"),
+        metadata.get("ls_embedding_provider"),
+    }
+    return tuple(
+        tag
+        for tag in tags
+        if tag not in classes
+        and not tag.startswith(("seq:step:", "map:key:", "graph:step:", "retry:attempt:"))
     )
 
 
@@ -201,7 +213,7 @@ def _status(
 
 
 def _is_formatted(answer: str, contexts: Sequence[ContextSnapshot] | None) -> bool:
-    """Tell whether an output without any model call is just the retrieved texts, pasted."""
+    """Return whether an output without any model call is just the retrieved texts, pasted."""
     return bool(contexts) and all(item.text in answer for item in contexts or ())
 
 

@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ragmeter.adapters._prompts import Prompt, prompt_of
-from ragmeter.pipeline._weight import weight_of
+from ragmeter.adapters._prompts import Sent
 
-__all__ = ["Sent", "messages_sent", "new_bytes", "prompt_sent", "prompts_sent", "tool_arguments"]
-
-Sent = tuple[tuple[str, tuple[str, ...]], ...]
-"""Role and texts of each message of a prompt."""
+__all__ = ["messages_sent", "prompts_sent", "tool_arguments"]
 
 _MAX_DEPTH = 4
 _NOT_TEXT = frozenset({"image", "image_url", "audio", "input_audio", "video", "file"})
@@ -39,25 +35,6 @@ def messages_sent(batches: Any) -> Sent:
 def prompts_sent(prompts: Any) -> Sent:
     """Note the texts that a completing model gets (``on_llm_start``)."""
     return tuple(("", (text,)) for text in prompts if isinstance(text, str))
-
-
-def prompt_sent(sent: Sent) -> Prompt:
-    """Return what was noted as a prompt; on the worker."""
-    return prompt_of(sent)
-
-
-def new_bytes(sent: Sent, known: set[int]) -> int:
-    """Return the bytes of texts that are not among the `known` ones yet, by identity; note them there.
-
-    An agent's calls are sent the whole conversation again each time: its texts are held once.
-    """
-    size = 0
-    for _, texts in sent:
-        for text in texts:
-            if id(text) not in known:
-                known.add(id(text))
-                size += weight_of(text)
-    return size
 
 
 def tool_arguments(response: object) -> tuple[Mapping[str, Any], ...]:

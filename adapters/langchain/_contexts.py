@@ -2,7 +2,7 @@
 
 Retrievers say what was found; functions, nodes and tools between them and the model may have
 given out something else. These rules follow the documents from one to the other, by the
-notes that were taken on the way. Used by `_capture` only.
+notes that were taken on the way. Used by `_build` only.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 from ragmeter.adapters._prompts import Prompt, seen_in_prompts
 from ragmeter.adapters._snapshots import ContextSnapshot
 
+from ._passages import documents_in_text
 from ._state import LlmNote, OpenRequest, Passage, Paste, RetrievalNote, Run
-from ._tool_texts import documents_in_text
 
 __all__ = ["candidates", "contexts_used", "counted_retrievals", "read_tool_texts"]
 
@@ -30,11 +30,11 @@ class _Item(NamedTuple):
 
 def read_tool_texts(request: OpenRequest) -> None:
     """Find the documents in what tools said as text, and note them as other tools' documents are."""
-    for told in request.tool_texts:
-        documents = documents_in_text(told.text)
+    for tool in request.tool_texts:
+        documents = documents_in_text(tool.text)
         if documents:
             request.passages.append(
-                Passage(told.run, told.ended_order, told.ended_ns, None, {"": documents})
+                Passage(tool.run, tool.ended_order, tool.ended_ns, None, {"": documents})
             )
     if request.tool_texts:
         request.tool_texts = []
@@ -44,7 +44,7 @@ def read_tool_texts(request: OpenRequest) -> None:
 def counted_retrievals(
     request: OpenRequest, answering: LlmNote | None
 ) -> tuple[list[RetrievalNote], bool]:
-    """Return the retrievals that count, in start order, and whether they were told by passages."""
+    """Return the retrievals that count, in start order, and whether passages stand for them."""
     notes = [note for note in request.retrievals if _is_outermost(note)]
     notes.extend(_tool_retrievals(request))
     notes = _not_given_up(notes)
@@ -93,7 +93,7 @@ def _add(
 
 
 def _is_outermost(note: RetrievalNote) -> bool:
-    """Tell whether no finished retriever encloses this one.
+    """Return whether no finished retriever encloses this one.
 
     An enclosing retriever that was cancelled never ends: then its inner ones are all there is.
     """

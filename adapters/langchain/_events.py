@@ -8,41 +8,49 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from ragmeter.adapters._endings import error_type
+from ragmeter.adapters._fields import Reader
+from ragmeter.adapters._open_requests import error_type, scope_around
 from ragmeter.adapters._other_spans import (
     ambient_context,
     ambient_span,
     is_retrieval,
+    is_workflow,
     keeps_spans,
     openinference_span,
     span_context,
 )
+from ragmeter.adapters._prompts import Sent, new_bytes
 from ragmeter.context import is_suppressed
 from ragmeter.pipeline._weight import weight_of
 
-from ._attachment import Attachment
-from ._calls import Sent, new_bytes, tool_arguments
-from ._passages import add_passage, enclosing_retriever, note_passage, note_paste, strings_of
+from ._answers import note_output
+from ._build import build_run, has_retrieved
+from ._calls import tool_arguments
+from ._passages import (
+    documents_beside_answer,
+    enclosing_retriever,
+    note_passage,
+    note_paste,
+    note_tool,
+    strings_of,
+)
 from ._payloads import (
+    Question,
+    copied_lists,
     document_lists,
+    field_of,
+    find_question,
     is_control_flow,
     is_interrupt,
     llm_text,
     snapshot_documents,
-    tool_documents,
-)
-from ._requests import (
-    IGNORE_TAG,
-    begin_request,
-    end_request,
-    holds_state,
-    look_for_workflow,
-    take_late_inputs,
 )
 from ._state import (
+    Attachment,
     Ending,
     LlmNote,
     OpenRequest,
@@ -50,63 +58,99 @@ from ._state import (
     RetrievalNote,
     Run,
     RunKind,
-    ToolText,
     active_retriever,
-    copied_lists,
     current_family,
 )
-from ._tool_texts import may_hold_rows, text_of_tool
+
+__all__ = [
+    "chain_ended",
+    "llm_ended",
+    "retriever_ended",
+    "retriever_failed",
+    "run_failed",
+    "run_started",
+    "tool_ended",
+]
+
 
 try:
     from langchain_core.runnables.config import var_child_runnable_config
 except ImportError:  # not promised by LangChain: without it, fallbacks are requests of their own
     var_child_runnable_config = None  # type: ignore[assignment]
 
-__all__ = [
-    "begin",
-    "chain_ended",
-    "llm_ended",
-    "llm_started",
-    "retriever_ended",
-    "retriever_failed",
-    "retriever_started",
-    "run_failed",
-    "stand_in",
-    "tool_ended",
-]
 
+IGNORE_TAG = "ragmeter:ignore"
+"""A request or retriever with this tag is not ours."""
 
-_NOTHING = type(None)
+NOTE_KEY = "ragmeter"
+"""Key of the nested dictionary in a config's metadata."""
+
+_NOTHING_MORE: Mapping[str, Any] = MappingProxyType({})
 
 COUNTED_FROM = 16 * 1024
-"""Bytes of prompts from which on the table of requests in flight is told at once, not at the end."""
+"""Bytes of prompts from which on they count in the table of requests in flight at once, not at the end."""
 
 
-def begin(
+def run_started(
     attached: Attachment,
     options: Options,
     kind: RunKind,
     run_id: UUID,
-    parent_run_id: UUID | None,
     name: object,
-    tags: Sequence[str] | None,
-    metadata: Mapping[str, Any] | None,
+    event: Mapping[str, Any],
+    inputs: Any,
+    read: Callable[[Any], Sent] | None,
+) -> None:
+    """Note that a run starts; the topmost one begins a request.
+
+    Args:
+        attached: The state that the meter's handlers share.
+        options: How the handler wants its requests read.
+        kind: What runs.
+        run_id: The run's id.
+        name: Its name, if it has one.
+        event: What else the framework says: parent's id, tags, metadata.
+        inputs: What it is given.
+        read: For model calls: reads what was sent from `inputs`.
+    """
+    if event.get("run_type") in ("prompt", "parser"):
+        _stand_in(attached, run_id, event.get("parent_run_id"))
+        return
+    run = _begin(attached, options, kind, run_id, name, event, None if read else inputs)
+    if run is None:
+        return
+    if kind == "retriever":
+        _retriever_started(attached, run, inputs, event)
+    elif read is not None:
+        _llm_started(attached, run, read, inputs)
+
+
+def _begin(
+    attached: Attachment,
+    options: Options,
+    kind: RunKind,
+    run_id: UUID,
+    name: object,
+    event: Mapping[str, Any],
     inputs: object,
 ) -> Run | None:
-    """Note that a run starts; return it if it is new and its request is watched."""
+    """Return the run that starts if it is new and its request is watched."""
     tracker = attached.tracker
     runs = tracker.runs
     if run_id.int in runs:
         return None
     now = time.time_ns()
     label = name if isinstance(name, str) else None
+    parent_run_id: UUID | None = event.get("parent_run_id")
+    tags: Sequence[str] | None = event.get("tags")
     parent = None if parent_run_id is None else runs.get(parent_run_id.int)
     if parent is None:
         parent = tracker.get(_ambient_run_id())
     if parent is None:
         if _comes_too_late(run_id, parent_run_id):
             return None
-        begin_request(attached, options, kind, run_id, label, now, tags, metadata, inputs)
+        request = tracker.open_request(run_id, kind, label, now, options)
+        _begin_request(attached, request, tags, event.get("metadata"), inputs)
         return tracker.get(run_id) if kind != "chain" else None
     if is_suppressed() and not parent.request.ignored:
         tracker.hide(run_id, parent)
@@ -125,11 +169,11 @@ def begin(
         if request.retrievals or request.passages:
             run.strings = (inputs,) if type(inputs) is str else strings_of(inputs)
     if request.target is None and ambient_context() is not request.context:
-        look_for_workflow(request)
+        _look_for_workflow(request)
     return run
 
 
-def stand_in(attached: Attachment, run_id: UUID, parent_run_id: UUID | None) -> None:
+def _stand_in(attached: Attachment, run_id: UUID, parent_run_id: UUID | None) -> None:
     """Note a prompt or parser: it shows nothing, but runs below it belong to its request."""
     tracker = attached.tracker
     parent = None if parent_run_id is None else tracker.runs.get(parent_run_id.int)
@@ -137,19 +181,15 @@ def stand_in(attached: Attachment, run_id: UUID, parent_run_id: UUID | None) -> 
         tracker.alias(run_id, parent)
 
 
-def retriever_started(
-    attached: Attachment,
-    run: Run,
-    query: object,
-    tags: Sequence[str] | None,
-    metadata: Mapping[str, Any] | None,
+def _retriever_started(
+    attached: Attachment, run: Run, query: object, event: Mapping[str, Any]
 ) -> None:
     """Note a retrieval if it counts: wanted, and not within another retriever."""
     request = run.request
     if request.ignored:
         return
     options = request.options
-    names = {run.name, *(tags or ())}
+    names = {run.name, *(event.get("tags") or ())}
     if IGNORE_TAG in names or not options.exclude.isdisjoint(names):
         return
     if options.include is not None and options.include.isdisjoint(names):
@@ -159,7 +199,7 @@ def retriever_started(
         return
     around = active_retriever.get()
     outer = None if around is None else attached.tracker.runs.get(around)
-    note = RetrievalNote(run, query, metadata)
+    note = RetrievalNote(run, query, event.get("metadata"))
     if outer is not None and outer.open and outer.request is request and outer is not run:
         note.outer = outer
     run.note = note
@@ -172,11 +212,9 @@ def retriever_started(
 def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any) -> None:
     """Copy what an outermost retriever returned, at once: the application gets the very list."""
     now = time.time_ns()
-    request = run.request
-    run.open = False
-    if request.ignored:
-        _drop(attached, run, run_id)
+    if not _was_watched(attached, run, run_id):
         return
+    request = run.request
     note = run.note
     if note is not None:
         _leave_retriever(run_id)
@@ -198,7 +236,7 @@ def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any
             notes.append(note)
             parent = parent.parent
     if run is request.root:
-        end_request(attached, request, Ending(now, _NOTHING, None, False), None)
+        _end_request(attached, request, now)
 
 
 def retriever_failed(attached: Attachment, run: Run, run_id: UUID, error: BaseException) -> None:
@@ -214,51 +252,34 @@ def retriever_failed(attached: Attachment, run: Run, run_id: UUID, error: BaseEx
 
 
 def chain_ended(
-    attached: Attachment, run: Run, run_id: UUID, outputs: object, kwargs: Mapping[str, Any]
+    attached: Attachment, run: Run, run_id: UUID, outputs: object, event: Mapping[str, Any]
 ) -> None:
     """Note documents that a chain gave out; end the request if it was the topmost run."""
-    request = run.request
-    if request.ignored or run_id.int != run.run_id.int:
-        _drop(attached, run, run_id)
+    if not _was_watched(attached, run, run_id):
         return
     now = time.time_ns()
-    run.open = False
-    if type(outputs) is not str and (run is not request.root or not holds_state(request)):
-        note_passage(attached, run, outputs, kwargs.get("inputs"), now)
+    request = run.request
+    if type(outputs) is not str and (run is not request.root or not _holds_state(request)):
+        note_passage(attached, run, outputs, event.get("inputs"), now)
     if run is not request.root and (request.retrievals or request.passages):
-        note_paste(run, outputs, kwargs.get("inputs"))
+        note_paste(run, outputs, event.get("inputs"))
     if run is request.root:
-        streamed = "inputs" in kwargs
-        if streamed:
-            take_late_inputs(attached, request, kwargs["inputs"])
-        end_request(attached, request, Ending(now, type(outputs), None, streamed), outputs)
+        _end_request(attached, request, now, outputs, None, event)
 
 
 def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> None:
     """Note documents that a tool gave out beside its text."""
     now = time.time_ns()
-    request = run.request
-    if request.ignored:
-        _drop(attached, run, run_id)
+    if not _was_watched(attached, run, run_id):
         return
-    run.open = False
+    request = run.request
     if not run.children_retrievals and enclosing_retriever(run) is None:
-        documents = tool_documents(output)
-        if documents:
-            add_passage(attached, run, now, None, {"": snapshot_documents(documents)})
-        elif not request.options.strict:
-            text = text_of_tool(output)
-            if text is not None and may_hold_rows(text):
-                note = ToolText(run, next(request.clock), now, text)
-                request.tool_texts.append(note)
-                attached.tracker.requests.grow(request.root.run_id.int, weight_of(text))
+        note_tool(attached, run, output, now)
     if run is request.root:
-        end_request(attached, request, Ending(now, _NOTHING, None, False), None)
+        _end_request(attached, request, now)
 
 
-def llm_started(
-    attached: Attachment, run: Run, read: Callable[[Any], Sent], prompt: object
-) -> None:
+def _llm_started(attached: Attachment, run: Run, read: Callable[[Any], Sent], prompt: Any) -> None:
     """Note a model call in progress and what it was sent, unless it helps a retriever."""
     request = run.request
     if request.ignored:
@@ -276,11 +297,9 @@ def llm_started(
 
 def llm_ended(attached: Attachment, run: Run, run_id: UUID, response: object) -> None:
     """Note what a model said, unless it helped a retriever."""
-    request = run.request
-    run.open = False
-    if request.ignored:
-        _drop(attached, run, run_id)
+    if not _was_watched(attached, run, run_id):
         return
+    request = run.request
     request.open_llms.pop(run_id.int, None)
     if run is request.root:
         attached.tracker.close_request(request)
@@ -296,15 +315,13 @@ def run_failed(
     run: Run,
     run_id: UUID,
     error: BaseException,
-    kwargs: Mapping[str, Any],
+    event: Mapping[str, Any],
     now: int,
 ) -> None:
     """Note a failure; end the request if the topmost run failed."""
-    request = run.request
-    if request.ignored or run_id.int != run.run_id.int:
-        _drop(attached, run, run_id)
+    if not _was_watched(attached, run, run_id):
         return
-    run.open = False
+    request = run.request
     if request.open_llms.pop(run_id.int, None) is not None:
         request.failed_llms.append(run)
     if is_control_flow(error):
@@ -312,10 +329,7 @@ def run_failed(
     else:
         run.failed = True
     if run is request.root:
-        streamed = "inputs" in kwargs
-        if streamed:
-            take_late_inputs(attached, request, kwargs["inputs"])
-        end_request(attached, request, Ending(now, _NOTHING, error, streamed), None)
+        _end_request(attached, request, now, None, error, event)
 
 
 def _ambient_run_id() -> UUID | None:
@@ -334,7 +348,7 @@ def _ambient_run_id() -> UUID | None:
 
 
 def _comes_too_late(run_id: UUID, parent_run_id: UUID | None) -> bool:
-    """Tell whether a run starts below a request that is over; then so do all runs below it."""
+    """Return whether a run starts below a request that is over; then so do all runs below it."""
     family = current_family.get()
     if family is None or not family.closed or parent_run_id is None:
         return False
@@ -349,23 +363,42 @@ def _leave_retriever(run_id: UUID) -> None:
         active_retriever.set(None)
 
 
-def _drop(attached: Attachment, run: Run, run_id: UUID) -> None:
-    """Forget a run that another one stands for; with an ignored root, its request."""
-    if run_id.int == run.run_id.int:
-        attached.tracker.close_request(run.request)
-    else:
+def _was_watched(attached: Attachment, run: Run, run_id: UUID) -> bool:
+    """Note that a run is over; return whether it was watched.
+
+    A run that another one stands for is forgotten; with an ignored root, its request.
+    """
+    if run_id.int != run.run_id.int:
         attached.tracker.drop(run_id, run.request)
+        return False
+    if run.request.ignored:
+        attached.tracker.close_request(run.request)
+        return False
+    run.open = False
+    return True
+
+
+def _holds_state(request: OpenRequest) -> bool:
+    """Return whether a graph remembers: its state may hold documents of earlier turns."""
+    return "thread_id" in request.metadata
 
 
 def _may_show_span(request: OpenRequest) -> bool:
-    """Tell whether looking for another instrumentation's span can find any."""
+    """Return whether looking for another instrumentation's span can find any."""
     return ambient_context() is not request.context or keeps_spans()
+
+
+def _look_for_workflow(request: OpenRequest) -> None:
+    """Note the span another instrumentation made for the whole request, if it is current now."""
+    span = ambient_span()
+    if span is not None and span is not request.span and is_workflow(span):
+        request.target = span.get_span_context()
 
 
 def _find_retrieval_span(attached: Attachment, request: OpenRequest, note: RetrievalNote) -> None:
     """Note the span another instrumentation made for a retrieval, if it can be seen now.
 
-    Asked at the retrieval's start and end: which of them shows it depends on whose handler
+    Asked at the retrieval's start and end: which of them shows it depends on which handler
     comes first.
     """
     if ambient_context() is not request.context:
@@ -379,3 +412,143 @@ def _find_retrieval_span(attached: Attachment, request: OpenRequest, note: Retri
             note.target = openinference_span(note.run.run_id)
         if request.target is None:
             request.target = openinference_span(request.root.run_id)
+
+
+def _begin_request(
+    attached: Attachment,
+    request: OpenRequest,
+    tags: Sequence[str] | None,
+    metadata: Mapping[str, Any] | None,
+    inputs: object,
+) -> None:
+    """Note what is known at a request's start: question, surroundings, what the code says about it."""
+    options = request.options
+    if is_suppressed() or (tags and IGNORE_TAG in tags):
+        request.ignored = True
+        return
+    if metadata:
+        # A copy: the application may reuse the dictionary. Only the root's counts.
+        request.metadata = dict(metadata)
+    request.tags = tuple(tags or ())
+    request.scope = scope_around(request.metadata.get(NOTE_KEY), attached.on_note)
+    request.context = context = ambient_context()
+    # Nothing was ever attached to an empty context: no span either.
+    span = ambient_span() if context else None
+    if span is not None:
+        request.span = span
+        request.parent_span = span.get_span_context()
+        if is_workflow(span):
+            request.target = request.parent_span
+    request.inputs = inputs
+    if request.root.kind in ("chain", "tool"):
+        request.question = find_question(inputs)
+        if type(inputs).__name__ == "Command":
+            request.resumes = True
+        if options.question is not None:
+            with attached.on_override:
+                _override_question(request, options.question, inputs)
+
+
+def _end_request(
+    attached: Attachment,
+    request: OpenRequest,
+    ended_ns: int,
+    outputs: object = None,
+    error: BaseException | None = None,
+    event: Mapping[str, Any] = _NOTHING_MORE,
+) -> None:
+    """Take the request out and offer it to the meter, if it retrieved."""
+    streamed = "inputs" in event
+    if streamed:
+        _take_late_inputs(attached, request, event["inputs"])
+    ending = Ending(ended_ns, type(outputs), error, streamed)
+    run_id = request.root.run_id
+    size_bytes = attached.tracker.close_request(request)
+    if size_bytes is None:
+        return
+    annotation = attached.take_annotation(run_id)
+    options = request.options
+    given = output_contexts = None
+    if options.contexts is not None and error is None:
+        with attached.on_override:
+            read = _read(options.contexts, outputs)
+            given = None if read is None else snapshot_documents(read)
+    if given is None and not request.retrievals and not has_retrieved(request):
+        if not (options.strict or _holds_state(request)):
+            output_contexts = documents_beside_answer(outputs, request.inputs)
+        if output_contexts is None:
+            request.dissolve()
+            return
+    output = note_output(outputs, request.inputs)
+    if options.answer is not None and error is None:
+        with attached.on_override:
+            output = note_output(_read(options.answer, outputs))
+    if annotation is not None:
+        request.scope = annotation.merged_over(request.scope)
+    if request.question.text is None and request.root.kind == "chain":
+        request.question = _question_in_state(request, outputs)
+    if request.target is None:
+        if ambient_context() is not request.context:
+            _look_for_workflow(request)
+        if keeps_spans() and request.target is None:
+            with attached.on_span_lookup:
+                request.target = openinference_span(run_id)
+    _release(request)
+    meter = attached.meter
+    if meter is None:
+        request.dissolve()
+        return
+    span = request.target or request.parent_span
+    meter.offer(
+        lambda: build_run(request, ending, output, given, output_contexts),
+        run_id=run_id,
+        trace_id=None if span is None else span.trace_id,
+        size_bytes=size_bytes
+        + request.loose_bytes
+        + output.size_bytes
+        + weight_of(request.question.text),
+        scope=request.scope,
+    )
+
+
+def _take_late_inputs(attached: Attachment, request: OpenRequest, inputs: object) -> None:
+    """Take the input a streamed run was really given; at its start it was empty."""
+    request.inputs = inputs
+    if request.root.kind != "chain":
+        return
+    found = find_question(inputs)
+    if found.text is not None or found.others:
+        request.question = found
+    if request.options.question is not None:
+        with attached.on_override:
+            _override_question(request, request.options.question, inputs)
+
+
+def _release(request: OpenRequest) -> None:
+    """Let go of the application's objects; what is needed of them has been copied."""
+    request.inputs = None
+    request.span = None
+    request.context = None
+    for note in request.retrievals:
+        note.documents = ()
+
+
+def _question_in_state(request: OpenRequest, outputs: object) -> Question:
+    """Look for the question of a resumed graph in the state it ends with."""
+    if request.question.others or not (request.resumes or request.inputs is None):
+        return request.question
+    messages = field_of(outputs, "messages")
+    if messages is not None:
+        return find_question(messages)
+    named = (field_of(outputs, key) for key in ("question", "query"))
+    return find_question(next((value for value in named if isinstance(value, str)), None))
+
+
+def _override_question(request: OpenRequest, reader: Reader, inputs: object) -> None:
+    value = _read(reader, inputs)
+    if value is not None:
+        request.question = find_question(value)
+
+
+def _read(reader: Reader, payload: object) -> Any:
+    return field_of(payload, reader) if isinstance(reader, str) else reader(payload)

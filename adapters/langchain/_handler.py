@@ -3,9 +3,12 @@
 ``chain.invoke(question, config={"callbacks": [RagMeterCallbackHandler(meter)]})`` is all there is
 to do.  LangChain calls the handler in the request's own thread or task; it notes ids, times and
 references, and offers the request to the meter when its root run ends.  What the notes mean is
-decided in `_capture` on the meter's worker, what payloads look like in
-`_extraction`.  The handler never attaches an OpenTelemetry context, never
-changes what passes by, and contains its own errors.
+decided in `_build` on the meter's worker, what payloads look like in `_payloads`.  The handler
+never attaches an OpenTelemetry context, never changes what passes by, and contains its own errors.
+
+`instrument` attaches one handler to every run of the process, through LangChain's own hook.  A hook cannot
+be taken back, so it is registered once and reads a switch: a context variable whose default is a handler
+that does nothing while it has no meter.  Nothing is patched.
 """
 
 from __future__ import annotations
@@ -13,39 +16,44 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
 from uuid import UUID
 
 from ragmeter import RagMeter
 from ragmeter._runtime.guard import is_hosts
-from ragmeter.adapters._default_meter import check_meter
+from ragmeter.adapters import check_meter
+from ragmeter.adapters._fields import Reader, check_readers
+from ragmeter.adapters._prompts import Sent
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
-from ._attachment import Attachment, attachment_of, default_attachment, restore_handler
-from ._calls import Sent, messages_sent, prompts_sent
+from ._calls import messages_sent, prompts_sent
 from ._events import (
-    begin,
     chain_ended,
     llm_ended,
-    llm_started,
     retriever_ended,
     retriever_failed,
-    retriever_started,
     run_failed,
-    stand_in,
+    run_started,
     tool_ended,
 )
-from ._state import Options
+from ._state import (
+    Attachment,
+    Options,
+    Run,
+    RunKind,
+    attachment_of,
+    default_attachment,
+    restore_handler,
+)
+
+__all__ = ["HANDLER", "RagMeterCallbackHandler", "attach_globally", "detach_globally"]
+
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler
 except ImportError as error:
     raise MissingDependencyError("langchain-core", "langchain", "the LangChain adapter") from error
-
-__all__ = ["RagMeterCallbackHandler"]
-
-Reader = str | Callable[[Any], Any]
-"""A key of the root's input or output, or a function of it."""
 
 
 class RagMeterCallbackHandler(BaseCallbackHandler):
@@ -88,11 +96,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         strict: bool = False,
         name: str | None = None,
     ) -> None:
-        for label, reader in (("question", question), ("contexts", contexts), ("answer", answer)):
-            if reader is not None and not isinstance(reader, str) and not callable(reader):
-                raise ConfigurationError(
-                    f"{label}={reader!r}: pass a key such as {label!r}, or a function"
-                )
+        check_readers(question=question, contexts=contexts, answer=answer)
         self._options = Options(
             question=question,
             contexts=contexts,
@@ -121,11 +125,11 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         """Whether LangChain calls the handler in the request's own task, without a thread hop.
 
         Always, but for one question: before an asynchronous text model starts, LangChain asks all
-        handlers, and as soon as one says yes it tells the others nothing. There the answer is no
+        handlers, and as soon as one says yes it leaves out the others. There the answer is no
         (LangChain asks again, and calls inline, when it delivers the event), unless another handler
         has already said yes, which leaves us to say so too or miss the event as well.
         """
-        asking = sys._getframe(1)  # noqa: SLF001 -- who asks decides, and nothing else tells
+        asking = sys._getframe(1)  # noqa: SLF001 -- only the caller decides this
         if asking.f_code.co_name == "<listcomp>" and asking.f_back is not None:
             asking = asking.f_back
         if asking.f_code.co_name != "on_llm_start":
@@ -150,7 +154,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         return 0 if attached is None else len(attached.tracker.requests)
 
     def annotate(self, run_id: UUID | str, **note: Any) -> None:
-        """Tell something about one request, told by the ``run_id`` of its config.
+        """Add a note about one request, named by the ``run_id`` of its config.
 
         For references that must not stand in metadata other tracers copy. Call it before the
         request ends. Keys as in ``metadata["ragmeter"]``: ``reference``, ``name``, ``question``,
@@ -177,228 +181,110 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         return restore_handler, (type(self), token, self._options.portable())
 
     def on_chain_start(
-        self,
-        serialized: dict[str, Any],
-        inputs: Any,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, serialized: dict[str, Any], inputs: Any, *, run_id: UUID, **event: Any
     ) -> None:
         """Note a chain, graph, node or function; the topmost one begins a request."""
-        attached = self._own or default_attachment()
-        if attached is None:
-            return
-        with attached.on_chain_start:
-            if kwargs.get("run_type") in ("prompt", "parser"):
-                stand_in(attached, run_id, parent_run_id)
-                return
-            begin(
-                attached,
-                self._options,
-                "chain",
-                run_id,
-                parent_run_id,
-                kwargs.get("name"),
-                tags,
-                metadata,
-                inputs,
-            )
+        self._started("chain", run_id, event.get("name"), event, inputs)
 
-    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **event: Any) -> None:
         """Note documents a chain gave out; the end of the topmost one ends the request."""
-        attached = self._own or default_attachment()
-        if attached is None:
-            return
-        run = attached.tracker.runs.get(run_id.int)
-        if run is None:
-            return
-        with attached.on_chain_end:
-            chain_ended(attached, run, run_id, outputs, kwargs)
+        if (known := self._running(run_id)) is not None:
+            with known[0].on_chain_end:
+                chain_ended(*known, run_id, outputs, event)
 
-    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **event: Any) -> None:
         """Note a failure, a cancellation or a graph's pause."""
-        self._failed(error, run_id, kwargs)
+        self._failed(error, run_id, event)
 
     def on_retriever_start(
-        self,
-        serialized: dict[str, Any],
-        query: str,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, serialized: dict[str, Any], query: str, *, run_id: UUID, **event: Any
     ) -> None:
         """Note a retriever's start, and whether it is nested in another."""
-        attached = self._own or default_attachment()
-        if attached is None:
-            return
-        with attached.on_retriever_start:
-            run = begin(
-                attached,
-                self._options,
-                "retriever",
-                run_id,
-                parent_run_id,
-                kwargs.get("name"),
-                tags,
-                metadata,
-                query,
-            )
-            if run is not None:
-                retriever_started(attached, run, query, tags, metadata)
+        self._started("retriever", run_id, event.get("name"), event, query)
 
-    def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_retriever_end(self, documents: Any, *, run_id: UUID, **event: Any) -> None:
         """Copy what an outermost retriever found."""
-        attached = self._own or default_attachment()
-        if attached is None:
-            return
-        run = attached.tracker.runs.get(run_id.int)
-        if run is None:
-            return
-        with attached.on_retriever_end:
-            retriever_ended(attached, run, run_id, documents)
+        if (known := self._running(run_id)) is not None:
+            with known[0].on_retriever_end:
+                retriever_ended(*known, run_id, documents)
 
-    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **event: Any) -> None:
         """Note a failed retrieval."""
-        attached = self._own or default_attachment()
-        if attached is None:
-            return
-        run = attached.tracker.runs.get(run_id.int)
-        if run is None:
-            return
-        with attached.on_retriever_error:
-            retriever_failed(attached, run, run_id, error)
+        if (known := self._running(run_id)) is not None:
+            with known[0].on_retriever_error:
+                retriever_failed(*known, run_id, error)
 
     def on_chat_model_start(
-        self,
-        serialized: dict[str, Any],
-        messages: list[list[Any]],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, serialized: dict[str, Any], messages: list[list[Any]], *, run_id: UUID, **event: Any
     ) -> None:
         """Note a model call, and by reference what it was sent."""
-        self._llm_start(run_id, parent_run_id, tags, metadata, messages_sent, messages)
+        self._started("llm", run_id, None, event, messages, messages_sent)
 
     def on_llm_start(
-        self,
-        serialized: dict[str, Any],
-        prompts: list[str],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, serialized: dict[str, Any], prompts: list[str], *, run_id: UUID, **event: Any
     ) -> None:
         """Note a call to a model that completes text."""
-        self._llm_start(run_id, parent_run_id, tags, metadata, prompts_sent, prompts)
+        self._started("llm", run_id, None, event, prompts, prompts_sent)
 
-    def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_llm_end(self, response: Any, *, run_id: UUID, **event: Any) -> None:
         """Note what a model said."""
-        attached = self._own or default_attachment()
-        if attached is None:
-            return
-        run = attached.tracker.runs.get(run_id.int)
-        if run is None:
-            return
-        with attached.on_llm_end:
-            llm_ended(attached, run, run_id, response)
+        if (known := self._running(run_id)) is not None:
+            with known[0].on_llm_end:
+                llm_ended(*known, run_id, response)
 
-    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **event: Any) -> None:
         """Note a failed model call."""
-        self._failed(error, run_id, kwargs)
+        self._failed(error, run_id, event)
 
     def on_tool_start(
-        self,
-        serialized: dict[str, Any],
-        input_str: str,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        inputs: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, serialized: dict[str, Any], input_str: str, *, run_id: UUID, **event: Any
     ) -> None:
         """Note a tool."""
-        attached = self._own or default_attachment()
-        if attached is None:
-            return
-        with attached.on_tool_start:
-            name = kwargs.get("name")
-            if name is None and isinstance(serialized, Mapping):
-                name = serialized.get("name")
-            given = inputs if inputs is not None else input_str
-            begin(
-                attached, self._options, "tool", run_id, parent_run_id, name, tags, metadata, given
-            )
+        name, given = event.get("name"), event.get("inputs")
+        if name is None and isinstance(serialized, dict):
+            name = serialized.get("name")
+        self._started("tool", run_id, name, event, input_str if given is None else given)
 
-    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_tool_end(self, output: Any, *, run_id: UUID, **event: Any) -> None:
         """Note the documents in a tool's artifact."""
-        attached = self._own or default_attachment()
-        if attached is None:
-            return
-        run = attached.tracker.runs.get(run_id.int)
-        if run is None:
-            return
-        with attached.on_tool_end:
-            tool_ended(attached, run, run_id, output)
+        if (known := self._running(run_id)) is not None:
+            with known[0].on_tool_end:
+                tool_ended(*known, run_id, output)
 
-    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **event: Any) -> None:
         """Note a failed tool."""
-        self._failed(error, run_id, kwargs)
+        self._failed(error, run_id, event)
 
     def on_interrupt(self, *args: Any, **kwargs: Any) -> None:
-        """Ignore it: the pausing node's error tells the same on every version of LangGraph."""
+        """Ignore it: the pausing node's error says the same on every version of LangGraph."""
 
     def on_resume(self, *args: Any, **kwargs: Any) -> None:
         """Ignore it, as `on_interrupt`."""
 
-    def _llm_start(
+    def _running(self, run_id: UUID) -> tuple[Attachment, Run] | None:
+        """Return the state shared by the meter's handlers and the run, if its request is watched."""
+        attached = self._own or default_attachment()
+        run = None if attached is None else attached.tracker.runs.get(run_id.int)
+        return None if attached is None or run is None else (attached, run)
+
+    def _started(
         self,
+        kind: RunKind,
         run_id: UUID,
-        parent_run_id: UUID | None,
-        tags: list[str] | None,
-        metadata: dict[str, Any] | None,
-        read: Callable[[Any], Sent],
-        prompt: Any,
+        name: object,
+        event: Mapping[str, Any],
+        inputs: Any,
+        read: Callable[[Any], Sent] | None = None,
     ) -> None:
         attached = self._own or default_attachment()
-        if attached is None:
-            return
-        with attached.on_llm_start:
-            run = begin(
-                attached,
-                self._options,
-                "llm",
-                run_id,
-                parent_run_id,
-                None,
-                tags,
-                metadata,
-                None,
-            )
-            if run is not None:
-                llm_started(attached, run, read, prompt)
+        if attached is not None:
+            with attached.starting[kind]:
+                run_started(attached, self._options, kind, run_id, name, event, inputs, read)
 
-    def _failed(self, error: BaseException, run_id: UUID, kwargs: dict[str, Any]) -> None:
-        attached = self._own or default_attachment()
-        if attached is None:
-            return
-        run = attached.tracker.runs.get(run_id.int)
-        if run is None:
-            return
-        with attached.on_error:
-            run_failed(attached, run, run_id, error, kwargs, time.time_ns())
+    def _failed(self, error: BaseException, run_id: UUID, event: Mapping[str, Any]) -> None:
+        if (known := self._running(run_id)) is not None:
+            with known[0].on_error:
+                run_failed(*known, run_id, error, event, time.time_ns())
 
 
 def _as_run_id(value: UUID | str) -> UUID:
@@ -417,3 +303,48 @@ def _names(label: str, names: Iterable[str]) -> frozenset[str]:
             f"{label}={names!r}: pass a list of names or tags, e.g. [{names!r}]"
         )
     return frozenset(names)
+
+
+HANDLER = RagMeterCallbackHandler
+"""What `attach_globally` takes."""
+
+
+class _GlobalHandler(RagMeterCallbackHandler):
+    """The one handler behind the hook: can be pointed at a meter, and switched off."""
+
+    def point_at(self, handler: RagMeterCallbackHandler | None) -> None:
+        """Work as `handler` does; None: do nothing."""
+        if handler is None:
+            self._own = self._meter = None
+        else:
+            self.__dict__.update(vars(handler))
+
+    @property
+    def ignore_chain(self) -> bool:
+        """Whether nothing is even announced: no chains, retrievers, tools, calls, tokens."""
+        return self._own is None
+
+    ignore_llm = ignore_chat_model = ignore_agent = ignore_retriever = ignore_chain
+
+
+_handler = _GlobalHandler()
+_hook: ContextVar[RagMeterCallbackHandler | None] = ContextVar(
+    "ragmeter_langchain", default=_handler
+)
+_registered: list[bool] = []
+
+
+def attach_globally(handler: RagMeterCallbackHandler) -> None:
+    """Capture every request of the process as `handler` does, for its meter."""
+    _handler.point_at(handler)
+    if not _registered:
+        from langchain_core.tracers.context import register_configure_hook  # noqa: PLC0415 -- slow
+
+        # The default makes it seen in every thread, task and copied context.
+        register_configure_hook(_hook, inheritable=True)
+        _registered.append(True)
+
+
+def detach_globally() -> None:
+    """Stop capturing. Requests in flight are forgotten by age."""
+    _handler.point_at(None)

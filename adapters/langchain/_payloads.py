@@ -1,24 +1,25 @@
-"""What counts as question, answer and documents in LangChain's payloads, as tables of rules.
+"""Where question, answer and documents stand in LangChain's payloads, as tables of rules.
 
-The callback handler asks these functions; they look at shapes only (strings, mappings,
-messages by their ``type`` and ``content``, documents by their ``page_content``) and import
-no framework, so that the rules can be read, and tested, on their own.  They never raise on
-odd payloads and never change them.
+These functions look at shapes only (strings, mappings, messages by their ``type`` and ``content``,
+documents by their ``page_content``) and import no framework, so that the rules can be read, and tested, on
+their own.  They never raise on odd payloads and never change them.  Documents are copied when they are seen,
+odd ones turned into text: for every list that counts, so the usual document is recognised by
+a few dictionary look-ups.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragmeter.adapters._fields import fields_of
-
-from ._documents import snapshot_documents
+from ragmeter.adapters._snapshots import ContextSnapshot
 
 __all__ = [
     "DOCUMENT_KEYS",
     "Question",
+    "copied_lists",
     "document_lists",
     "field_of",
     "fields_in",
@@ -29,8 +30,10 @@ __all__ = [
     "is_interrupt",
     "llm_text",
     "snapshot_documents",
+    "text_of",
     "tool_documents",
 ]
+
 
 QUESTION_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")
 """Keys whose value is the user's question, best first; then ``message`` and ``messages``."""
@@ -283,12 +286,12 @@ def llm_text(response: object) -> str | None:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Tell whether a graph pauses for a person; by name, so that nothing is imported."""
+    """Return whether a graph pauses for a person; by name, so that nothing is imported."""
     return any(kind.__name__ in INTERRUPTING_ERRORS for kind in type(error).__mro__)
 
 
 def is_control_flow(error: BaseException) -> bool:
-    """Tell whether a graph only moves control by this exception, interrupts included."""
+    """Return whether a graph only moves control by this exception, interrupts included."""
     return any(kind.__name__ in CONTROL_FLOW_ERRORS for kind in type(error).__mro__)
 
 
@@ -349,7 +352,7 @@ def _message(value: object) -> tuple[str | None, object, bool]:
 
 
 def _is_pair(value: object) -> bool:
-    """Tell whether `value` is the tuple spelling of a message: (role, content)."""
+    """Return whether `value` is the tuple spelling of a message: (role, content)."""
     return (
         isinstance(value, tuple)
         and len(value) == 2
@@ -402,5 +405,89 @@ def fields_in(value: object) -> Mapping[str, Any] | None:
 
 
 def _same(one: object, other: object) -> bool:
-    """Tell whether an output was copied from the input; identity, or equality of strings."""
+    """Return whether an output was copied from the input; identity, or equality of strings."""
     return one is other or (isinstance(one, str) and isinstance(other, str) and one == other)
+
+
+SCORE_KEYS = ("relevance_score", "score", "similarity_score", "_score", "rerank_score")
+"""Metadata keys under which retrievers and rerankers leave a document's score, best first."""
+
+_SCORE_KEYS = frozenset(SCORE_KEYS)
+
+
+def snapshot_documents(documents: object) -> tuple[ContextSnapshot, ...]:
+    """Copy documents, (document, score) pairs and plain strings as they are now."""
+    if documents is None:
+        return ()
+    if isinstance(documents, (str, bytes)) or not isinstance(documents, Iterable):
+        documents = (documents,)
+    snapshots: list[ContextSnapshot] = []
+    for document in tuple(documents):
+        # LangChain's own class holds its fields in its `__dict__`: what nearly every document is.
+        fields = getattr(document, "__dict__", None)
+        if type(fields) is dict:
+            text, id_ = fields.get("page_content"), fields.get("id")
+            metadata = fields.get("metadata")
+            if (
+                type(text) is str
+                and type(id_) is str
+                and type(metadata) is dict
+                and _SCORE_KEYS.isdisjoint(metadata)
+            ):
+                snapshots.append(_new_tuple(ContextSnapshot, (text, id_, None, metadata.copy())))
+                continue
+        snapshots.append(_snapshot(document))
+    return tuple(snapshots)
+
+
+_MISSING = object()
+_new_tuple = tuple.__new__
+
+
+def _snapshot(document: object) -> ContextSnapshot:
+    score: object = None
+    if isinstance(document, tuple) and len(document) > 0:
+        document, *rest = document
+        score = rest[0] if rest else None
+    if type(document) is dict or isinstance(document, Mapping):
+        text = document.get("page_content", document.get("text", document.get("content")))
+        id_, metadata = document.get("id"), document.get("metadata")
+    elif isinstance(document, str):
+        return ContextSnapshot.take(document, None, score, None)
+    else:
+        # One at a time: a pydantic object answers for an attribute it lacks by slow Python code.
+        text = getattr(document, "page_content", _MISSING)
+        if text is _MISSING:
+            text = getattr(document, "text", document)
+        id_, metadata = getattr(document, "id", None), getattr(document, "metadata", None)
+    if type(metadata) is dict or isinstance(metadata, Mapping):
+        if score is None and not _SCORE_KEYS.isdisjoint(metadata):
+            score = next(metadata[key] for key in SCORE_KEYS if key in metadata)
+        if id_ is None:
+            id_ = metadata.get("id", metadata.get("_id"))
+    return ContextSnapshot.take(text, id_, score, metadata)
+
+
+def copied_lists(
+    lists: Mapping[str, Sequence[Any]],
+) -> dict[str, tuple[tuple[Any, str], ...]]:
+    """Copy document lists: each document (not copied) with the text it has now."""
+    copied: dict[str, tuple[tuple[Any, str], ...]] = {}
+    for key, documents in lists.items():
+        pairs: list[tuple[Any, str]] = []
+        for document in documents:
+            text = None
+            if type(document) is not tuple and type(document) is not dict:
+                text = getattr(document, "page_content", None)
+            pairs.append((document, text if type(text) is str else text_of(document)))
+        copied[key] = tuple(pairs)
+    return copied
+
+
+def text_of(document: object) -> str:
+    """Return a document's text as it is now; the document may stand in a (document, score) pair."""
+    if isinstance(document, tuple) and document:
+        document = document[0]
+    is_row = type(document) is dict
+    text = document.get("page_content") if is_row else getattr(document, "page_content", None)  # type: ignore[attr-defined]
+    return text if isinstance(text, str) else ""

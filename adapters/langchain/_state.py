@@ -1,15 +1,19 @@
-"""Keeps track of LangChain's runs: which run belongs to which request, and what it showed.
+"""What is noted about LangChain requests while they run, and which run belongs to which request.
 
-The callback handler tells `RunTracker` of every start and end; `_capture` reads what
-was noted once the request is over.  One tracker serves all handlers of one meter, so that a
-handler attached twice, or two handlers of one meter, still yield one request.  Runs are
-told apart by id only, never by thread, task or instance.  No LangChain import here, and no
-work on texts: notes hold references and shallow copies.
+`_events` gives `RunTracker` every start and end; `_build` reads what was noted once the request is
+over.  Handlers are cheap and may be made per request; what they share stands in an `Attachment`, one per
+meter, found again by pickled handlers through a token: so a handler attached twice, or two
+handlers of one meter, still yield one request.  Runs are identified by id only, never by thread, task or
+instance.  No LangChain import here, and no work on texts: notes hold references and shallow copies.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+import uuid
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -20,14 +24,19 @@ from uuid import UUID
 
 from opentelemetry.trace import Span, SpanContext
 
+from ragmeter import RagMeter
+from ragmeter._runtime.guard import Guard
+from ragmeter.adapters import default_meter
+from ragmeter.adapters._fields import Reader
 from ragmeter.adapters._open_requests import OpenRequests
+from ragmeter.adapters._prompts import Sent
 from ragmeter.adapters._snapshots import ContextSnapshot
-from ragmeter.context import RequestScope
+from ragmeter.context import RequestScope, parse_scope
 
-from ._calls import Sent
 from ._payloads import Question
 
 __all__ = [
+    "Attachment",
     "Ending",
     "Family",
     "OpenRequest",
@@ -39,10 +48,12 @@ __all__ = [
     "RunKind",
     "RunTracker",
     "active_retriever",
-    "copied_lists",
+    "attachment_of",
     "current_family",
-    "text_of",
+    "default_attachment",
+    "restore_handler",
 ]
+
 
 RunKind = Literal["chain", "llm", "retriever", "tool"]
 
@@ -50,7 +61,7 @@ MAX_LIVE_RUNS = 4096
 """Beyond so many runs in one request, those that have ended are forgotten."""
 
 active_retriever: ContextVar[int | None] = ContextVar("ragmeter_active_retriever", default=None)
-"""The retriever run around the current code: tells that a retriever is nested in another even
+"""The retriever run around the current code: shows that a retriever is nested in another even
 where the outer one does not forward its callbacks. Holds an id, so it keeps nothing alive."""
 
 
@@ -60,7 +71,7 @@ _NOBODY = UUID(int=0)
 class Family:
     """The ids of one request's runs, and whether the request is over.
 
-    A run that starts below a request that is over (a task that nobody waited for) is not a request
+    A run that starts below a request that is over (a task that was not waited for) is not a request
     of its own. It finds this in its own context, so that nothing need be remembered here.
     """
 
@@ -79,9 +90,9 @@ current_family: ContextVar[Family | None] = ContextVar("ragmeter_langchain_famil
 class Options:
     """How one handler wants its requests read."""
 
-    question: str | Callable[[Any], Any] | None = None
-    contexts: str | Callable[[Any], Any] | None = None
-    answer: str | Callable[[Any], Any] | None = None
+    question: Reader | None = None
+    contexts: Reader | None = None
+    answer: Reader | None = None
     include: frozenset[str] | None = None
     exclude: frozenset[str] = frozenset()
     strict: bool = False
@@ -97,10 +108,7 @@ class Options:
         )
 
 
-Reader = str | Callable[[Any], Any] | None
-
-
-def _importable(reader: Reader) -> Reader:
+def _importable(reader: Reader | None) -> Reader | None:
     if reader is None or isinstance(reader, str):
         return reader
     module, name = getattr(reader, "__module__", None), getattr(reader, "__qualname__", "<unknown>")
@@ -174,7 +182,7 @@ class RetrievalNote:
         self.query = query
         self.metadata = metadata or {}
         self.outer: Run | None = None
-        """The retriever that it is probably nested in, told by context and not by parent ids."""
+        """The retriever that it is probably nested in, by context and not by parent ids."""
         self.contexts: tuple[ContextSnapshot, ...] | None = None
         self.documents: tuple[Any, ...] = ()
         self.ended_ns: int | None = None
@@ -196,7 +204,7 @@ class Passage(NamedTuple):
     passed_on: frozenset[str] = frozenset()
     """Keys of the lists that it gave out as it got them."""
     streamed: bool = False
-    """It was told what it was given at its end: it may have begun before there were documents."""
+    """What it was given became known at its end: it may have begun before there were documents."""
 
     @property
     def documents(self) -> tuple[ContextSnapshot, ...]:
@@ -325,7 +333,7 @@ class RunTracker:
     def __init__(self, on_evict: Callable[[], None]) -> None:
         self.runs: dict[int, Run] = {}
         """Runs of requests in flight; read it, and change it by the methods only."""
-        self._told_of_eviction = on_evict
+        self._on_eviction = on_evict
         self.requests: OpenRequests[int, OpenRequest] = OpenRequests(self._evicted)
 
     def __len__(self) -> int:
@@ -371,7 +379,7 @@ class RunTracker:
         parent.request.family.ids.add(run_id.int)
 
     def hide(self, run_id: UUID, parent: Run) -> None:
-        """Note a run below `parent` that is nobody's business, nor is what runs below it."""
+        """Note a run below `parent` that is not captured, nor is what runs below it."""
         request = parent.request
         hidden = request.hidden
         if hidden is None:
@@ -396,7 +404,7 @@ class RunTracker:
         del root_key
         self._forget(request)
         if not request.ignored:
-            self._told_of_eviction()
+            self._on_eviction()
 
     def drop(self, run_id: UUID, request: OpenRequest) -> None:
         """Forget one run that cannot have children any more."""
@@ -420,26 +428,94 @@ class RunTracker:
         request.most_members = max(MAX_LIVE_RUNS, 2 * len(ids))
 
 
-def copied_lists(
-    lists: Mapping[str, Sequence[Any]],
-) -> dict[str, tuple[tuple[Any, str], ...]]:
-    """Copy document lists: each document (not copied) with the text it has now."""
-    copied: dict[str, tuple[tuple[Any, str], ...]] = {}
-    for key, documents in lists.items():
-        pairs: list[tuple[Any, str]] = []
-        for document in documents:
-            text = None
-            if type(document) is not tuple and type(document) is not dict:
-                text = getattr(document, "page_content", None)
-            pairs.append((document, text if type(text) is str else text_of(document)))
-        copied[key] = tuple(pairs)
-    return copied
+class Attachment:
+    """The shared state of one meter's handlers."""
+
+    def __init__(self, meter: RagMeter) -> None:
+        self._meter = weakref.ref(meter)
+        self.token = uuid.uuid4().hex
+        self.tracker = RunTracker(self._evicted)
+        self.annotations: OpenRequests[UUID, RequestScope] = OpenRequests(lambda _key, _note: None)
+        self.starting: Mapping[RunKind, Guard] = {
+            kind: meter.guard(f"langchain.on_{kind}_start")
+            for kind in ("chain", "llm", "retriever", "tool")
+        }
+        self.on_chain_end = meter.guard("langchain.on_chain_end")
+        self.on_retriever_end = meter.guard("langchain.on_retriever_end")
+        self.on_retriever_error = meter.guard("langchain.on_retriever_error")
+        self.on_llm_end = meter.guard("langchain.on_llm_end")
+        self.on_tool_end = meter.guard("langchain.on_tool_end")
+        self.on_error = meter.guard("langchain.on_error")
+        self.on_note = meter.guard("langchain.metadata")
+        self.on_annotate = meter.guard("langchain.annotate")
+        self.on_override = meter.guard("langchain.override")
+        self.on_span_lookup = meter.guard("langchain.target_span")
+
+    @property
+    def meter(self) -> RagMeter | None:
+        """The meter, or None once it is not held any more."""
+        return self._meter()
+
+    def annotate(self, run_id: UUID, note: Mapping[str, Any]) -> None:
+        """Keep a note for the request with this root run."""
+        scope = parse_scope(note)
+        if scope is not None:
+            earlier = self.annotations.close(run_id)
+            self.annotations.open(run_id, scope.merged_over(earlier))
+
+    def take_annotation(self, run_id: UUID) -> RequestScope | None:
+        """Return and forget the note for a request."""
+        return self.annotations.close(run_id) if len(self.annotations) else None
+
+    def _evicted(self) -> None:
+        meter = self._meter()
+        if meter is not None:
+            meter.lost("evicted")
 
 
-def text_of(document: object) -> str:
-    """Return a document's text as it is now; the document may stand in a (document, score) pair."""
-    if isinstance(document, tuple) and document:
-        document = document[0]
-    is_row = type(document) is dict
-    text = document.get("page_content") if is_row else getattr(document, "page_content", None)  # type: ignore[attr-defined]
-    return text if isinstance(text, str) else ""
+_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _lock  # noqa: PLW0603 -- a thread of the parent may have held the old one
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+_attachments: weakref.WeakKeyDictionary[RagMeter, Attachment] = weakref.WeakKeyDictionary()
+_latest: list[Attachment | None] = [None]
+
+
+def attachment_of(meter: RagMeter) -> Attachment:
+    """Return the shared state of a meter's handlers."""
+    with _lock:
+        attached = _attachments.get(meter)
+        if attached is None:
+            attached = _attachments[meter] = Attachment(meter)
+            meter.attached("langchain")
+        return attached
+
+
+def default_attachment() -> Attachment | None:
+    """Return the state of the process's default meter, or None when there is none."""
+    meter = default_meter()
+    if meter is None:
+        return None
+    latest = _latest[0]
+    if latest is None or latest.meter is not meter:
+        latest = _latest[0] = attachment_of(meter)
+    return latest
+
+
+def restore_handler(kind: type[Any], token: str | None, options: Options) -> Any:
+    """Rebuild a pickled handler: with its meter in the same process, else with the default one."""
+    meter = None
+    if token is not None:
+        with _lock:
+            found = [known for known, attached in _attachments.items() if attached.token == token]
+        meter = found[0] if found else None
+    handler = kind(meter)
+    handler._options = options  # noqa: SLF001 -- this is the handler's own constructor
+    return handler

@@ -1,77 +1,55 @@
-"""What a LlamaIndex call returned: the answer in it, the stream, the nodes that it names.
+"""The answer of a LlamaIndex request: where it stands in what a call returned, and which calls gave it.
 
-The span follower asks at a request's end, on the request's own path.  Responses of LlamaIndex are
-read by their class; what an application made up itself (a workflow's result may be anything) is only noted
-here, as its strings and its nodes, and understood on the worker (`choose_answer`).  Classes are told by
-name and package along their bases, so nothing of LlamaIndex is imported.
+Responses of LlamaIndex are read by their class, at the request's end and on its own path; what an
+application made up itself (a workflow's result may be anything) is only noted, as its strings and its
+nodes, and understood on the worker (`choose_answer`).  Where the application itself says where question,
+contexts and answer stand, that decides (`Readers`): keys or functions, called under a guard; one that
+raises counts as none.
 """
 
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from ragmeter.adapters._fields import fields_of, items_of
-from ragmeter.adapters._output_strings import OutputString, strings_in
+from ragmeter._runtime.guard import Guard
+from ragmeter.adapters._answers import LONG_CHARACTERS, is_long, texts_that_said
+from ragmeter.adapters._fields import (
+    OutputString,
+    Reader,
+    check_readers,
+    fields_of,
+    strings_in,
+)
+from ragmeter.adapters._prompts import Prompt, prompt_of
 
-from ._payloads import is_a, text_of
+from ._payloads import (
+    NodeSnapshot,
+    TextMode,
+    event_payload,
+    nodes_in,
+    payload_of,
+    result_class,
+    snapshot_nodes,
+    text_of,
+)
+from ._state import CallNote
 
 __all__ = [
     "Answer",
+    "Readers",
     "answer_of",
-    "event_payload",
-    "handed_on",
+    "answering_calls",
     "inputs_of",
-    "is_stop",
-    "nodes_in",
-    "payload_of",
-    "result_class",
+    "prompts_of",
     "source_ids_of",
+    "with_sources",
 ]
+
 
 _STOP_FIELDS = ("answer", "response", "result", "output")
 """Fields of a custom stop event that hold the result, as ``result`` does in the plain one."""
-
-_RESULTS = (
-    "StopEvent",
-    "StreamingResponse",
-    "AsyncStreamingResponse",
-    "StreamingAgentChatResponse",
-    "PydanticResponse",
-    "Response",
-    "AgentChatResponse",
-    "AgentOutput",
-    "ChatResponse",
-    "ChatMessage",
-    "CompletionResponse",
-    "NodeWithScore",
-    "BaseNode",
-    "Event",
-)
-"""Classes of results that are told apart; a subclass is what its base is."""
-
-MAX_DEPTH = 5
-MAX_VISITED = 1_000
-"""Levels and objects of a result or an event that are searched for nodes."""
-
-_MAX_CLASSES = 1_000
-
-_results: dict[type, str | None] = {}
-
-
-def result_class(result: object) -> str | None:
-    """Return which of `_RESULTS` an object is, or None; remembered per class."""
-    cls = type(result)
-    try:
-        return _results[cls]
-    except KeyError:
-        pass
-    if len(_results) >= _MAX_CLASSES:
-        _results.clear()
-    found = _results[cls] = next((name for name in _RESULTS if is_a(cls, name)), None)
-    return found
 
 
 class Answer(NamedTuple):
@@ -84,7 +62,7 @@ class Answer(NamedTuple):
     holder: Any = None
     """The response object that holds the stream; passed on at once, never kept."""
     nodes_only: bool = False
-    """The result is a list of nodes: nobody asked for an answer."""
+    """The result is a list of nodes: no answer was asked for."""
     strings: tuple[OutputString, ...] = ()
     """The strings of a result of unknown shape, one of which may be the answer."""
 
@@ -92,11 +70,7 @@ class Answer(NamedTuple):
 _NO_ANSWER = Answer()
 
 
-def payload_of(result: object) -> Any:
-    """Return what the caller of a run got: the result of a plain stop event, else the object itself."""
-    if type(result).__name__ == "StopEvent" and result_class(result) == "StopEvent":
-        return getattr(result, "result", None)
-    return result
+_STREAMS = frozenset({"StreamingResponse", "AsyncStreamingResponse", "StreamingAgentChatResponse"})
 
 
 def answer_of(result: object) -> Answer:
@@ -171,36 +145,89 @@ def _answer_of_stop(event: object) -> Answer:
     return Answer(strings=strings_in(fields))
 
 
-def event_payload(value: object) -> Any:
-    """Return the fields of a workflow's event, with those that it keeps as extra data."""
-    if result_class(value) not in _EVENTS:
-        return value
-    extra = getattr(value, "_data", None)
-    return {**(fields_of(value) or {}), **(extra if type(extra) is dict else {})}
+def source_ids_of(result: object) -> tuple[str, ...]:
+    """Return the ids of the nodes that the response names as its sources, in its order."""
+    nodes = getattr(payload_of(result), "source_nodes", None)
+    if not isinstance(nodes, (list, tuple)):
+        return ()
+    return tuple(dict.fromkeys(str(getattr(item, "node_id", "")) for item in nodes))
 
 
-def nodes_in(value: object) -> list[Any]:
-    """Return the nodes in a result or event, a few levels deep, in order; bounded.
+class Readers:
+    """The readers of one handler.
 
-    Nodes that a response names as its sources are among them. Nothing of the application runs.
+    Args:
+        question: See `RagMeterHandler`; likewise `contexts` and `answer`.
+        guard: Contains what they raise.
+
+    Raises:
+        ConfigurationError: One is neither a key nor a function.
     """
-    found: list[Any] = []
-    waiting: deque[tuple[Any, int]] = deque([(value, 0)])
-    visited = 0
-    while waiting and visited < MAX_VISITED:
-        item, depth = waiting.popleft()
-        visited += 1
-        if result_class(item) in ("NodeWithScore", "BaseNode"):
-            found.append(item)
-            continue
-        if depth >= MAX_DEPTH:
-            continue
-        item = event_payload(item)
-        inner: Sequence[Any] | None = items_of(item)
-        if inner is None:
-            inner = list((fields_of(item) or {}).values())
-        waiting.extend((part, depth + 1) for part in inner if type(part) not in _PLAIN)
-    return found
+
+    def __init__(
+        self, question: Reader | None, contexts: Reader | None, answer: Reader | None, guard: Guard
+    ) -> None:
+        check_readers(question=question, contexts=contexts, answer=answer)
+        self._question = question
+        self._contexts = contexts
+        self._answer = answer
+        self._guard = guard
+        self.reads_question = question is not None
+        self.reads_output = contexts is not None or answer is not None
+
+    def question(self, request: Any, arguments: Mapping[str, Any]) -> str | None:
+        """Return the question that the application's reader finds, or None."""
+        reader = self._question
+        with self._guard:
+            if isinstance(reader, str):
+                return text_of(_input_field(arguments, reader))
+            if reader is not None:
+                return text_of(reader(request))
+        return None
+
+    def contexts(self, result: object, mode: TextMode) -> tuple[NodeSnapshot, ...] | None:
+        """Return the contexts that the application chose itself, or None."""
+        if self._contexts is None:
+            return None
+        with self._guard:
+            value = _read(self._contexts, result)
+            if value is None:
+                return None
+            found = nodes_in(value)
+            if not found:
+                found = list(value) if isinstance(value, (list, tuple)) else [value]
+            return snapshot_nodes(found, mode)
+        return None
+
+    def answer(self, result: object, usual: Answer) -> Answer:
+        """Return the answer that the application's reader finds; by the usual rules if it raises."""
+        if self._answer is None:
+            return usual
+        with self._guard:
+            value = _read(self._answer, result)
+            # What is still to be streamed cannot be read yet.
+            return usual if value is None and usual.stream is not None else answer_of(value)
+        return usual
+
+
+def _read(reader: Reader, result: object) -> Any:
+    payload = payload_of(result)
+    if isinstance(reader, str):
+        return (fields_of(event_payload(payload)) or {}).get(reader)
+    return reader(payload)
+
+
+def _input_field(arguments: Mapping[str, Any], name: str) -> Any:
+    """Return what a call was given under a name: as an argument, or in its start event."""
+    if name in arguments:
+        return arguments[name]
+    for source in (arguments.get("start_event"), arguments.get("kwargs")):
+        if isinstance(source, Mapping) and "start_event" in source:
+            return _input_field(source, name)
+        value = (fields_of(event_payload(source)) or {}).get(name)
+        if value is not None:
+            return value
+    return None
 
 
 def inputs_of(arguments: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -211,33 +238,81 @@ def inputs_of(arguments: Mapping[str, Any]) -> tuple[Any, ...]:
 _OWN = frozenset({"self", "init_state", "ctx", "tags", "run_id"})
 
 
-def handed_on(values: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
-    """Return the nodes and the texts in the events among a step's arguments or in its result."""
-    events = [
-        event
-        for value in values
-        for event in (items_of(value) or (value,))
-        if result_class(event) in _EVENTS
-    ]
-    if not events:
-        return [], ()
-    texts = [item.text for event in events for item in strings_in(event_payload(event))]
-    return nodes_in(events), tuple(texts)
+def prompts_of(calls: Iterable[CallNote]) -> list[Prompt]:
+    """Return the prompts of calls, in their order."""
+    return [prompt_of(call.messages) for call in calls if call.messages]
 
 
-def is_stop(result: object) -> bool:
-    """Return whether a step's result ends its workflow."""
-    return result_class(result) == "StopEvent"
+def answering_calls(calls: Sequence[CallNote], answer: str | None) -> list[CallNote]:
+    """Return the calls from which the answer stems, in order.
+
+    Those whose stream the caller read as the answer; else those that said it, or a part of it; else the last
+    one. And all from which these stem, see `with_sources`.
+    """
+    places = [place for place, call in enumerate(calls) if call.answers]
+    if not places and answer:
+        texts = [(place, text) for place, call in enumerate(calls) for text in call.said]
+        said = texts_that_said(answer, [text for _, text in texts])
+        places = [texts[index][0] for index in said]
+    if not places and calls:
+        places = [len(calls) - 1]
+    return with_sources(calls, places)
 
 
-_STREAMS = frozenset({"StreamingResponse", "AsyncStreamingResponse", "StreamingAgentChatResponse"})
-_EVENTS = frozenset({"Event", "StopEvent", "AgentOutput"})
-_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+def with_sources(calls: Sequence[CallNote], places: Iterable[int]) -> list[CallNote]:
+    """Return calls and those that they draw on, in order.
+
+    As far back as it goes: calls whose words stand in a prompt of these (drafts, sub-answers, tools'
+    answers), earlier calls of the same conversation, and calls of the same synthesis.
+
+    Args:
+        calls: The request's calls.
+        places: Which of them to begin with.
+    """
+    chosen = set(places)
+    waiting = sorted(chosen)
+    while waiting:
+        place = waiting.pop()
+        prompt = "\n".join(text for _, texts in calls[place].messages for text in texts)
+        collapsed = " ".join(prompt.split())
+        for other, call in enumerate(calls):
+            if other in chosen:
+                continue
+            beside = call.synthesis is not None and call.synthesis is calls[place].synthesis
+            if beside or (
+                other < place
+                and (_continues(calls[place], call) or _quotes(prompt, collapsed, call))
+            ):
+                chosen.add(other)
+                waiting.append(other)
+    return [calls[place] for place in sorted(chosen)]
 
 
-def source_ids_of(result: object) -> tuple[str, ...]:
-    """Return the ids of the nodes that the response names as its sources, in its order."""
-    nodes = getattr(payload_of(result), "source_nodes", None)
-    if not isinstance(nodes, (list, tuple)):
-        return ()
-    return tuple(dict.fromkeys(str(getattr(item, "node_id", "")) for item in nodes))
+def _continues(later: CallNote, earlier: CallNote) -> bool:
+    """Return whether a call goes on with the conversation of an earlier one."""
+    if len(earlier.messages) >= len(later.messages):
+        return False
+    return bool(earlier.messages) and earlier.messages[-1] in later.messages
+
+
+def _quotes(prompt: str, collapsed: str, call: CallNote) -> bool:
+    """Return whether what a call said stands in a prompt: a short text only between two marks."""
+    for text in call.said:
+        said = " ".join(text.split())
+        if len(said) >= LONG_CHARACTERS or is_long(said):
+            if said in collapsed:
+                return True
+            continue
+        start = prompt.find(text) if said else -1
+        if start < 0:
+            continue
+        end = start + len(text)
+        before = prompt[max(0, start - 2) : start].strip(" \"'")
+        after = prompt[end : end + 2].strip(" \"'.")
+        if before[-1:] in _OPENS and after[:1] in _CLOSES:
+            return True
+    return False
+
+
+_OPENS = ("", "\n", ":", ">", "：")
+_CLOSES = ("", "\n", "<")

@@ -1,8 +1,8 @@
-"""Whether LlamaIndex itself calls an engine, to build an index or to evaluate: nobody asked that.
+"""Whether LlamaIndex itself calls an engine, to build an index or to evaluate: no user asked.
 
 Index building summarises every document by a synthesizer, evaluators put a judge's prompt to a query
-engine, node parsers ask an engine about every table.  Nothing in those calls' arguments tells
-them from a user's, but the code that makes them does: it is part of LlamaIndex's own packages for such
+engine, node parsers ask an engine about every table.  Nothing in those calls' arguments sets
+them apart from a user's, but the code that makes them does: it is part of LlamaIndex's own packages for such
 work.  Asked once per request, when it begins; only the code's names are looked at.
 """
 
@@ -62,14 +62,14 @@ def _prepares(frame: FrameType) -> bool:
     known = _known.get(id(code))
     if known is None or known[0] is not code:
         known = _remember(code, frame)
-    # An application's own evaluator is told by its class, each time.
+    # An application's own evaluator is recognised by its class, each time.
     return known[1] == _PREPARES or (known[1] == _MAY_EVALUATE and _evaluates(frame))
 
 
 def _gathering_frames() -> Iterator[FrameType]:
     """Yield the coroutines that wait for this task in an ``asyncio.gather``: they stand on no stack.
 
-    Python tells who waits for whom officially from 3.14 on; until then the callbacks know.
+    Python says officially which task waits for which from 3.14 on; until then the callbacks know.
     """
     asyncio = sys.modules["asyncio"]
     if asyncio._get_running_loop() is None:  # noqa: SLF001 -- the one that does not raise

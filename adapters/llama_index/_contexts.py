@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from ragmeter.adapters._prompts import Prompt, seen_in_prompts
 
-from ._calls import answering_calls, prompts_of, with_sources
-from ._captured import Captured, CapturedScope, Nodes, Step
-from ._nodes import NodeSnapshot, text_in_prompts
+from ._answers import answering_calls, prompts_of, with_sources
+from ._payloads import Nodes, NodeSnapshot, text_in_prompts
+from ._state import Batch, Ended, ScopeNote, StepNote
 
 __all__ = ["Reached", "model_nodes", "nodes_that_reached"]
 
@@ -33,21 +33,21 @@ class Reached(NamedTuple):
     """A prompt showed them."""
 
 
-def nodes_that_reached(captured: Captured, answer: str | None) -> Reached:
+def nodes_that_reached(ended: Ended, answer: str | None) -> Reached:
     """Decide what reached the model.
 
     Args:
-        captured: The request as it ended.
+        ended: The request as it ended.
         answer: Its answer.
     """
-    scopes = captured.scopes
-    parts, by_prompt = _parts(captured, answer)
-    nodes, rejected = model_nodes(scopes, captured.source_ids, parts)
+    scopes = ended.scopes
+    parts, by_prompt = _parts(ended, answer)
+    nodes, rejected = model_nodes(scopes, ended.source_ids, parts)
     return Reached(nodes, rejected, by_prompt)
 
 
 def model_nodes(
-    scopes: Sequence[CapturedScope],
+    scopes: Sequence[ScopeNote],
     source_ids: Sequence[str],
     parts: Mapping[int, Nodes] | None = None,
 ) -> tuple[Nodes | None, frozenset[int]]:
@@ -64,7 +64,7 @@ def model_nodes(
     """
     known = _by_runs(scopes) if parts is None else parts
     if not known:
-        combined = tuple(item for scope in scopes for batch in scope.combined for item in batch)
+        combined = tuple(item for scope in scopes for item in _joined(_nodes(scope.combined)))
         return (combined or None), frozenset()
     nodes = _without_repetitions(list(known.values()))
     exact = len(known) == 1 and any(scopes[index].given for index in known)
@@ -83,12 +83,16 @@ def model_nodes(
     return tuple(named), rejected
 
 
-def _by_runs(scopes: Sequence[CapturedScope]) -> dict[int, Nodes]:
+def _by_runs(scopes: Sequence[ScopeNote]) -> dict[int, Nodes]:
     return {
-        index: _without_repetitions(scope.given or scope.found)
+        index: _without_repetitions(_nodes(scope.given or scope.found))
         for index, scope in enumerate(scopes)
         if scope.given or scope.found
     }
+
+
+def _nodes(batches: Iterable[Batch]) -> list[Nodes]:
+    return [batch.nodes for batch in batches if batch.nodes is not None]
 
 
 def _joined(batches: Iterable[Nodes]) -> Nodes:
@@ -110,11 +114,11 @@ def _without_repetitions(parts: Sequence[Nodes]) -> Nodes:
     return tuple(kept)
 
 
-def _parts(captured: Captured, answer: str | None) -> tuple[dict[int, Nodes], bool]:
+def _parts(ended: Ended, answer: str | None) -> tuple[dict[int, Nodes], bool]:
     """Return each scope's nodes, and whether a prompt showed any."""
-    scopes = captured.scopes
+    scopes = ended.scopes
     parts = _by_runs(scopes)
-    question = captured.question
+    question = ended.question
     by_prompt = False
     for index, scope in enumerate(scopes):
         if not scope.given:
@@ -123,8 +127,8 @@ def _parts(captured: Captured, answer: str | None) -> tuple[dict[int, Nodes], bo
         is_last = index == len(scopes) - 1 - _empty_after(scopes)
         own = [
             call
-            for call in captured.calls
-            if call.synthesis in scope.syntheses or (is_last and call.answers)
+            for call in ended.calls
+            if call.synthesis in scope.given or (is_last and call.answers)
         ]
         seen = _seen(parts[index], prompts_of(own), question)
         if seen is not None:
@@ -132,11 +136,11 @@ def _parts(captured: Captured, answer: str | None) -> tuple[dict[int, Nodes], bo
             by_prompt = True
     retrieved = [index for index in parts if not scopes[index].given]
     if retrieved:
-        by_prompt |= _narrow_retrieved(captured, answer, parts, retrieved)
+        by_prompt |= _narrow_retrieved(ended, answer, parts, retrieved)
     return parts, by_prompt
 
 
-def _empty_after(scopes: Sequence[CapturedScope]) -> int:
+def _empty_after(scopes: Sequence[ScopeNote]) -> int:
     """Return how many scopes at the end were given nothing: a stream is read for the last that was."""
     after = 0
     for scope in reversed(scopes):
@@ -147,20 +151,20 @@ def _empty_after(scopes: Sequence[CapturedScope]) -> int:
 
 
 def _narrow_retrieved(
-    captured: Captured, answer: str | None, parts: dict[int, Nodes], retrieved: Sequence[int]
+    ended: Ended, answer: str | None, parts: dict[int, Nodes], retrieved: Sequence[int]
 ) -> bool:
     """Keep of what was only retrieved what reached the model; return whether a prompt showed it."""
     found = _joined(parts[index] for index in retrieved)
-    handed = _handed_on(captured, retrieved, found)
+    handed = _handed_on(ended, retrieved, found)
     known = {(item.id, item.text) for item in found}
     others = [
         item
-        for step in captured.steps
+        for step in ended.steps
         for item in (*step.taken, *step.given)
         if (item.id, item.text) not in known
     ]
     rewritten = tuple({(item.id, item.text): item for item in others}.values())
-    seen = _seen_by_answering_calls(captured, answer, (*found, *rewritten))
+    seen = _seen_by_answering_calls(ended, answer, (*found, *rewritten))
     chosen = seen if seen is not None else handed
     if chosen is not None:
         first, *rest = retrieved
@@ -170,14 +174,14 @@ def _narrow_retrieved(
     return seen is not None
 
 
-def _seen_by_answering_calls(captured: Captured, answer: str | None, nodes: Nodes) -> Nodes | None:
+def _seen_by_answering_calls(ended: Ended, answer: str | None, nodes: Nodes) -> Nodes | None:
     """Return the nodes that the answering calls were sent; None: no call's prompt shows any.
 
-    Which call answered may be unknown, e.g. if its stream went by unheard. Then it is the last one that was
+    Which call answered may be unknown, e.g. if its text was streamed. Then it is the last one that was
     sent a node: graders come before it, and verdicts on the answer are sent none.
     """
-    calls = captured.calls
-    question = captured.question
+    calls = ended.calls
+    question = ended.question
     seen = _seen(nodes, prompts_of(answering_calls(calls, answer)), question)
     for place in reversed(range(len(calls))):
         if seen is not None:
@@ -194,15 +198,15 @@ def _seen(nodes: Nodes, prompts: Sequence[Prompt], question: str | None) -> Node
     return None if places is None else tuple(nodes[place] for place in places)
 
 
-def _handed_on(captured: Captured, retrieved: Sequence[int], found: Nodes) -> Nodes | None:
-    """Return what a workflow's steps left of what was retrieved; None: their events do not tell.
+def _handed_on(ended: Ended, retrieved: Sequence[int], found: Nodes) -> Nodes | None:
+    """Return what a workflow's steps left of what was retrieved; None: their events do not show it.
 
     The steps that took nodes and handed none on are those that used them: of several the one that
     ended the run, else the last. What was retrieved later is theirs, too.
     """
     keys = {item.id for item in found} | {item.text for item in found}
-    groups: dict[str, list[Step]] = {}
-    for step in captured.steps:
+    groups: dict[str, list[StepNote]] = {}
+    for step in ended.steps:
         if any(item.id in keys or item.text in keys for item in step.taken):
             keys.update(item.id for item in step.given)
             keys.update(item.text for item in step.given)
@@ -219,26 +223,24 @@ def _handed_on(captured: Captured, retrieved: Sequence[int], found: Nodes) -> No
         used = tuple(item for item in taken if item.id in keys or item.text in keys)
         used = _without_repetitions([used])
         began = min(step.started for step in last)
-        later = _later(captured, retrieved, began)
+        later = _later(ended, retrieved, began)
         return _without_repetitions([(*used, *later)])
     for steps in sorted(groups.values(), key=lambda steps: -steps[-1].started):
         strings = [text for step in steps for text in step.strings]
-        seen = _seen(found, [Prompt(strings)] if strings else [], captured.question)
+        seen = _seen(found, [Prompt(strings)] if strings else [], ended.question)
         if seen is not None:
-            later = _later(captured, retrieved, min(step.started for step in steps))
+            later = _later(ended, retrieved, min(step.started for step in steps))
             return _without_repetitions([(*seen, *later)])
-    named = {item.id for item in captured.output.nodes}
+    named = {item.id for item in ended.output.nodes}
     kept = tuple(item for item in found if item.id in named)
     return kept or None
 
 
-def _later(captured: Captured, retrieved: Sequence[int], since: int) -> Nodes:
+def _later(ended: Ended, retrieved: Sequence[int], since: int) -> Nodes:
     return tuple(
         item
         for index in retrieved
-        for batch, began in zip(
-            captured.scopes[index].found, captured.scopes[index].found_at, strict=False
-        )
-        if began > since
-        for item in batch
+        for batch in ended.scopes[index].found
+        if batch.started > since
+        for item in batch.nodes or ()
     )

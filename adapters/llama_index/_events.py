@@ -1,8 +1,8 @@
 """Follows LlamaIndex's spans and finds the requests among them.
 
 `SpanFollower` is what the public handler delegates to: enter, exit, drop.  A request is
-the outermost span of a root kind; its children are told by the parent id alone, so
-threads, tasks and other tracers' habits do not matter.  Spans that concern nobody cost one
+the outermost span of a root kind; its children are known by the parent id alone, so
+threads, tasks and other tracers' habits do not matter.  Spans that are not followed cost one
 dictionary look-up.  It keeps snapshots, never events, responses or engines, and raises
 nothing on purpose: the handler calls it under guards.
 """
@@ -15,34 +15,44 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ragmeter.adapters._endings import error_type, status_of_error
-from ragmeter.adapters._open_requests import OpenRequests
-from ragmeter.adapters._output_strings import OutputString, strings_in
-from ragmeter.adapters._reported_once import reported_once
+from ragmeter.adapters._fields import OutputString, strings_in
+from ragmeter.adapters._open_requests import (
+    OpenRequests,
+    error_type,
+    reported_once,
+    scope_around,
+    status_of_error,
+)
+from ragmeter.adapters._prompts import new_bytes
 from ragmeter.context import is_suppressed
 from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.pipeline._weight import weight_of
 
-from ._answers import Answer, answer_of, inputs_of, nodes_in, payload_of, source_ids_of
+from ._answers import Answer, Readers, answer_of, inputs_of, source_ids_of
 from ._build import build_run
 from ._callers import is_preparation
-from ._calls_and_steps import CallsAndSteps
-from ._captured import Nodes, Output
-from ._nodes import TextMode, describe_tools, node_ids, snapshot_nodes
+from ._calls import is_flattened, messages_of
+from ._passages import begin_step, end_step
 from ._payloads import (
     ROOT_KINDS,
     Kind,
     KindTable,
+    Nodes,
+    TextMode,
+    describe_tools,
     is_a,
     is_combining,
+    node_ids,
+    nodes_in,
     nodes_of,
+    payload_of,
     question_of,
     retriever_facts,
+    snapshot_nodes,
 )
-from ._readers import Readers
-from ._state import Attempt, Batch, Frame, LlamaRequest, RetrievalNote, told_scope
-from ._streams import StreamedText, watch
+from ._state import Attempt, Batch, CallNote, Frame, LlamaRequest, Output, RetrievalNote
+from ._streams import StreamedText, being_read, watch
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
@@ -70,7 +80,7 @@ Begin = Callable[[Kind, Any, "str | None", Any, Mapping[str, Any]], "tuple[bool,
 """``(kind, instance, question, arguments, tags)`` → whether to capture, and the question."""
 
 
-class SpanFollower(CallsAndSteps):
+class SpanFollower:
     """Finds requests among LlamaIndex's spans and offers them to a meter. Thread-safe.
 
     Args:
@@ -129,14 +139,14 @@ class SpanFollower(CallsAndSteps):
         frames = self._frames
         if parent_id in frames:
             parent = frames[parent_id]
-            if parent is None:  # within a request that is nobody's business
+            if parent is None:  # within a request that is not captured
                 frames[id_] = None
                 return
             kind = self._kind(id_, instance)
             if kind == "llm" and parent.call is None and self._is_read_by_caller(id_, arguments):
                 return
             # Steps have spans of their own. What stands directly below a run is not done by it:
-            # workflows 1 leave the run's id behind in the context of whoever started it.
+            # workflows 1 leave the run's id behind in the context of the code that started it.
             beside = parent.kind == "run" and parent.id == parent_id and kind in ROOT_KINDS
             if not (parent.request.returned or beside):
                 self._enter_within(kind, parent, id_, arguments, instance, parent_id)
@@ -158,13 +168,14 @@ class SpanFollower(CallsAndSteps):
     def exit(self, id_: str, arguments: Mapping[str, Any], result: Any) -> None:
         """A span ends well."""
         frame = self._frames.pop(id_, None)
-        if frame is None or frame.id != id_:
+        # The notes of a request that is closed have been handed over.
+        if frame is None or frame.id != id_ or frame.request.closed:
             return
         kind = frame.kind
         if frame.call is not None:
             frame.call.end(result)
         elif frame.step is not None:
-            self._end_step(frame.request, frame.step, result)
+            end_step(frame, frame.step, result, self._text_mode)
         elif kind == "retrieve":
             self._end_retrieval(frame, result)
         elif kind == "postprocess" and isinstance(result, (list, tuple)) and not frame.scope.given:
@@ -177,7 +188,8 @@ class SpanFollower(CallsAndSteps):
     def drop(self, id_: str, error: BaseException | None) -> None:
         """A span ends with an exception."""
         frame = self._frames.pop(id_, None)
-        if frame is None or frame.id != id_:
+        # The notes of a request that is closed have been handed over.
+        if frame is None or frame.id != id_ or frame.request.closed:
             return
         if frame.kind == "retrieve" and frame.retrieval is not None:
             frame.retrieval.end(None, error)
@@ -227,7 +239,8 @@ class SpanFollower(CallsAndSteps):
             kind,
             self._name or type(instance).__name__,
             question,
-            told_scope(tags, self._scope_guard),
+            scope_around(tags.get("ragmeter"), self._scope_guard),
+            self._requests.grow,
             in_scope=self._is_engine is None or self._is_engine(instance),
         )
         frame = Frame(id_, kind, request, request.open_scope(), is_root=True)
@@ -252,7 +265,7 @@ class SpanFollower(CallsAndSteps):
         request = parent.request
         if kind is None:
             is_step = parent.kind == "run" and parent.id == parent_id and _is_step(id_, instance)
-            frames[id_] = self._step(parent, id_, arguments) if is_step else parent
+            frames[id_] = begin_step(parent, id_, arguments, self._text_mode) if is_step else parent
             return
         if is_suppressed() or kind == "transform":
             frames[id_] = None
@@ -260,7 +273,7 @@ class SpanFollower(CallsAndSteps):
         if not request.in_scope and self._is_engine is not None and self._is_engine(instance):
             request.in_scope = True
         retrieval = parent.retrieval
-        if retrieval is not None:  # what a retriever does inside is its own affair
+        if retrieval is not None:  # what happens inside a retriever does not count
             if kind == "retrieve" and retrieval.facts.data_source_id is None:
                 retrieval.learn(retriever_facts(instance))
             frames[id_] = parent
@@ -290,6 +303,37 @@ class SpanFollower(CallsAndSteps):
             self._begin_synthesis(frame, arguments, instance)
         frames[id_] = frame
 
+    def _call(self, parent: Frame, id_: str, arguments: Mapping[str, Any]) -> Frame:
+        """Note a model call; what a model's own class calls within it is the same call."""
+        if parent.kind == "postprocess":  # a reranker's call does not answer
+            return parent
+        request = parent.request
+        messages = messages_of(arguments)
+        note = parent.call
+        if note is None:
+            note = CallNote(messages, parent.synthesis, parent.attempt)
+            request.begin_call(note)
+        elif messages and not is_flattened(messages, note.messages):
+            request.hold(new_bytes(messages, request.weighed))
+            note.messages = messages  # nearer to the model
+        frame = Frame(id_, "llm", request, parent.scope, parent.attempt)
+        frame.synthesis = parent.synthesis
+        frame.call = note
+        return frame
+
+    def _is_read_by_caller(self, id_: str, arguments: Mapping[str, Any]) -> bool:
+        """Note a model call that begins only now that a request's stream is read, if it is one."""
+        text = being_read.get()
+        request = None if text is None else text.owner
+        if not isinstance(request, LlamaRequest) or request.closed:
+            return False
+        note = CallNote(messages_of(arguments), None, None, answers=True)
+        request.begin_call(note)
+        frame = Frame(id_, "llm", request, request.scopes[0])
+        frame.call = note
+        self._frames[id_] = frame
+        return True
+
     def _begin_retrieval(self, frame: Frame, arguments: Mapping[str, Any], instance: Any) -> None:
         frame.found = Batch(None, frame.attempt, frame.request.tick())
         frame.scope.found.append(frame.found)
@@ -306,10 +350,10 @@ class SpanFollower(CallsAndSteps):
         nodes: Nodes | None = None
         if isinstance(result, (list, tuple)):
             nodes = snapshot_nodes(result, self._text_mode)
-            if describe_tools(nodes) and not frame.is_root:  # no documents: nobody's context
+            if describe_tools(nodes) and not frame.is_root:  # no documents
                 frame.request.forget_retrieval(frame.retrieval)
                 return
-            self._weigh(frame.request, nodes)
+            frame.request.hold_nodes(nodes)
         if frame.found is not None:
             frame.found.nodes = nodes
         if frame.retrieval is not None:
@@ -320,7 +364,7 @@ class SpanFollower(CallsAndSteps):
         if type(instance).__name__ in _ASK_NO_MODEL:
             request.no_text = True
         nodes = snapshot_nodes(nodes_of(arguments), self._text_mode)
-        self._weigh(request, nodes)
+        request.hold_nodes(nodes)
         if (
             frame.synthesis is not None
         ):  # an override that hands on to its base: the inner one counts
@@ -392,7 +436,7 @@ class SpanFollower(CallsAndSteps):
             self._frames[frame.id] = frame
             weakref.finalize(holder, self._stream_dropped, request).atexit = False
         request.returned = True
-        # In this order: whoever comes second, the stream's end or this, sees the other.
+        # In this order: of the stream's end and this, the second one sees the other.
         if request.text is not None and request.text.status is not None:
             self._finish_stream(request, request.text)
 
@@ -436,19 +480,18 @@ class SpanFollower(CallsAndSteps):
         tried = request.tried or request.output.contexts is not None
         if not tried or not request.in_scope or not self._once.is_first(request.run_id):
             return
-        captured = request.captured(status, answer, error, time.time_ns())
-        request.release()
-        span = captured.spans.target or captured.spans.parent
+        ended = request.ended(status, answer, error, time.time_ns())
+        span = ended.spans.target or ended.spans.parent
         self._meter.offer(
-            partial(build_run, captured),
+            partial(build_run, ended),
             run_id=request.run_id,
             trace_id=None if span is None else span.trace_id,
-            size_bytes=request.size_bytes + weight_of(answer) + weight_of(captured.question),
+            size_bytes=request.size_bytes + weight_of(answer) + weight_of(ended.question),
             scope=request.scope,
         )
 
     def _evicted(self, _: str, request: LlamaRequest) -> None:
-        if request.returned:  # its call has long returned: an answer that nobody reads to the end
+        if request.returned:  # its call has long returned: an answer that is not read to the end
             self._stream_dropped(request)
             return
         request.close()
@@ -468,7 +511,7 @@ def _is_the_applications(workflow: Any) -> bool:
 
 
 def _is_step(id_: str, instance: Any) -> bool:
-    """Return whether a span below a run is a step: workflows 1 name the workflow, 2 nobody."""
+    """Return whether a span below a run is a step: workflows 1 pass the workflow, 2 nothing."""
     if instance is None:
         return True
     return is_a(type(instance), "Workflow") and not id_[:-37].endswith("._done")

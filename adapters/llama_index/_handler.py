@@ -16,14 +16,20 @@ from inspect import BoundArguments
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from ragmeter.adapters._default_meter import check_meter
+from ragmeter.adapters import check_meter
+from ragmeter.adapters._fields import Reader
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 from ragmeter.metrics import _fork as fork
 
+from ._answers import Readers
 from ._events import SpanFollower
-from ._nodes import TextMode
-from ._payloads import Kind
-from ._readers import Reader, Readers
+from ._payloads import Kind, TextMode
+
+if TYPE_CHECKING:
+    from ragmeter import RagMeter
+
+__all__ = ["HANDLER", "LlamaIndexRequest", "RagMeterHandler", "attach_globally", "detach_globally"]
+
 
 try:
     from llama_index.core import instrumentation
@@ -32,14 +38,6 @@ except ImportError as error:
     raise MissingDependencyError(
         "llama-index-core", "llama-index", "ragmeter.adapters.llama_index"
     ) from error
-
-if TYPE_CHECKING:
-    from ragmeter import RagMeter
-
-__all__ = [
-    "LlamaIndexRequest",
-    "RagMeterHandler",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +231,8 @@ class RagMeterHandler:
             if not wanted:
                 return False, None
         if self._readers.reads_question:
-            told = self._readers.question(request, arguments)
-            question = question if told is None else told
+            read = self._readers.question(request, arguments)
+            question = question if read is None else read
         return True, question
 
 
@@ -267,4 +265,34 @@ def _hold(item: object) -> Callable[[], object]:
         return lambda: item
 
 
-_attaching = fork.lock()
+_attaching = threading.Lock()
+_handlers: weakref.WeakSet[RagMeterHandler] = weakref.WeakSet()
+
+
+def _reset_handlers_after_fork() -> None:
+    global _attaching  # noqa: PLW0603 -- a thread of the parent may have held the old lock
+    _attaching = threading.Lock()
+    for handler in tuple(_handlers):
+        handler._reset_after_fork()  # noqa: SLF001 -- same module
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_handlers_after_fork)
+
+
+HANDLER = RagMeterHandler
+"""What `attach_globally` takes."""
+
+_attached: list[RagMeterHandler] = []
+
+
+def attach_globally(handler: RagMeterHandler) -> None:
+    """Capture every request of the process by `handler`, for its meter."""
+    detach_globally()
+    _attached.append(handler.attach())
+
+
+def detach_globally() -> None:
+    """Stop capturing. Streams that are open are still captured to their end."""
+    while _attached:
+        _attached.pop().detach()

@@ -1,29 +1,53 @@
-"""What LlamaIndex's spans mean, as tables: which call is what, and where its facts stand.
+"""Where kind, question, nodes and facts stand in LlamaIndex's calls and objects, as tables of rules.
 
-The request tracker asks this module for the kind of a span, the question in its
-arguments, the nodes it was given, the answer in its result.  Classes are told by name and package
-along their bases, so nothing of LlamaIndex is imported here, old versions without workflows
-work, and the rules can be tested without it.  It must not keep any of the framework's objects.
+Classes are recognised by name and package along their bases, so nothing of LlamaIndex is imported here,
+old versions without workflows work, and the rules can be tested without it.
+
+LlamaIndex and its plug-ins overwrite nodes in place all the time: fusion and rerankers the
+score, the sentence window the text.  So a node is copied at the moment it is seen.
+Writing its text as the model sees it (metadata above the text, by the node's templates) costs ten times
+the copy, so for ordinary text nodes that waits for the worker and is done there by
+LlamaIndex's own code, on a stand-in that holds the copied fields.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, Literal, NamedTuple
+
+from ragmeter.adapters._fields import fields_of, items_of
+from ragmeter.adapters._snapshots import ContextSnapshot, as_score, to_contexts
+from ragmeter.metrics import RetrievedContext
 
 __all__ = [
     "ROOT_KINDS",
     "Kind",
     "KindTable",
+    "NodeSnapshot",
+    "Nodes",
     "RetrieverFacts",
+    "TextMode",
+    "describe_tools",
+    "event_payload",
     "is_a",
     "is_combining",
+    "is_event",
     "kind_of",
+    "node_ids",
+    "nodes_in",
     "nodes_of",
+    "payload_of",
     "question_of",
+    "result_class",
     "retriever_facts",
+    "snapshot_nodes",
+    "text_in_prompts",
     "text_of",
+    "to_node_contexts",
 ]
+
 
 Kind = Literal[
     "query",
@@ -208,7 +232,7 @@ def nodes_of(arguments: Mapping[str, Any]) -> Iterable[Any]:
 
 
 def is_combining(arguments: Mapping[str, Any]) -> bool:
-    """Tell whether a synthesis joins sub-answers: its nodes are then made-up texts, not documents."""
+    """Return whether a synthesis joins sub-answers: its nodes are then made-up texts, not documents."""
     return arguments.get("additional_source_nodes") is not None
 
 
@@ -235,3 +259,215 @@ def retriever_facts(instance: object) -> RetrieverFacts:
         top_k if isinstance(top_k, int) else None,
         model if isinstance(model, str) and model != "unknown" else None,
     )
+
+
+TextMode = Literal["llm", "none"]
+"""``llm``: text as in ``node.get_content(MetadataMode.LLM)``; ``none``: the bare text."""
+
+_SCHEMA = "llama_index.core.schema"
+
+
+class NodeSnapshot(NamedTuple):
+    """One node as it was when seen."""
+
+    text: str
+    """The bare text; when `stand_in` is None, the final text."""
+    id: str | None
+    """The node's id."""
+    score: float | None
+    """The score it carried at that time."""
+    metadata: Mapping[str, Any]
+    """A shallow copy of its metadata."""
+    stand_in: tuple[type, dict[str, Any]] | None = None
+    """The node's class and fields, for the text that the model saw."""
+
+
+Nodes = tuple[NodeSnapshot, ...]
+
+
+def _formats_plainly(cls: type) -> bool:
+    """Return whether nodes of `cls` are formatted by LlamaIndex's own text node, not by an override."""
+    content = getattr(cls, "get_content", None)
+    metadata = getattr(cls, "get_metadata_str", None)
+    return (
+        getattr(content, "__module__", None) == _SCHEMA
+        and getattr(content, "__qualname__", None) == "TextNode.get_content"
+        and getattr(metadata, "__module__", None) == _SCHEMA
+    )
+
+
+_plain: dict[type, bool] = {}
+_MAX_CLASSES = 1_000
+
+
+def snapshot_nodes(nodes: Iterable[Any], mode: TextMode) -> tuple[NodeSnapshot, ...]:
+    """Copy `nodes` (nodes with a score, or bare nodes). About half a microsecond each."""
+    return tuple([_snapshot(item, mode) for item in nodes])
+
+
+def _snapshot(item: Any, mode: TextMode) -> NodeSnapshot:
+    node = getattr(item, "node", item)
+    cls = type(node)
+    plain = _plain.get(cls)
+    if plain is None:
+        if len(_plain) >= _MAX_CLASSES:
+            _plain.clear()
+        plain = _plain[cls] = _formats_plainly(cls)
+    score = getattr(item, "score", None)
+    if plain:
+        # One copy of the fields, and the rest is read from it: this runs for every node of a request.
+        fields = node.__dict__.copy()
+        text, metadata = fields["text"], fields["metadata"]
+        if type(text) is str and type(metadata) is dict:
+            number = score if type(score) is float and -inf < score < inf else as_score(score)
+            if mode == "none" or not metadata:
+                return NodeSnapshot(text, fields["id_"], number, {**metadata})
+            fields["metadata"] = metadata = metadata.copy()
+            fields["embedding"] = None  # large, and no part of the text
+            return NodeSnapshot(text, fields["id_"], number, metadata, (cls, fields))
+    return NodeSnapshot(
+        *ContextSnapshot.take(
+            _content(node, mode),
+            getattr(node, "node_id", None),
+            score,
+            getattr(node, "metadata", None),
+        )
+    )
+
+
+def _content(node: Any, mode: TextMode) -> object:
+    content = getattr(node, "get_content", None)
+    if content is None:
+        return node
+    return content(_metadata_mode(mode))
+
+
+def _metadata_mode(mode: TextMode) -> Any:
+    from llama_index.core.schema import MetadataMode  # noqa: PLC0415 -- only with LlamaIndex
+
+    return MetadataMode.LLM if mode == "llm" else MetadataMode.NONE
+
+
+def describe_tools(nodes: Sequence[NodeSnapshot]) -> bool:
+    """Return whether all of `nodes` describe tools: an agent or router that chooses among its tools.
+
+    LlamaIndex keeps a tool in an object index as a text that begins with its name, and the name as
+    the only metadata.
+    """
+    return bool(nodes) and all(
+        item.metadata.keys() == {"name"} and item.text.startswith("Tool name: ") for item in nodes
+    )
+
+
+def node_ids(nodes: Iterable[Any]) -> frozenset[str]:
+    """Return the ids of `nodes`."""
+    return frozenset(str(getattr(item, "node_id", "")) for item in nodes)
+
+
+def to_node_contexts(snapshots: Iterable[NodeSnapshot]) -> tuple[RetrievedContext, ...]:
+    """Turn snapshots into contexts; done on the worker."""
+    return to_contexts(map(_final, snapshots))
+
+
+def text_in_prompts(snapshot: NodeSnapshot) -> str:
+    """Return the text by which a node is looked for in a prompt; done on the worker.
+
+    The bare text, whatever the template put above it; of a node without one, its metadata.
+    """
+    return snapshot.text if snapshot.text.strip() else _final(snapshot).text
+
+
+def _final(snapshot: NodeSnapshot) -> ContextSnapshot:
+    context = ContextSnapshot(*snapshot[:4])
+    if snapshot.stand_in is None:
+        return context
+    cls, fields = snapshot.stand_in
+    node: Any = object.__new__(cls)
+    object.__setattr__(node, "__dict__", fields)
+    return context._replace(text=str(_content(node, "llm")))
+
+
+_RESULTS = (
+    "StopEvent",
+    "StreamingResponse",
+    "AsyncStreamingResponse",
+    "StreamingAgentChatResponse",
+    "PydanticResponse",
+    "Response",
+    "AgentChatResponse",
+    "AgentOutput",
+    "ChatResponse",
+    "ChatMessage",
+    "CompletionResponse",
+    "NodeWithScore",
+    "BaseNode",
+    "Event",
+)
+"""Classes of results that are distinguished; a subclass is what its base is."""
+
+_results: dict[type, str | None] = {}
+
+
+def result_class(result: object) -> str | None:
+    """Return which of `_RESULTS` an object is, or None; remembered per class."""
+    cls = type(result)
+    try:
+        return _results[cls]
+    except KeyError:
+        pass
+    if len(_results) >= _MAX_CLASSES:
+        _results.clear()
+    found = _results[cls] = next((name for name in _RESULTS if is_a(cls, name)), None)
+    return found
+
+
+def payload_of(result: object) -> Any:
+    """Return what the caller of a run got: the result of a plain stop event, else the object itself."""
+    if type(result).__name__ == "StopEvent" and result_class(result) == "StopEvent":
+        return getattr(result, "result", None)
+    return result
+
+
+MAX_DEPTH = 5
+MAX_VISITED = 1_000
+"""Levels and objects of a result or an event that are searched for nodes."""
+
+_EVENTS = frozenset({"Event", "StopEvent", "AgentOutput"})
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+
+
+def is_event(value: object) -> bool:
+    """Return whether an object is a workflow's event."""
+    return result_class(value) in _EVENTS
+
+
+def event_payload(value: object) -> Any:
+    """Return the fields of a workflow's event, with those that it keeps as extra data."""
+    if not is_event(value):
+        return value
+    extra = getattr(value, "_data", None)
+    return {**(fields_of(value) or {}), **(extra if type(extra) is dict else {})}
+
+
+def nodes_in(value: object) -> list[Any]:
+    """Return the nodes in a result or event, a few levels deep, in order; bounded.
+
+    Nodes that a response names as its sources are among them. Nothing of the application runs.
+    """
+    found: list[Any] = []
+    waiting: deque[tuple[Any, int]] = deque([(value, 0)])
+    visited = 0
+    while waiting and visited < MAX_VISITED:
+        item, depth = waiting.popleft()
+        visited += 1
+        if result_class(item) in ("NodeWithScore", "BaseNode"):
+            found.append(item)
+            continue
+        if depth >= MAX_DEPTH:
+            continue
+        item = event_payload(item)
+        inner: Sequence[Any] | None = items_of(item)
+        if inner is None:
+            inner = list((fields_of(item) or {}).values())
+        waiting.extend((part, depth + 1) for part in inner if type(part) not in _PLAIN)
+    return found

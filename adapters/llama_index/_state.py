@@ -1,41 +1,49 @@
 """What is noted about a LlamaIndex request while it runs.
 
-The handler fills a `LlamaRequest` from span callbacks, on whatever threads and tasks the
-request uses; when it ends, `LlamaRequest.captured` freezes it into a `Captured`, from
+`SpanFollower` fills a `LlamaRequest` from span callbacks, on whatever threads and tasks the
+request uses; when it ends, `LlamaRequest.ended` hands the notes over as an `Ended`, from
 which the meter's worker builds the run.  A request is divided into scopes (the
-nearest query, chat, run or tool call): what reached the model is told per scope.
+nearest query, chat, run or tool call): what reached the model is decided per scope.
 Nothing here knows LlamaIndex's classes or the meter.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
-from ragmeter._runtime.guard import Guard
-from ragmeter.adapters._current_span import CallSpans, SeenSpan, choose_spans, seen_span
-from ragmeter.adapters._endings import error_type
-from ragmeter.context import RequestScope, current_scope, parse_scope
+from ragmeter.adapters._fields import OutputString
+from ragmeter.adapters._open_requests import error_type
+from ragmeter.adapters._other_spans import CallSpans, SeenSpan, choose_spans, seen_span
+from ragmeter.adapters._prompts import Sent, new_bytes
+from ragmeter.context import RequestScope
 from ragmeter.metrics.sample import SampleStatus
+from ragmeter.pipeline._weight import weight_of
 
-from ._calls import Call, Messages, said_in
-from ._captured import NO_OUTPUT, Captured, CapturedRetrieval, CapturedScope, Nodes, Step
-from ._payloads import Kind, RetrieverFacts
+from ._calls import said_in
+from ._payloads import Kind, Nodes, RetrieverFacts
 from ._streams import StreamedText
 
 __all__ = [
+    "NO_OUTPUT",
     "Attempt",
     "Batch",
     "CallNote",
+    "Ended",
     "Frame",
     "LlamaRequest",
+    "Output",
     "RetrievalNote",
     "ScopeNote",
     "StepNote",
-    "told_scope",
 ]
+
+
+MAX_CALLS = 1_000
+"""Model calls of one request that are noted: the last ones."""
 
 
 class Attempt:
@@ -58,13 +66,13 @@ def _counts(attempt: Attempt | None) -> bool:
 
 
 class CallNote:
-    """A model call under way."""
+    """A model call."""
 
     __slots__ = ("answers", "attempt", "is_stream", "messages", "said", "synthesis")
 
     def __init__(
         self,
-        messages: Messages,
+        messages: Sent,
         synthesis: Batch | None,
         attempt: Attempt | None,
         *,
@@ -72,9 +80,12 @@ class CallNote:
     ) -> None:
         self.messages = messages
         self.synthesis = synthesis
+        """The synthesis that made it."""
         self.attempt = attempt
         self.answers = answers
+        """It was made by reading the request's own streamed answer."""
         self.said: tuple[str, ...] = ()
+        """What it said; empty for a stream, which is not listened to."""
         self.is_stream = False
 
     def end(self, result: object) -> None:
@@ -86,7 +97,7 @@ class CallNote:
 
 
 class StepNote:
-    """A workflow's step under way."""
+    """What a workflow's step was handed and what it handed on, as far as that carries documents."""
 
     __slots__ = ("attempt", "given", "name", "started", "stops", "strings", "taken")
 
@@ -100,19 +111,24 @@ class StepNote:
     ) -> None:
         self.name = name
         self.started = started
+        """When it began: a place in the order of the request's events."""
         self.taken = taken
+        """Nodes in the events that it was called with."""
         self.strings = strings
+        """Texts in the events that it was called with."""
         self.attempt = attempt
         self.given: Nodes = ()
+        """Nodes in the event that it returned, unless that ended the run."""
         self.stops = False
+        """It ended the run."""
 
 
 class RetrievalNote:
-    """A retriever call under way."""
+    """An outermost retriever call."""
 
     __slots__ = (
         "attempt",
-        "begun",
+        "began_in",
         "ended_ns",
         "error",
         "facts",
@@ -121,6 +137,7 @@ class RetrievalNote:
         "query",
         "scope",
         "spans",
+        "started_ns",
     )
 
     def __init__(
@@ -136,9 +153,12 @@ class RetrievalNote:
         self.name = name
         self.query = query
         self.facts = facts
-        self.begun: tuple[int, SeenSpan | None] = (time.time_ns(), seen_span())
+        self.started_ns = time.time_ns()
+        self.began_in: SeenSpan | None = seen_span()
         self.ended_ns = 0
+        """0: it is still under way."""
         self.nodes: Nodes | None = None
+        """What it returned; None: it raised."""
         self.error: str | None = None
         self.spans = CallSpans(None, None)
 
@@ -153,8 +173,8 @@ class RetrievalNote:
 
     def end(self, nodes: Nodes | None, error: BaseException | None = None) -> None:
         """Note its end."""
-        self.ended_ns = time.time_ns()
-        self.spans = choose_spans(self.begun[1], seen_span())
+        self.ended_ns = max(time.time_ns(), self.started_ns)
+        self.spans = choose_spans(self.began_in, seen_span())
         self.nodes = nodes
         self.error = error_type(error)
 
@@ -168,21 +188,30 @@ class Batch:
         self.nodes = nodes
         self.attempt = attempt
         self.started = started
+        """When the call began: a place in the order of the request's events."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether there is a result, of an attempt that did not fail."""
+        return self.nodes is not None and _counts(self.attempt)
 
 
 class ScopeNote:
-    """A query, chat, run or tool call under way."""
+    """What one query, chat, run or tool call found and gave to the model."""
 
     __slots__ = ("combined", "found", "given")
 
     def __init__(self) -> None:
         self.given: list[Batch] = []
+        """What each synthesis was given, in order: it reached the model."""
         self.combined: list[Batch] = []
+        """What each synthesis was given that joins sub-answers."""
         self.found: list[Batch] = []
+        """Results of retrievers, after postprocessors, in start order: for want of a synthesis."""
 
     def postprocessed(self, given: frozenset[str], nodes: Nodes) -> None:
         """Put a postprocessor's result in the place of the results that it was given."""
-        known = [item for item in self.found if item.nodes is not None and _counts(item.attempt)]
+        known = [item for item in self.found if item.counts]
         hits = [item for item in known if any(node.id in given for node in item.nodes or ())]
         for item in hits[1:]:
             item.nodes = None
@@ -191,29 +220,54 @@ class ScopeNote:
         elif given and known:
             known[-1].nodes = nodes
 
-    def captured(self, *, all_attempts: bool) -> CapturedScope:
-        """Freeze it, without what attempts found that failed, unless all did."""
-        given = _kept(self.given, all_attempts)
-        found = _kept(self.found, all_attempts)
-        return CapturedScope(
-            _nodes_of(given),
-            _nodes_of(_kept(self.combined, all_attempts)) if self.combined else (),
-            _nodes_of(found),
-            tuple([item.started for item in given]),
-            tuple([item.started for item in found]),
-        )
+    def close(self, *, all_attempts: bool) -> None:
+        """Leave out what has no result, and what failed attempts found, unless all failed."""
+        for name in self.__slots__:
+            batches: list[Batch] = getattr(self, name)
+            if batches:
+                kept = [item for item in batches if item.nodes is not None]
+                setattr(self, name, kept if all_attempts else [i for i in kept if i.counts])
 
 
-def _kept(batches: list[Batch], all_attempts: bool) -> list[Batch]:
-    return [
-        item
-        for item in batches
-        if item.nodes is not None and (all_attempts or _counts(item.attempt))
-    ]
+class Output(NamedTuple):
+    """What a request gave out, for what its answer and contexts may have to be chosen from."""
+
+    strings: tuple[OutputString, ...] = ()
+    """The strings of an output of unknown shape."""
+    copied: tuple[OutputString, ...] = ()
+    """The strings of the request's input."""
+    nodes: Nodes = ()
+    """Nodes that the output of unknown shape names."""
+    contexts: Nodes | None = None
+    """What the application says to be the contexts (``contexts=``); None: it does not."""
 
 
-def _nodes_of(batches: list[Batch]) -> tuple[Nodes, ...]:
-    return tuple([item.nodes for item in batches if item.nodes is not None])
+NO_OUTPUT = Output()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A request that has ended, free of the framework's objects: what the worker builds the run from."""
+
+    run_id: str
+    name: str
+    question: str | None
+    scope: RequestScope | None
+    status: SampleStatus
+    answer: str | None
+    error_type: str | None
+    started_ns: int
+    ended_ns: int
+    spans: CallSpans
+    source_ids: tuple[str, ...]
+    """Ids of the nodes that the response names as its sources, in its order."""
+    output: Output
+    """What was noted of an output, beside the answer that stands in it."""
+    scopes: Sequence[ScopeNote]
+    """In start order, as are all notes."""
+    retrievals: Sequence[RetrievalNote]
+    calls: Sequence[CallNote]
+    steps: Sequence[StepNote]
 
 
 class Frame:
@@ -265,18 +319,6 @@ class Frame:
         """The synthesis that this span is, or is within."""
 
 
-def told_scope(tags: Mapping[str, Any], guard: Guard) -> RequestScope | None:
-    """Return what the code around a request says about it: the instrument tags, then our blocks."""
-    around = current_scope()
-    note = tags.get("ragmeter")
-    if note is None:
-        return around
-    told: RequestScope | None = None
-    with guard:  # a malformed note loses the note, not the request
-        told = parse_scope(note)
-    return around if told is None else told.merged_over(around)
-
-
 class LlamaRequest:
     """One request under way.
 
@@ -286,6 +328,7 @@ class LlamaRequest:
 
     __slots__ = (
         "_begun",
+        "_grow",
         "_open",
         "_ticks",
         "calls",
@@ -317,9 +360,11 @@ class LlamaRequest:
         name: str,
         question: str | None,
         scope: RequestScope | None,
+        grow: Callable[[str, int], None],
         *,
         in_scope: bool,
     ) -> None:
+        self._grow = grow
         self.run_id = run_id
         self.kind = kind
         self.name = name
@@ -337,9 +382,9 @@ class LlamaRequest:
         """Something within it failed, and it went on."""
         self.output = NO_OUTPUT
         self.weighed: set[int] = set()
-        """Identities of the nodes' texts that were weighed: they are held until the end."""
+        """Identities of the texts that were counted: they are held until the end."""
         self.size_bytes = 0
-        """Characters of the nodes' texts and of the prompts so far."""
+        """Bytes of the nodes' texts and of the prompts so far."""
         self.no_text = False
         """A synthesizer ran that asks no model."""
         self.source_ids: tuple[str, ...] = ()
@@ -366,12 +411,32 @@ class LlamaRequest:
         return not self._open
 
     def close(self) -> bool:
-        """End it; tell whether this was the first end."""
+        """End it; return whether this was the first end."""
         try:
             self._open.pop()
         except IndexError:
             return False
         return True
+
+    def hold(self, size_bytes: int) -> None:
+        """Note that it holds so many bytes more."""
+        self.size_bytes += size_bytes
+        self._grow(self.run_id, size_bytes)
+
+    def hold_nodes(self, nodes: Nodes) -> None:
+        """Count nodes; the same texts come by again, at the synthesis: they are held once."""
+        weighed = self.weighed
+        new = [item for item in nodes if id(item.text) not in weighed]
+        if new:
+            weighed.update([id(item.text) for item in new])
+            self.hold(sum([weight_of(item.text) + weight_of(item.metadata) for item in new]))
+
+    def begin_call(self, note: CallNote) -> None:
+        """Note a model call, and count what its prompt adds: a conversation is sent again each time."""
+        if len(self.calls) >= MAX_CALLS:
+            del self.calls[0]
+        self.calls.append(note)
+        self.hold(new_bytes(note.messages, self.weighed))
 
     def forget_retrieval(self, note: RetrievalNote | None) -> None:
         """Treat a retriever call as if it had not been."""
@@ -388,7 +453,7 @@ class LlamaRequest:
         return bool(self.retrievals) or any(scope.given for scope in self.scopes)
 
     def only_pasted(self, answer: str) -> bool:
-        """Tell whether `answer` is just the nodes' texts, put together without a model."""
+        """Return whether `answer` is just the nodes' texts, put together without a model."""
         if not (self.no_text or self.kind == "call"):
             return False
         given = [
@@ -399,28 +464,22 @@ class LlamaRequest:
         ]
         return bool(given) and all(item.text in answer for item in given)
 
-    def release(self) -> None:
-        """Let go of all texts: the caller's response object may keep this request for ever."""
-        self.scopes = []
-        self.retrievals = []
-        self.calls = []
-        self.steps = []
-        self.weighed = set()
-        self.output = NO_OUTPUT
-
-    def captured(
+    def ended(
         self, status: SampleStatus, answer: str | None, error: str | None, ended_ns: int
-    ) -> Captured:
-        """Freeze it as it ended."""
-        scopes = tuple(self.scopes)
-        places = {scope: place for place, scope in enumerate(scopes)}
-        retrievals = [note for note in self.retrievals if note.ended_ns and note.scope in places]
-        all_attempts = not self.has_failed_attempts or not any(
-            batch.nodes is not None and _counts(batch.attempt)
-            for scope in scopes
-            for batch in (*scope.given, *scope.found)
+    ) -> Ended:
+        """Hand over what was noted, without what failed attempts left, and let go of all texts.
+
+        The caller's response object may keep this request for ever. Its notes are not changed any more:
+        calls that are still running find it closed.
+        """
+        failures = self.has_failed_attempts
+        all_attempts = not failures or not any(
+            batch.counts for scope in self.scopes for batch in (*scope.given, *scope.found)
         )
-        return Captured(
+        for scope in self.scopes:
+            scope.close(all_attempts=all_attempts)
+        retrievals = [note for note in self.retrievals if note.ended_ns]
+        ended = Ended(
             run_id=self.run_id,
             name=self.name,
             question=self.question,
@@ -430,54 +489,22 @@ class LlamaRequest:
             error_type=error,
             started_ns=self.started_ns,
             ended_ns=max(ended_ns, self.started_ns),
-            scopes=tuple([scope.captured(all_attempts=all_attempts) for scope in scopes]),
-            retrievals=tuple(
-                [
-                    CapturedRetrieval(
-                        places[note.scope],
-                        note.begun[0],
-                        max(note.ended_ns, note.begun[0]),
-                        note.query,
-                        note.name,
-                        note.facts,
-                        note.nodes,
-                        note.error,
-                        note.spans,
-                    )
-                    for note in (
-                        _of_attempts(retrievals) if self.has_failed_attempts else retrievals
-                    )
-                ]
-            ),
-            source_ids=self.source_ids,
             spans=self.spans,
+            source_ids=self.source_ids,
             output=self.output,
-            calls=tuple(
-                [
-                    Call(
-                        note.messages,
-                        note.said,
-                        note.is_stream,
-                        -1 if note.synthesis is None else note.synthesis.started,
-                        note.answers,
-                    )
-                    for note in self.calls
-                    if all_attempts or _counts(note.attempt)
-                ]
-            ),
-            steps=tuple(
-                [
-                    Step(note.name, note.started, note.taken, note.given, note.strings, note.stops)
-                    for note in self.steps
-                    if not self.has_failed_attempts or _counts(note.attempt)
-                ]
-            ),
+            scopes=self.scopes,
+            retrievals=_of_attempts(retrievals) if failures else retrievals,
+            calls=[note for note in self.calls if all_attempts or _counts(note.attempt)],
+            steps=[note for note in self.steps if not failures or _counts(note.attempt)],
         )
+        self.scopes, self.retrievals, self.calls, self.steps = [], [], [], []
+        self.weighed = set()
+        self.output = NO_OUTPUT
+        return ended
 
 
-def _of_attempts(notes: Iterable[RetrievalNote]) -> list[RetrievalNote]:
+def _of_attempts(notes: list[RetrievalNote]) -> list[RetrievalNote]:
     """Leave out what attempts found that failed and were followed by another one."""
-    notes = list(notes)
     if not any(note.nodes is not None and _counts(note.attempt) for note in notes):
         return notes
     return [note for note in notes if note.nodes is None or _counts(note.attempt)]

@@ -3,7 +3,7 @@
 `watch` puts a transparent proxy around a generator that belongs to the caller.  It
 looks like the generator to ``inspect``, ``isinstance``, ``hash`` and ``==`` (other
 instrumentations key their tables by it), hands every item and every exception on
-unchanged, and notes the text.  The end is told once: read to the end, broken
+unchanged, and notes the text.  The end is reported once: read to the end, broken
 off, dropped unread (by garbage collection), cancelled, or failed.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from ragmeter.adapters._endings import error_type, status_of_error
+from ragmeter.adapters._open_requests import error_type, status_of_error
 from ragmeter.metrics.sample import SampleStatus
 
 __all__ = ["StreamedText", "being_read", "watch"]
@@ -34,7 +34,7 @@ MAX_CHARACTERS = 1_000_000
 
 being_read: ContextVar[StreamedText | None] = ContextVar("ragmeter_being_read", default=None)
 """The stream whose first item its reader is waiting for: LlamaIndex calls the model only then, and
-nothing else says for whom. Set for the length of that one step."""
+nothing else says for which request. Set for the length of that one step."""
 
 
 class StreamedText:
@@ -51,7 +51,7 @@ class StreamedText:
     def __init__(self, on_end: Callable[[StreamedText], None], owner: Any = None) -> None:
         self.owner = owner
         self.begun = False
-        """Somebody has asked for its first item."""
+        """Its first item has been asked for."""
         self._on_end: Callable[[StreamedText], None] | None = on_end
         self._parts: list[str] = []
         self._size = 0
@@ -88,7 +88,7 @@ class StreamedText:
         self.owner = None
 
     def dropped(self) -> None:
-        """Note that nobody can read on: broken off, or never begun."""
+        """Note that it cannot be read on: broken off, or never begun."""
         self.end("partial")
 
     def failed(self, error: BaseException) -> None:

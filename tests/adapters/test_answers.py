@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmeter.adapters._answers import Said, choose_answer, is_long
-from ragmeter.adapters._output_strings import MAX_STRINGS, strings_in
+from ragmeter.adapters._fields import MAX_STRINGS, strings_in
 
 ANSWER = "The Eiffel Tower is 330 metres tall."
 FOLLOW_UPS = "1. Who built the Eiffel Tower?\n2. When was the tower opened to the public?"

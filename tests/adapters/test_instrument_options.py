@@ -12,7 +12,9 @@ from langchain_fakes import EchoRetriever
 from llama_index_fakes import ListRetriever, nodes
 
 from ragmeter import RagMeter
-from ragmeter.adapters import _default_meter, instrument, uninstrument
+from ragmeter.adapters import default_meter, instrument, uninstrument
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+from ragmeter.adapters.llama_index import RagMeterHandler
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError, RagSample
 
@@ -86,7 +88,7 @@ def test_a_wrong_option_changes_nothing(
     with pytest.raises(ConfigurationError, match=message):
         instrument(meter, **options)
 
-    assert _default_meter.default_meter() is None
+    assert default_meter() is None
     assert ask_both(meter, memory) == {}
 
 
@@ -105,7 +107,14 @@ def test_a_meter_made_here_does_not_outlive_a_wrong_option(
     with pytest.raises(ConfigurationError):
         instrument(llama_index={"text_mode": "all"})
 
-    assert _default_meter.default_meter() is None
+    assert default_meter() is None
     made.submit(RagSample(question="too late?"))
     assert made.flush(10)
     assert memory.results == []
+
+
+@pytest.mark.parametrize("handler", [RagMeterCallbackHandler, RagMeterHandler])
+@pytest.mark.parametrize("no_meter", ["otlp", RagMeter, object()])
+def test_a_handler_refuses_what_is_no_meter(handler, no_meter):
+    with pytest.raises(ConfigurationError, match="pass a RagMeter object"):
+        handler(no_meter)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ragmeter import RagMeter
-from ragmeter.adapters import _default_meter, uninstrument
+from ragmeter.adapters import default_meter, uninstrument
 from ragmeter.adapters.instrumentors import (
     RagMeterLangChainInstrumentor,
     RagMeterLlamaIndexInstrumentor,
@@ -67,10 +67,10 @@ def test_the_class_takes_a_meter() -> None:
     instrumentor = RagMeterLangChainInstrumentor()
     instrumentor.instrument(meter=meter, skip_dep_check=True, tracer_provider=None)
 
-    assert _default_meter.default_meter() is meter
+    assert default_meter() is meter
     assert list(instrumentor.instrumentation_dependencies()) == ["langchain-core >= 0.3, < 2"]
     instrumentor.uninstrument()
-    assert _default_meter.default_meter() is None
+    assert default_meter() is None
     meter.shutdown(timeout_s=5)
 
 
@@ -79,7 +79,7 @@ def test_switched_off_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("RAGMETER_ENABLED", "false")
     RagMeterLangChainInstrumentor().instrument()
 
-    assert _default_meter.default_meter() is None
+    assert default_meter() is None
 
 
 def test_a_disabled_sdk_attaches_nothing_unless_scores_go_to_a_file(
@@ -88,11 +88,11 @@ def test_a_disabled_sdk_attaches_nothing_unless_scores_go_to_a_file(
     """``OTEL_SDK_DISABLED=true``: nobody would see the scores, and a judge would be paid for them."""
     monkeypatch.setenv("OTEL_SDK_DISABLED", "True")
     RagMeterLangChainInstrumentor().instrument()
-    assert _default_meter.default_meter() is None
+    assert default_meter() is None
 
     monkeypatch.setenv("RAGMETER_JSONL", str(tmp_path / "scores.jsonl"))
     RagMeterLangChainInstrumentor().instrument()
-    assert _default_meter.default_meter() is not None
+    assert default_meter() is not None
 
 
 def test_a_wrong_setting_is_logged_and_stops_nobody(
@@ -104,7 +104,7 @@ def test_a_wrong_setting_is_logged_and_stops_nobody(
         RagMeterLangChainInstrumentor().instrument()
 
     assert "RAGMETER_SAMPLE_RATE" in caplog.text
-    assert _default_meter.default_meter() is None
+    assert default_meter() is None
 
 
 LLAMA_INDEX_APP = """

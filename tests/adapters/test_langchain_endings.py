@@ -329,7 +329,7 @@ def test_a_handler_that_fails_inside_changes_nothing(
         raise RuntimeError("a bug of ours")
 
     watch = Watch()
-    for name in ("begin", "chain_ended", "llm_ended", "retriever_ended", "run_failed"):
+    for name in ("run_started", "chain_ended", "llm_ended", "retriever_ended", "run_failed"):
         monkeypatch.setattr(adapter, name, explode)
     chain = lcel(FixedRetriever(found=docs("a")))
     outcomes = [chain.invoke("who?", config=watch.config) for _ in range(50)]

@@ -14,8 +14,8 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index_fakes import QUESTION, Captured, ListRetriever, captured, llm, nodes
 
 from ragmeter.adapters.llama_index import _events as _spans
+from ragmeter.adapters.llama_index._answers import Readers
 from ragmeter.adapters.llama_index._events import SpanFollower
-from ragmeter.adapters.llama_index._readers import Readers
 
 A = nodes()[:2]
 UUID = "-12345678-1234-1234-1234-{:012d}"

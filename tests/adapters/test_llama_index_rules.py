@@ -8,15 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.adapters._endings import error_type, status_of_error
-from ragmeter.adapters._reported_once import MAX_REMEMBERED, ReportedOnce
+from ragmeter.adapters._open_requests import (
+    MAX_REMEMBERED,
+    ReportedOnce,
+    error_type,
+    status_of_error,
+)
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.llama_index._answers import answer_of, source_ids_of
-from ragmeter.adapters.llama_index._captured import CapturedScope
 from ragmeter.adapters.llama_index._contexts import model_nodes
-from ragmeter.adapters.llama_index._nodes import NodeSnapshot
 from ragmeter.adapters.llama_index._payloads import (
     KindTable,
+    NodeSnapshot,
     is_combining,
     kind_of,
     nodes_of,
@@ -24,6 +27,7 @@ from ragmeter.adapters.llama_index._payloads import (
     retriever_facts,
     text_of,
 )
+from ragmeter.adapters.llama_index._state import Batch, ScopeNote
 
 
 def library(name: str, *bases: type, module: str = "llama_index.core.x", **fields: Any) -> type:
@@ -201,11 +205,13 @@ def node(id_: str, text: str = "") -> NodeSnapshot:
     return NodeSnapshot(text or id_, id_, None, {})
 
 
-def scope(given: Any = (), combined: Any = (), found: Any = ()) -> CapturedScope:
-    def batches(lists: Any) -> Any:
-        return tuple(tuple(node(id_) for id_ in ids) for ids in lists)
+def scope(given: Any = (), combined: Any = (), found: Any = ()) -> ScopeNote:
+    def batches(lists: Any) -> list[Batch]:
+        return [Batch(tuple(node(id_) for id_ in ids), None, 0) for ids in lists]
 
-    return CapturedScope(batches(given), batches(combined), batches(found))
+    made = ScopeNote()
+    made.given, made.combined, made.found = batches(given), batches(combined), batches(found)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -246,12 +252,17 @@ batches = st.lists(st.text("abcdef", max_size=5), max_size=3)
     st.lists(st.sampled_from("abcdef"), max_size=6, unique=True),
 )
 def test_contexts_are_never_invented_nor_repeated(
-    scopes: list[CapturedScope], sources: list[str]
+    scopes: list[ScopeNote], sources: list[str]
 ) -> None:
     """Whatever happened: a subset of what was seen, no more copies than one call had; None only
     when nothing was seen."""
     found, rejected = model_nodes(scopes, sources)
-    seen = {str(item.id) for part in scopes for lists in part for batch in lists for item in batch}
+    seen = {
+        str(item.id)
+        for part in scopes
+        for batch in (*part.given, *part.combined, *part.found)
+        for item in batch.nodes or ()
+    }
     ids = [str(item.id) for item in found or ()]
 
     assert set(ids) <= seen
@@ -259,7 +270,7 @@ def test_contexts_are_never_invented_nor_repeated(
         assert found is not None
         lists = [batch for part in scopes for batch in (*part.given, *part.found)]
         for id_ in set(ids):
-            assert ids.count(id_) <= max(sum(n.id == id_ for n in batch) for batch in lists)
+            assert ids.count(id_) <= max(sum(n.id == id_ for n in b.nodes or ()) for b in lists)
     assert rejected <= set(range(len(scopes)))
 
 

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from ragmeter import RagMeter
-from ragmeter.adapters._current_span import SeenSpan, choose_spans, seen_span
+from ragmeter.adapters._other_spans import SeenSpan, choose_spans, seen_span
 from ragmeter.adapters.llama_index import RagMeterHandler
 from ragmeter.exporters.otel import OpenTelemetryExporter
 

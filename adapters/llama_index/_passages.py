@@ -1,0 +1,54 @@
+"""What the steps of a workflow hand on: nodes, and texts that may hold them.
+
+A step's events are looked at on the request's own path, and copied; what they mean for the contexts is
+decided in `_contexts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragmeter.adapters._fields import items_of, strings_in
+
+from ._payloads import TextMode, event_payload, is_event, nodes_in, result_class, snapshot_nodes
+from ._state import Attempt, Frame, StepNote
+
+__all__ = ["begin_step", "end_step"]
+
+MAX_STEPS = 1_000
+"""Workflow steps of one request that are noted: the first ones."""
+
+
+def begin_step(parent: Frame, id_: str, arguments: Mapping[str, Any], mode: TextMode) -> Frame:
+    """Note a workflow's step: what fails in it does not count, and what its events carry may."""
+    request = parent.request
+    attempt = Attempt(parent.attempt)
+    frame = Frame(id_, "step", request, parent.scope, attempt)
+    if parent.notes_steps and len(request.steps) < MAX_STEPS:
+        nodes, strings = _handed_on(tuple(arguments.values()))
+        taken = snapshot_nodes(nodes, mode)
+        frame.step = StepNote(id_[:-37], request.tick(), taken, strings, attempt)
+        request.steps.append(frame.step)
+        request.hold_nodes(taken)
+    return frame
+
+
+def end_step(frame: Frame, note: StepNote, result: Any, mode: TextMode) -> None:
+    """Note what a step handed on, unless it ended its workflow."""
+    note.stops = result_class(result) == "StopEvent"
+    if not note.stops:
+        nodes, _ = _handed_on((result,))
+        note.given = snapshot_nodes(nodes, mode)
+        frame.request.hold_nodes(note.given)
+
+
+def _handed_on(values: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
+    """Return the nodes and the texts in the events among a step's arguments or in its result."""
+    events = [
+        event for value in values for event in (items_of(value) or (value,)) if is_event(event)
+    ]
+    if not events:
+        return [], ()
+    texts = [item.text for event in events for item in strings_in(event_payload(event))]
+    return nodes_in(events), tuple(texts)
