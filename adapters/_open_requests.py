@@ -10,15 +10,15 @@ exception ended a request; `scope_around` reads what the code around a request s
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ragmeter._runtime.guard import Guard
 from ragmeter.context import RequestScope, current_scope, parse_scope
+from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.sample import SampleStatus
 
 if TYPE_CHECKING:
@@ -138,21 +138,6 @@ class OpenRequests(Generic[K, R]):
     def size_bytes(self, key: K) -> int:
         """Return the bytes an open request holds, as given to `grow`."""
         return self._sizes.get(key, 0)
-
-    def reset_after_fork(self) -> None:
-        """Forget the parent's requests and replace the lock it may have held."""
-        self._lock = threading.RLock()
-        self.clear()
-
-
-def _reset_all_after_fork() -> None:
-    """Empty every table in a forked child: the parent's requests end in the parent."""
-    for table in tuple(_all_tables):
-        table.reset_after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_all_after_fork)
 
 
 MAX_REMEMBERED = 1_000

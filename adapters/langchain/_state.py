@@ -9,9 +9,7 @@ instance.  No LangChain import here, and no work on texts: notes hold references
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
 import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +30,7 @@ from ragmeter.adapters._open_requests import OpenRequests
 from ragmeter.adapters._prompts import Sent
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.context import RequestScope, parse_scope
+from ragmeter.metrics import _fork as fork
 
 from ._payloads import Question
 
@@ -473,17 +472,7 @@ class Attachment:
             meter.lost("evicted")
 
 
-_lock = threading.Lock()
-
-
-def _renew_lock() -> None:
-    global _lock  # noqa: PLW0603 -- a thread of the parent may have held the old one
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
-
+_lock = fork.lock()
 _attachments: weakref.WeakKeyDictionary[RagMeter, Attachment] = weakref.WeakKeyDictionary()
 _latest: list[Attachment | None] = [None]
 

@@ -265,19 +265,7 @@ def _hold(item: object) -> Callable[[], object]:
         return lambda: item
 
 
-_attaching = threading.Lock()
-_handlers: weakref.WeakSet[RagMeterHandler] = weakref.WeakSet()
-
-
-def _reset_handlers_after_fork() -> None:
-    global _attaching  # noqa: PLW0603 -- a thread of the parent may have held the old lock
-    _attaching = threading.Lock()
-    for handler in tuple(_handlers):
-        handler._reset_after_fork()  # noqa: SLF001 -- same module
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_handlers_after_fork)
+_attaching = fork.lock()
 
 
 HANDLER = RagMeterHandler

@@ -512,6 +512,7 @@ def test_react_agent_shows_observations_of_every_turn(streaming: bool) -> None:
     assert scored.sample.answer == ANSWER
 
 
+@since(0, 14, 22)
 def test_tool_that_hands_on_a_part_of_what_it_retrieved() -> None:
     def search(query: str) -> str:
         """Searches."""
