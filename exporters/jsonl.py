@@ -197,7 +197,9 @@ def _score(score: Score, *, content: bool) -> dict[str, Any]:
     if content:
         return score.model_dump(exclude={"name"})
     record = score.model_dump(exclude={"name", "explanation", "items"})
-    record["items"] = [item.model_dump(include={"id", "verdict", "value"}) for item in score.items]
+    record["items"] = [
+        {"id": item.id, "verdict": item.verdict, "value": item.value} for item in score.items
+    ]
     return record
 
 

@@ -4,11 +4,24 @@ Metrics build a `Score`; the meter and the exporters read it.  A score never
 carries NaN, an epsilon, or 0 in the place of "unknown".
 """
 
-import math
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeVar, get_args
+from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat, model_validator
+import math
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FieldSerializationInfo,
+    FiniteFloat,
+    InstanceOf,
+    PlainValidator,
+    TypeAdapter,
+    field_serializer,
+    model_validator,
+)
 
 __all__ = [
     "Score",
@@ -17,9 +30,6 @@ __all__ = [
     "ScoreMethod",
     "ScoreStatus",
     "ScoreTarget",
-    "evidence_item",
-    "plain_score",
-    "unvalidated",
 ]
 
 ScoreStatus = Literal[
@@ -51,10 +61,8 @@ ScoreDirection = Literal["higher", "lower", "none"]
 """Which way is better: ``higher`` values, ``lower`` ones, or ``none``, as with counts."""
 
 
-class ScoreItem(BaseModel):
-    """One piece of evidence: the verdict on one chunk, sentence, claim, entity or question."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class _ItemFields(NamedTuple):
+    """The fields of a `ScoreItem`."""
 
     id: str
     """Identifies the item within its score, e.g. ``chunk-1``; counted from 1."""
@@ -68,6 +76,61 @@ class ScoreItem(BaseModel):
     """The judge's reason, or the rule. Content, as `text`."""
     value: FiniteFloat | None = None
     """A number behind the verdict, e.g. the coverage that was compared with a threshold."""
+
+
+class ScoreItem(_ItemFields):
+    """One piece of evidence: the verdict on one chunk, sentence, claim, entity or question.
+
+    A named tuple: an object in JSON, `_replace` gives a changed copy.
+
+    Raises:
+        ValidationError: A field has a value of another type, or `value` is not finite.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        id: str,  # noqa: A002 -- the field's name
+        verdict: bool | None,
+        text: str | None = None,
+        evidence: str | None = None,
+        reason: str | None = None,
+        value: float | None = None,
+    ) -> ScoreItem:
+        """Check the types; most arguments have exactly these, and only others cost a validation."""
+        fields = (id, verdict, text, evidence, reason, value)
+        if not (
+            type(id) is str
+            and (verdict is None or type(verdict) is bool)  # type: ignore[redundant-expr]
+            and (text is None or type(text) is str)
+            and (evidence is None or type(evidence) is str)
+            and (reason is None or type(reason) is str)
+            and (value is None or (type(value) is float and math.isfinite(value)))
+        ):
+            fields = _item_validator().validate_python(fields)
+        return tuple.__new__(cls, fields)
+
+
+@cache
+def _item_validator() -> TypeAdapter[_ItemFields]:
+    return TypeAdapter(_ItemFields)
+
+
+def _item_from_object(value: Any) -> Any:
+    """Return an item as JSON writes it, an object, as an item."""
+    if not isinstance(value, dict):
+        raise ValueError("an item is a ScoreItem or an object with its fields")  # noqa: TRY004 -- pydantic reports ValueError
+    try:
+        return ScoreItem(**value)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+
+
+_Item = Annotated[
+    InstanceOf[ScoreItem] | Annotated[ScoreItem, PlainValidator(_item_from_object)],
+    Field(union_mode="left_to_right"),
+]
 
 
 class Score(BaseModel):
@@ -95,7 +158,7 @@ class Score(BaseModel):
     """Lower bound over every way of filling unknown verdicts; set when ``partial``."""
     upper: FiniteFloat | None = None
     """Upper bound, as `lower`."""
-    items: tuple[ScoreItem, ...] = ()
+    items: tuple[_Item, ...] = ()
     """The evidence."""
     range: tuple[float, float | None] = (0.0, 1.0)
     """Smallest and largest possible value; None: no upper bound."""
@@ -115,7 +178,7 @@ class Score(BaseModel):
     """Low-cardinality class of what went wrong (``error.type``)."""
 
     @model_validator(mode="after")
-    def _value_agrees_with_status(self) -> "Score":
+    def _value_agrees_with_status(self) -> Score:
         if self.value is None:
             if self.status == "ok":
                 raise ValueError(f"score {self.name!r}: status 'ok' needs a value")
@@ -123,130 +186,16 @@ class Score(BaseModel):
             raise ValueError(f"score {self.name!r}: status {self.status!r} cannot carry a value")
         return self
 
-
-_METHODS = frozenset(get_args(ScoreMethod))
-_WITHOUT_VALUE = frozenset(get_args(ScoreStatus)) - {"ok"}
-_TARGETS = frozenset(get_args(ScoreTarget))
-_DIRECTIONS = frozenset(get_args(ScoreDirection))
-_RANGES = frozenset({(float, float), (float, type(None))})
-_ITEM_FIELDS = set(ScoreItem.model_fields)
-_DEFAULTS = {name: field.default for name, field in Score.model_fields.items()}
-
-Model = TypeVar("Model", bound=BaseModel)
-
-# What a pydantic 2 object consists of.  Should a later one consist of something else, every
-# object is validated.
-_SLOTS = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
-_KNOWN_SLOTS = tuple(BaseModel.__slots__) == _SLOTS
-_new = object.__new__
-if _KNOWN_SLOTS:
-    _set_fields, _set_names, _set_extra, _set_private = (
-        vars(BaseModel)[slot].__set__ for slot in _SLOTS
-    )
-
-
-def unvalidated(kind: type[Model], fields: Mapping[str, Any], names: set[str]) -> Model:
-    """Return a model that holds `fields` as they are, as unpickling makes it.
-
-    Args:
-        kind: The model; one without private attributes.
-        fields: A value of every field, known to be valid. Kept, not copied.
-        names: The fields that count as set. Kept, not copied: may be shared, must not change.
-    """
-    if not _KNOWN_SLOTS:
-        return kind.model_construct(names, **fields)
-    made = _new(kind)
-    _set_fields(made, fields)
-    _set_names(made, names)
-    _set_extra(made, None)
-    _set_private(made, None)
-    return made
-
-
-def evidence_item(
-    id: str,  # noqa: A002 -- the field's name
-    verdict: bool | None,
-    text: str | None = None,
-    evidence: str | None = None,
-    reason: str | None = None,
-    value: float | None = None,
-) -> ScoreItem:
-    """Return the same `ScoreItem` as its constructor, unchecked and so in half the time.
-
-    For metrics of this package that make many items and whose arguments have exactly these types
-    (a finite `value`) by construction.  All fields count as set.
-    """
-    fields = {
-        "id": id,
-        "verdict": verdict,
-        "text": text,
-        "evidence": evidence,
-        "reason": reason,
-        "value": value,
-    }
-    if not _KNOWN_SLOTS:
-        return ScoreItem.model_validate(fields)
-    # `unvalidated`, written out for speed.  The names are shared: nothing changes them, and a copy
-    # has its own.
-    made = _new(ScoreItem)
-    _set_fields(made, fields)
-    _set_names(made, _ITEM_FIELDS)
-    _set_extra(made, None)
-    _set_private(made, None)
-    return made
-
-
-def plain_score(
-    name: str,
-    value: float | None,
-    status: ScoreStatus,
-    method: ScoreMethod,
-    definition: str,
-    target: ScoreTarget,
-    explanation: str | None,
-    items: Iterable[ScoreItem],
-    range: tuple[float, float | None],  # noqa: A002 -- the field's name
-    direction: ScoreDirection | None = None,
-    missing: str | None = None,
-) -> Score:
-    """Return ``Score(name=name, ...)``; validation is left out where it would change nothing.
-
-    The last two count as not given when they are None.
-
-    Raises:
-        ValidationError: As `Score` does.
-    """
-    given: dict[str, Any] = {
-        "name": name,
-        "value": value,
-        "status": status,
-        "method": method,
-        "definition": definition,
-        "target": target,
-        "explanation": explanation,
-        "items": (evidence := tuple(items)),
-        "range": range,
-    }
-    if direction is not None:
-        given["direction"] = direction
-    if missing is not None:
-        given["missing"] = missing
-    if (
-        _KNOWN_SLOTS
-        and type(name) is str
-        and (
-            (value is None and status in _WITHOUT_VALUE)
-            or (type(value) is float and status == "ok" and math.isfinite(value))
-        )
-        and type(definition) is str
-        and method in _METHODS
-        and target in _TARGETS
-        and (direction is None or direction in _DIRECTIONS)
-        and (missing is None or type(missing) is str)
-        and (explanation is None or type(explanation) is str)
-        and (not evidence or set(map(type, evidence)) == {ScoreItem})
-        and type(range) is tuple
-        and tuple(map(type, range)) in _RANGES
-    ):
-        return unvalidated(Score, _DEFAULTS | given, set(given))
-    return Score(**given)
+    @field_serializer("items")
+    def _items_as_objects(
+        self, items: tuple[ScoreItem, ...], info: FieldSerializationInfo
+    ) -> list[dict[str, Any]]:
+        sparse = info.exclude_defaults or info.exclude_none
+        return [
+            {
+                name: field
+                for name, field in item._asdict().items()
+                if not sparse or field is not None or (name == "verdict" and not info.exclude_none)
+            }
+            for item in items
+        ]

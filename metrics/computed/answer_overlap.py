@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError, TooLongError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
-from ragmeter.metrics.score import Score, evidence_item
+from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import analyse
 from ragmeter.metrics.text.overlap import Overlap, rouge_l, token_overlap
 
@@ -104,16 +104,16 @@ class AnswerOverlap(ComputedMetric):
 
     def _best(self, name: str, overlaps: Sequence[Mapping[str, Overlap]]) -> Score:
         """Return the score called `name` of the reference with the best F1; the first of equals."""
-        found = [
-            (position, overlap[name])
-            for position, overlap in enumerate(overlaps, start=1)
-            if name in overlap
-        ]
-        if not found:
+        best: Overlap | None = None
+        place = 0
+        for position, overlap in enumerate(overlaps, start=1):
+            found = overlap.get(name)
+            if found is not None and (best is None or found.f1 > best.f1):
+                best, place = found, position
+        if best is None:
             return self.make_score(name, None, explanation="no reference answer has a token")
-        position, best = max(found, key=lambda one: one[1].f1)
         items = [
-            evidence_item(id=f"reference-{position}/{part}", verdict=None, value=number)
+            ScoreItem(f"reference-{place}/{part}", None, value=number)
             for part, number in zip(best._fields, best, strict=True)
         ]
         return self.make_score(name, best.f1, items=items)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample
-from ragmeter.metrics.score import Score, evidence_item
+from ragmeter.metrics.score import Score, ScoreItem
 
 from ._matching import chunk_ids
 from .precision_recall_f1 import MOST_ITEMS
@@ -56,13 +56,13 @@ class IdPrecisionRecall(ComputedMetric):
         count = len(retrieved) + len(contexts) - len(ids)
         hits = sum(identifier in golden for identifier in retrieved)
         precision_items = [
-            evidence_item(rank, context.id in golden, context.id)
+            ScoreItem(rank, context.id in golden, context.id)
             for rank, context in zip(
                 chunk_ids(min(len(contexts), MOST_ITEMS)), contexts, strict=False
             )
         ]
         recall_items = [
-            evidence_item(id=f"id-{number}", verdict=identifier in retrieved, text=identifier)
+            ScoreItem(id=f"id-{number}", verdict=identifier in retrieved, text=identifier)
             for number, identifier in enumerate(list(golden)[:MOST_ITEMS], start=1)
         ]
         return (

@@ -14,7 +14,7 @@ from typing import Literal
 from ragmeter.metrics.errors import ConfigurationError, TooLongError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
-from ragmeter.metrics.score import Score, ScoreItem, evidence_item
+from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse
 from ragmeter.metrics.text.entities import entity_evidence
 from ragmeter.metrics.text.named_entities import named_entities
@@ -111,7 +111,7 @@ class LexicalGroundedness(ComputedMetric):
         if value is None:
             return (self.make_score(self.name, None, explanation="no content word in the answer"),)
         items = [
-            evidence_item(
+            ScoreItem(
                 id=f"sentence-{number}", verdict=None, text=text, value=coverage(content, known)
             )
             for number, (text, content) in enumerate(
@@ -225,7 +225,7 @@ class LexicalContextRecall(ComputedMetric):
             attributed += found
             if number <= MOST_ITEMS:
                 items.append(
-                    evidence_item(
+                    ScoreItem(
                         id=f"sentence-{number}",
                         verdict=found,
                         text=sentence,
@@ -289,7 +289,7 @@ class LexicalContextPrecision(ComputedMetric):
             relevances.append(bool(best >= self.threshold))
             if rank <= MOST_ITEMS:
                 items.append(
-                    evidence_item(
+                    ScoreItem(
                         id=f"chunk-{rank}",
                         verdict=relevances[-1],
                         text=context.text,
@@ -377,7 +377,7 @@ class LexicalQueryCoverage(ComputedMetric):
                 self.make_score(self.name, None, explanation="no content word in the question"),
             )
         items = [
-            evidence_item(
+            ScoreItem(
                 id=f"chunk-{rank}",
                 verdict=None,
                 text=context.text,

@@ -10,7 +10,7 @@ from typing import Final
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
-from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod, evidence_item
+from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
 
 from ._matching import Components, Matcher, MatchingBackend, MatchingStrategy, TruthMatch
 
@@ -135,10 +135,10 @@ def _found(
     ):
         by = found_by.get(index)
         if by is None:
-            items.append(evidence_item(item, False, text))
+            items.append(ScoreItem(item, False, text))
         else:
             position, value = by
-            items.append(evidence_item(item, True, text, truth.texts[position], None, value))
+            items.append(ScoreItem(item, True, text, truth.texts[position], None, value))
     return items
 
 
@@ -148,7 +148,7 @@ def _covered(
     """Write down, for each golden component, the retrieved one that comes nearest to it."""
     texts = retrieved.texts
     return [
-        evidence_item(item, bool(matched), text, None if best is None else texts[best], None, value)
+        ScoreItem(item, bool(matched), text, None if best is None else texts[best], None, value)
         for item, text, (matched, best, value) in zip(
             truth.ids[:MOST_ITEMS], truth.texts, matches, strict=False
         )

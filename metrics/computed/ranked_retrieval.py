@@ -10,7 +10,7 @@ from typing import Literal
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample, Reference, RetrievedContext
-from ragmeter.metrics.score import Score, ScoreMethod, evidence_item, plain_score
+from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
 
 from ._crediting import credit, credit_first_free
 from ._matching import Matcher, MatchingBackend, MatchingStrategy, chunk_ids
@@ -118,7 +118,7 @@ class RankedRetrieval(ComputedMetric):
         credited = (credit if self.denominator == "all" else credit_first_free)(matching)
         scores = self._scores(matching, credited, len(truth), len(golden))
         items = tuple(
-            evidence_item(
+            ScoreItem(
                 rank,
                 position is not None,
                 context.id if by_id else context.text,
@@ -129,16 +129,15 @@ class RankedRetrieval(ComputedMetric):
             )
         )
         return [
-            plain_score(
-                name,
-                value,
-                "undefined" if value is None else "ok",
-                "exact" if by_id else self.method,
-                self.definition,
-                self.target,
-                "no golden item" if value is None else None,
-                items,
-                self.range,
+            Score(
+                name=name,
+                value=value,
+                status="undefined" if value is None else "ok",
+                method="exact" if by_id else self.method,
+                definition=self.definition,
+                target=self.target,
+                explanation="no golden item" if value is None else None,
+                items=items,
             )
             for name, value in zip(self.score_names, scores, strict=True)
         ]

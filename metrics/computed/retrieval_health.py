@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
-from ragmeter.metrics.score import Score, ScoreItem, evidence_item
+from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import analyse
 
 __all__ = ["RetrievalHealth"]
@@ -60,7 +60,7 @@ class RetrievalHealth(ComputedMetric):
             first = seen.setdefault(text, position)
             if first != position:
                 repeats.append(
-                    evidence_item(
+                    ScoreItem(
                         id=f"chunk-{position}", verdict=False, reason=f"repeats chunk-{first}"
                     )
                 )

@@ -169,19 +169,19 @@ class ContextEntityRecall(JudgedMetric):
         for item_id in missed:
             answer = reply.answers[item_id]
             position = int(item_id[1:]) - 1
-            items[position] = items[position].model_copy(
-                update={
-                    "verdict": answer.value if isinstance(answer.value, bool) else None,
-                    "reason": f"tier: judge; {answer.reason}" if answer.reason else "tier: judge",
-                }
+            items[position] = items[position]._replace(
+                verdict=answer.value if isinstance(answer.value, bool) else None,
+                reason=f"tier: judge; {answer.reason}" if answer.reason else "tier: judge",
             )
         return items
 
 
 def _unknown_unless_copied(items: list[ScoreItem], reference: str) -> list[ScoreItem]:
     """Take the verdict from the entities that the judge did not copy from the reference."""
-    unknown = {"verdict": None, "evidence": None, "reason": "not found in the reference answer"}
+    unknown = "not found in the reference answer"
     return [
-        item if stands_as_entity(item.text or "", reference) else item.model_copy(update=unknown)
+        item
+        if stands_as_entity(item.text or "", reference)
+        else item._replace(verdict=None, evidence=None, reason=unknown)
         for item in items
     ]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from ragmeter.metrics.score import ScoreItem, evidence_item
+from ragmeter.metrics.score import ScoreItem
 
 from .analysis import Analysis, analyse
 from .characters import HAN
@@ -305,7 +305,7 @@ def entity_evidence(
     for number, entity in enumerate(entities, start=1):
         match = finder.find(entity)
         items.append(
-            evidence_item(
+            ScoreItem(
                 id=f"entity-{number}",
                 verdict=match is not None,
                 text=entity,
