@@ -1,8 +1,6 @@
 """How samples and scores cross between the two processes.
 
-A sample is pickled as it is, each on its own: one that cannot be sent costs no other.  Scores come
-back as the plain values that they consist of, which are read in half the time of pickled models;
-that time is spent under the interpreter lock of the application.
+Both are pickled as they are, the samples each on its own: one that cannot be sent costs no other.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from typing import Any
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.metrics import RagSample, Reference, RetrievedContext, Score
 from ragmeter.metrics.errors import loggable
-from ragmeter.metrics.score import evidence_item, unvalidated
 
 __all__ = ["Attempt", "pack_sample", "pack_scores", "unpack_scores"]
 
@@ -98,21 +95,11 @@ def pack_scores(scores: Sequence[Score]) -> bytes:
     """Return scores as bytes; one that cannot be sent is replaced by one that says so."""
     attempt = Attempt()
     with Guard("it cannot be sent to the meter's process", attempt):
-        return pickle.dumps([_plain(score) for score in scores], pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(list(scores), pickle.HIGHEST_PROTOCOL)
     if len(scores) == 1:
         return pack_scores([_unsendable(scores[0], attempt.failure)])
     each = [pickle.loads(pack_scores([score]))[0] for score in scores]  # noqa: S301 -- our own
     return pickle.dumps(each, pickle.HIGHEST_PROTOCOL)
-
-
-def _plain(score: Score) -> Any:
-    if type(score) is not Score:
-        return score
-    items = [
-        (item.id, item.verdict, item.text, item.evidence, item.reason, item.value)
-        for item in score.items
-    ]
-    return {**score.__dict__, "items": items}, score.model_fields_set
 
 
 def _unsendable(score: Score, reason: str | None) -> Score:
@@ -132,12 +119,5 @@ def _unsendable(score: Score, reason: str | None) -> Score:
 
 def unpack_scores(packed: bytes) -> list[Score]:
     """Return the scores that `pack_scores` was given."""
-    scores: list[Score] = []
-    for plain in pickle.loads(packed):  # noqa: S301 -- from our own process at the other end
-        if isinstance(plain, Score):
-            scores.append(plain)
-            continue
-        fields, given = plain
-        fields["items"] = tuple([evidence_item(*item) for item in fields["items"]])
-        scores.append(unvalidated(Score, fields, given))
+    scores: list[Score] = pickle.loads(packed)  # noqa: S301 -- from our own process at the other end
     return scores
