@@ -169,7 +169,10 @@ class RagMeter:
         self._shut_down = False
         self._shutting_down = threading.Lock()
         chosen = default_exporters() if exporters is None else sequence_of("exporters", exporters)
-        check_methods("judge", () if judge is None else (judge,), "subscribe")
+        if judge is not None:
+            from ragmeter.metrics.judge.protocol import check_judge  # noqa: PLC0415 -- if asked for
+
+            check_judge(judge)
         check_methods("exporters", chosen, "export", "flush", "shutdown")
         self._pipeline = Pipeline(
             self._metrics,

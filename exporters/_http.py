@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import threading
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
+from ragmeter.metrics._retry import asked_pause_s, pause_before
 
 from .protocol import RunsLostError, Written
 
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Delivered", "Delivery", "DeliveryError", "PartlyDeliveredError"]
 
-FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
+"""Between two attempts, unless the server limits the rate."""
 LONGEST_ASKED_PAUSE_S = 300.0
 """A server that limits the rate is obeyed up to this; what waits meanwhile is the exporter's backlog."""
 REFUSED_FOR_S = 60.0
@@ -138,22 +137,20 @@ class Delivery:
         # Escapes instead of UTF-8: a lone surrogate in an explanation has no other spelling.
         content = json.dumps(body, allow_nan=False).encode("ascii")
         give_up = time.monotonic() + self._deadline_s
-        pause_s = FIRST_PAUSE_S
+        retry = 0
         while True:
             answer = self._attempt(path, content)
             problem = answer.problem
             if problem is None:
                 return answer.body
-            wait_s = pause_s * random.uniform(0.5, 1.0)
-            if answer.pause_s is not None:
-                wait_s = answer.pause_s
-                if answer.limited:
-                    give_up += wait_s
+            wait_s = pause_before(retry, answer.pause_s, longest_s=LONGEST_PAUSE_S)
+            if answer.limited and answer.pause_s is not None:
+                give_up += wait_s
             if time.monotonic() + wait_s > give_up:
                 raise DeliveryError(f"{self._sink} at {self.shown_address}: {problem}; gave up")
             if self._closing.wait(wait_s):
                 raise DeliveryError(f"{self._sink}: {problem}; shut down before it was taken")
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            retry += 1
 
     def close(self) -> None:
         """Give up pauses that are under way and release the connections."""
@@ -179,7 +176,7 @@ class Delivery:
         if status in (408, 429) or status >= 500:
             limited = status == 429
             longest = LONGEST_ASKED_PAUSE_S if limited else LONGEST_PAUSE_S
-            pause_s = _retry_after_s(response.headers.get("Retry-After"), longest)
+            pause_s = asked_pause_s(status, response.headers, longest_s=longest)
             return _Answer(problem=f"status {status}", pause_s=pause_s, limited=limited)
         message = f"{self._sink} at {self.shown_address}{path} refused the scores: status {status}"
         if status in _HINTS:
@@ -201,16 +198,3 @@ class _Answer(NamedTuple):
     """The pause the server asked for."""
     limited: bool = False
     """Whether it asked because we are too fast, not because it is in trouble."""
-
-
-def _retry_after_s(value: str | None, longest_s: float) -> float | None:
-    """Return the pause a server asks for in seconds, at most `longest_s`; None: none."""
-    if not value:
-        return None
-    if value.strip().isdecimal():
-        return min(float(value), longest_s)
-    try:
-        moment = parsedate_to_datetime(value).timestamp()
-    except (TypeError, ValueError):
-        return None
-    return min(max(0.0, moment - time.time()), longest_s)

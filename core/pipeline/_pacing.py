@@ -14,21 +14,21 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 from ragmeter.metrics import _fork as fork
 
 if TYPE_CHECKING:
-    from ragmeter.metrics.judge.protocol import JudgeCall
+    from ragmeter.metrics.judge import JudgeBudget, JudgeCall
 
-__all__ = ["Arrivals", "Budget", "JudgePacer"]
+__all__ = ["Arrivals", "JudgePacer"]
 
 WINDOW_S = 300.0
 """Arrivals of so many seconds tell how many requests come."""
 SLOT_S = 5.0
 """They are counted by so many seconds."""
 MINUTE_S = 60.0
-"""The span that budgets are told for."""
+"""Budgets are given per minute."""
 SHORTEST_S = 10.0
 """Arrivals are divided by at least so many seconds: three requests at the start are no flood."""
 USED_SHARE = 0.8
@@ -43,34 +43,6 @@ MEMORY = 0.05
 """Weight of the newest request in the running averages of cost."""
 FIRST_CALLS = 3.0
 """Calls per request assumed until some were seen."""
-_PRICES = ("input_price", "output_price", "cost_per_minute")
-
-
-class Budget(Protocol):
-    """The limits a judge was given; `ragmeter.metrics.judge.JudgeBudget` has them."""
-
-    @property
-    def calls_per_minute(self) -> int | None:
-        """Calls in any sixty seconds."""
-        ...
-
-    @property
-    def tokens_per_minute(self) -> int | None:
-        """Tokens in any sixty seconds."""
-        ...
-
-
-class PricedBudget(Protocol):
-    """A budget that was told prices and may limit money; `ragmeter.metrics.judge.JudgeBudget` may."""
-
-    @property
-    def cost_per_minute(self) -> float | None:
-        """Money in any sixty seconds."""
-        ...
-
-    def price(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
-        """Return what so many tokens cost."""
-        ...
 
 
 class Arrivals:
@@ -136,7 +108,7 @@ class JudgePacer:
 
     def __init__(
         self,
-        budget: Budget | None,
+        budget: JudgeBudget | None,
         rate: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -150,8 +122,7 @@ class JudgePacer:
         self._calls = 0
         self._tokens = 0
         self._cost = 0.0
-        priced = any(getattr(budget, name, None) is not None for name in _PRICES)
-        self._prices: PricedBudget | None = cast("PricedBudget", budget) if priced else None
+        self._prices = budget if budget is not None and budget.prices_known else None
         self._arrivals = Arrivals()
         self._worst = Arrivals()
         self._worst_credit = 1.0

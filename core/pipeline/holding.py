@@ -107,7 +107,7 @@ class Pipeline:
         self._counters = counters
         self._reference_guard = guard_for("meter.reference")
         self._build_guard = guard_for("meter.build")
-        self._pacer = JudgePacer(getattr(judge, "budget", None), limits.judge_sample_rate)
+        self._pacer = JudgePacer(None if judge is None else judge.budget, limits.judge_sample_rate)
         self._destinations = Destinations(exporters, counters, silence, guard_for)
         self._recent = RecentRuns(
             max_runs=limits.late_window,
@@ -126,8 +126,6 @@ class Pipeline:
         self._apart = apart
         self._computing: MetricSet | ScoringProcess = metrics if apart is None else apart
         self._judging: JudgeLoop | None = None
-        if apart is not None:
-            apart.on_judge_call(self._on_judge_call)
         if metrics.awaited:
             self._judging = _judge_loop(judge, apart, limits, guard_for)
         self._selector = Selector(

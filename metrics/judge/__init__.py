@@ -1,6 +1,6 @@
-"""The judge: a language model that gives verdicts, and all that makes asking it affordable.
+"""The judge: a language model that gives verdicts, and what makes asking it affordable.
 
-Public names are handed out lazily: a program that never asks a judge loads none of it.
+Public names are imported when they are used: a program that never asks a judge loads none of it.
 """
 
 from importlib import import_module
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .budget import JudgeBudget
     from .cache import JudgeCache
+    from .counting import CountingJudge
     from .openai import OpenAIJudge
     from .protocol import (
         Answer,
@@ -18,15 +19,16 @@ if TYPE_CHECKING:
         Judge,
         JudgeCall,
         JudgeError,
+        JudgeStats,
         Passage,
         Reply,
         Usage,
     )
-    from .stats import JudgeStats
 
 __all__ = [
     "Answer",
     "Ask",
+    "CountingJudge",
     "Group",
     "Item",
     "Judge",
@@ -42,9 +44,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "CountingJudge": "counting",
     "JudgeBudget": "budget",
     "JudgeCache": "cache",
-    "JudgeStats": "stats",
     "OpenAIJudge": "openai",
 }
 

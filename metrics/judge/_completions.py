@@ -45,10 +45,10 @@ class Completion:
     cached_tokens: int = 0
     """Prompt tokens that the endpoint read from its own cache."""
     calls: int = 1
-    """Posts made for it: the wire saw so many calls."""
+    """Posts made for it."""
     stated_input: int | None = None
     """Prompt tokens as the endpoint counts them; None: it does not say."""
-    tells_cached: bool = False
+    states_cached: bool = False
     """Whether the endpoint says what it read from its cache."""
 
 
@@ -175,7 +175,7 @@ def _counted(usage: Any, text: str, error_type: str | None, estimated_input: int
         error_type,
         cached_tokens=min(cached or 0, given),
         stated_input=stated,
-        tells_cached=cached is not None,
+        states_cached=cached is not None,
     )
 
 

@@ -2,20 +2,25 @@
 
 The endpoint raises and reads these; they never leave the judge.  Classes come from what the server
 says, by rules that hold for every server and never from a list of vendors: statuses alone mislead,
-as the same 400 stands for a text that was refused, one that is too long, and an option nobody has.
+as the same 400 stands for a text that was refused, one that is too long, and an option that is
+unknown there.  Only what the server says itself is read: an error may repeat the request or the model's
+failed reply, so that a user's text could name an option or a filter.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from ._error_words import Words, heard
-from ._pauses import asked_pause_s
+from ragmeter.metrics._retry import asked_pause_s
 
-__all__ = ["FailedCall", "Refusal", "refused"]
+__all__ = ["FailedCall", "refused"]
 
+_LONGEST_ASKED_S = 3600.0
+"""An endpoint that asks for a longer pause is asked again after that."""
 _STATUS_TYPES = {
     401: "authentication",
     403: "permission",
@@ -85,7 +90,7 @@ _OPTION_NAMES = {
         r"response_?format|json_?schema|json_?object|grammar error",
     ),
 }
-"""How an option is named: by a word that may be anybody's, and by a name that is nobody else's."""
+"""How an option is named: by a word that may mean something else, and by a name that may not."""
 _REFUSING = (
     r"support|allow|permit|forbid|unknown|unrecogni|unexpected|invalid|deprecat|available|must|should"
     r"|cannot|can't|missing|extra|remov|disabl|enabl|implement|out of range|only|field|parameter"
@@ -158,10 +163,10 @@ def refused(
         status: The HTTP status, outside 200 to 299.
         headers: The reply's headers, whatever their case.
         body: What was read of its body.
-        stated: False: nobody stated the status; the body may mean any.
+        stated: False: the status is a guess of ours; the body may mean any.
     """
-    words = heard(body)
-    retry_after_s = asked_pause_s(status, headers, words.delay)
+    words = _heard(body)
+    retry_after_s = asked_pause_s(status, headers, words.delay, longest_s=_LONGEST_ASKED_S)
     kind = _kind(status if stated else None, words, retry_after_s)
     if kind is None:
         kind = _STATUS_TYPES.get(status, "server_error" if status >= 500 else "bad_request")
@@ -179,7 +184,7 @@ def refused(
     )
 
 
-def _kind(status: int | None, words: Words, retry_after_s: float | None) -> str | None:
+def _kind(status: int | None, words: _Words, retry_after_s: float | None) -> str | None:
     """Return the class that the words tell, in this order; None: the status tells it."""
 
     def among(*statuses: int) -> bool:
@@ -214,7 +219,7 @@ def _is_too_long(text: str) -> bool:
     return not _OWN["cap"].search(plain) and _TOO_MANY_TOKENS.search(plain) is not None
 
 
-def _no_money(words: Words, retry_after_s: float | None) -> bool:
+def _no_money(words: _Words, retry_after_s: float | None) -> bool:
     if _NO_MONEY.search(words.text):
         return True
     # A quota that comes back says when, or that a resource is exhausted for the moment.
@@ -225,7 +230,7 @@ def _no_money(words: Words, retry_after_s: float | None) -> bool:
     )
 
 
-def _lacking(status: int, words: Words) -> Refusal | None:
+def _lacking(status: int, words: _Words) -> Refusal | None:
     if status >= 500 and status != 501:
         named = tuple(option for option in _named(words) if option == "format")
         return Refusal(named) if named else None
@@ -238,7 +243,7 @@ def _lacking(status: int, words: Words) -> Refusal | None:
     return Refusal(named, mentioned)
 
 
-def _named(words: Words) -> tuple[str, ...]:
+def _named(words: _Words) -> tuple[str, ...]:
     """Return the options that are named; where the server points at one, those alone."""
     pointed = tuple(
         option
@@ -263,8 +268,129 @@ _ADVICE = {
 }
 
 
-def _detail(status: int, kind: str, words: Words) -> str:
+def _detail(status: int, kind: str, words: _Words) -> str:
     # A code is a word of the server's; anything longer might be a key or a text.
     code = next((word for word in words.codes + words.kinds if _CODE.fullmatch(word)), None)
     said = f"it answered with status {status}" + (f" ({code})" if code else "")
     return said + _ADVICE.get(kind, "")
+
+
+_SPEAKING = frozenset({
+    "error", "errors", "message", "msg", "detail", "details", "param", "code", "type", "loc", "raw",
+    "status", "innererror", "reason", "title", "error_code", "error_msg", "error_message",
+    "error_type",
+})  # fmt: skip
+"""Keys under which servers say what is wrong."""
+_NAMING = frozenset({"param", "loc"})
+"""Keys under which they name the option that is wrong."""
+_CODES = frozenset({"code", "error_code"})
+_KINDS = frozenset({"type", "status", "error_type", "reason"})
+
+_DEEPEST = 20
+"""Levels of a body that are looked at; gateways wrap errors into errors."""
+_MOST_BYTES = 65_536
+"""How much of an error's body is looked at."""
+_LONGEST = 2_000
+"""Characters of one string that are looked at."""
+_WITHOUT_JSON = 500
+"""Characters looked at of a body that is no JSON."""
+_MOST_OBJECTS = 20
+"""Objects inside one string that are looked at."""
+
+_QUOTATION = re.compile(
+    r"""["'](?:failed_generation|flagged_input|input)["']\s*:.*"""
+    r"""|\binput_value\s*=.*?(?=,\s*input_type|\n|$)""",
+    re.DOTALL,
+)
+"""Where a message that is itself a dump of an error begins to quote."""
+_DELAY = re.compile(r"(?:retry|try again)\D{0,12}?((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)")
+
+
+@dataclass(slots=True)
+class _Words:
+    """What was heard."""
+
+    text: str = ""
+    """All of it, folded to lower case."""
+    named: set[str] = field(default_factory=set)
+    """Names that stand where options are named, in lower case."""
+    codes: list[str] = field(default_factory=list)
+    """Codes, in lower case, outermost first."""
+    kinds: list[str] = field(default_factory=list)
+    """Types and statuses, likewise."""
+    delay: str | None = None
+    """How long the server says to wait, e.g. ``3s``, where the body says it."""
+
+
+def _heard(body: bytes) -> _Words:
+    """Return what the server says in the `body` of an error."""
+    text = body[:_MOST_BYTES].decode("utf-8-sig", "replace")
+    words = _Words()
+    said: list[str] = []
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        said.append(text[:_WITHOUT_JSON])
+    else:
+        if isinstance(value, str):
+            said.append(value[:_WITHOUT_JSON])
+        _listen(value, "", said, words, 0)
+    words.text = "\n".join(said).casefold()
+    if words.delay is None:
+        match = _DELAY.search(words.text)
+        words.delay = match[1] if match else None
+    return words
+
+
+def _listen(value: Any, key: str, said: list[str], words: _Words, depth: int) -> None:
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            place = name.casefold()
+            if place == "metadata" and isinstance(inner, dict):
+                _listen({"raw": inner.get("raw")}, key, said, words, depth + 1)
+            elif place in _SPEAKING:
+                _listen(inner, place, said, words, depth + 1)
+            elif place == "retrydelay" and isinstance(inner, str):
+                words.delay = inner[:20]
+    elif isinstance(value, list):
+        for inner in value[:_MOST_OBJECTS]:
+            _listen(inner, key, said, words, depth + 1)
+    elif isinstance(value, str) and key:
+        _take(value[:_LONGEST], key, said, words, depth)
+    elif key in _CODES and isinstance(value, int) and not isinstance(value, bool):
+        words.codes.append(str(value))
+        said.append(str(value))
+
+
+def _take(text: str, key: str, said: list[str], words: _Words, depth: int) -> None:
+    if key in _NAMING:
+        words.named.add(text.casefold())
+    elif key in _CODES:
+        words.codes.append(text.casefold())
+    elif key in _KINDS:
+        words.kinds.append(text.casefold())
+    said.append(_without_quotations(text, said, words, depth))
+
+
+def _without_quotations(text: str, said: list[str], words: _Words, depth: int) -> str:
+    """Return `text` without the objects in it; what those say is heard like any other."""
+    kept: list[str] = []
+    at = 0
+    decoder = json.JSONDecoder()
+    for _ in range(_MOST_OBJECTS):
+        begin = min((p for p in (text.find("{", at), text.find("[", at)) if p >= 0), default=-1)
+        if begin < 0:
+            break
+        try:
+            value, end = decoder.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            kept.append(text[at : begin + 1])
+            at = begin + 1
+            continue
+        kept.append(text[at:begin])
+        at = end
+        _listen(value, "", said, words, depth + 1)
+    kept.append(text[at:])
+    return _QUOTATION.sub("", "".join(kept))

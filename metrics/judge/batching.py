@@ -1,49 +1,37 @@
 """Answer an `Ask` with as few calls as possible.
 
-`OpenAIJudge` calls it.  It looks into the cache, joins items that another ask is
-asking about just then, puts all that is still open into one call, aligns the reply with
-the ids, and repeats the call once for the ids without a usable answer.  It knows no HTTP.
+`OpenAIJudge` calls it, and it calls the cache, the endpoint and the reader of replies.  It looks into
+the cache, joins items that another ask is just asking about, puts all that is still open into one
+call, aligns the reply with the ids, and asks once more for the ids without a usable answer.  It knows
+no HTTP.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
-from typing import Any, Protocol
 
-from ragmeter.metrics.judge._copied import (
+from ragmeter.metrics.judged.prompts import load_prompt
+from ragmeter.metrics.text.copied import (
     is_answer_from,
     is_restatement,
     is_sentence_of,
     stands_as_entity,
 )
-from ragmeter.metrics.judged.prompts import load_prompt
 
-from ._completions import Completion
+from ._transport import Flight, LoopResources
 from .cache import JudgeCache
-from .prompts import schema_for, write
+from .endpoint import Endpoint
+from .prompts import Written, schema_for, write
 from .protocol import Answer, Ask, Group, Item, JudgeError, Reply, Usage
 from .replies import UnusableReplyError, read_reply
 
-__all__ = ["Asker", "Flights"]
-
-
-class Complete(Protocol):
-    """Sends messages to the endpoint."""
-
-    def __call__(
-        self, metric: str, messages: list[dict[str, str]], schema: dict[str, Any]
-    ) -> Awaitable[Completion]:
-        """Return the endpoint's reply, or raise `JudgeError`."""
-        ...
-
-
-Flights = dict[bytes, "asyncio.Future[Answer | JudgeError | None]"]
-"""Items being asked about on one event loop; None: whoever asked gave up."""
+__all__ = ["Batching"]
 
 _UNANSWERED = Answer(known=False)
 _NOT_TAKEN = Answer(known=False, reason="not found in the text it was to be taken from")
@@ -51,153 +39,183 @@ _NOT_TAKEN = Answer(known=False, reason="not found in the text it was to be take
 _MOST_ITEMS = 100
 """Items of one call; with more, judges skip some, and replies run into their limit."""
 _WOULD_BE_THE_SAME = frozenset({"refusal", "prompt_cut", "reply_cut_off"})
-"""What an endpoint says again to whoever asks the same again."""
+"""What an endpoint answers again when it is asked the same again."""
 _MOST_HALVINGS = 2
 """How often the ids of a reply that was cut off are divided."""
 
 
 @dataclass(slots=True)
-class _Tally:
-    usage: Usage
+class _Asking:
+    """One ask, while it is being answered."""
+
+    ask: Ask
+    here: LoopResources
+    usage: Usage = field(default_factory=Usage)
     not_taken: dict[str, Answer] = field(default_factory=dict)
     """Answers by id that were said to be taken from a text and are not."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What became of one call."""
-
-    answers: dict[str, Answer]
-    error_type: str | None = None
-    """Why the reply could not be used, or None."""
-    cut_off: bool = False
-    """There was a reply, but not all of it."""
-
-
-class Asker:
-    """Asks once, and remembers. Safe on one event loop per `Flights`.
+class Batching:
+    """Asks once, and remembers. Safe on one event loop per `LoopResources`.
 
     Args:
-        model: Identifies model and endpoint in the cache's keys.
-        complete: Sends messages.
+        identity: Identifies model and endpoint in the cache's keys.
+        endpoint: Where messages are sent.
         cache: Answers known before; None: nothing is remembered (but concurrent asks still share).
         secret: Key of the delimiters around untrusted texts.
-        on_hits: Told of the items answered without asking, and of those asked about.
     """
 
     def __init__(
-        self,
-        model: str,
-        complete: Complete,
-        cache: JudgeCache | None,
-        secret: bytes,
-        on_hits: Callable[[int, int], None],
+        self, identity: str, endpoint: Endpoint, cache: JudgeCache | None, secret: bytes
     ) -> None:
-        self._model = model
-        self._complete = complete
+        self._identity = identity
+        self._endpoint = endpoint
         self._cache = cache
         self._secret = secret
-        self._on_hits = on_hits
 
-    async def ask(self, ask: Ask, flights: Flights) -> Reply:
+    async def ask(self, ask: Ask, here: LoopResources) -> Reply:
         """Answer every item of `ask`.
 
         Raises:
             JudgeError: The endpoint failed, or no reply could be used.
         """
-        keys = {
-            item.id: self._key(ask, group, item) for group in ask.groups for item in group.items
-        }
-        along = {i.id for group in ask.groups if group.shared_with for i in group.items}
+        groups = {item.id: group for group in ask.groups for item in group.items}
+        keys = {i.id: self._key(ask, group, i) for group in ask.groups for i in group.items}
         answers: dict[str, Answer] = {}
-        tally = _Tally(Usage())
+        asking = _Asking(ask, here)
         while len(answers) < len(keys):
-            joined = await self._pass(ask, keys, answers, tally, flights)
-            for item_id, future in joined.items():
-                outcome = await asyncio.shield(future)
+            own: dict[str, Flight] = {}
+            joined: dict[str, Flight] = {}
+            wanted = {item_id: key for item_id, key in keys.items() if item_id not in answers}
+            kept = {} if self._cache is None else await self._cache.fetch([*wanted.values()])
+            for item_id, key in wanted.items():
+                known = kept.get(key)
+                if known is None and self._cache is not None:
+                    known = self._cache.recall(key)
+                if known is not None and groups[item_id].takes(known.value):
+                    answers[item_id] = known
+                    asking.usage += Usage(cache_hits=1)
+                elif key in here.flights:
+                    joined[item_id] = here.flights[key]
+                else:
+                    own[item_id] = here.flights[key] = asyncio.get_running_loop().create_future()
+            if own:
+                with self._landing(asking, keys, own) as found:
+                    given = await self._part(asking, list(own), _MOST_HALVINGS)
+                    for item_id in own:
+                        not_taken = asking.not_taken.get(item_id, _UNANSWERED)
+                        found[item_id] = given.get(item_id) or not_taken
+                answers.update(found)
+            for item_id, flight in joined.items():
+                outcome = await asyncio.shield(flight)
                 if isinstance(outcome, JudgeError):
-                    if item_id not in along:
-                        raise outcome.costing(tally.usage)
+                    if groups[item_id].shared_with is None:
+                        raise outcome.costing(asking.usage)
                     outcome = _UNANSWERED
                 if outcome is not None:
                     answers[item_id] = outcome
-                    tally.usage += Usage(cache_hits=1)
-        hits = tally.usage.cache_hits
-        self._on_hits(hits, len(keys) - hits)
-        return Reply(answers, tally.usage)
+                    asking.usage += Usage(cache_hits=1)
+        return Reply(answers, asking.usage)
 
-    async def _pass(
-        self,
-        ask: Ask,
-        keys: dict[str, bytes],
-        answers: dict[str, Answer],
-        tally: _Tally,
-        flights: Flights,
-    ) -> dict[str, asyncio.Future[Answer | JudgeError | None]]:
-        """Fill `answers` from the cache and by one call; return what others are asking about."""
-        own: dict[str, asyncio.Future[Answer | JudgeError | None]] = {}
-        joined: dict[str, asyncio.Future[Answer | JudgeError | None]] = {}
-        groups = {item.id: group for group in ask.groups for item in group.items}
-        kept = await self._kept([key for i, key in keys.items() if i not in answers])
-        for item_id, key in keys.items():
-            if item_id in answers:
-                continue
-            known = kept.get(key)
-            if known is None and self._cache is not None:
-                known = self._cache.recall(key)
-            if known is not None and groups[item_id].takes(known.value):
-                answers[item_id] = known
-                tally.usage += Usage(cache_hits=1)
-            elif key in flights:
-                joined[item_id] = flights[key]
-            else:
-                own[item_id] = flights[key] = asyncio.get_running_loop().create_future()
-        if own:
-            found: dict[str, Answer] = {}
-            failure: JudgeError | None = None
-            finished = False
-            try:
-                given = await self._answered(ask, list(own), tally)
-                found = {i: given.get(i) or tally.not_taken.get(i, _UNANSWERED) for i in own}
-                finished = True
-            except JudgeError as error:
-                failure = error
-                raise
-            finally:
-                for item_id, future in own.items():
-                    del flights[keys[item_id]]
-                    # Neither finished nor failed: cancelled, and whoever joined asks for itself.
-                    result = found[item_id] if finished else failure
-                    if isinstance(result, Answer) and result.known and self._cache is not None:
-                        self._cache.remember(keys[item_id], result)
-                    if not future.done():
-                        future.set_result(result)
-            answers.update(found)
-        return joined
-
-    async def _kept(self, keys: list[bytes]) -> dict[bytes, Answer]:
-        """Return what the cache's file has."""
-        return await self._cache.fetch(keys) if self._cache is not None else {}
-
-    async def _answered(self, ask: Ask, ids: list[str], tally: _Tally) -> dict[str, Answer]:
-        """Ask about `ids`: in one call, or where they are many in several of even size."""
+    @contextmanager
+    def _landing(
+        self, asking: _Asking, keys: dict[str, bytes], own: dict[str, Flight]
+    ) -> Iterator[dict[str, Answer]]:
+        """Give the asks that joined `own` its outcome; keep the answers found in the cache."""
+        found: dict[str, Answer] = {}
+        failure: JudgeError | None = None
         try:
-            return await self._in_parts(ask, _even_parts(ids, _MOST_ITEMS), tally, _MOST_HALVINGS)
+            yield found
         except JudgeError as error:
-            raise error.costing(tally.usage) from None
+            failure = error.costing(asking.usage)
+            raise failure from None
+        finally:
+            for item_id, flight in own.items():
+                del asking.here.flights[keys[item_id]]
+                # Neither an answer nor a failure: cancelled, and the asks that joined ask themselves.
+                answer = found.get(item_id)
+                if answer is not None and answer.known and self._cache is not None:
+                    self._cache.remember(keys[item_id], answer)
+                if not flight.done():
+                    flight.set_result(answer or failure)
 
-    async def _in_parts(
-        self, ask: Ask, parts: list[list[str]], tally: _Tally, halvings: int
+    async def _part(self, asking: _Asking, ids: list[str], halvings: int) -> dict[str, Answer]:
+        """Ask about `ids` in one call, and once more about those without a usable answer.
+
+        A reply that was cut off would be cut off again: its ids are asked in halves instead. What the
+        judge refuses to judge it is not asked again.
+        """
+        if len(ids) > _MOST_ITEMS:
+            return await self._parts(asking, _even_parts(ids, _MOST_ITEMS), halvings)
+        ask = asking.ask
+        answers: dict[str, Answer] = {}
+        error: str | None = None
+        for again in (False, True):
+            open_ids = frozenset(ids).difference(answers)
+            written = write(ask, open_ids, self._secret)
+            schema = schema_for(ask, open_ids)
+            try:
+                completion = await self._endpoint.complete(
+                    asking.here, ask.metric, written.messages, schema
+                )
+            except JudgeError as failure:
+                asking.usage += failure.usage
+                if answers:
+                    break
+                raise
+            took = Usage(completion.calls, completion.input_tokens, completion.output_tokens)
+            asking.usage += took
+            outcome = completion.error_type
+            cut_off = outcome == "reply_cut_off" and bool(completion.text)
+            if cut_off and len(ids) > 1 and halvings and not again:
+                halves = _even_parts(ids, -(-len(ids) // 2))
+                return await self._parts(asking, halves, halvings - 1)
+            if outcome is None:
+                try:
+                    answers |= self._read(asking, open_ids, completion.text, written)
+                except UnusableReplyError:
+                    outcome = "unusable_reply"
+            if error is not None or not again:
+                error = outcome
+            if len(answers) == len(ids) or error in _WOULD_BE_THE_SAME:
+                break
+        if not answers and error is not None:
+            twice = ", twice" if again else ""
+            raise JudgeError(f"the judge gave no usable reply{twice}", error)
+        return answers
+
+    def _read(
+        self, asking: _Asking, open_ids: frozenset[str], text: str, written: Written
     ) -> dict[str, Answer]:
-        """Ask about each of `parts`, at once; a part that fails leaves only its own ids unanswered."""
-        if len(parts) == 1:
-            return await self._part(ask, parts[0], tally, halvings)
+        """Return the usable answers in `text`; note those that were not taken from their source.
+
+        Raises:
+            UnusableReplyError: There are none, or they answer something else.
+        """
+        groups = asking.ask.groups_for(open_ids)
+        shown = f"{_shown(asking.ask)}\n{written.task}"
+        read = read_reply(text, groups, shown, written.tag)
+        answers: dict[str, Answer] = {}
+        for group in groups:
+            for item in group.items:
+                if item.id not in open_ids or item.id not in read:
+                    continue
+                if _is_taken(read[item.id], group, item):
+                    answers[item.id] = read[item.id]
+                else:
+                    asking.not_taken[item.id] = _NOT_TAKEN
+        return answers
+
+    async def _parts(
+        self, asking: _Asking, parts: list[list[str]], halvings: int
+    ) -> dict[str, Answer]:
+        """Ask about all `parts` at once; one that fails leaves only its own ids unanswered."""
         answers: dict[str, Answer] = {}
         failures: list[JudgeError] = []
 
         async def answer(part: list[str]) -> None:
             try:
-                answers.update(await self._part(ask, part, tally, halvings))
+                answers.update(await self._part(asking, part, halvings))
             except JudgeError as error:
                 failures.append(error)
 
@@ -211,71 +229,12 @@ class Asker:
             raise failures[0]
         return answers
 
-    async def _part(
-        self, ask: Ask, ids: list[str], tally: _Tally, halvings: int
-    ) -> dict[str, Answer]:
-        """Ask about `ids`, and once more about those without a usable answer.
-
-        A reply that was cut off would be cut off again: its ids are asked in halves instead. What the
-        judge refuses to judge it is not asked again.
-        """
-        first = await self._call(ask, ids, tally)
-        if first.cut_off and len(ids) > 1 and halvings:
-            halves = _even_parts(ids, -(-len(ids) // 2))
-            return await self._in_parts(ask, halves, tally, halvings - 1)
-        answers, outcome = dict(first.answers), first
-        missing = [item_id for item_id in ids if item_id not in answers]
-        if missing and first.error_type not in _WOULD_BE_THE_SAME:
-            try:
-                second = await self._call(ask, missing, tally)
-            except JudgeError:
-                if not answers:
-                    raise
-            else:
-                answers.update(second.answers)
-                outcome = second if first.error_type else first
-        if not answers and outcome.error_type is not None:
-            twice = "" if outcome is first else ", twice"
-            raise JudgeError(f"the judge gave no usable reply{twice}", outcome.error_type)
-        return answers
-
-    async def _call(self, ask: Ask, ids: list[str], tally: _Tally) -> _Outcome:
-        open_ids = frozenset(ids)
-        written = write(ask, open_ids, self._secret)
-        try:
-            completion = await self._complete(
-                ask.metric, written.messages, schema_for(ask, open_ids)
-            )
-        except JudgeError as error:
-            tally.usage += error.usage
-            raise
-        tally.usage += Usage(completion.calls, completion.input_tokens, completion.output_tokens)
-        if completion.error_type is not None:
-            cut_off = completion.error_type == "reply_cut_off" and bool(completion.text)
-            return _Outcome({}, completion.error_type, cut_off)
-        shown = f"{_shown(ask)}\n{written.task}"
-        groups = ask.groups_for(open_ids)
-        try:
-            read = read_reply(completion.text, groups, shown, written.tag)
-        except UnusableReplyError:
-            return _Outcome({}, "unusable_reply")
-        answers: dict[str, Answer] = {}
-        for group in groups:
-            for item in group.items:
-                if item.id not in open_ids or item.id not in read:
-                    continue
-                if _is_taken(read[item.id], group, item):
-                    answers[item.id] = read[item.id]
-                else:
-                    tally.not_taken[item.id] = _NOT_TAKEN
-        return _Outcome(answers)
-
     def _key(self, ask: Ask, group: Group, item: Item) -> bytes:
         prompt = group.shared_with or ask.prompt
         version = load_prompt(prompt).version
         if ask.prompt_with_shared is not None and group.shared_with is None:
             version += f"+{load_prompt(ask.prompt_with_shared).version}"
-        parts = [self._model, prompt, version, group.name, group.kind, *item.depends_on]
+        parts = [self._identity, prompt, version, group.name, group.kind, *item.depends_on]
         return sha256(json.dumps(parts).encode()).digest()
 
 

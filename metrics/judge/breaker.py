@@ -1,7 +1,7 @@
 """A circuit breaker: stop asking a judge that keeps failing, and probe it now and then.
 
 The endpoint asks it before each call and tells it the outcome.  It knows failure classes,
-not HTTP; it sleeps never and holds its lock only for arithmetic.
+not HTTP; it never sleeps and holds its lock only for arithmetic.
 """
 
 from __future__ import annotations
@@ -49,11 +49,6 @@ class CircuitBreaker:
         self._open_until: float | None = None
         self._probing = False
         self._cause = ""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the judge is given up for now."""
-        return self._open_until is not None
 
     def admit(self) -> None:
         """Let a call through, or refuse it.

@@ -156,6 +156,11 @@ class JudgeBudget:
         }
 
     @property
+    def prices_known(self) -> bool:
+        """Whether it says what calls cost."""
+        return self.input_price is not None or self.output_price is not None
+
+    @property
     def counts(self) -> bool:
         """Whether there is anything to limit or to add up."""
         return any(value for name, value in self.limits.items() if name != "when_exhausted")
@@ -172,18 +177,6 @@ class JudgeBudget:
     def cost(self) -> float:
         """What was spent so far, in the currency of the prices; 0.0 without prices."""
         return self._cost
-
-    async def reserve(self, estimated_tokens: int, estimated_output: int = 0) -> Reservation:
-        """Take room for one call, waiting for it if so configured.
-
-        Raises:
-            JudgeError: There is no room (status ``skipped``, error type ``budget``).
-        """
-        while True:
-            room = self.take(estimated_tokens, estimated_output)
-            if isinstance(room, Reservation):
-                return room
-            await asyncio.sleep(room)
 
     async def obtain(self, estimated_tokens: int, estimated_output: int) -> Reservation | float:
         """Do as a patient `take`, wherever the budget is kept: a worker asks the meter's for it."""

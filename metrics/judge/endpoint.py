@@ -1,34 +1,38 @@
 """One OpenAI-compatible endpoint: send messages, get text, or a `JudgeError` that says why not.
 
-The asking engine calls it through `OpenAIJudge`.  It retries what may pass, gives up at
-once what will not, steps options down where the endpoint lacks them and looks for them again later,
-reads at most so many bytes, and keeps the endpoint's own words out of errors and logs: they may
-repeat a key or a text.  A call holds one of the loop's slots while it is on the wire, never while
-it is built, read, or waits.
+`Batching` calls it.  It retries what may pass, gives up at once what will not, steps options down
+where the endpoint lacks them and looks for them again later, and keeps the endpoint's own words out
+of errors and logs: they may repeat a key or a text.  A call holds one of the loop's slots while it is
+on the wire, never while it is built, read, or waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ._clients import LoopResources
+from ragmeter.metrics._retry import pause_before
+
 from ._completions import Completion, estimate_tokens, read_completion
 from ._cut_prompts import CutPrompts
 from ._failures import FailedCall, refused
-from ._learning import Learned, Plan
-from ._pauses import pause_before
-from ._requests import RequestForm
-from ._transport import Reply, Wire
+from ._learning import Learned, Plan, RequestForm
+from ._transport import LoopResources, Reply
 from .breaker import CircuitBreaker
 from .budget import JudgeBudget, Reservation
-from .protocol import JudgeError, Usage
+from .counting import JudgeRecord
+from .protocol import JudgeCall, JudgeError, Usage
 
 __all__ = ["Endpoint"]
 
+_MOST_REPLY_BYTES = 4 * 2**20
+"""A longer reply is not read."""
+_LONGEST_PAUSE_S = 20.0
+"""Between two attempts, unless the endpoint asks for more."""
 _MOST_STEPS = 6
 """Step-downs of one call."""
 _FIRST_OUTPUT = 100
@@ -54,7 +58,9 @@ class _Call:
     """The breaker let it through and waits for its outcome."""
     reservation: Reservation | None = None
     posts: int = 0
-    """Posts so far: what the wire saw."""
+    """Posts so far."""
+    retries: int = 0
+    """Attempts that failed and were followed by a pause; step-downs are none."""
     usage: Usage = field(default_factory=Usage)
     """What the posts took."""
     cached_tokens: int = 0
@@ -71,11 +77,11 @@ class Endpoint:
         form: What is the same in every request.
         timeout_s: Seconds for one call, all its retries included.
         max_retries: Attempts after the first.
-        max_reply_bytes: Longest body that is read.
         budget: Limits; None: no limits.
         breaker: Keeps calls away from an endpoint that is down.
         learned: What the endpoint was found to lack.
         cut_prompts: Notices prompts that the endpoint cut off.
+        record: Counts each call and tells the observers.
     """
 
     def __init__(
@@ -84,46 +90,49 @@ class Endpoint:
         *,
         timeout_s: float,
         max_retries: int,
-        max_reply_bytes: int,
         budget: JudgeBudget | None,
         breaker: CircuitBreaker,
         learned: Learned,
         cut_prompts: CutPrompts,
+        record: JudgeRecord,
     ) -> None:
         self._form = form
         self._timeout_s = timeout_s
         self._max_retries = max_retries
-        self._max_reply_bytes = max_reply_bytes
         self._budget = budget
         self._breaker = breaker
         self._learned = learned
         self._cut_prompts = cut_prompts
+        self._record = record
         self._usual_output = float(min(form.max_output_tokens or _FIRST_OUTPUT, _FIRST_OUTPUT))
         self._not_before = 0.0
         self._answered = False
-        self.tells_usage: bool | None = None
-        """Whether the endpoint counts tokens; None: nobody knows yet."""
-        self.tells_cached_tokens: bool | None = None
-        """Whether it says what it read from its own cache; None: nobody knows yet."""
 
     async def complete(
         self,
-        resources: LoopResources,
+        here: LoopResources,
+        metric: str,
         messages: list[dict[str, str]],
         schema: dict[str, Any],
-        finished: Callable[[float, Completion | JudgeError], None],
     ) -> Completion:
-        """Send `messages` and return the reply; tell `finished` the duration and the outcome.
+        """Send `messages` and return the reply; retries and steps options down as need be.
 
         Raises:
             JudgeError: No reply: budget, open circuit, timeout, or the last attempt's failure.
         """
         tokens = estimate_tokens("".join(message["content"] for message in messages))
         call = _Call(messages, schema, tokens, self._learned.plan())
+        outcome: Completion | JudgeError
         try:
-            outcome: Completion | JudgeError = self._judged(
-                await self._attempts(resources, call), call
-            )
+            while True:
+                attempted = await self._attempt(here, call)
+                following = self._following(attempted, call)
+                if not isinstance(following, float):
+                    break
+                if following:
+                    await asyncio.sleep(following)
+                    call.spent_s += following
+            outcome = self._concluded(following, call)
         except JudgeError as error:  # no room, or no circuit
             outcome = error
         finally:
@@ -133,80 +142,89 @@ class Endpoint:
         if isinstance(outcome, JudgeError):
             outcome = outcome.costing(replace(call.usage, calls=call.posts))
         if call.posts:
-            finished(call.spent_s, outcome)
+            self._report(metric, call, outcome)
         if isinstance(outcome, JudgeError):
             raise outcome
         return outcome
 
-    def _judged(self, outcome: Completion | FailedCall, call: _Call) -> Completion | JudgeError:
-        """Tell the breaker; return the reply with what all posts took, or the error to raise."""
-        if isinstance(outcome, Completion):
-            call.admitted = False
-            self._answered = True
-            self._breaker.succeeded()
-            return replace(
-                outcome,
-                input_tokens=call.usage.input_tokens,
-                output_tokens=call.usage.output_tokens,
-                cached_tokens=call.cached_tokens,
-                calls=call.posts,
-            )
-        self._failed(outcome, call)
-        return JudgeError(
-            f"asking the judge failed: {outcome.detail}",
-            outcome.error_type,
-            status="timeout" if outcome.error_type == "timeout" else "judge_error",
-        )
+    async def _attempt(self, here: LoopResources, call: _Call) -> Completion | FailedCall:
+        """Wait for a slot, and for leave to use it; post, give the slot back, and read the reply.
 
-    def _failed(self, failure: FailedCall, call: _Call) -> None:
-        if failure.error_type == "refusal" or failure.held_back:
-            return  # that text, or no post at all: it says nothing about the endpoint
-        call.admitted = False
-        if failure.error_type in _ALIVE:
-            self._breaker.succeeded()
-        else:
-            # Whoever was answered may ask: a 403 after that is about this text, or passes.
-            fatal = failure.fatal and not (failure.error_type == "permission" and self._answered)
-            self._breaker.failed(failure.error_type, failure.detail, fatal=fatal)
-
-    async def _attempts(self, resources: LoopResources, call: _Call) -> Completion | FailedCall:
-        retries = 0
-        while True:
-            outcome = await self._attempt(resources, call)
-            if isinstance(outcome, Completion):
-                if self._thinks_less(outcome, call):
-                    continue
-                self._learn(outcome, call)
-                return self._checked(outcome, call)
-            if self._steps_down(outcome, call):
-                if call.starved is not None and call.plan.has("effort", "omitted"):
-                    return call.starved  # the same request would be starved again
-                continue
-            self._learned.end_trial(call.plan, refused=False)
-            if outcome.error_type == "unusable_reply":
-                return Completion("", call.tokens, 0, "unusable_reply")
-            pause_s = pause_before(retries, outcome.retry_after_s)
-            if outcome.retry_after_s is not None and (outcome.retry or outcome.fatal):
-                self._not_before = max(self._not_before, time.monotonic() + pause_s)
-            too_late = call.spent_s + pause_s >= self._timeout_s
-            if not outcome.retry or retries >= self._max_retries or too_late:
-                return outcome
-            retries += 1
-            await self._pause(call, pause_s)
-
-    async def _attempt(self, resources: LoopResources, call: _Call) -> Completion | FailedCall:
-        outcome: Completion | FailedCall | None = None  # cancelled: nobody knows what it took
+        Raises:
+            JudgeError: The circuit is open, or the budget used up.
+        """
+        outcome: Completion | FailedCall | None = None  # cancelled: it is unknown what it took
+        body = self._form.body(call.plan, call.messages, call.schema)
         try:
-            outcome = await self._outcome(resources, call)
-            return outcome
+            while True:
+                async with here.slot() as wire:
+                    if not call.admitted:
+                        self._breaker.admit()
+                        call.admitted = True
+                    pause_s = self._not_before - time.monotonic()
+                    if pause_s <= 0 and await self._takes_room(call):
+                        if not call.posts:
+                            self._learned.begin(call.plan)
+                        if self._learned.refresh(call.plan):
+                            body = self._form.body(call.plan, call.messages, call.schema)
+                        with self._posting(call) as left_s:
+                            reply = await asyncio.wait_for(
+                                wire.post(body, _MOST_REPLY_BYTES), left_s
+                            )
+                        break
+                await self._wait(here, call, pause_s)  # without a slot: others use it meanwhile
+            outcome = self._read(reply, call)
+        except FailedCall as failure:
+            outcome = failure
         finally:
             self._settle(call, outcome)
+        return outcome
 
-    async def _outcome(self, resources: LoopResources, call: _Call) -> Completion | FailedCall:
+    async def _takes_room(self, call: _Call) -> bool:
+        if self._budget is None or call.reservation is not None:
+            return True
+        room = await self._budget.obtain(call.tokens, int(self._usual_output))
+        if isinstance(room, Reservation):
+            call.reservation = room
+            return True
+        return False
+
+    @contextmanager
+    def _posting(self, call: _Call) -> Iterator[float]:
+        """Count a post and its seconds; give those that are left for it."""
+        call.posts += 1
+        started = time.monotonic()
         try:
-            return self._read(await self._exchange(resources, call), call)
-        except FailedCall as failure:
-            return failure
+            yield self._timeout_s - call.spent_s
+        except (TimeoutError, asyncio.TimeoutError):
+            raise self._too_late() from None
+        finally:
+            call.spent_s += time.monotonic() - started
+
+    async def _wait(self, here: LoopResources, call: _Call, pause_s: float) -> None:
+        """Wait as long as the endpoint asked all calls to, or until the budget seems to have room.
+
+        Raises:
+            FailedCall: The timeout would pass, or has passed.
+        """
+        left_s = self._timeout_s - call.spent_s
+        if pause_s > left_s:
+            raise FailedCall(
+                "rate_limited", "it asked for a longer pause than the timeout", held_back=True
+            )
+        if pause_s > 0:
+            await asyncio.sleep(pause_s)
+            call.spent_s += pause_s
+            if pause_s >= left_s:
+                raise self._too_late()
+        elif self._budget is not None:
+            call.admitted = False
+            self._breaker.abandoned()  # until then the circuit may open
+            async with here.waiting_room:
+                await self._budget.until_room(call.tokens, int(self._usual_output))
+
+    def _too_late(self) -> FailedCall:
+        return FailedCall("timeout", f"it did not answer within {self._timeout_s:g} s")
 
     def _read(self, reply: Reply, call: _Call) -> Completion | FailedCall:
         if not 200 <= reply.status < 300:
@@ -216,7 +234,7 @@ class Endpoint:
         return read_completion(reply.body, reply.headers, call.tokens)
 
     def _settle(self, call: _Call, outcome: Completion | FailedCall | None) -> None:
-        """Book what a post took: nothing if it was refused, what was expected if nobody knows."""
+        """Book what a post took: nothing if it was refused, what was expected if it is unknown."""
         took, cached = (0, 0), 0
         if isinstance(outcome, Completion):
             took, cached = (outcome.input_tokens, outcome.output_tokens), outcome.cached_tokens
@@ -230,69 +248,78 @@ class Endpoint:
             took = (call.tokens, 0)
         self._budget.settle(reservation, *took, cached)
 
-    async def _exchange(self, resources: LoopResources, call: _Call) -> Reply:
-        """Wait for a slot, and for leave to use it; post, and give the slot back with the reply.
+    def _following(
+        self, outcome: Completion | FailedCall, call: _Call
+    ) -> Completion | FailedCall | float:
+        """Return the seconds after which to try again, or with what the call ends."""
+        if isinstance(outcome, Completion):
+            if self._thinks_less(outcome, call):
+                return 0.0
+            self._learn(outcome, call)
+            cut = self._cut_prompts.notice(call.tokens, outcome.stated_input)
+            if cut and outcome.error_type is None:
+                return replace(outcome, error_type="prompt_cut")
+            return outcome
+        if self._steps_down(outcome, call):
+            if call.starved is not None and call.plan.has("effort", "omitted"):
+                return call.starved  # the same request would be starved again
+            return 0.0
+        self._learned.end_trial(call.plan, refused=False)
+        if outcome.error_type == "unusable_reply":
+            return Completion("", call.tokens, 0, "unusable_reply")
+        pause_s = pause_before(call.retries, outcome.retry_after_s, longest_s=_LONGEST_PAUSE_S)
+        if outcome.retry_after_s is not None and (outcome.retry or outcome.fatal):
+            self._not_before = max(self._not_before, time.monotonic() + pause_s)
+        too_late = call.spent_s + pause_s >= self._timeout_s
+        if not outcome.retry or call.retries >= self._max_retries or too_late:
+            return outcome
+        call.retries += 1
+        return pause_s
 
-        Raises:
-            JudgeError: The circuit is open, or the budget used up.
-            FailedCall: The timeout has passed, or the connection broke.
-        """
-        body = self._form.body(call.plan, call.messages, call.schema)
-        while True:
-            async with resources.slot() as wire:
-                if not call.admitted:
-                    self._breaker.admit()
-                    call.admitted = True
-                pause_s = self._not_before - time.monotonic()
-                if pause_s <= 0 and await self._takes_room(call):
-                    if not call.posts:
-                        self._learned.begin(call.plan)
-                    if self._learned.refresh(call.plan):
-                        body = self._form.body(call.plan, call.messages, call.schema)
-                    return await self._post(wire, body, call)
-            # Whatever there is to wait for, the slot is somebody else's meanwhile.
-            if pause_s > self._timeout_s - call.spent_s:
-                raise FailedCall(
-                    "rate_limited", "it asked for a longer pause than the timeout", held_back=True
+    def _concluded(self, outcome: Completion | FailedCall, call: _Call) -> Completion | JudgeError:
+        """Tell the breaker; return the reply with what all posts took, or the error to raise."""
+        if isinstance(outcome, Completion):
+            call.admitted = False
+            self._answered = True
+            self._breaker.succeeded()
+            return replace(
+                outcome,
+                input_tokens=call.usage.input_tokens,
+                output_tokens=call.usage.output_tokens,
+                cached_tokens=call.cached_tokens,
+                calls=call.posts,
+            )
+        # A refusal is about that text, and without a post nothing is known of the endpoint.
+        if outcome.error_type != "refusal" and not outcome.held_back:
+            call.admitted = False
+            if outcome.error_type in _ALIVE:
+                self._breaker.succeeded()
+            else:
+                # Where calls were answered, the key is good: a 403 is about this text, or passes.
+                passes = outcome.error_type == "permission" and self._answered
+                self._breaker.failed(
+                    outcome.error_type, outcome.detail, fatal=outcome.fatal and not passes
                 )
-            if pause_s > 0:
-                await self._pause(call, pause_s)
-            elif self._budget is not None:
-                call.admitted = False
-                self._breaker.abandoned()  # until then the circuit may open
-                async with resources.waiting_room:
-                    await self._budget.until_room(call.tokens, int(self._usual_output))
+        return JudgeError(
+            f"asking the judge failed: {outcome.detail}",
+            outcome.error_type,
+            status="timeout" if outcome.error_type == "timeout" else "judge_error",
+        )
 
-    async def _takes_room(self, call: _Call) -> bool:
-        if self._budget is None or call.reservation is not None:
-            return True
-        room = await self._budget.obtain(call.tokens, int(self._usual_output))
-        if isinstance(room, Reservation):
-            call.reservation = room
-            return True
-        return False
-
-    async def _post(self, wire: Wire, body: Mapping[str, Any], call: _Call) -> Reply:
-        left_s = self._timeout_s - call.spent_s
-        started = time.monotonic()
-        call.posts += 1
-        try:
-            return await asyncio.wait_for(wire.post(body, self._max_reply_bytes), left_s)
-        except (TimeoutError, asyncio.TimeoutError):
-            raise self._too_late() from None
-        finally:
-            call.spent_s += time.monotonic() - started
-
-    async def _pause(self, call: _Call, pause_s: float) -> None:
-        left_s = self._timeout_s - call.spent_s
-        pause_s = min(pause_s, left_s)
-        await asyncio.sleep(pause_s)
-        call.spent_s += pause_s
-        if pause_s >= left_s:
-            raise self._too_late()
-
-    def _too_late(self) -> FailedCall:
-        return FailedCall("timeout", f"it did not answer within {self._timeout_s:g} s")
+    def _report(self, metric: str, call: _Call, outcome: Completion | JudgeError) -> None:
+        took = outcome.usage if isinstance(outcome, JudgeError) else outcome
+        self._record.report(
+            JudgeCall(
+                metric,
+                self._form.model,
+                call.spent_s,
+                took.input_tokens,
+                took.output_tokens,
+                outcome.error_type,
+                calls=took.calls,
+                cached_tokens=0 if isinstance(outcome, JudgeError) else outcome.cached_tokens,
+            )
+        )
 
     def _steps_down(self, failure: FailedCall, call: _Call) -> bool:
         """Leave out what the endpoint may lack; return whether there was anything to leave out."""
@@ -333,16 +360,10 @@ class Endpoint:
         if call.starved is not None and outcome.error_type is None:
             self._learned.keep(plan, "effort")
         self._learned.answered(plan, call.refused_with)
-        self.tells_usage = outcome.stated_input is not None
-        self.tells_cached_tokens = outcome.tells_cached
+        self._learned.states_usage = outcome.stated_input is not None
+        self._learned.states_cached_tokens = outcome.states_cached
         cap = self._form.max_output_tokens
         named = self._form.sends(plan, "cap") and plan.has("cap", "max_completion_tokens")
         if cap is not None and named and outcome.output_tokens > cap:
             # The name is unknown there, and ignored: no cap at all.
             self._learned.step_down(plan, "cap", None, certain=True)
-
-    def _checked(self, outcome: Completion, call: _Call) -> Completion:
-        cut = self._cut_prompts.notice(call.tokens, outcome.stated_input)
-        if cut and outcome.error_type is None:
-            return replace(outcome, error_type="prompt_cut")
-        return outcome

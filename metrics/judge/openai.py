@@ -1,13 +1,14 @@
 """`OpenAIJudge`: any OpenAI-compatible endpoint as a judge.
 
-Users build it and hand it to a meter or to ``evaluate``; metrics see the `Judge`
-contract only.  It wires the endpoint, cache, budget and breaker together and keeps what
+Users build it and hand it to a meter or to ``evaluate``; metrics see the `Judge` contract only.  It
+checks its arguments, wires cache, batching, endpoint, budget and breaker together, and keeps what
 belongs to an event loop apart per loop.  It never shows its key.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import weakref
@@ -15,38 +16,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragmeter.metrics import _fork as fork
-from ragmeter.metrics.errors import ConfigurationError
+from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
 
-from ._clients import LoopResources
-from ._completions import Completion
-from ._construction import (
-    address_of,
-    cache_from,
-    check_client,
-    check_numbers,
-    checked_body,
-    identity,
-    require_openai,
-)
 from ._cut_prompts import CutPrompts
-from ._facts import facts
-from ._learning import Learned
-from ._requests import RequestForm
-from ._transport import Caller, Wire
-from .batching import Asker, Flights
+from ._learning import Learned, RequestForm
+from ._transport import Address, Caller, LoopResources, Wire
+from .batching import Batching
 from .breaker import CircuitBreaker
 from .budget import JudgeBudget
 from .cache import JudgeCache
+from .counting import CountingJudge
 from .endpoint import Endpoint
-from .protocol import Ask, JudgeCall, JudgeError, JudgeObserver, Reply
-from .stats import JudgeStats, Tally
+from .protocol import Ask, JudgeCall, Reply
 
 __all__ = ["OpenAIJudge"]
 
-_MAX_REPLY_BYTES = 4 * 2**20
 
-
-class OpenAIJudge:
+class OpenAIJudge(CountingJudge):
     """A judge behind any OpenAI-compatible endpoint: OpenAI, Azure OpenAI, vLLM, Ollama, a gateway.
 
     Replies are asked for as strict JSON (structured outputs); an endpoint that lacks them is asked
@@ -104,9 +90,9 @@ class OpenAIJudge:
         headers: Mapping[str, str] | None = None,
         extra_body: Mapping[str, Any] | None = None,
     ) -> None:
-        require_openai()
-        check_numbers(model, timeout_s, max_retries, concurrency, max_output_tokens)
-        extra = checked_body(extra_body)
+        _require_openai()
+        _check_numbers(model, timeout_s, max_retries, concurrency, max_output_tokens)
+        extra = _checked_body(extra_body)
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         key = api_key or os.environ.get("OPENAI_API_KEY") or ("none" if base_url else None)
         if key is None:
@@ -114,7 +100,7 @@ class OpenAIJudge:
                 "the judge has no key: pass api_key=, set OPENAI_API_KEY, or pass the base_url= of "
                 "an endpoint that needs none"
             )
-        address = None if base_url is None else address_of(base_url)
+        address = None if base_url is None else Address.of(base_url)
         if api_version is not None and base_url is None:
             raise ConfigurationError(
                 "api_version is for Azure: pass the resource's address as base_url="
@@ -132,12 +118,15 @@ class OpenAIJudge:
             "max_output_tokens": max_output_tokens,
             "extra_body": extra or None,
         }
-        self._model = model
+        self.model = model
+        self.budget = budget
+        if isinstance(cache, bool):
+            self.cache = JudgeCache() if cache else None
+        else:
+            self.cache = cache if isinstance(cache, JudgeCache) else JudgeCache(path=cache)
         self._concurrency = concurrency
         self._caller = Caller(address, key, api_version, dict(headers or {}))
-        check_client(self._caller)
-        self.budget = budget
-        self.cache = cache if isinstance(cache, JudgeCache) else cache_from(cache)
+        _check_client(self._caller)
         name = f"{model} at {self.host}"
         self._breaker = CircuitBreaker(name)
         self._learned = Learned(name)
@@ -146,21 +135,17 @@ class OpenAIJudge:
             self._form,
             timeout_s=timeout_s,
             max_retries=max_retries,
-            max_reply_bytes=_MAX_REPLY_BYTES,
             budget=budget,
             breaker=self._breaker,
             learned=self._learned,
             cut_prompts=CutPrompts(name),
+            record=self._record,
         )
-        self._tally = Tally()
-        self._asker = Asker(
-            identity(model, address, extra),
-            self._complete,
-            self.cache,
-            secrets.token_bytes(16),
-            self._tally.answered,
-        )
-        self._observers: list[JudgeObserver] = []
+        # What tells apart judges that may answer differently, for the cache's keys.
+        identity = f"{model}\n{'' if address is None else address.without_secrets}"
+        if extra:
+            identity += f"\n{json.dumps(extra, sort_keys=True)}"
+        self._batching = Batching(identity, self._endpoint, self.cache, secrets.token_bytes(16))
         self._lock = fork.lock()
         self._open()
         fork.forget(self._open)  # the parent's loops and their sockets stay the parent's
@@ -169,21 +154,13 @@ class OpenAIJudge:
         self._resources: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopResources] = (
             weakref.WeakKeyDictionary()
         )
-        self._flights: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Flights] = (
-            weakref.WeakKeyDictionary()
-        )
 
     def __repr__(self) -> str:
-        return f"OpenAIJudge(model={self._model!r}, host={self.host!r})"
+        return f"OpenAIJudge(model={self.model!r}, host={self.host!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings without key, headers, secrets in the address, and what was learned."""
         return _rebuild, (self._arguments,)
-
-    @property
-    def model(self) -> str:
-        """The model that is asked."""
-        return self._model
 
     @property
     def host(self) -> str:
@@ -198,32 +175,12 @@ class OpenAIJudge:
 
     @property
     def learned(self) -> dict[str, str]:
-        """What is known of the endpoint by now: what it takes, and what it tells.
+        """What is known of the endpoint by now: what it takes, and what it says.
 
         The keys are ``json_schema``, ``json_object``, ``temperature``, ``cap``, ``effort``,
-        ``system role``, ``usage`` and ``cached_tokens``; ``not tried`` where nobody knows yet.
+        ``system role``, ``usage`` and ``cached_tokens``; ``not tried`` where that is not known yet.
         """
-        return facts(self._learned, self._form, self._endpoint)
-
-    @property
-    def stats(self) -> JudgeStats:
-        """Calls, tokens, cache hits, errors and cost so far."""
-        return self._tally.stats(self.budget.cost if self.budget is not None else 0.0)
-
-    def subscribe(self, observer: JudgeObserver) -> None:
-        """Tell `observer` about every call from now on, on the event loop that made it."""
-        self._observers.append(observer)
-
-    def report(self, call: JudgeCall) -> None:
-        """Count a call and tell the observers; a worker process that asks for us has it done here."""
-        if not call.cached:
-            self._tally.called(call)
-        for observer in tuple(self._observers):
-            observer(call)
-
-    def report_items(self, hits: int, misses: int) -> None:
-        """Count items that a worker process answered without asking, and those it asked about."""
-        self._tally.answered(hits, misses)
+        return self._learned.facts(self._form)
 
     def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arguments of this judge: those that may be pickled, and those that must not.
@@ -244,12 +201,11 @@ class OpenAIJudge:
         Raises:
             JudgeError: The endpoint failed (``error_type`` says how), or no reply could be used.
         """
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            flights = self._flights.setdefault(loop, {})
-        reply = await self._asker.ask(ask, flights)
+        reply = await self._batching.ask(ask, self._on_this_loop())
+        hits = reply.usage.cache_hits
+        self.report_items(hits, len(reply.answers) - hits)
         if reply.usage.calls == 0 and reply.answers:
-            self.report(JudgeCall(ask.metric, self._model, 0.0, 0, 0, cached=True))
+            self.report(JudgeCall(ask.metric, self.model, 0.0, 0, 0, cached=True))
         return reply
 
     async def aclose(self) -> None:
@@ -261,25 +217,6 @@ class OpenAIJudge:
         if self.cache is not None:
             await self.cache.aclose()
 
-    async def _complete(
-        self, metric: str, messages: list[dict[str, str]], schema: dict[str, Any]
-    ) -> Completion:
-        def finished(duration_s: float, outcome: Completion | JudgeError) -> None:
-            took = outcome.usage if isinstance(outcome, JudgeError) else outcome
-            call = JudgeCall(
-                metric,
-                self._model,
-                duration_s,
-                took.input_tokens,
-                took.output_tokens,
-                outcome.error_type,
-                calls=took.calls,
-                cached_tokens=0 if isinstance(outcome, JudgeError) else outcome.cached_tokens,
-            )
-            self.report(call)
-
-        return await self._endpoint.complete(self._on_this_loop(), messages, schema, finished)
-
     def _on_this_loop(self) -> LoopResources:
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -290,9 +227,80 @@ class OpenAIJudge:
         return resources
 
 
+def _require_openai() -> None:
+    """Raise unless the package ``openai`` is there."""
+    try:
+        import openai  # noqa: F401, PLC0415 -- optional dependency, looked for when it is needed
+    except ImportError as error:
+        raise MissingDependencyError(error.name or "openai", "judge", "OpenAIJudge") from error
+
+
+def _check_client(caller: Caller) -> None:
+    """Make a client once: what is missing shows now, not on every score.
+
+    Raises:
+        MissingDependencyError: A module that the client needs is missing.
+        ConfigurationError: The address, the key, a header or a proxy in the environment is unusable.
+    """
+    try:
+        caller.client()
+    except ImportError as error:
+        if error.name is None:
+            # Such as "Using SOCKS proxy, but the 'socksio' package is not installed": theirs says it.
+            raise ConfigurationError(f"the judge's client cannot be made: {error}") from error
+        raise MissingDependencyError(error.name, "judge", "OpenAIJudge") from error
+    except ValueError as error:
+        # Not its message, nor itself as the cause: it may quote the key.
+        raise ConfigurationError(
+            f"the judge's client cannot be made ({type(error).__name__}): check base_url, api_key, "
+            "headers, and the proxy variables of the environment"
+        ) from None
+
+
+def _check_numbers(
+    model: str, timeout_s: float, max_retries: int, concurrency: int, max_output_tokens: int | None
+) -> None:
+    """Raise `ConfigurationError` for a number out of range, or a model without a name."""
+    if not model:
+        raise ConfigurationError("model is empty; pass the judge's model, e.g. 'gpt-4o-mini'")
+    if not timeout_s > 0:
+        raise ConfigurationError(f"timeout_s is {timeout_s!r}; pass seconds above 0")
+    if max_retries < 0:
+        raise ConfigurationError(f"max_retries is {max_retries!r}; pass 0 or more")
+    if concurrency < 1:
+        raise ConfigurationError(f"concurrency is {concurrency!r}; pass 1 or more")
+    if max_output_tokens is not None and max_output_tokens < 1:
+        raise ConfigurationError(
+            f"max_output_tokens is {max_output_tokens!r}; pass 1 or more, or None"
+        )
+
+
+_NOT_EXTRA = {
+    "model": "pass it as model=",
+    "messages": "metrics write them",
+    "stream": "replies are read whole",
+}
+
+
+def _checked_body(extra_body: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a copy of `extra_body` that nobody changes any more."""
+    if not extra_body:
+        return {}
+    for name, reason in _NOT_EXTRA.items():
+        if name in extra_body:
+            raise ConfigurationError(f"extra_body must not have {name!r}: {reason}")
+    try:
+        copy: dict[str, Any] = json.loads(json.dumps(dict(extra_body), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            "extra_body is not a mapping of what JSON can say; pass e.g. {'enable_thinking': False}"
+        ) from error
+    return copy
+
+
 def _rebuild(arguments: dict[str, Any]) -> OpenAIJudge:
     """Make a pickled judge again; the secrets of its address are the environment's, if it is there."""
-    told = os.environ.get("OPENAI_BASE_URL")
-    if told and address_of(told).without_secrets == arguments["base_url"]:
-        arguments = {**arguments, "base_url": told}
+    base_url = os.environ.get("OPENAI_BASE_URL")
+    if base_url and Address.of(base_url).without_secrets == arguments["base_url"]:
+        arguments = {**arguments, "base_url": base_url}
     return OpenAIJudge(**arguments)

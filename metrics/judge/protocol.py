@@ -1,16 +1,20 @@
-"""What a metric may ask of a judge, and what a judge answers and reports.
+"""What a judge is: what may be asked of it, what it answers, and what it reports.
 
-Metrics depend on this contract alone, never on a client library.  One method
-carries everything: a metric sends an `Ask` (texts, and numbered items to answer), the judge
-returns a `Reply` with one `Answer` per item.  The meter subscribes to `JudgeCall` to export
-durations and tokens.
+Metrics and the meter depend on this contract alone, never on a client library.  A metric sends an
+`Ask` (texts, and numbered items to answer), the judge returns a `Reply` with one `Answer` per item.
+The meter subscribes to `JudgeCall` to export durations and tokens, and plans with the `budget`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+from ragmeter.metrics.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from .budget import JudgeBudget
 
 __all__ = [
     "Answer",
@@ -23,10 +27,12 @@ __all__ = [
     "JudgeCall",
     "JudgeError",
     "JudgeObserver",
+    "JudgeStats",
     "Passage",
     "Reply",
     "Taken",
     "Usage",
+    "check_judge",
 ]
 
 AnswerKind = Literal["verdict", "choice", "text", "texts", "pairs"]
@@ -160,7 +166,7 @@ class Usage:
     output_tokens: int = 0
     """Completion tokens, likewise."""
     cache_hits: int = 0
-    """Items answered without asking: known before, or being asked by someone else just then."""
+    """Items answered without asking: known before, or just being asked about by another ask."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -227,7 +233,7 @@ class JudgeCall:
     cached: bool = False
     """True when no call was made because the answer was known."""
     cost: float | None = None
-    """What it cost, in the currency of the judge's prices; None: no price was told."""
+    """What it cost, in the currency of the judge's prices; None: it has no prices."""
     calls: int = 1
     """Posts it took: attempts that failed and step-downs among them."""
     cached_tokens: int = 0
@@ -235,15 +241,48 @@ class JudgeCall:
 
 
 JudgeObserver = Callable[[JudgeCall], None]
-"""Told of every call; must not block and must not raise."""
+"""Gets every call; must not block and must not raise."""
 
 
+@dataclass(frozen=True, slots=True)
+class JudgeStats:
+    """What a judge did since it was built."""
+
+    calls: int = 0
+    """Calls made, as the wire saw them: attempts that failed and step-downs among them."""
+    input_tokens: int = 0
+    """Prompt tokens."""
+    output_tokens: int = 0
+    """Completion tokens."""
+    cached_tokens: int = 0
+    """Prompt tokens that the endpoint read from its own cache."""
+    cache_hits: int = 0
+    """Items answered without asking."""
+    cache_misses: int = 0
+    """Items asked about."""
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Calls that failed, by class."""
+    cost: float = 0.0
+    """What was spent, if the budget knows prices."""
+
+
+@runtime_checkable
 class Judge(Protocol):
-    """Gives verdicts. `OpenAIJudge` is built in; any class with these methods will do."""
+    """Gives verdicts. `OpenAIJudge` is built in; write your own as a subclass of `CountingJudge`."""
 
     @property
     def model(self) -> str:
         """The model that is asked."""
+        ...
+
+    @property
+    def budget(self) -> JudgeBudget | None:
+        """What may be asked of it; None: no limits. The meter plans with it how many requests it judges."""
+        ...
+
+    @property
+    def stats(self) -> JudgeStats:
+        """What it did so far."""
         ...
 
     async def ask(self, ask: Ask) -> Reply:
@@ -258,6 +297,23 @@ class Judge(Protocol):
         """Tell `observer` about every call from now on."""
         ...
 
+    def report(self, call: JudgeCall) -> None:
+        """Count a call and tell the observers: one of its own, or one that a scoring process made."""
+        ...
+
+    def report_items(self, hits: int, misses: int) -> None:
+        """Count items answered without asking, and items asked about, likewise."""
+        ...
+
     async def aclose(self) -> None:
         """Release connections. The judge can be used again afterwards."""
         ...
+
+
+def check_judge(judge: object) -> None:
+    """Raise `ConfigurationError` unless `judge` has all that a `Judge` has."""
+    if isinstance(judge, type) or not isinstance(judge, Judge):
+        raise ConfigurationError(
+            f"judge: {judge!r} is no judge: pass an OpenAIJudge(...), or an object of a subclass of "
+            "ragmeter.metrics.judge.CountingJudge, which needs a `model` and an `ask`"
+        )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Metric, RagSample, Score, metric
-from ragmeter.metrics.judge.protocol import JudgeCall, JudgeObserver
+from ragmeter.metrics.judge import Ask, CountingJudge, Reply
 
 
 @metric(needs=("contexts",), range=(0.0, None))
@@ -29,24 +29,19 @@ def exact_answer(sample: RagSample) -> float:
     return float(sample.answer == sample.reference.answer)
 
 
-class FakeJudge:
+class FakeJudge(CountingJudge):
     """A judge that is only asked to exist."""
 
     model = "fake-model"
 
     def __init__(self) -> None:
-        self.observers: list[JudgeObserver] = []
         self.closed = 0
 
-    def subscribe(self, observer: JudgeObserver) -> None:
-        self.observers.append(observer)
+    async def ask(self, ask: Ask) -> Reply:
+        raise NotImplementedError
 
     async def aclose(self) -> None:
         self.closed += 1
-
-    def called(self, call: JudgeCall) -> None:
-        for observer in self.observers:
-            observer(call)
 
 
 @dataclass(frozen=True, eq=False)

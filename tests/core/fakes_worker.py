@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragmeter.metrics import ComputedMetric, Metric, RagSample, Score, metric
-from ragmeter.metrics.judge.protocol import Answer, Ask, JudgeCall, Reply
+from ragmeter.metrics.judge import Answer, Ask, CountingJudge, JudgeCall, Reply
 
 
 @metric(range=(0.0, None))
@@ -84,7 +84,7 @@ class Outer:
         return float(len(sample.question or ""))
 
 
-class EchoJudge:
+class EchoJudge(CountingJudge):
     """Answers True to everything; `deed` says how it misbehaves first."""
 
     model = "echo"
@@ -92,7 +92,6 @@ class EchoJudge:
     def __init__(self, deed: str = "", path: str = "") -> None:
         self.deed = deed
         self.path = path
-        self.observers = []
 
     async def ask(self, ask: Ask) -> Reply:
         if self.deed == "crash" and not Path(self.path).exists():
@@ -104,15 +103,8 @@ class EchoJudge:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.deed == "freeze":
             os.kill(os.getpid(), signal.SIGSTOP)
-        for observer in self.observers:
-            observer(JudgeCall(ask.metric, self.model, 0.01, 10, 1))
+        self.report(JudgeCall(ask.metric, self.model, 0.01, 10, 1))
         return Reply({item.id: Answer(True, True) for group in ask.groups for item in group.items})
-
-    def subscribe(self, observer) -> None:
-        self.observers.append(observer)
-
-    async def aclose(self) -> None:
-        pass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from ragmeter import RagMeter
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample, Reference
-from ragmeter.metrics.judge import Answer, Reply, Usage
+from ragmeter.metrics.judge import Answer, CountingJudge, Reply, Usage
 from ragmeter.pipeline.judging import JudgeLoop, JudgesHere
 
 
@@ -50,7 +50,7 @@ def test_closed_before_it_was_up():
     assert [thread for thread in _alive() if thread not in before] == []
 
 
-class _Quitting:
+class _Quitting(CountingJudge):
     """A judge that gives up in a way no judge should."""
 
     model = "quitting"
@@ -65,12 +65,6 @@ class _Quitting:
             raise self.error
         items = [item for group in ask.groups for item in group.items]
         return Reply({item.id: Answer(known=True, value=True) for item in items}, Usage(calls=1))
-
-    def subscribe(self, observer):
-        del observer
-
-    async def aclose(self):
-        """Nothing to close."""
 
 
 class _OwnError(BaseException):

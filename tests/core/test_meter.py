@@ -365,8 +365,8 @@ def test_judge_calls_are_counted():
     judge = FakeJudge()
     meter, _ = _meter(judge=judge)
 
-    judge.called(JudgeCall("m", "fake-model", 0.1, 100, 10))
-    judge.called(JudgeCall("m", "fake-model", 0.0, 0, 0, cached=True))
+    judge.report(JudgeCall("m", "fake-model", 0.1, 100, 10))
+    judge.report(JudgeCall("m", "fake-model", 0.0, 0, 0, cached=True))
 
     stats = meter.stats()
     assert (stats.judge_calls, stats.input_tokens, stats.output_tokens) == (1, 100, 10)
@@ -400,7 +400,7 @@ def test_keep_worst_keeps_failures_and_empty_retrievals_that_were_not_sampled():
         ({"references": "golden.txt"}, ".jsonl"),
         ({"references": 5}, "references is a int"),
         ({"metrics": [GatedMetric(threading.Event())]}, "OpenAIJudge"),
-        ({"judge": "gpt-4o-mini"}, "judge: 'gpt-4o-mini' has no method subscribe"),
+        ({"judge": "gpt-4o-mini"}, "judge: 'gpt-4o-mini' is no judge"),
         ({"exporters": ["otlp"]}, "exporters: 'otlp' has no method export, flush, shutdown"),
         ({"exporters": [InMemoryExporter]}, "is a class; pass an object"),
     ],

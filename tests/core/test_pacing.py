@@ -19,12 +19,6 @@ from ragmeter.pipeline._pacing import LEAST, JudgePacer
 from ragmeter.pipeline._rates import place, within
 
 
-@dataclass
-class Limits:
-    calls_per_minute: int | None = None
-    tokens_per_minute: int | None = None
-
-
 def _judge(pacer, calls, tokens):
     for _ in range(calls):
         pacer.called(JudgeCall("m", "model", 0.1, tokens // calls, 0))
@@ -65,8 +59,8 @@ def _waves(seconds):
 @pytest.mark.parametrize(
     ("limits", "per_minute"),
     [
-        (Limits(calls_per_minute=120), 40),
-        (Limits(tokens_per_minute=60_000), 60),
+        (JudgeBudget(calls_per_minute=120), 40),
+        (JudgeBudget(tokens_per_minute=60_000), 60),
         # 1,000 prompt tokens at 2 a million are 0.002 a request: 50 requests for 0.1.
         (JudgeBudget(cost_per_minute=0.1, input_price=2.0, output_price=8.0), 50),
     ],
@@ -85,11 +79,11 @@ def test_the_budget_is_spent_evenly_and_not_exceeded(limits, per_minute):
 @pytest.mark.parametrize(
     ("arrivals", "limits", "rate"),
     [
-        (_steady(20, 4_000), Limits(calls_per_minute=720), 1.0),
+        (_steady(20, 4_000), JudgeBudget(calls_per_minute=720), 1.0),
         (_steady(20, 4_000), None, 0.1),
-        (_bursts(30, 2, 5_400), Limits(calls_per_minute=960), 1.0),
-        (_bursts(600, 60, 7_200), Limits(calls_per_minute=960), 0.75),
-        (_waves(14_400), Limits(calls_per_minute=480), 1.0),
+        (_bursts(30, 2, 5_400), JudgeBudget(calls_per_minute=960), 1.0),
+        (_bursts(600, 60, 7_200), JudgeBudget(calls_per_minute=960), 0.75),
+        (_waves(14_400), JudgeBudget(calls_per_minute=480), 1.0),
     ],
     ids=["steady", "a rate alone", "bursts", "large bursts", "waves"],
 )
@@ -103,7 +97,7 @@ def test_the_inverse_probabilities_of_the_judged_add_up_to_the_requests(arrivals
 
 def test_a_burst_now_and_then_fits_into_the_budget_of_its_minute():
     """Averaged over five minutes 500 requests at once look harmless; the fuse would refuse the last."""
-    judged = _simulate(Limits(calls_per_minute=180), _bursts(500, 300, 36_000))
+    judged = _simulate(JudgeBudget(calls_per_minute=180), _bursts(500, 300, 36_000))
 
     per_burst = Counter(int(at // 300) for at, _ in judged)
     later = [per_burst[number] for number in sorted(per_burst)][1:]
@@ -114,7 +108,7 @@ def test_a_burst_now_and_then_fits_into_the_budget_of_its_minute():
 
 def test_the_first_of_a_burst_are_judged_no_more_than_the_last():
     """A burst's first third is better by .3: refusing the later ones would say .76 instead of .70."""
-    judged = _simulate(Limits(calls_per_minute=480), _bursts(30, 3, 30_000))
+    judged = _simulate(JudgeBudget(calls_per_minute=480), _bursts(30, 3, 30_000))
 
     weights = value = 0.0
     for at, probability in judged:
@@ -125,7 +119,7 @@ def test_the_first_of_a_burst_are_judged_no_more_than_the_last():
 
 
 def test_probabilities_are_the_rate_or_powers_of_two_and_never_above_the_rate():
-    judged = _simulate(Limits(calls_per_minute=120), _waves(8_000), rate=0.3)
+    judged = _simulate(JudgeBudget(calls_per_minute=120), _waves(8_000), rate=0.3)
 
     assert {p for _, p in judged} <= {0.3, *(2.0**-n for n in range(2, 13))}
     assert len({p for _, p in judged}) > 1
@@ -136,7 +130,7 @@ def test_without_a_budget_the_rate_it_is():
 
 
 def test_traffic_below_the_budget_is_judged_whole():
-    judged = _simulate(Limits(calls_per_minute=600), _steady(2, 300), tokens=10)
+    judged = _simulate(JudgeBudget(calls_per_minute=600), _steady(2, 300), tokens=10)
 
     assert [p for _, p in judged] == [1.0] * 600
 
@@ -144,8 +138,8 @@ def test_traffic_below_the_budget_is_judged_whole():
 def test_bad_requests_take_half_of_the_budget_at_most():
     """The others are judged the less for it, and with a probability that says so."""
     now = [0.0]
-    pacer = JudgePacer(Limits(calls_per_minute=180), clock=lambda: now[0])
-    alone = JudgePacer(Limits(calls_per_minute=180), clock=lambda: now[0])
+    pacer = JudgePacer(JudgeBudget(calls_per_minute=180), clock=lambda: now[0])
+    alone = JudgePacer(JudgeBudget(calls_per_minute=180), clock=lambda: now[0])
     taken = 0
     for step in range(20_000):
         now[0] = step / 20
@@ -173,7 +167,7 @@ def test_requests_that_are_not_chosen_go_out_unjudged_at_once_and_say_so():
     gate = threading.Event()
     gate.set()
     judge = FakeJudge()
-    judge.budget = Limits(calls_per_minute=3)
+    judge.budget = JudgeBudget(calls_per_minute=3)
     memory = InMemoryExporter()
     meter = RagMeter(
         metrics=[context_tally, GatedMetric(gate)], judge=judge, exporters=[memory], hold_s=60

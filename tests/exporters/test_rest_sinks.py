@@ -21,7 +21,7 @@ from ragmeter.exporters.langfuse import LangfuseScores
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.phoenix import PhoenixAnnotations
 from ragmeter.exporters.protocol import RunsLostError
-from ragmeter.metrics import ConfigurationError, RagSample
+from ragmeter.metrics import ConfigurationError, RagSample, _retry
 
 KEY = "sk-very-secret-key"
 
@@ -29,7 +29,7 @@ KEY = "sk-very-secret-key"
 @pytest.fixture
 def patient(monkeypatch):
     """Shorter pauses, same code."""
-    monkeypatch.setattr(delivery, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(_retry, "FIRST_PAUSE_S", 0.01)
 
 
 def phoenix(backend, **options):

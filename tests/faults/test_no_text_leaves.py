@@ -22,6 +22,7 @@ from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import RagSample, metric
+from ragmeter.metrics.judge import CountingJudge
 
 pytestmark = pytest.mark.contains_errors
 
@@ -61,20 +62,13 @@ class _Exporter:
         raise RuntimeError(said())
 
 
-class _Judge:
+class _Judge(CountingJudge):
     """Raises with the prompt in the message."""
 
     model = "fake"
-    budget = None
-
-    def subscribe(self, observer):
-        """Nobody is told."""
 
     async def ask(self, ask, *more, **options):
         raise HookError(said(ask))
-
-    async def aclose(self):
-        """Nothing to close."""
 
 
 class _Telemetry:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from judging_tools import only, sample, score
 
 from ragmeter.metrics import ContextEntityRecall, ContextRecall, Faithfulness, RagQuestEval
-from ragmeter.metrics.judge._copied import (
+from ragmeter.metrics.text.copied import (
     is_answer_from,
     is_restatement,
     is_sentence_of,

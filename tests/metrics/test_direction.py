@@ -18,6 +18,7 @@ from ragmeter.metrics import (
     known_metrics,
     metric,
 )
+from ragmeter.metrics.judge import CountingJudge
 from ragmeter.metrics.metric import compute_metric
 from ragmeter.metrics.registry import resolve_metrics
 from ragmeter.pipeline.process.codec import pack_scores, unpack_scores
@@ -80,14 +81,11 @@ def test_a_judged_metric_s_scores_follow_it_too():
     assert row["toxicity"].direction == "lower"
 
 
-class _Judge:
+class _Judge(CountingJudge):
     model = "fake"
 
-    def subscribe(self, observer):
-        pass
-
-    async def aclose(self):
-        pass
+    async def ask(self, ask):
+        raise NotImplementedError
 
 
 def test_a_function_says_it_in_the_decorator():

@@ -29,20 +29,18 @@ from ragmeter.metrics import (
     resolve_metrics,
 )
 from ragmeter.metrics import registry as registry_module
+from ragmeter.metrics.judge import Ask, CountingJudge, Reply
 
 SAMPLE = RagSample(question="a b", contexts=["b c"], reference=Reference(contexts=["b c"]))
 
 
-class NoJudge:
-    """A judge that nobody asks anything."""
+class NoJudge(CountingJudge):
+    """A judge that is never asked."""
 
     model = "none"
 
-    def subscribe(self, observer) -> None:
-        """Tell nobody."""
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
+    async def ask(self, ask: Ask) -> Reply:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

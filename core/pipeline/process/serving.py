@@ -250,8 +250,10 @@ class _Serving:
 
     def count_items(self) -> None:
         """Tell how many items the judge's cache has answered since it was last told."""
-        stats = getattr(self._judge, "stats", None)
-        now = getattr(stats, "cache_hits", 0), getattr(stats, "cache_misses", 0)
+        if self._judge is None:
+            return
+        stats = self._judge.stats
+        now = stats.cache_hits, stats.cache_misses
         if now != self._items:
             self.events.put(("items", now[0] - self._items[0], now[1] - self._items[1]))
             self._items = now

@@ -19,7 +19,7 @@ from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.context import leave_host
 from ragmeter.metrics import Metric, RagSample, Score, ScoreStatus
 from ragmeter.metrics import _fork as fork
-from ragmeter.metrics.judge.protocol import Judge, JudgeCall
+from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.metric import failed_scores
 from ragmeter.pipeline.scoring import MetricSet
 
@@ -91,7 +91,6 @@ class ScoringProcess:
         }
         self._places = {metric.score_names: place for place, metric in enumerate(metrics.all)}
         self.judges = JudgesInWorker(self._places, self._wanted, self._left_out, self._guard)
-        self._on_call: Callable[[JudgeCall], None] | None = None
         self._closed = False
         self._fresh()
         fork.forget(self._leave_to_parent)
@@ -109,10 +108,6 @@ class ScoringProcess:
         self._why_down = ""
         self._thread: threading.Thread | None = None
         self._forking: set[int] = set()
-
-    def on_judge_call(self, observer: Callable[[JudgeCall], None]) -> None:
-        """Tell `observer` about the worker's calls to the judge."""
-        self._on_call = observer
 
     def start(self) -> None:
         """Start the thread that supervises the worker; the process starts with its first work."""
@@ -321,12 +316,10 @@ class ScoringProcess:
             worker.answered(*rest)
         elif kind in {"judged", "unreadable", "done"}:
             self.judges.happened(kind, *rest)
-        elif kind == "call":
-            self._called(*rest)
-        elif kind == "items":
-            report = getattr(self._judge, "report_items", None)
-            if callable(report):
-                report(*rest)
+        elif kind == "call" and self._judge is not None:
+            self._judge.report(*rest)  # the pipeline subscribed to it
+        elif kind == "items" and self._judge is not None:
+            self._judge.report_items(*rest)
         elif kind == "reserve":
             number, request, *tokens = rest
             worker.tell(("reserved", request, *self._books.take(number, request, *tokens)))
@@ -338,13 +331,6 @@ class ScoringProcess:
         elif kind == "log":
             name, level, words = rest
             logging.getLogger(str(name)).log(level, "%s", words)
-
-    def _called(self, call: JudgeCall) -> None:
-        report = getattr(self._judge, "report", None)
-        if callable(report):
-            report(call)  # the meter is one of those it tells
-        elif self._on_call is not None:
-            self._on_call(call)
 
     def close(self, timeout_s: float) -> None:
         """End the worker process within `timeout_s` seconds; nothing is scored afterwards."""

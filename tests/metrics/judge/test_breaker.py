@@ -104,4 +104,4 @@ def test_it_speaks_once_per_cause_and_on_recovery(breaker, clock, caplog):
         breaker.succeeded()
 
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
-    assert breaker.is_open is False
+    breaker.admit()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.judge import JudgeBudget, JudgeError
+from ragmeter.metrics.judge.budget import Reservation
 
 
 class Clock:
@@ -26,7 +27,7 @@ def test_no_window_holds_more_than_allowed(arrivals):
     for pause, tokens in arrivals:
         clock.now += pause
         try:
-            reservation = asyncio.run(budget.reserve(tokens))
+            reservation = budget.take(tokens)
         except JudgeError:
             continue
         budget.settle(reservation, tokens, 0)
@@ -41,13 +42,13 @@ def test_no_window_holds_more_than_allowed(arrivals):
 def test_what_a_call_really_took_is_booked():
     clock = Clock()
     budget = JudgeBudget(tokens_per_minute=100, clock=clock)
-    budget.settle(asyncio.run(budget.reserve(10)), 80, 10)
+    budget.settle(budget.take(10), 80, 10)
 
     with pytest.raises(JudgeError) as caught:
-        asyncio.run(budget.reserve(20))
+        budget.take(20)
     assert (caught.value.status, caught.value.error_type) == ("skipped", "budget")
     clock.now = 61
-    asyncio.run(budget.reserve(20))
+    budget.take(20)
 
 
 def test_waiting_for_room(monkeypatch):
@@ -61,11 +62,9 @@ def test_waiting_for_room(monkeypatch):
     monkeypatch.setattr(asyncio, "sleep", sleep)
     budget = JudgeBudget(calls_per_minute=1, when_exhausted="wait", clock=clock)
 
-    async def two():
-        await budget.reserve(1)
-        await budget.reserve(1)
-
-    asyncio.run(two())
+    budget.take(1)
+    asyncio.run(budget.until_room(1, 0))
+    assert isinstance(budget.take(1), Reservation)
 
     assert sum(slept) == pytest.approx(60)
 
@@ -74,19 +73,19 @@ def test_a_call_larger_than_the_window_never_waits():
     budget = JudgeBudget(tokens_per_minute=10, when_exhausted="wait")
 
     with pytest.raises(JudgeError):
-        asyncio.run(budget.reserve(11))
+        budget.take(11)
 
 
 def test_money_ends_it_for_good():
     """2 per million prompt tokens, 10 per million of completion: 0.3 + 0.2, and the limit is 0.4."""
     clock = Clock()
     budget = JudgeBudget(max_cost=0.4, input_price=2.0, output_price=10.0, clock=clock)
-    budget.settle(asyncio.run(budget.reserve(1)), 150_000, 20_000)
+    budget.settle(budget.take(1), 150_000, 20_000)
     clock.now = 1000
 
     assert budget.cost == pytest.approx(0.5)
     with pytest.raises(JudgeError):
-        asyncio.run(budget.reserve(1))
+        budget.take(1)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_wrong_limits_are_refused(wrong):
 def test_without_limits_everything_passes():
     budget = JudgeBudget()
     for _ in range(100):
-        asyncio.run(budget.reserve(10**9))
+        budget.take(10**9)
 
     assert budget.cost == 0.0
     assert "calls_per_minute=None" in repr(budget)

@@ -1,6 +1,5 @@
 """The budget in money: a sliding window, estimated and then booked, like calls and tokens."""
 
-import asyncio
 import contextlib
 import pickle
 
@@ -25,7 +24,7 @@ class Clock:
 
 def _takes(budget, tokens=1_000):
     with contextlib.suppress(JudgeError):
-        return asyncio.run(budget.reserve(tokens))
+        return budget.take(tokens)
     return None
 
 

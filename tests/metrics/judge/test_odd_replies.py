@@ -10,8 +10,7 @@ from openai_server import Misbehaviour, well_formed
 from replayed_endpoint import REPLIES, Replayed, answer
 
 from ragmeter.metrics import ContextPrecision, evaluate
-from ragmeter.metrics.judge._construction import address_of
-from ragmeter.metrics.judge._transport import Caller, Wire
+from ragmeter.metrics.judge._transport import Address, Caller, Wire
 
 
 def failing(status, body, **headers):
@@ -191,7 +190,7 @@ def test_of_an_error_page_without_end_only_the_beginning_is_read(server):
     server.script.append(Misbehaviour(429, page))
 
     async def run():
-        wire = Wire(Caller(address_of(server.url), "key", None, {}).client())
+        wire = Wire(Caller(Address.of(server.url), "key", None, {}).client())
         reply = await wire.post({"messages": [{"content": ""}]}, 4 * 2**20)
         await wire.close()
         return reply

@@ -17,10 +17,8 @@ from ragmeter.metrics import (
     aevaluate,
     evaluate,
 )
-from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge
-from ragmeter.metrics.judge import _clients as clients
-from ragmeter.metrics.judge._clients import LoopResources
-from ragmeter.metrics.judge._transport import http_library
+from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge, _transport
+from ragmeter.metrics.judge._transport import LoopResources, http_library
 
 
 def questions(server):
@@ -236,7 +234,7 @@ def test_calls_do_not_go_out_in_a_wave(monkeypatch, lasted_s, gap_s):
         asyncio.get_running_loop().call_later(0.01, replies.set)
         await asyncio.gather(*[hold(resources, until=replies) for _ in range(4)])
 
-    monkeypatch.setattr(clients, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(_transport, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(asyncio, "sleep", sleep)
     asyncio.run(run())
 

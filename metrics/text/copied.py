@@ -6,11 +6,11 @@ makes up a name, an answer or a claim would otherwise set the numbers it is meas
 
 from __future__ import annotations
 
-from ragmeter.metrics.text.analysis import analyse
-from ragmeter.metrics.text.entities import stands_in
-from ragmeter.metrics.text.named_entities import named_entities
-from ragmeter.metrics.text.sentences import sentences
-from ragmeter.metrics.text.tokens import content_tokens, tokens
+from .analysis import analyse
+from .entities import stands_in
+from .named_entities import named_entities
+from .sentences import sentences
+from .tokens import content_tokens, tokens
 
 __all__ = ["is_answer_from", "is_restatement", "is_sentence_of", "stands_as_entity"]
 
