@@ -1,9 +1,10 @@
 """What the judge has answered before: in memory, and in a SQLite file if one is named.
 
-The asking engine looks here before it asks.  Values are JSON, never pickles; keys are
-digests, so no question and no context stands in the file (judges' reasons and
-extracted entities, claims and questions do).  A cache that fails is a cache that misses: it never
-fails a score, and never holds up the event loop, as the file is read and written on a thread.
+`Batching` looks here before it asks.  Values are JSON, never pickles; keys are digests, so the file
+holds no question, context or answer of a request, only what the judge said: verdicts, reasons, and the
+entities, claims, questions and short answers it took from the texts.  A cache that fails is a cache
+that misses: it never fails a score, and never holds up the event loop, as the file is read and written
+on a thread.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class JudgeCache:
     Args:
         max_bytes: Memory for the answers.
         path: A SQLite file that outlives the process, made readable for its owner only; None:
-            memory only. It holds the judge's reasons and what it extracted, in plain text.
+            memory only. It holds what the judge said, its reasons among it, in plain text.
         max_rows: Rows kept in the file; the oldest go first.
 
     Raises:

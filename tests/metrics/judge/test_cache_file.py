@@ -15,7 +15,16 @@ import threading
 import pytest
 from judging_tools import judge_at, sample
 
-from ragmeter.metrics import ConfigurationError, ContextPrecision, evaluate
+from ragmeter.metrics import (
+    ConfigurationError,
+    ContextEntityRecall,
+    ContextPrecision,
+    ContextRecall,
+    ContextRelevancy,
+    Faithfulness,
+    RagQuestEval,
+    evaluate,
+)
 from ragmeter.metrics.judge import Answer, JudgeCache
 
 KEY = b"k" * 32
@@ -209,3 +218,52 @@ def test_a_cache_that_is_let_go_takes_its_thread_along(tmp_path):
     thread.join(30)
 
     assert not thread.is_alive()
+
+
+def test_the_file_holds_what_the_judge_said_and_no_text_of_a_request(server, tmp_path):
+    """Digests, and verdicts, reasons, entities, claims, questions and their answers; nothing else."""
+    texts = {
+        "question": "How tall is the tower? MARKER-QUESTION",
+        "contexts": ["The tower is 31 metres tall. MARKER-CHUNK", "Harbours freeze. MARKER-OTHER"],
+        "answer": "It is 31 metres tall. MARKER-ANSWER",
+        "reference": "The tower is 31 metres tall. MARKER-REFERENCE",
+    }
+
+    def answer(request, item_id):
+        if "pairs" in str(request.form):
+            return [["How tall is it?", "31 metres"]]
+        if "entities" in request.form:
+            return ["31 metres"]
+        if "texts" in str(request.form):
+            return ["The tower is 31 metres tall."]
+        return "31 metres" if item_id.startswith("q") else not item_id.endswith("2")
+
+    server.answer = answer
+    path = tmp_path / "judge.sqlite"
+    judge = judge_at(server, cache=path)
+    metrics = [
+        ContextPrecision(), ContextRecall(unit="claim"), ContextRelevancy(), Faithfulness(),
+        ContextEntityRecall(), RagQuestEval(),
+    ]  # fmt: skip
+    evaluate([sample(**texts)], metrics, judge)
+
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
+        rows = connection.execute("SELECT * FROM answers").fetchall()
+    found = path.read_bytes()
+    assert b"MARKER" not in found
+    assert b"Harbours" not in found
+    assert b"fake-model" not in found
+    assert server.url.encode() not in found
+    assert sorted(tables) == ["answers", "sqlite_autoindex_answers_1"]
+    assert all(isinstance(key, bytes) and len(key) == 32 for key, _ in rows)
+    values = [json.loads(text) for _, text in rows]
+    assert {json.dumps(value) for value, _ in values} == {
+        "true", "false", '"supported"', '"absent"',  # verdicts
+        '["31 metres"]',  # entities
+        '["The tower is 31 metres tall."]',  # claims
+        '[["How tall is it?", "31 metres"]]', '"31 metres"',  # questions, and answers to them
+    }  # fmt: skip
+    assert {reason for _, reason in values} == {
+        None, "about c1", "about c2", "about r1", "about s2", "about a1", "about a2",
+    }  # fmt: skip
