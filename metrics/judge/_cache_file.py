@@ -1,7 +1,7 @@
 """The SQLite file behind a judge's cache: short waits, and left alone for a while when it fails.
 
 `JudgeCache` reads and writes it, on a thread that may wait.  Another process may hold the file, the
-disk may be full, and whatever stands in it may have been written by somebody else: nothing of that
+disk may be full, and its rows may have been written by another program: nothing of that
 is an error here, only rows that are not there.
 """
 
@@ -104,7 +104,7 @@ class AnswerFile:
                 self._report(error)
 
     def leave_alone(self) -> None:
-        """Neither read nor write for a while: somebody has waited long enough."""
+        """Neither read nor write for a while, after a caller has waited too long."""
         self._no_reads_until = self._no_writes_until = time.monotonic() + _LEFT_ALONE_S
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class AnswerFile:
             marks = ",".join("?" * len(wanted))
             query = f"SELECT key, answer FROM answers WHERE key IN ({marks})"  # noqa: S608 -- marks
             for key, text in connection.execute(query, wanted):
-                # Whatever somebody else wrote there: text comes as bytes, anything else as itself.
+                # Another program may have written it: text comes as bytes, anything else as itself.
                 if isinstance(key, bytes) and isinstance(text, bytes):
                     with contextlib.suppress(UnicodeDecodeError):
                         yield key, text.decode()
@@ -163,10 +163,10 @@ class AnswerFile:
         return connection
 
     def _make_private(self) -> None:
-        """Make the file if it is not there; let nobody but its owner read it and what is beside it.
+        """Make the file if it is not there; let only its owner read it and what is beside it.
 
         Raises:
-            OSError: It is no file, or somebody else's and not private.
+            OSError: It is no file, or another user's and not private.
         """
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE))

@@ -107,6 +107,36 @@ _LOOSE = {
 }
 _OWN = {option: re.compile(own) for option, (_, own) in _OPTION_NAMES.items() if own}
 
+_SPEAKING = frozenset({
+    "error", "errors", "message", "msg", "detail", "details", "param", "code", "type", "loc", "raw",
+    "status", "innererror", "reason", "title", "error_code", "error_msg", "error_message",
+    "error_type",
+})  # fmt: skip
+"""Keys under which servers say what is wrong."""
+_NAMING = frozenset({"param", "loc"})
+"""Keys under which they name the option that is wrong."""
+_CODES = frozenset({"code", "error_code"})
+_KINDS = frozenset({"type", "status", "error_type", "reason"})
+
+_DEEPEST = 20
+"""Levels of a body that are looked at; gateways wrap errors into errors."""
+_MOST_BYTES = 65_536
+"""How much of an error's body is looked at."""
+_LONGEST = 2_000
+"""Characters of one string that are looked at."""
+_WITHOUT_JSON = 500
+"""Characters looked at of a body that is no JSON."""
+_MOST_OBJECTS = 20
+"""Objects inside one string that are looked at."""
+
+_QUOTATION = re.compile(
+    r"""["'](?:failed_generation|flagged_input|input)["']\s*:.*"""
+    r"""|\binput_value\s*=.*?(?=,\s*input_type|\n|$)""",
+    re.DOTALL,
+)
+"""Where a message that is itself a dump of an error begins to quote."""
+_DELAY = re.compile(r"(?:retry|try again)\D{0,12}?((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)")
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -273,37 +303,6 @@ def _detail(status: int, kind: str, words: _Words) -> str:
     code = next((word for word in words.codes + words.kinds if _CODE.fullmatch(word)), None)
     said = f"it answered with status {status}" + (f" ({code})" if code else "")
     return said + _ADVICE.get(kind, "")
-
-
-_SPEAKING = frozenset({
-    "error", "errors", "message", "msg", "detail", "details", "param", "code", "type", "loc", "raw",
-    "status", "innererror", "reason", "title", "error_code", "error_msg", "error_message",
-    "error_type",
-})  # fmt: skip
-"""Keys under which servers say what is wrong."""
-_NAMING = frozenset({"param", "loc"})
-"""Keys under which they name the option that is wrong."""
-_CODES = frozenset({"code", "error_code"})
-_KINDS = frozenset({"type", "status", "error_type", "reason"})
-
-_DEEPEST = 20
-"""Levels of a body that are looked at; gateways wrap errors into errors."""
-_MOST_BYTES = 65_536
-"""How much of an error's body is looked at."""
-_LONGEST = 2_000
-"""Characters of one string that are looked at."""
-_WITHOUT_JSON = 500
-"""Characters looked at of a body that is no JSON."""
-_MOST_OBJECTS = 20
-"""Objects inside one string that are looked at."""
-
-_QUOTATION = re.compile(
-    r"""["'](?:failed_generation|flagged_input|input)["']\s*:.*"""
-    r"""|\binput_value\s*=.*?(?=,\s*input_type|\n|$)""",
-    re.DOTALL,
-)
-"""Where a message that is itself a dump of an error begins to quote."""
-_DELAY = re.compile(r"(?:retry|try again)\D{0,12}?((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)")
 
 
 @dataclass(slots=True)

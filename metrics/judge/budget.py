@@ -179,7 +179,7 @@ class JudgeBudget:
         return self._cost
 
     async def obtain(self, estimated_tokens: int, estimated_output: int) -> Reservation | float:
-        """Do as a patient `take`, wherever the budget is kept: a worker asks the meter's for it."""
+        """Do as a patient `take`; a scoring process asks the meter's process for it."""
         return self.take(estimated_tokens, estimated_output, patient=True)
 
     def take(
@@ -250,7 +250,7 @@ class JudgeBudget:
             self._window_tokens -= expired.tokens
             self._window_cost -= expired.cost
         if self.max_cost is not None:
-            first = not self._open and not self._cost_ratios  # nobody knows what calls cost
+            first = not self._open and not self._cost_ratios  # it is not known what calls cost
             if self._cost >= self.max_cost or (
                 self._cost + cost > self.max_cost * _ROUNDED and not first
             ):

@@ -123,7 +123,7 @@ class JudgeCache:
 
         def look() -> None:
             rows = file.read(unknown)
-            with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits
+            with suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(_resolve, found, rows)
 
         self._clerk.do(look)
@@ -161,7 +161,7 @@ class JudgeCache:
             await asyncio.to_thread(self.close)
 
     def __del__(self) -> None:
-        """Close the file of a cache that nobody holds any more; Python 3.13 warns of open ones."""
+        """Close the file of a cache that is let go; Python 3.13 warns of open ones."""
         file, clerk = getattr(self, "_file", None), getattr(self, "_clerk", None)
         if clerk is not None:
             clerk.finish(0.0)
@@ -226,7 +226,7 @@ class _Clerk:
 def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
     while (job := jobs.get()) is not None:
         job()
-        del job  # it holds the cache, which nobody else may hold any more
+        del job  # it holds the cache, which may be let go otherwise
 
 
 def _resolve(future: asyncio.Future[dict[bytes, str]], rows: dict[bytes, str]) -> None:
@@ -245,7 +245,7 @@ def _encode(answer: Answer) -> str:
 
 
 def _decode(text: str) -> Answer | None:
-    """Return the answer that a row holds; None for a row that someone else wrote."""
+    """Return the answer that a row holds; None for a row of another shape."""
     try:
         row = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""What a judge did, counted as it happens, and the observers that are told of each call.
+"""What a judge did, counted as it happens, and the observers that get each call.
 
-`CountingJudge` is what a judge of one's own begins with, and what `OpenAIJudge` is made of.  The
-counts are those of this process and of a scoring process that asks for it; nothing here asks.
+`CountingJudge` is what a judge of one's own begins with, and what `OpenAIJudge` is made of.  Counted
+are the calls of this process and those that a scoring process made for it.
 """
 
 from __future__ import annotations

@@ -283,7 +283,7 @@ _NOT_EXTRA = {
 
 
 def _checked_body(extra_body: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a copy of `extra_body` that nobody changes any more."""
+    """Return a copy of `extra_body`, which the caller cannot change later."""
     if not extra_body:
         return {}
     for name, reason in _NOT_EXTRA.items():

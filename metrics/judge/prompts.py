@@ -1,7 +1,12 @@
-"""Turn an `Ask` into chat messages and a JSON schema.
+"""Turn an `Ask` into chat messages and a JSON schema; untrusted texts stand between delimiters.
 
-The asking engine calls it.  It decides what the judge gets to read; it sends nothing
-and reads no reply.
+`Batching` calls it.  It decides what the judge gets to read; it sends nothing and reads no reply.
+
+Delimiter and ids are derived from the texts and a secret that is drawn at random when the judge is
+built: the authors of the texts cannot guess them, and they differ from request to request.  The
+delimiter is the same for the metrics of one request, so that a provider's prompt cache can share
+their common beginning; the ids differ for every ask, so that a reply to another one answers none of
+ours.
 """
 
 from __future__ import annotations
@@ -17,12 +22,16 @@ from ragmeter.metrics.judged.prompts import load_prompt
 
 from .protocol import Ask, Group, Passage
 
-__all__ = ["Written", "enclose", "marker_for", "schema_for", "tag_for", "write"]
-
+__all__ = ["Written", "enclose", "marker_for", "schema_for", "write"]
 
 _NUMBERED = re.compile(r"([a-z]+)(\d+)")
 _MOST_WRITTEN_OUT = 12
 """Ids named one by one; more are given as spans, which cost fewer tokens."""
+_MARKER_LENGTH = 12
+"""Decimal digits: models read three of them as one token."""
+_LETTERS = "bcdfghjkmpqvwxz"
+"""Those of a tag: no vowels, so that it is never a word, and none that is easily misread."""
+_TAG_LENGTH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,7 @@ class Written:
     messages: list[dict[str, str]]
     """System and user message."""
     tag: str
-    """Begins every id in them; no other ask has it, and nobody who wrote a text can know it."""
+    """Begins every id in them; no other ask has it, and no author of a text can know it."""
     task: str
     """Our own words among them: rules, task and form."""
 
@@ -120,13 +129,6 @@ def _group_schema(group: Group) -> dict[str, Any]:
         pair = _closed({"question": text, "answer": text})
         fields["pairs"] = {"type": "array", "items": pair}
     return {"type": "array", "items": _closed(fields)}
-
-
-_MARKER_LENGTH = 12
-"""Decimal digits: models read three of them as one token."""
-_LETTERS = "bcdfghjkmpqvwxz"
-"""Those of a tag: no vowels, so that it is never a word, and none that is easily misread."""
-_TAG_LENGTH = 3
 
 
 def marker_for(secret: bytes, passages: Sequence[Passage]) -> str:

@@ -1,6 +1,6 @@
 """Read the judge's reply: strictly aligned with what was asked, or not at all.
 
-The asking engine calls it.  A verdict is taken only from its place in a JSON
+`Batching` calls it.  A verdict is taken only from its place in a JSON
 object, under the id it was asked for: prose is never searched for digits or words like
 yes, nothing is evaluated, and an integer other than 0 and 1 is not a verdict.
 """
@@ -43,10 +43,10 @@ def read_reply(
 ) -> dict[str, Answer]:
     """Return the answers that `text` gives, by item id; items without a usable answer are left out.
 
-    A group that answers an id nobody asked for is not aligned with the question and counts as
+    A group that answers an id that was not asked for is not aligned with the question and counts as
     not answered at all; so does one item answered twice in different ways. An object that stands
-    in what the judge was `shown` is a quotation, not an answer: whoever wrote that text would be
-    judging himself. An id without this ask's `tag` comes from another request or from a guess, and
+    in what the judge was `shown` is a quotation, not an answer: the author of that text would
+    be the judge. An id without this ask's `tag` comes from another request or from a guess, and
     one that ends with the number 0 from the prompt's example: such a reply answers nothing.
 
     Raises:
