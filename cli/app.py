@@ -102,7 +102,7 @@ def _print_json(value: object) -> None:
 
 def _print_version(asked_for: bool) -> None:
     if asked_for:
-        from ragmeter import __version__  # noqa: PLC0415 -- costs a file search
+        from ragmeter import __version__
 
         typer.echo(f"ragmeter {__version__}")
         raise typer.Exit
@@ -158,8 +158,8 @@ def demo(
     endpoint writes the answers (model: RAGMETER_DEMO_MODEL).
     """
     with _explained():
-        from .demo._report import outcome_as_json, print_report  # noqa: PLC0415 -- likewise
-        from .demo.run import DemoOptions, run_demo  # noqa: PLC0415 -- loads the OpenTelemetry SDK
+        from .demo._report import outcome_as_json, print_report
+        from .demo.run import DemoOptions, run_demo
 
         outcome = run_demo(
             DemoOptions(
@@ -230,10 +230,10 @@ def evaluate(
     """
     errors = Console(stderr=True)
     with _explained():
-        from .evaluate._html_report import check_page, write_page  # noqa: PLC0415 -- likewise
-        from .evaluate._output_paths import check_output_paths  # noqa: PLC0415 -- likewise
-        from .evaluate._report import evaluation_as_json, print_bad_rows, print_evaluation  # noqa: PLC0415 -- slow to import
-        from .evaluate.run import EvaluateOptions, run_evaluation  # noqa: PLC0415 -- slow to import
+        from .evaluate._html_report import check_page, write_page
+        from .evaluate._output_paths import check_output_paths
+        from .evaluate._report import evaluation_as_json, print_bad_rows, print_evaluation
+        from .evaluate.run import EvaluateOptions, run_evaluation
 
         # Before anything is opened, and long before a judge is paid.
         check_output_paths(data, out=out, html=html, judge_cache=judge_cache)
@@ -276,7 +276,7 @@ def _judge(
         if base_url is not None or cache is not None:
             raise ConfigurationError("--judge-base-url and --judge-cache need --judge-model")
         return None
-    from ragmeter.metrics.judge import OpenAIJudge  # noqa: PLC0415 -- needs an extra
+    from ragmeter.metrics.judge import OpenAIJudge
 
     return OpenAIJudge(
         model=model,
@@ -293,7 +293,7 @@ def metrics(
 ) -> None:
     """List every metric: its scores, what it needs, how it works, what it costs."""
     with _explained():
-        from .metrics import list_metrics, print_metrics  # noqa: PLC0415 -- loads every metric
+        from .metrics import list_metrics, print_metrics
 
         if as_json:
             _print_json([one.as_json() for one in list_metrics()])
@@ -310,7 +310,7 @@ def dashboards(
 ) -> None:
     """Write a Grafana dashboard, Prometheus rules, and a compose file that starts a whole stack."""
     with _explained():
-        from .dashboards.run import print_written, write_dashboards  # noqa: PLC0415 -- only for this command
+        from .dashboards.run import print_written, write_dashboards
 
         print_written(write_dashboards(out, force=force), out, Console(stderr=True))
 
@@ -334,9 +334,9 @@ def doctor(
     what does not. Exit code 1: something must be fixed.
     """
     with _explained():
-        from .doctor import DoctorOptions, examine, worst  # noqa: PLC0415 -- loads the adapters
-        from .doctor._report import as_json as findings_as_json  # noqa: PLC0415 -- likewise
-        from .doctor._report import print_findings  # noqa: PLC0415 -- likewise
+        from .doctor import DoctorOptions, examine, worst
+        from .doctor._report import as_json as findings_as_json
+        from .doctor._report import print_findings
 
         examination = examine(DoctorOptions(otlp=otlp, judge=not no_judge))
         if as_json:
