@@ -14,7 +14,7 @@ from ragmeter.cli._telemetry import SIGNALS, Protocol, choose_protocol
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.errors import install_command
 
-from ._findings import Finding, failed, ok, skipped, warning
+from ._findings import CONFIGURED, REACHABLE, Finding
 from ._packages import installed
 
 __all__ = ["Destination", "check_backends", "find_destinations"]
@@ -76,8 +76,7 @@ def find_destinations(
             found = _destination(signal, url, environ)
         except ConfigurationError:
             # The message would show the whole address, which may hold a password.
-            found = failed(
-                "configured",
+            found = CONFIGURED.failed(
                 signal,
                 "the endpoint is no address, or the protocol unknown",
                 f"correct {'--otlp' if url else _ENDPOINT}, e.g. http://localhost:4318; protocols are "
@@ -113,8 +112,7 @@ def _guessed_protocol(
         if one.protocol == "http/protobuf" and _wanted_protocol(one.signal, environ) is None
     ]
     if guessed and installed("opentelemetry-distro") is not None:
-        yield warning(
-            "configured",
+        yield CONFIGURED.warning(
             _PROTOCOL,
             f"not set: tried over HTTP below, but opentelemetry-instrument sends {', '.join(guessed)} "
             "over gRPC then, and an HTTP address takes none of it",
@@ -124,8 +122,7 @@ def _guessed_protocol(
 
 def _nothing_configured(findings: list[Finding]) -> Finding:
     detail = "; ".join(f"{one.what}: {one.detail}" for one in findings)
-    return warning(
-        "configured",
+    return CONFIGURED.warning(
         "exporter",
         detail,
         f"set {_ENDPOINT}, or pass --otlp URL; fine if the application sets up its SDK in code",
@@ -142,16 +139,14 @@ def _destination(signal: str, url: str | None, environ: Mapping[str, str]) -> De
     variable = own if environ.get(own) else shared
     endpoint = environ.get(variable)
     if "none" in exporters:
-        return skipped(
-            "configured", signal, f"not sent: OTEL_{upper}_EXPORTER=none", _instead(signal)
-        )
+        return CONFIGURED.skipped(signal, f"not sent: OTEL_{upper}_EXPORTER=none", _instead(signal))
     if exporters != [""] and "otlp" not in exporters:
         return _other_exporter(signal, exporters)
     wanted = _wanted_protocol(signal, environ)
     if not endpoint and "otlp" in exporters:
         endpoint = _DEFAULT_ENDPOINTS.get(wanted, _DEFAULT_GRPC)
     if not endpoint:
-        return skipped("configured", signal, "no endpoint configured")
+        return CONFIGURED.skipped(signal, "no endpoint configured")
     if "://" not in endpoint:
         insecure = environ.get("OTEL_EXPORTER_OTLP_INSECURE", "").lower() == "true"
         endpoint = f"{'http' if insecure else 'https'}://{endpoint}"
@@ -174,13 +169,12 @@ def _instead(signal: str) -> str:
 def _other_exporter(signal: str, exporters: list[str]) -> Finding:
     names = ", ".join(exporters)
     if "prometheus" in exporters and installed("opentelemetry-exporter-prometheus") is None:
-        return failed(
-            "configured",
+        return CONFIGURED.failed(
             signal,
             "OTEL_METRICS_EXPORTER=prometheus, whose package is not installed",
             install_command("prometheus"),
         )
-    return ok("configured", signal, f"exporter {names}: the application's own; not tried here")
+    return CONFIGURED.ok(signal, f"exporter {names}: the application's own; not tried here")
 
 
 def check_backends(destinations: list[Destination]) -> Iterator[Finding]:
@@ -193,8 +187,8 @@ def check_backends(destinations: list[Destination]) -> Iterator[Finding]:
             socket.create_connection((host, port), CONNECT_S).close()
         except OSError as error:
             reason = error.strerror or str(error) or type(error).__name__
-            yield failed(
-                "reachable", where, reason, f"start what should listen there, or correct {variable}"
+            yield REACHABLE.failed(
+                where, reason, f"start what should listen there, or correct {variable}"
             )
         else:
-            yield ok("reachable", where, "accepts connections")
+            yield REACHABLE.ok(where, "accepts connections")

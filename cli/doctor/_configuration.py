@@ -17,7 +17,7 @@ from ragmeter.metrics.errors import DISTRIBUTION
 from ragmeter.metrics.registry import resolve_metrics
 from ragmeter.references import load_references
 
-from ._findings import Finding, failed, ok, skipped, warning
+from ._findings import CONFIGURED, Finding
 
 __all__ = ["check_configuration", "settings_or_none"]
 
@@ -39,33 +39,25 @@ def check_configuration() -> Iterator[Finding]:
     try:
         settings = read_settings()
     except ConfigurationError as error:
-        yield failed("configured", f"{PREFIX}* variables", str(error), "correct the value")
+        yield CONFIGURED.failed(f"{PREFIX}* variables", str(error), "correct the value")
         return
     given = sorted(name for name in os.environ if name.startswith(PREFIX))
-    yield ok(
-        "configured", f"{PREFIX}* variables", ", ".join(given) or "none set: the defaults hold"
-    )
+    yield CONFIGURED.ok(f"{PREFIX}* variables", ", ".join(given) or "none set: the defaults hold")
     if not settings.enabled:
-        yield warning(
-            "configured",
-            "RAGMETER_ENABLED",
-            "false: instrumentation without code does nothing",
-            "unset it",
+        yield CONFIGURED.warning(
+            "RAGMETER_ENABLED", "false: instrumentation without code does nothing", "unset it"
         )
     if settings.sample_rate == 0:
-        yield warning(
-            "configured", "RAGMETER_SAMPLE_RATE", "0: no request is scored", "raise it, e.g. to 0.1"
+        yield CONFIGURED.warning(
+            "RAGMETER_SAMPLE_RATE", "0: no request is scored", "raise it, e.g. to 0.1"
         )
     yield from _metrics(settings)
     yield from _references(settings)
     yield from _files(settings)
     yield from _instrumentation()
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        yield failed(
-            "configured",
-            "OTEL_SDK_DISABLED",
-            "true: the OpenTelemetry SDK drops everything",
-            "unset it",
+        yield CONFIGURED.failed(
+            "OTEL_SDK_DISABLED", "true: the OpenTelemetry SDK drops everything", "unset it"
         )
 
 
@@ -75,8 +67,7 @@ def _unknown_variables() -> Iterator[Finding]:
         if not name.startswith(PREFIX) or name in known or name.startswith(_OWN_ELSEWHERE):
             continue
         close = get_close_matches(name, known, 1)
-        yield warning(
-            "configured",
+        yield CONFIGURED.warning(
             name,
             "no such setting: it has no effect",
             f"did you mean {close[0]}?" if close else "check its spelling, or unset it",
@@ -89,26 +80,24 @@ def _metrics(settings: Settings) -> Iterator[Finding]:
     try:
         chosen = resolve_metrics(settings.metrics)
     except RagmeterError as error:
-        yield failed(
-            "configured", "RAGMETER_METRICS", str(error), "`ragmeter metrics` lists all names"
+        yield CONFIGURED.failed(
+            "RAGMETER_METRICS", str(error), "`ragmeter metrics` lists all names"
         )
         return
     judged = [metric.name for metric in chosen if metric.judged]
     if judged and settings.judge_model is None:
-        yield failed(
-            "configured",
+        yield CONFIGURED.failed(
             "RAGMETER_METRICS",
             f"{', '.join(judged)} ask a judge, and there is none",
             "set RAGMETER_JUDGE_MODEL, or leave these metrics out",
         )
     else:
-        yield ok("configured", "metrics", ", ".join(metric.name for metric in chosen))
+        yield CONFIGURED.ok("metrics", ", ".join(metric.name for metric in chosen))
 
 
 def _references(settings: Settings) -> Iterator[Finding]:
     if settings.references is None:
-        yield skipped(
-            "configured",
+        yield CONFIGURED.skipped(
             "reference file",
             "none: metrics that need a reference have one only when the request brings it",
         )
@@ -116,14 +105,13 @@ def _references(settings: Settings) -> Iterator[Finding]:
     try:
         load_references(settings.references)
     except RagmeterError as error:
-        yield failed(
-            "configured",
+        yield CONFIGURED.failed(
             "reference file",
             str(error),
             "correct RAGMETER_REFERENCES or the file; one JSON object per line",
         )
     else:
-        yield ok("configured", "reference file", f"{settings.references} is readable")
+        yield CONFIGURED.ok("reference file", f"{settings.references} is readable")
 
 
 def _files(settings: Settings) -> Iterator[Finding]:
@@ -136,11 +124,11 @@ def _files(settings: Settings) -> Iterator[Finding]:
         file = Path(path)
         target = file if file.exists() else file.absolute().parent
         if os.access(target, os.W_OK):
-            yield ok("configured", variable, f"{path} can be written")
+            yield CONFIGURED.ok(variable, f"{path} can be written")
         else:
             problem = "is not writable" if target.exists() else "does not exist"
-            yield failed(
-                "configured", variable, f"{target} {problem}", "create it, or name another place"
+            yield CONFIGURED.failed(
+                variable, f"{target} {problem}", "create it, or name another place"
             )
 
 
@@ -151,18 +139,16 @@ def _instrumentation() -> Iterator[Finding]:
     off = os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").replace(" ", "").split(",")
     disabled = [name for name in ours if name in off or "*" in off]
     if disabled:
-        yield warning(
-            "configured",
+        yield CONFIGURED.warning(
             "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS",
             f"turns {', '.join(disabled)} off",
             "take these names out, unless ragmeter is attached in code",
         )
     elif not ours:
-        yield failed(
-            "configured",
+        yield CONFIGURED.failed(
             "instrumentation without code",
             "ragmeter's entry points are missing",
             f"install ragmeter again: pip install --force-reinstall {DISTRIBUTION}",
         )
     else:
-        yield ok("configured", "instrumentation without code", ", ".join(ours))
+        yield CONFIGURED.ok("instrumentation without code", ", ".join(ours))

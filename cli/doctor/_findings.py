@@ -6,7 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Area", "Finding", "State", "failed", "ok", "skipped", "warning", "worst"]
+__all__ = [
+    "CONFIGURED",
+    "INSTALLED",
+    "REACHABLE",
+    "TEST_REQUEST",
+    "Finding",
+    "Part",
+    "State",
+    "worst",
+]
 
 Area = Literal["installed", "configured", "reachable", "test request"]
 State = Literal["ok", "skipped", "warning", "failed"]
@@ -30,24 +39,34 @@ class Finding:
     """What to do about it; empty when nothing is to be done."""
 
 
-def ok(area: Area, what: str, detail: str) -> Finding:
-    """Return a finding that something works."""
-    return Finding(area, what, "ok", detail)
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the examination, which makes its findings."""
+
+    area: Area
+    """Its name."""
+
+    def ok(self, what: str, detail: str) -> Finding:
+        """Return a finding that something works."""
+        return Finding(self.area, what, "ok", detail)
+
+    def skipped(self, what: str, detail: str, fix: str = "") -> Finding:
+        """Return a finding about something that is absent and need not be there."""
+        return Finding(self.area, what, "skipped", detail, fix)
+
+    def warning(self, what: str, detail: str, fix: str) -> Finding:
+        """Return a finding that something may not be as meant."""
+        return Finding(self.area, what, "warning", detail, fix)
+
+    def failed(self, what: str, detail: str, fix: str) -> Finding:
+        """Return a finding that something does not work."""
+        return Finding(self.area, what, "failed", detail, fix)
 
 
-def skipped(area: Area, what: str, detail: str, fix: str = "") -> Finding:
-    """Return a finding about something that is absent and need not be there."""
-    return Finding(area, what, "skipped", detail, fix)
-
-
-def warning(area: Area, what: str, detail: str, fix: str) -> Finding:
-    """Return a finding that something may not be as meant."""
-    return Finding(area, what, "warning", detail, fix)
-
-
-def failed(area: Area, what: str, detail: str, fix: str) -> Finding:
-    """Return a finding that something does not work."""
-    return Finding(area, what, "failed", detail, fix)
+INSTALLED = Part("installed")
+CONFIGURED = Part("configured")
+REACHABLE = Part("reachable")
+TEST_REQUEST = Part("test request")
 
 
 def worst(findings: Iterable[Finding]) -> State:

@@ -11,7 +11,7 @@ from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge import OpenAIJudge
 from ragmeter.metrics.judged.context_relevancy import ContextRelevancy
 
-from ._findings import Finding, failed, ok, skipped, warning
+from ._findings import REACHABLE, Finding
 
 __all__ = ["check_judge"]
 
@@ -45,21 +45,21 @@ def check_judge(settings: Settings, judge: Any) -> Iterator[Finding]:
     """
     if isinstance(judge, RagmeterError):
         fix = install_command("judge") if isinstance(judge, ImportError) else _SETTINGS
-        yield failed("reachable", "judge", str(judge), fix)
+        yield REACHABLE.failed("judge", str(judge), fix)
         return
     if judge is None:
-        yield skipped("reachable", "judge", "none configured: judged metrics are off")
+        yield REACHABLE.skipped("judge", "none configured: judged metrics are off")
         return
     score = _tiny_ask(judge, 0)
     if score.value is not None:
         detail = (
             f"{settings.judge_model} at {judge.host} answered, with {score.input_tokens} tokens in"
         )
-        yield ok("reachable", "judge", detail)
+        yield REACHABLE.ok("judge", detail)
         yield _what_it_takes(judge)
         return
     fix = _FIXES.get(score.error_type or "", "see the message")
-    yield failed("reachable", "judge", f"{score.status}: {score.explanation}", fix)
+    yield REACHABLE.failed("judge", f"{score.status}: {score.explanation}", fix)
 
 
 def _what_it_takes(judge: OpenAIJudge) -> Finding:
@@ -71,8 +71,8 @@ def _what_it_takes(judge: OpenAIJudge) -> Finding:
     detail = ", ".join(f"{name} {answer}" for name, answer in judge.learned.items())
     if judge.structured_output == "text":
         fix = "replies are asked for in plain text, and weak models fail at it: prefer json_schema"
-        return warning("reachable", "judge takes", detail, fix)
-    return ok("reachable", "judge takes", detail)
+        return REACHABLE.warning("judge takes", detail, fix)
+    return REACHABLE.ok("judge takes", detail)
 
 
 def _tiny_ask(judge: OpenAIJudge, number: int) -> Score:

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from ragmeter.metrics.errors import DISTRIBUTION, install_command
 
-from ._findings import Finding, failed, ok, skipped, warning
+from ._findings import INSTALLED, Finding
 
 __all__ = ["FRAMEWORKS", "check_packages", "installed"]
 
@@ -40,27 +40,24 @@ def installed(distribution: str) -> str | None:
 
 def check_packages() -> Iterator[Finding]:
     """Yield a finding per package."""
-    yield ok(
-        "installed", "ragmeter", f"{version(DISTRIBUTION)} on Python {platform.python_version()}"
-    )
+    yield INSTALLED.ok("ragmeter", f"{version(DISTRIBUTION)} on Python {platform.python_version()}")
     yield from _frameworks()
     sdk = installed("opentelemetry-sdk")
     if sdk is None:
-        yield failed(
-            "installed",
+        yield INSTALLED.failed(
             "OpenTelemetry SDK",
             "not installed: without an SDK nothing is sent anywhere",
             install_command("otlp"),
         )
     else:
-        yield ok("installed", "OpenTelemetry SDK", sdk)
+        yield INSTALLED.ok("OpenTelemetry SDK", sdk)
     for distribution, extra, purpose in _OPTIONAL:
         found = installed(distribution)
         if found is None:
             fix = f"for {purpose}: {install_command(extra)}"
-            yield skipped("installed", distribution, "not installed", fix)
+            yield INSTALLED.skipped(distribution, "not installed", fix)
         else:
-            yield ok("installed", distribution, found)
+            yield INSTALLED.ok(distribution, found)
 
 
 def _frameworks() -> Iterator[Finding]:
@@ -68,25 +65,21 @@ def _frameworks() -> Iterator[Finding]:
     for name, distribution, extra, adapter in FRAMEWORKS:
         release = installed(distribution)
         if release is None:
-            yield skipped(
-                "installed", name, "not installed", f"to use it: {install_command(extra)}"
-            )
+            yield INSTALLED.skipped(name, "not installed", f"to use it: {install_command(extra)}")
             continue
         found = True
         try:
             import_module(adapter)
         except ImportError as error:
-            yield failed(
-                "installed",
+            yield INSTALLED.failed(
                 name,
                 f"{distribution} {release} does not fit: {error}",
                 f"{install_command(extra)} --upgrade",
             )
         else:
-            yield ok("installed", name, f"{distribution} {release}")
+            yield INSTALLED.ok(name, f"{distribution} {release}")
     if not found:
-        yield warning(
-            "installed",
+        yield INSTALLED.warning(
             "a framework",
             "neither LangChain nor LlamaIndex is installed here",
             "run this in the application's environment, or record requests manually: meter.request(...)",

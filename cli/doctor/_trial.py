@@ -27,12 +27,11 @@ from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge.protocol import Judge
 
 from ._backends import Destination
-from ._findings import Finding, failed, ok, skipped, warning
+from ._findings import TEST_REQUEST, Finding
 from ._packages import FRAMEWORKS, installed
 
 __all__ = ["try_delivery", "try_requests"]
 
-AREA: Final = "test request"
 _MANUAL: Final = "manual"
 """Name of the test request when no framework is installed."""
 FLUSH_S = 90.0
@@ -103,23 +102,25 @@ def _verdict(
     report = "please report this, with the versions above"
     if contained:
         components = ", ".join(sorted(contained))
-        yield failed(AREA, framework, f"ragmeter contained errors in {components}", report)
+        yield TEST_REQUEST.failed(framework, f"ragmeter contained errors in {components}", report)
     if not finished:
-        yield failed(
-            AREA, framework, f"not all scores came within {FLUSH_S:g} s", "is the judge overloaded?"
+        yield TEST_REQUEST.failed(
+            framework, f"not all scores came within {FLUSH_S:g} s", "is the judge overloaded?"
         )
     scores = {name: score for result in results for name, score in result.scores.items()}
     if not scores:
-        yield failed(AREA, framework, "the request was not captured", report)
+        yield TEST_REQUEST.failed(framework, "the request was not captured", report)
         return
     broken = [s for s in scores.values() if s.status in ("judge_error", "metric_error", "timeout")]
     for score in broken:
         fix = "see the judge above" if score.status != "metric_error" else report
-        yield failed(AREA, framework, f"{score.name}: {score.status}: {score.explanation}", fix)
+        yield TEST_REQUEST.failed(
+            framework, f"{score.name}: {score.status}: {score.explanation}", fix
+        )
     measured = [score for score in scores.values() if score.value is not None]
     some = ", ".join(f"{score.name} {score.value:.2f}" for score in measured[:3])
     if measured and not broken:
-        yield ok(AREA, framework, f"{len(measured)} scores: {some}, ...")
+        yield TEST_REQUEST.ok(framework, f"{len(measured)} scores: {some}, ...")
 
 
 def try_delivery(collected: Collected, destinations: Sequence[Destination]) -> Iterator[Finding]:
@@ -135,7 +136,7 @@ def try_delivery(collected: Collected, destinations: Sequence[Destination]) -> I
                 collected, one.endpoint, one.protocol, [one.signal], full_address=True
             )
         except MissingDependencyError as error:
-            yield failed(AREA, what, str(error), install_command("otlp"))
+            yield TEST_REQUEST.failed(what, str(error), install_command("otlp"))
             continue
         for delivery in deliveries:
             said = delivery.detail
@@ -143,19 +144,18 @@ def try_delivery(collected: Collected, destinations: Sequence[Destination]) -> I
                 said = said.replace(secret, "...")
             if delivery.accepted:
                 took_traces = took_traces or one.signal == "traces"
-                yield ok(AREA, what, f"{delivery.items} accepted over {one.protocol}")
+                yield TEST_REQUEST.ok(what, f"{delivery.items} accepted over {one.protocol}")
             elif took_traces:
-                yield warning(AREA, what, f"refused: {said}", _refused(one.signal))
+                yield TEST_REQUEST.warning(what, f"refused: {said}", _refused(one.signal))
             else:
-                yield failed(
-                    AREA,
+                yield TEST_REQUEST.failed(
                     what,
                     f"refused: {said}",
                     "check protocol (gRPC is usually on 4317, HTTP on 4318), path, and key in "
                     "OTEL_EXPORTER_OTLP_HEADERS",
                 )
         if not deliveries:
-            yield skipped(AREA, what, "there was nothing to send")
+            yield TEST_REQUEST.skipped(what, "there was nothing to send")
 
 
 def _refused(signal: str) -> str:

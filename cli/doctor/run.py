@@ -11,7 +11,7 @@ from ragmeter.config import meter_arguments
 from ragmeter.metrics import RagmeterError
 
 from ._configuration import check_configuration, settings_or_none
-from ._findings import Finding, failed, skipped
+from ._findings import TEST_REQUEST, Finding
 from ._packages import check_packages, installed
 
 __all__ = ["DoctorOptions", "examine"]
@@ -32,7 +32,7 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
     yield from check_packages()
     yield from check_configuration()
     if installed("opentelemetry-sdk") is None:
-        yield skipped("test request", "everything", "needs the OpenTelemetry SDK")
+        yield TEST_REQUEST.skipped("everything", "needs the OpenTelemetry SDK")
         return
     # These modules need the SDK.
     from ._backends import check_backends, find_destinations  # noqa: PLC0415
@@ -46,7 +46,7 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
         yield finding
     settings = settings_or_none()
     if settings is None:
-        yield skipped("test request", "everything", "needs settings that can be read")
+        yield TEST_REQUEST.skipped("everything", "needs settings that can be read")
         return
     judge: Any = _judge() if options.judge and settings.judge_model is not None else None
     if options.judge:
@@ -59,13 +59,13 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
     try:
         findings, collected = try_requests(settings, judge)
     except RagmeterError as error:
-        yield failed("test request", "everything", str(error), "see `configured` above")
+        yield TEST_REQUEST.failed("everything", str(error), "see `configured` above")
         return
     yield from findings
     if collected is not None and destinations and reachable:
         yield from try_delivery(collected, destinations)
     elif destinations:
-        yield skipped("test request", "sending", "not tried: nothing listens there")
+        yield TEST_REQUEST.skipped("sending", "not tried: nothing listens there")
 
 
 def _judge() -> Any:
