@@ -1,4 +1,4 @@
-"""Shows how far a command has come: a bar on a terminal, plain lines anywhere else.
+"""Shows progress: a bar on a terminal, plain lines anywhere else.
 
 Everything goes to the error stream, so that results on the output stream stay clean.
 Used by `demo` and `evaluate`.

@@ -30,7 +30,7 @@ _NO_VALUE = {
 
 
 def new_table(title: str | None = None, *, caption: str | None = None) -> Table:
-    """Return an empty table in the house look."""
+    """Return an empty table in the style of every report."""
     return Table(
         title=title,
         title_justify="left",

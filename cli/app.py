@@ -67,7 +67,7 @@ class Signal(str, Enum):
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn an error of ours into one line and exit code 2, Ctrl-C into exit code 130."""
+    """Print an error of ours as one line and exit with code 2; after Ctrl-C with 130."""
     try:
         yield
         sys.stdout.flush()  # a full disk or a closed pipe shows here, and not when Python ends
@@ -80,7 +80,7 @@ def _explained() -> Iterator[None]:
         )
         raise typer.Exit(EXIT_USAGE) from None
     except OSError as error:
-        # What is written to files says so itself; this is the output.
+        # Files that cannot be written raise ConfigurationError; this is standard output.
         _give_up_output()
         Console(stderr=True).print(
             f"ragmeter: the output cannot be written: {error.strerror}", style="red", markup=False
@@ -89,7 +89,7 @@ def _explained() -> Iterator[None]:
 
 
 def _give_up_output() -> None:
-    """Point the output stream elsewhere: the interpreter would fail once more when it flushes it."""
+    """Discard the output stream: the interpreter would fail again when it flushes it at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -254,7 +254,7 @@ def evaluate(
             errors.print(f"interrupted{kept}", style="yellow", markup=False, soft_wrap=True)
             raise typer.Exit(EXIT_INTERRUPTED) from None
         print_bad_rows(evaluation, errors)
-        # First what was paid for; a page that cannot be written must not take it along.
+        # The summary comes first: a page that cannot be written must not lose what was paid for.
         if as_json:
             _print_json(evaluation_as_json(evaluation))
         else:

@@ -63,7 +63,7 @@ def check_judge(settings: Settings, judge: Any) -> Iterator[Finding]:
 
 
 def _what_it_takes(judge: OpenAIJudge) -> Finding:
-    """Ask until it is known how: a refusal without a word is believed after two, level by level."""
+    """Ask until it is known which form of reply it accepts: each is given up after two unexplained refusals."""
     for number in range(1, _MOST_TINY_ASKS):
         if judge.learned.get(judge.structured_output) != "not tried":
             break
@@ -76,7 +76,7 @@ def _what_it_takes(judge: OpenAIJudge) -> Finding:
 
 
 def _tiny_ask(judge: OpenAIJudge, number: int) -> Score:
-    """Have one sentence judged; each `number` is another question, or the cache would answer."""
+    """Judge one sentence; `number` varies the question, or the cache would answer."""
     often = "How often is the tide high" + "?" * (number + 1)
     tide = (RetrievedContext(text="The tide is high twice a day."),)
     [scores] = evaluate([RagSample(question=often, contexts=tide)], [ContextRelevancy()], judge)

@@ -1,4 +1,4 @@
-"""Which rows of a data set scored worst: the few that a report shows, kept while the others pass by."""
+"""Which rows of a data set scored worst: the few that a report shows. Only these stay in memory."""
 
 from __future__ import annotations
 
