@@ -8,7 +8,7 @@ would make the application's whole OTLP batch unencodable, so nothing skips both
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ragmeter.metrics import RagSample, Score
@@ -28,7 +28,7 @@ __all__ = [
 
 
 MAX_TEXT_CHARS = 16_384
-"""Longest text on a span or event, in characters; the rest is cut after redaction."""
+"""Longest text on a span or event, in characters; the rest is cut."""
 MAX_NAME_CHARS = 1_024
 """Longest name, id, tag or metadata value, likewise."""
 
@@ -40,18 +40,8 @@ def clean(text: str, limit: int = MAX_NAME_CHARS) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def outgoing(text: str, redact: Callable[[str], str] | None) -> str:
-    """Return `text` as it may leave: what the hook makes of it, cut and encodable.
-
-    Raises:
-        TypeError: The hook returned something else than a string. The run is lost and counted,
-            as sending the text after all would be worse.
-    """
-    if redact is not None:
-        result: object = redact(text)
-        if not isinstance(result, str):
-            raise TypeError(f"redact returned {type(result).__name__}; it must return a string")
-        text = result
+def outgoing(text: str) -> str:
+    """Return a text, which the meter has redacted long before, cut and encodable."""
     return clean(text, MAX_TEXT_CHARS)
 
 

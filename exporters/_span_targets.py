@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,7 +52,7 @@ class PlacedScore:
     span: SpanContext
     """A sampled span: one that reaches the backend."""
     explanation: str | None
-    """What may be sent of the explanation: None without an opt-in, else redacted."""
+    """What may be sent of the explanation: None without an opt-in."""
 
 
 class Placement:
@@ -63,7 +63,6 @@ class Placement:
         spans: Who writes the spans; None: only spans recorded by others are known.
         scores: Names of the scores to send; None: all that have an upper bound, i.e. no mere counts.
         include_explanations: Whether explanations, which quote contexts, may leave.
-        redact: Sees every explanation before it leaves.
 
     Raises:
         ConfigurationError: `scores` is a string.
@@ -76,7 +75,6 @@ class Placement:
         *,
         scores: Iterable[str] | None,
         include_explanations: bool,
-        redact: Callable[[str], str] | None,
     ) -> None:
         if isinstance(scores, str):
             raise ConfigurationError(f"scores={scores!r}: pass a list of names, e.g. [{scores!r}]")
@@ -84,7 +82,6 @@ class Placement:
         self._sink = sink
         self._spans = spans
         self._include_explanations = include_explanations
-        self._redact = redact
         self._patience_s = PATIENCE_S
 
     def delivers(self) -> bool:
@@ -137,7 +134,7 @@ class Placement:
     def _explanation(self, score: Score) -> str | None:
         if not self._include_explanations or not score.explanation:
             return None
-        return outgoing(score.explanation, self._redact)
+        return outgoing(score.explanation)
 
 
 MAX_REMEMBERED = 10_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from hashlib import blake2b
 from typing import Any
@@ -47,7 +47,6 @@ class LangfuseScores:
         scores: Names of the scores to send. None: all but mere counts, such as ``context_count``.
         environment: Langfuse's environment of the scores; None: its default.
         include_explanations: Whether to send explanations, which quote contexts, as comments.
-        redact: Sees every explanation before it leaves.
         timeout_s: Seconds for one attempt.
         deadline_s: Seconds for all attempts of one call, pauses for its rate limit not counted.
 
@@ -66,7 +65,6 @@ class LangfuseScores:
         scores: Iterable[str] | None = None,
         environment: str | None = None,
         include_explanations: bool = False,
-        redact: Callable[[str], str] | None = None,
         timeout_s: float = 10.0,
         deadline_s: float = 60.0,
     ) -> None:
@@ -87,7 +85,6 @@ class LangfuseScores:
             spans,
             scores=scores,
             include_explanations=include_explanations,
-            redact=redact,
         )
         self._environment = environment
 

@@ -7,7 +7,7 @@ spans by id; Phoenix keeps those whose span has not arrived yet and attaches the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import semconv
@@ -39,7 +39,6 @@ class PhoenixAnnotations:
         trace_annotations: Annotate the trace as well, so that retrieval scores count in the
             averages of Phoenix's default view, which shows root spans and traces only.
         include_explanations: Whether to send explanations, which quote contexts.
-        redact: Sees every explanation before it leaves.
         timeout_s: Seconds for one attempt.
         deadline_s: Seconds for all attempts of one request.
 
@@ -57,7 +56,6 @@ class PhoenixAnnotations:
         scores: Iterable[str] | None = None,
         trace_annotations: bool = False,
         include_explanations: bool = False,
-        redact: Callable[[str], str] | None = None,
         timeout_s: float = 10.0,
         deadline_s: float = 60.0,
     ) -> None:
@@ -70,7 +68,6 @@ class PhoenixAnnotations:
             spans,
             scores=scores,
             include_explanations=include_explanations,
-            redact=redact,
         )
         self._trace_annotations = trace_annotations
 

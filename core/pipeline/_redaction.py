@@ -1,8 +1,8 @@
-"""Passes every text of a run through the user's redaction hook, before anything else sees it.
+"""Passes every text through the user's redaction hook: those of a request, and those about it.
 
-The pipeline calls this on the worker, before metrics, judge, cache and exporters.
-A hook that raises or returns something else than text loses the request (counted), never
-its secrecy.
+The pipeline calls this on the worker before metrics, judge, cache and exporters see a request, and
+again for what metrics and judge wrote.  A hook that raises or returns something else than text
+loses the request, or the explanations; both are counted.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from ragmeter.exporters.protocol import RagRun
-from ragmeter.metrics import RagSample, Reference, RetrievedContext
+from ragmeter.metrics import RagSample, Reference, RetrievedContext, Score
 
-__all__ = ["redacted_reference", "redacted_run"]
+__all__ = ["Redact", "redacted_reference", "redacted_run", "redacted_scores", "without_texts"]
 
 Redact = Callable[[str], str]
 
@@ -63,6 +63,42 @@ def redacted_reference(reference: Reference | None, redact: Redact) -> Reference
         else:
             fields[name] = tuple(_text(item, redact) for item in value)
     return Reference(**fields)
+
+
+def redacted_scores(scores: Mapping[str, Score], redact: Redact) -> dict[str, Score]:
+    """Return `scores` with explanations and evidence redacted: a judge's words may quote anything.
+
+    Raises:
+        TypeError: `redact` returned something else than a string.
+    """
+    return _reworded(scores, lambda text: _text(text, redact))
+
+
+def without_texts(scores: Mapping[str, Score]) -> dict[str, Score]:
+    """Return `scores` without explanations and without the texts of their evidence."""
+    return _reworded(scores, lambda _: None)
+
+
+def _reworded(scores: Mapping[str, Score], change: Callable[[str], str | None]) -> dict[str, Score]:
+    def changed(text: str | None) -> str | None:
+        return None if text is None else change(text)
+
+    return {
+        name: score.model_copy(
+            update={
+                "explanation": changed(score.explanation),
+                "items": tuple(
+                    item._replace(
+                        text=changed(item.text),
+                        evidence=changed(item.evidence),
+                        reason=changed(item.reason),
+                    )
+                    for item in score.items
+                ),
+            }
+        )
+        for name, score in scores.items()
+    }
 
 
 def _text(text: str, redact: Redact) -> str:

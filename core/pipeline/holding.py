@@ -27,7 +27,7 @@ from ragmeter.references import ReferenceSource
 
 from ._destinations import Destinations
 from ._pacing import JudgePacer
-from ._redaction import Redact, redacted_reference, redacted_run
+from ._redaction import Redact, redacted_reference, redacted_run, redacted_scores, without_texts
 from ._weight import weight_of_run
 from ._worst import WorstKeeper
 from .exporting import Outbound
@@ -107,6 +107,7 @@ class Pipeline:
         self._counters = counters
         self._reference_guard = guard_for("meter.reference")
         self._build_guard = guard_for("meter.build")
+        self._redact_guard = guard_for("meter.redact")
         self._pacer = JudgePacer(None if judge is None else judge.budget, limits.judge_sample_rate)
         self._destinations = Destinations(exporters, counters, silence, guard_for)
         self._recent = RecentRuns(
@@ -288,7 +289,7 @@ class Pipeline:
         if choice is None:
             if self._destinations.measuring:
                 in_order = self._metrics.in_order(scores)
-                self._destinations.measured(ScoredRun(run=run, scores=in_order))
+                self._destinations.measured(ScoredRun(run=run, scores=self._redacted(in_order)))
             self._counters.dropped("sampled_out")
             return
         size = weight_of_run(run)
@@ -363,12 +364,20 @@ class Pipeline:
             self._pacer.judged()
         pending.finish()
 
+    def _redacted(self, scores: Mapping[str, Score]) -> Mapping[str, Score]:
+        """Return the scores as the hook leaves them; without any text where it fails."""
+        if self._redact is None:
+            return scores
+        with self._redact_guard:
+            return redacted_scores(scores, self._redact)
+        return without_texts(scores)
+
     def _emit(self, result: ScoredRun, size_bytes: int) -> None:
         if not result.late:
             self._recent.remember(result.run, result.sample_rate, result.selection)
         result = replace(
             result,
-            scores=self._metrics.in_order(result.scores),
+            scores=self._redacted(self._metrics.in_order(result.scores)),
             judged=self._metrics.awaited_names,
         )
         if explanations.isEnabledFor(logging.DEBUG):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ragmeter.exporters import semconv
@@ -37,19 +36,15 @@ _ALLOWED = "NO_CONTENT, SPAN_ONLY, EVENT_ONLY, SPAN_AND_EVENT, true or false"
 
 @dataclass(frozen=True, slots=True)
 class ContentPolicy:
-    """Where content may go, and the hook that sees it first."""
+    """Where content may go."""
 
     on_spans: bool
     """Whether spans may carry content."""
     on_events: bool
     """Whether events may."""
-    redact: Callable[[str], str] | None = None
-    """Called with every text before it leaves; what it returns is sent."""
 
     @classmethod
-    def resolve(
-        cls, capture_content: bool | str | None, redact: Callable[[str], str] | None
-    ) -> ContentPolicy:
+    def resolve(cls, capture_content: bool | str | None) -> ContentPolicy:
         """Read the argument or, when it is None, the standard environment variable.
 
         Raises:
@@ -62,7 +57,7 @@ class ContentPolicy:
                 raise ConfigurationError(
                     f"capture_content={capture_content!r} is unknown; allowed: {_ALLOWED}"
                 )
-            return cls(*mode, redact)
+            return cls(*mode)
         value = os.environ.get(semconv.CAPTURE_CONTENT_VARIABLE, "")
         mode = _MODES.get(value.strip().upper())
         if mode is None:
@@ -73,8 +68,9 @@ class ContentPolicy:
                 _ALLOWED,
             )
             mode = (False, False)
-        return cls(*mode, redact)
+        return cls(*mode)
 
-    def text(self, text: str) -> str:
-        """Return `text` as it may leave: redacted, cut, encodable. The caller has asked first."""
-        return outgoing(text, self.redact)
+    @staticmethod
+    def text(text: str) -> str:
+        """Return `text` as it may leave: cut, encodable. The caller has asked first."""
+        return outgoing(text)

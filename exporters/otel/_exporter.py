@@ -57,7 +57,6 @@ class OpenTelemetryExporter:
         metrics: Whether to record metrics.
         capture_content: ``SPAN_ONLY``, ``EVENT_ONLY``, ``SPAN_AND_EVENT``, ``NO_CONTENT`` or a
             boolean. None: what ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says.
-        redact: Sees every text before it leaves; what it returns is sent.
 
     Raises:
         ConfigurationError: An argument is not one of the values above.
@@ -72,7 +71,6 @@ class OpenTelemetryExporter:
         events: EventMode = "log",
         metrics: bool = True,
         capture_content: bool | str | None = None,
-        redact: Callable[[str], str] | None = None,
     ) -> None:
         if span_mode not in SPAN_MODES:
             raise ConfigurationError(
@@ -82,9 +80,7 @@ class OpenTelemetryExporter:
             raise ConfigurationError(
                 f"events={events!r} is unknown; allowed: {', '.join(get_args(EventMode))}"
             )
-        if redact is not None and not callable(redact):
-            raise ConfigurationError("redact is called with each text; pass a function str -> str")
-        content = ContentPolicy.resolve(capture_content, redact)
+        content = ContentPolicy.resolve(capture_content)
         self._providers = Providers(tracer_provider, meter_provider, logger_provider)
         self._writes_spans = span_mode != "off"
         self._spans = SpanWriter(

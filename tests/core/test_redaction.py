@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import RagSample, Reference, RetrievedContext, metric
+from ragmeter.metrics import (
+    Metric,
+    RagSample,
+    Reference,
+    RetrievedContext,
+    Score,
+    ScoreItem,
+    metric,
+)
 
 SECRET = "4711-0815"
 
@@ -117,3 +125,74 @@ def test_the_hook_sees_every_text(texts):
     assert redacted == sample.model_copy(
         update={name: getattr(redacted, name) for name in ("question", "contexts", "answer")}
     )
+
+
+class Talkative(Metric):
+    """A judge's words may hold what it made up, or what stands in a prompt."""
+
+    name = "talkative"
+    score_names = ("talkative",)
+    needs = ()
+    method = "llm"
+    target = "answer"
+    definition = "1"
+    judged = False
+
+    async def measure(self, sample, judge):
+        del sample, judge
+        item = ScoreItem(id="chunk-1", verdict=True, text=SECRET, evidence=SECRET, reason=SECRET)
+        return [
+            Score(
+                name="talkative",
+                value=1.0,
+                status="ok",
+                method="llm",
+                definition="1",
+                explanation=f"because of {SECRET}",
+                items=(item,),
+            )
+        ]
+
+
+def _talk(hook):
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=[Talkative()], exporters=[memory], redact=hook)
+    meter.submit(RagSample(question="q", contexts=["a"], answer="b"))
+    assert meter.flush(10)
+    (result,) = memory.results
+    return result.scores["talkative"]
+
+
+def test_what_metrics_and_judge_wrote_is_redacted_too():
+    score = _talk(_hide)
+
+    assert score.explanation == "because of <hidden>"
+    (item,) = score.items
+    assert (item.text, item.evidence, item.reason) == ("<hidden>", "<hidden>", "<hidden>")
+    assert (item.id, item.verdict, score.value) == ("chunk-1", True, 1.0)
+
+
+def test_a_comment_given_as_feedback_is_redacted_too():
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=[], exporters=[memory], redact=_hide)
+    meter.submit(RagSample(question="q", contexts=["a"]))
+    assert meter.flush(10)
+
+    run_id = memory.results[0].run.run_id
+    meter.feedback(run_id, "thumbs_up", 1.0, explanation=f"not {SECRET} again")
+    assert meter.flush(10)
+
+    assert memory.results[1].scores["thumbs_up"].explanation == "not <hidden> again"
+
+
+@pytest.mark.contains_errors
+def test_a_hook_that_fails_on_an_explanation_withholds_it_and_keeps_the_score():
+    def hook(text):
+        if SECRET in text:
+            raise LookupError
+        return text
+
+    score = _talk(hook)
+
+    assert (score.value, score.explanation) == (1.0, None)
+    assert SECRET not in repr(score)

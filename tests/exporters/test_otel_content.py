@@ -11,23 +11,6 @@ def export(sdk, *runs, **options):
     OpenTelemetryExporter(**sdk.providers, **options).export(runs)
 
 
-def test_the_redaction_hook_sees_every_text_first(sdk, make):
-    """What the hook returns is what leaves."""
-    seen = []
-
-    def redact(text):
-        seen.append(text)
-        return "[redacted]"
-
-    export(sdk, make.scored_run(), capture_content=True, redact=redact, events="both")
-    sent = [value for span in sdk.all_spans() for value in span.attributes.values()]
-
-    assert not [value for value in sent if "-TEXT" in str(value)]
-    assert "[redacted]" in sent
-    for part in ("question", "query", "context", "answer", "explanation"):
-        assert make.content[part] in seen
-
-
 def test_explanations_stand_on_evaluation_spans_after_an_opt_in(sdk, make):
     """OpenInference's explanation quotes contexts, so it needs the opt-in."""
     target = make.span_context(span=0xC1)
@@ -39,14 +22,6 @@ def test_explanations_stand_on_evaluation_spans_after_an_opt_in(sdk, make):
     assert "evaluations.0.evaluation.explanation" not in without.attributes
     explanation = with_text.attributes["evaluations.0.evaluation.explanation"]
     assert explanation == make.content["explanation"]
-
-
-def test_a_hook_that_returns_no_string_sends_nothing(sdk, make):
-    """Losing the run, counted, is better than sending the text after all."""
-    with pytest.raises(TypeError, match="redact returned NoneType"):
-        export(sdk, make.scored_run(), capture_content=True, redact=lambda _: None)
-
-    assert sdk.all_spans() == ()
 
 
 def test_text_that_utf8_cannot_encode_never_reaches_a_span(sdk, make):
@@ -76,20 +51,22 @@ def test_long_texts_are_cut(sdk, make):
     assert len(sdk.spans()["invoke_workflow support_bot"].attributes["input.value"]) == 16_384
 
 
-def test_one_run_that_fails_does_not_lose_the_others(sdk, make):
+def test_one_run_that_fails_does_not_lose_the_others(sdk, make, monkeypatch):
     """The error is raised for the meter to count, after the rest of the batch went out."""
 
-    def redact(text):
+    def outgoing(text):
         if text == "bad":
-            raise ValueError("redaction failed")
+            raise ValueError("cannot be written")
         return text
+
+    monkeypatch.setattr("ragmeter.exporters.otel._content.outgoing", outgoing)
 
     runs = [
         make.scored_run(run_id=str(n), sample={"question": "bad" if n == 1 else "good"})
         for n in range(3)
     ]
     with pytest.raises(RunsLostError, match="1 of 3 runs: ValueError") as caught:
-        export(sdk, *runs, capture_content=True, redact=redact)
+        export(sdk, *runs, capture_content=True)
     assert caught.value.lost == 1
 
     requests = {s.attributes.get("ragmeter.run_id") for s in sdk.all_spans()} - {None}
@@ -102,7 +79,6 @@ def test_one_run_that_fails_does_not_lose_the_others(sdk, make):
         ({"span_mode": "on"}, "auto, own, evaluation, off"),
         ({"events": "logs"}, "log, span_event, both, off"),
         ({"capture_content": "YES"}, "NO_CONTENT, SPAN_ONLY"),
-        ({"redact": "x"}, "function"),
     ],
 )
 def test_a_wrong_argument_says_what_is_allowed(options, message):
