@@ -1,42 +1,101 @@
 """ragmeter: live retrieval-quality scores for RAG chains, as OpenTelemetry.
 
-The front door. Names are handed out lazily, so that ``import ragmeter.metrics``
-loads neither the meter nor the exporters, and ``import ragmeter`` loads no framework.
+The front door: the meter, what surrounding code says about a request, the vocabulary and every error.
+Names are loaded on first use, so that ``import ragmeter.metrics`` loads neither the meter nor the
+exporters, and ``import ragmeter`` loads no framework.  `instrument` stands on the floor above, the
+adapters; nothing of the meter imports it, and this module only by its name, when it is asked for.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragmeter.exporters.protocol import MeterStats, RagRun, Retrieval, ScoredRun
+    from ragmeter.adapters import instrument, uninstrument
+    from ragmeter.exporters.protocol import MeterStats, RagRun, Retrieval, RunsLostError, ScoredRun
+    from ragmeter.metrics import (
+        ConfigurationError,
+        MatchingStrategy,
+        Metric,
+        MissingDependencyError,
+        RagmeterError,
+        RagSample,
+        Reference,
+        ReferenceFileError,
+        RetrievedContext,
+        Score,
+        ScoreItem,
+        UnknownMetricError,
+        metric,
+    )
+    from ragmeter.metrics.errors import TooLongError
+    from ragmeter.metrics.judge.protocol import JudgeError
 
     from ._request import Request, request
     from .context import reference, suppress
     from .meter import RagMeter
 
 __all__ = [
+    "ConfigurationError",
+    "JudgeError",
+    "MatchingStrategy",
     "MeterStats",
+    "Metric",
+    "MissingDependencyError",
     "RagMeter",
     "RagRun",
+    "RagSample",
+    "RagmeterError",
+    "Reference",
+    "ReferenceFileError",
     "Request",
     "Retrieval",
+    "RetrievedContext",
+    "RunsLostError",
+    "Score",
+    "ScoreItem",
     "ScoredRun",
+    "TooLongError",
+    "UnknownMetricError",
+    "instrument",
+    "metric",
     "reference",
     "request",
     "suppress",
+    "uninstrument",
 ]
 
+# Module → names; the type checkers read the imports above.
 _HOMES = {
-    "MeterStats": "ragmeter.exporters.protocol",
-    "RagMeter": "ragmeter.meter",
-    "RagRun": "ragmeter.exporters.protocol",
-    "Request": "ragmeter._request",
-    "Retrieval": "ragmeter.exporters.protocol",
-    "ScoredRun": "ragmeter.exporters.protocol",
-    "reference": "ragmeter.context",
-    "request": "ragmeter._request",
-    "suppress": "ragmeter.context",
+    "ragmeter.meter": ("RagMeter",),
+    "ragmeter._request": ("Request", "request"),
+    "ragmeter.context": ("reference", "suppress"),
+    "ragmeter.adapters": ("instrument", "uninstrument"),
+    "ragmeter.exporters.protocol": (
+        "MeterStats",
+        "RagRun",
+        "Retrieval",
+        "RunsLostError",
+        "ScoredRun",
+    ),
+    "ragmeter.metrics": (
+        "ConfigurationError",
+        "MatchingStrategy",
+        "Metric",
+        "MissingDependencyError",
+        "RagSample",
+        "RagmeterError",
+        "Reference",
+        "ReferenceFileError",
+        "RetrievedContext",
+        "Score",
+        "ScoreItem",
+        "UnknownMetricError",
+        "metric",
+    ),
+    "ragmeter.metrics.errors": ("TooLongError",),
+    "ragmeter.metrics.judge.protocol": ("JudgeError",),
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
@@ -44,10 +103,10 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version  # noqa: PLC0415 -- costs a file search
 
-        from ragmeter.metrics.errors import DISTRIBUTION  # noqa: PLC0415 -- imports stay lazy
+        from ragmeter.metrics.errors import DISTRIBUTION  # noqa: PLC0415 -- only when wanted
 
         return version(DISTRIBUTION)
-    home = _HOMES.get(name)
+    home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'ragmeter' has no attribute {name!r}")
     value = getattr(import_module(home), name)

@@ -9,8 +9,33 @@ import pytest
 
 PUBLIC = {
     "ragmeter": {
-        "MeterStats", "RagMeter", "RagRun", "Request", "Retrieval", "ScoredRun", "reference",
-        "request", "suppress",
+        "ConfigurationError",
+        "JudgeError",
+        "MatchingStrategy",
+        "MeterStats",
+        "Metric",
+        "MissingDependencyError",
+        "RagMeter",
+        "RagRun",
+        "RagSample",
+        "RagmeterError",
+        "Reference",
+        "ReferenceFileError",
+        "Request",
+        "Retrieval",
+        "RetrievedContext",
+        "RunsLostError",
+        "Score",
+        "ScoreItem",
+        "ScoredRun",
+        "TooLongError",
+        "UnknownMetricError",
+        "instrument",
+        "metric",
+        "reference",
+        "request",
+        "suppress",
+        "uninstrument",
     },
     "ragmeter.exporters": set(),
     "ragmeter.exporters.memory": {"InMemoryExporter"},
@@ -86,3 +111,28 @@ def test_every_public_name_is_listed_and_documented():
 
     assert set(ragmeter.__all__) <= set(dir(ragmeter))
     assert ragmeter.__version__
+
+
+def test_every_error_stands_at_the_front_door_or_beside_what_raises_it():
+    import ragmeter
+    from ragmeter.metrics import errors
+
+    for name in errors.__all__:
+        if isinstance(getattr(errors, name), type):
+            assert getattr(ragmeter, name) is getattr(errors, name)
+
+
+def test_the_front_doors_names_are_those_of_their_rooms():
+    import ragmeter
+    import ragmeter.adapters
+    import ragmeter.metrics
+
+    assert ragmeter.instrument is ragmeter.adapters.instrument
+    assert ragmeter.RagSample is ragmeter.metrics.RagSample
+
+
+@pytest.mark.parametrize("name", ["RagSample", "ConfigurationError"])
+def test_the_vocabulary_loads_neither_meter_nor_exporters(name):
+    loaded = _imported_by(f"from ragmeter import {name}")
+
+    assert not {n for n in loaded if n.startswith(("ragmeter.meter", "ragmeter.exporters"))}
