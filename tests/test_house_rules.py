@@ -111,6 +111,20 @@ def test_what_to_install_is_said_in_one_place():
     assert found == []
 
 
+def test_every_step_of_the_check_is_a_commit_hook():
+    import yaml
+
+    steps = re.search(r"\|\| steps=\((.+)\)", (ROOT / ".ci/check").read_text(encoding="utf-8"))
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    (repository,) = config["repos"]
+
+    assert steps is not None
+    assert [hook["id"] for hook in repository["hooks"]] == steps[1].split()
+    assert repository["repo"] == "local"
+    for hook in repository["hooks"]:
+        assert hook["entry"] == f"bash .ci/check .venv/bin {hook['id']}"
+
+
 def test_nothing_is_left_unfinished():
     marks = re.compile(r"\b(TODO|FIXME|XXX)\b|NotImplementedError")
 
