@@ -41,7 +41,7 @@ args = options.parse_args()
 
 
 class Retriever(BaseRetriever):
-    """Your store. Half of the time somebody has loaded the wrong index."""
+    """Your store. Half of the time the wrong index is loaded."""
 
     good: bool = True
 
