@@ -43,17 +43,18 @@ from ._runtime.no_data_warning import Silence
 from ._runtime.stats import Counters
 from ._runtime.threads import start_elsewhere
 from .context import RequestScope
+from .pipeline._admission import Admission
 from .pipeline._weight import weight_of_sample, weight_of_scope
-from .pipeline._worst import WorstKeeper
-from .pipeline.holding import Limits, Offered, Pipeline
 from .pipeline.late import Amendment, feedback_score, request_key
-from .pipeline.sampling import Candidate
-from .pipeline.scoring import MetricSet
+from .pipeline.line import Limits, Pipeline
+from .pipeline.sampling import Candidate, TailSampling
+from .pipeline.scoring import MetricSet, Offered, Scoring
 from .references import as_reference, load_references
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import Judge
 
+    from .pipeline.judging import Judges
     from .pipeline.process import ScoringProcess
 
 __all__ = ["RagMeter"]
@@ -174,19 +175,27 @@ class RagMeter:
 
             check_judge(judge)
         check_methods("exporters", chosen, "export", "flush", "shutdown")
+        process = self._scoring_process(judge) if scoring == "process" else None
         self._pipeline = Pipeline(
             self._metrics,
-            judge,
-            self._scoring_process(judge) if scoring == "process" else None,
-            load_references(references, self.guard("meter.references")),
+            process or self._metrics,
+            self._judges(judge, process) if self._metrics.awaited else None,
+            Scoring(
+                load_references(references, self.guard("meter.references")),
+                redact,
+                self._counters,
+                self.guard,
+            ),
+            Admission(None if judge is None else judge.budget, self._limits.judge_sample_rate),
+            TailSampling() if self._keeps_worst else None,
             chosen,
             self._limits,
-            WorstKeeper() if self._keeps_worst else None,
-            redact,
             self._counters,
             self._silence,
             self.guard,
         )
+        if judge is not None:
+            judge.subscribe(self._pipeline.judge_called)
         for exporter in chosen:
             if isinstance(exporter, ObservesMeter):
                 exporter.observe_meter(self.stats)
@@ -202,6 +211,19 @@ class RagMeter:
             log=self._log,
             concurrency=self._limits.judge_concurrency,
             deadline_s=self._limits.judge_deadline_s,
+        )
+
+    def _judges(self, judge: Judge | None, process: ScoringProcess | None) -> Judges:
+        if process is not None:
+            return process.judges
+        # Brings asyncio, which free metrics do not need.
+        from .pipeline.judging import JudgesHere  # noqa: PLC0415
+
+        return JudgesHere(
+            judge,
+            self._limits.judge_deadline_s,
+            guard=self.guard("meter.judge"),
+            max_text_chars=self._limits.max_text_chars,
         )
 
     @classmethod

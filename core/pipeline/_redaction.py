@@ -17,6 +17,7 @@ from ragmeter.metrics import RagSample, Reference, RetrievedContext, Score
 __all__ = ["Redact", "redacted_reference", "redacted_run", "redacted_scores", "without_texts"]
 
 Redact = Callable[[str], str]
+"""The user's hook: returns what may be seen of a text."""
 
 
 def redacted_run(run: RagRun, redact: Redact) -> RagRun:
@@ -33,7 +34,9 @@ def redacted_run(run: RagRun, redact: Redact) -> RagRun:
             contexts=None if sample.contexts is None else _contexts(sample.contexts, redact),
             contexts_by=sample.contexts_by,
             answer=_optional(sample.answer, redact),
-            reference=redacted_reference(sample.reference, redact),
+            reference=(
+                None if sample.reference is None else redacted_reference(sample.reference, redact)
+            ),
             status=sample.status,
             name=sample.name,
         ),
@@ -49,10 +52,8 @@ def redacted_run(run: RagRun, redact: Redact) -> RagRun:
     )
 
 
-def redacted_reference(reference: Reference | None, redact: Redact) -> Reference | None:
+def redacted_reference(reference: Reference, redact: Redact) -> Reference:
     """Return `reference` with its texts redacted; ids stay, fields not given stay not given."""
-    if reference is None:
-        return None
     fields: dict[str, Any] = {}
     for name in reference.model_fields_set:
         value = getattr(reference, name)

@@ -1,8 +1,8 @@
-"""The way out: one bounded lane per exporter, so that none can hold up another.
+"""The exporters: one bounded queue for each, so that none can hold up another.
 
-A raising exporter is counted, a hanging one fills its own lane and loses its own oldest
-runs, and neither flush nor shutdown waits for one longer than told.  Each exporter is called
-on its lane's thread alone, side by side with the others; only one that hangs is told to shut down by
+A raising exporter is counted, a hanging one fills its own queue and loses its own oldest
+runs, and neither flush nor shutdown waits for one longer than its time limit.  Each exporter is called
+on its queue's thread alone, side by side with the others; only one that hangs is told to shut down by
 another.  A request is exported when every exporter is through with it and at least one has taken it.
 """
 
@@ -16,18 +16,28 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from ragmeter._runtime.guard import Guard
+from ragmeter._runtime.no_data_warning import Silence
 from ragmeter._runtime.stats import Counters
 from ragmeter._runtime.threads import start_elsewhere
 from ragmeter.context import leave_host
-from ragmeter.exporters.protocol import Exporter, HoldsRuns, ObservesJudge, RunsLostError, ScoredRun
+from ragmeter.exporters.protocol import (
+    Exporter,
+    HoldsRuns,
+    MayLackDestination,
+    MeasuresEveryRequest,
+    ObservesJudge,
+    RunsLostError,
+    ScoredRun,
+)
 from ragmeter.metrics import _fork as fork
 
-from .queue import Lane, remaining
+from .queue import WorkerQueue, remaining
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
 
-__all__ = ["Outbound"]
+__all__ = ["Destinations", "ExportQueues"]
+
 
 BATCH = 64
 """Runs handed to an exporter at a time, at most."""
@@ -35,7 +45,7 @@ LAST_S = 0.1
 """Seconds that an exporter has at least to shut down, however late it is."""
 
 
-class _Parcel:
+class _Outgoing:
     """A result on its way to every exporter; counts its request once, when the last is through."""
 
     __slots__ = ("_counters", "_exporters", "_taken", "_through", "result")
@@ -60,7 +70,7 @@ class _Parcel:
 
 
 class _Step:
-    """One call of an exporter's `flush` or `shutdown`, made by whoever gets to it first."""
+    """One call of an exporter's `flush` or `shutdown`, made by the thread that gets to it first."""
 
     def __init__(self, call: Callable[[float], object], deadline: float, guard: Guard) -> None:
         self._call = call
@@ -72,7 +82,7 @@ class _Step:
 
     @property
     def begun(self) -> bool:
-        """Whether somebody has begun it."""
+        """Whether it has begun."""
         return self._turn.locked()
 
     def extend(self, deadline: float) -> None:
@@ -93,8 +103,8 @@ class _Step:
         return self._ended.wait(timeout_s)
 
 
-class _Way:
-    """One exporter and the lane to it."""
+class _ExportQueue:
+    """One exporter and the queue to it."""
 
     def __init__(
         self,
@@ -111,9 +121,9 @@ class _Way:
         self._shutdown_guard = guard_for(f"exporter.{self.name}.shutdown")
         self._backlog_guard = guard_for(f"exporter.{self.name}.backlog")
         self._flushing: _Step | None = None
-        # What the exporter is at just now; whoever takes it out says what became of it.
-        self._at_work: deque[Sequence[_Parcel]] = deque()
-        self.lane: Lane[_Parcel] = Lane(
+        # What the exporter is at just now; the thread that takes it out says what became of it.
+        self._at_work: deque[Sequence[_Outgoing]] = deque()
+        self.worker: WorkerQueue[_Outgoing] = WorkerQueue(
             f"ragmeter-export-{self.name}",
             self._export,
             guard=guard_for(f"exporter.{self.name}.export"),
@@ -128,7 +138,7 @@ class _Way:
     @property
     def backlog(self) -> int:
         """Runs that wait for the exporter or that it has not delivered yet."""
-        return len(self.lane) + self.lane.working + self._held()
+        return len(self.worker) + self.worker.working + self._held()
 
     def _leave_to_parent(self) -> None:
         # In a forked child: what was under way is the parent's.
@@ -138,12 +148,12 @@ class _Way:
     def flush(self, deadline: float) -> _Step:
         """Have the exporter flush when nothing waits for it any more; does not wait for it.
 
-        A flush that nobody has begun, because the exporter hangs, serves for this one, too.
+        A flush that has not begun, because the exporter hangs, serves for this one, too.
         """
         flushing = self._flushing
         if flushing is None or flushing.begun:
             flushing = _Step(self._flush, deadline, self._flush_guard)
-            if not self.lane.errand(flushing):
+            if not self.worker.errand(flushing):
                 copy_context().run(_run_beside, flushing)  # no thread can be had any more
             self._flushing = flushing
         flushing.extend(deadline)
@@ -152,13 +162,13 @@ class _Way:
     def shut_down(self, deadline: float) -> _Step:
         """Have the exporter shut down when nothing waits for it any more; does not wait for it."""
         closing = _Step(self._shut_down, deadline, self._shutdown_guard)
-        if not self.lane.errand(closing):
+        if not self.worker.errand(closing):
             copy_context().run(_run_beside, closing)
         return closing
 
     def give_up(self, closing: _Step) -> None:
         """Count what has not gone out, and tell an exporter that hangs to shut down all the same."""
-        self.lane.close(0.0)
+        self.worker.close(0.0)
         self._settle("shutdown")
         if not closing.begun and start_elsewhere(lambda: _run_beside(closing)):
             closing.wait(LAST_S)
@@ -173,7 +183,7 @@ class _Way:
         return done
 
     def _shut_down(self, timeout_s: float) -> None:
-        self.lane.refuse()
+        self.worker.refuse()
         try:
             self.exporter.shutdown(timeout_s)
         except RunsLostError as error:
@@ -191,11 +201,11 @@ class _Way:
                 held = int(self.exporter.backlog)
         return held
 
-    def _export(self, batch: Sequence[_Parcel]) -> None:
+    def _export(self, batch: Sequence[_Outgoing]) -> None:
         self._at_work.append(batch)
         lost = len(batch)
         try:
-            self.exporter.export([parcel.result for parcel in batch])
+            self.exporter.export([outgoing.result for outgoing in batch])
             lost = 0
         except RunsLostError as error:
             lost = error.lost
@@ -204,7 +214,7 @@ class _Way:
             self._settle("export", lost)
 
     def _settle(self, reason: str, lost: int | None = None) -> None:
-        """Say of the batch under way what became of it, unless somebody has given it up.
+        """Say of the batch under way what became of it, unless it was given up.
 
         Args:
             reason: Why runs were lost, if any were.
@@ -219,15 +229,15 @@ class _Way:
             name = self.name if reason == "export" else f"{self.name}:{reason}"
             self._counters.export_failed(name, lost)
         taken = len(batch) - lost  # runs are written in order: what is lost is mostly the last
-        for number, parcel in enumerate(batch):
-            parcel.through(None if number < taken else reason)
+        for number, outgoing in enumerate(batch):
+            outgoing.through(None if number < taken else reason)
 
-    def _dropped(self, parcel: _Parcel, reason: str) -> None:
+    def _dropped(self, outgoing: _Outgoing, reason: str) -> None:
         self._counters.export_failed(f"{self.name}:{reason}")
-        parcel.through(reason)
+        outgoing.through(reason)
 
 
-class Outbound:
+class ExportQueues:
     """Hands results to exporters, each on a thread of its own.
 
     Args:
@@ -249,42 +259,43 @@ class Outbound:
     ) -> None:
         self._counters = counters
         self._judge_guard = guard_for("exporter.judge_called")
-        self._ways = tuple(
-            _Way(exporter, counters, guard_for, queue_size, queue_bytes) for exporter in exporters
+        self._queues = tuple(
+            _ExportQueue(exporter, counters, guard_for, queue_size, queue_bytes)
+            for exporter in exporters
         )
 
     @property
     def backlog(self) -> dict[str, int]:
         """Runs that wait for an exporter or that it has not delivered yet, by exporter class, if any."""
         backlog: Counter[str] = Counter()
-        for way in self._ways:
-            backlog[way.name] += way.backlog
+        for queue in self._queues:
+            backlog[queue.name] += queue.backlog
         return dict(+backlog)
 
     def put(self, result: ScoredRun, size_bytes: int) -> None:
         """Give a result to every exporter. Never blocks."""
-        parcel = _Parcel(result, max(1, len(self._ways)), self._counters)
-        if not self._ways:
-            parcel.through(None)
+        outgoing = _Outgoing(result, max(1, len(self._queues)), self._counters)
+        if not self._queues:
+            outgoing.through(None)
             return
-        for way in self._ways:
-            way.lane.put(parcel, size_bytes)
+        for queue in self._queues:
+            queue.worker.put(outgoing, size_bytes)
 
     def start(self) -> None:
         """Start the exporters' threads. To be called below no lock; see `start_elsewhere`."""
-        for way in self._ways:
-            way.lane.start()
+        for queue in self._queues:
+            queue.worker.start()
 
     def judge_called(self, call: JudgeCall) -> None:
         """Tell the exporters that publish calls to the judge."""
-        for way in self._ways:
-            if isinstance(way.exporter, ObservesJudge):
+        for queue in self._queues:
+            if isinstance(queue.exporter, ObservesJudge):
                 with self._judge_guard:
-                    way.exporter.judge_called(call)
+                    queue.exporter.judge_called(call)
 
     def flush(self, deadline: float) -> bool:
         """Wait until everything is written and pushed out, until `deadline` (monotonic)."""
-        steps = [way.flush(deadline) for way in self._ways]
+        steps = [queue.flush(deadline) for queue in self._queues]
         done = True
         for step in steps:
             done = step.wait(remaining(deadline)) and step.ok and done
@@ -292,22 +303,84 @@ class Outbound:
 
     def close(self, deadline: float) -> None:
         """Write what can be written until `deadline` (monotonic), then shut the exporters down."""
-        steps = [way.shut_down(deadline) for way in self._ways]
-        for way, step in zip(self._ways, steps, strict=True):
+        steps = [queue.shut_down(deadline) for queue in self._queues]
+        for queue, step in zip(self._queues, steps, strict=True):
             if not step.wait(remaining(deadline)):
-                way.give_up(step)
+                queue.give_up(step)
 
     def before_fork(self, deadline: float) -> None:
         """Let no exporter be in the middle of something, if that is so before `deadline`."""
-        for way in self._ways:
-            way.lane.before_fork(deadline)
+        for queue in self._queues:
+            queue.worker.before_fork(deadline)
 
     def after_fork_in_parent(self) -> None:
         """Let the exporters go on."""
-        for way in self._ways:
-            way.lane.after_fork_in_parent()
+        for queue in self._queues:
+            queue.worker.after_fork_in_parent()
 
 
 def _run_beside(step: _Step) -> None:
     leave_host()
     step()
+
+
+class Destinations:
+    """What the exporters are asked outside their queues: whether they deliver, and what they measure.
+
+    For one thread. An exporter may lack a destination (OpenTelemetry without an SDK delivers nothing), and
+    may want the free scores of requests that it is not given to write.  Both are optional methods; an
+    exporter without them delivers what it is given and nothing else.
+
+    Args:
+        exporters: The meter's exporters.
+        counters: Where results without a destination are counted.
+        silence: Logs it, once.
+        guard_for: Makes a guard for a component.
+    """
+
+    def __init__(
+        self,
+        exporters: Sequence[Exporter],
+        counters: Counters,
+        silence: Silence,
+        guard_for: Callable[[str], Guard],
+    ) -> None:
+        self._all = len(exporters)
+        self._uncertain = [one for one in exporters if isinstance(one, MayLackDestination)]
+        self._measuring = [one for one in exporters if isinstance(one, MeasuresEveryRequest)]
+        self._counters = counters
+        self._silence = silence
+        self._guard = guard_for("exporter.delivers")
+        self._measure_guard = guard_for("exporter.measure")
+
+    @property
+    def measuring(self) -> bool:
+        """Whether an exporter wants the free scores of every request."""
+        return bool(self._measuring)
+
+    def any_delivers(self) -> bool:
+        """Return whether the next result reaches anything, and count the exporters it does not reach.
+
+        Without any exporter that is what was asked for, and True.
+        """
+        mute = [one for one in self._uncertain if not self._delivers(one)]
+        if not mute:
+            return True
+        names = [type(one).__name__ for one in mute]
+        self._silence.undelivered(names)
+        if len(mute) == self._all:
+            return False
+        for name in names:
+            self._counters.export_failed(f"{name}:no_provider")
+        return True
+
+    def measured(self, scored: ScoredRun) -> None:
+        """Tell who wants them the free scores of a request that is not exported."""
+        for exporter in self._measuring:
+            with self._measure_guard:
+                exporter.measure(scored)
+
+    def _delivers(self, exporter: MayLackDestination) -> bool:
+        with self._guard:
+            return exporter.delivers()
+        return True  # it failed to say: what it cannot deliver it will count itself

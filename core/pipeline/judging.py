@@ -2,21 +2,31 @@
 
 A slow or dead judge holds up nothing but its own scores: the backlog is
 bounded (drop-oldest), each request has a deadline, and the loop runs in a thread of its own
-with nobody else's context.  Judge calls are neither traced nor captured as if they were
+with a context of its own.  Judge calls are neither traced nor captured as if they were
 the user's: instrumentation is suppressed, and the loop's context holds an unsampled
 span for those instrumentations that do not ask.
+
+The loop still works while the program is ending: asyncio sends name look-ups and other blocking calls
+to a thread pool that closes as soon as the main thread has ended, and the judge has calls to make
+then, those for a script's very last requests.
 """
 
 from __future__ import annotations
 
 import asyncio
+
+# Whatever the judge's client imports first while the program ends must find this one loaded: it
+# registers with the interpreter, which is refused by then.
+import concurrent.futures.thread
+import queue
+import selectors
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, Protocol
 
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.threads import start_elsewhere
@@ -26,9 +36,7 @@ from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.metric import run_metric, scores_without_value
 
-from ._judge_loop import LastingLoop
-
-__all__ = ["JudgeGaveUpError", "JudgeJob", "JudgeLoop", "Judges", "JudgesHere"]
+__all__ = ["JudgeGaveUpError", "JudgeJob", "JudgeLoop", "Judges", "JudgesHere", "LastingLoop"]
 
 
 class JudgeGaveUpError(RuntimeError):
@@ -62,7 +70,7 @@ class JudgeJob(Protocol):
         ...
 
     def done(self, skipped: str | None) -> None:
-        """All metrics have answered, or `skipped` says why nobody asked them. Called once."""
+        """All metrics have answered, or `skipped` says why they were not asked. Called once."""
         ...
 
 
@@ -77,7 +85,7 @@ class Judges(Protocol):
             left_s: Seconds after which its metrics score ``timeout``.
 
         Returns:
-            None, or why nobody was asked.
+            None, or why it was not judged.
         """
         ...
 
@@ -235,7 +243,7 @@ class JudgeLoop:
         self._poke()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until every submitted request is done; tell whether that came true."""
+        """Wait until every submitted request is done; return whether that came true."""
         with self._changed:
             return self._changed.wait_for(lambda: not len(self), max(0.0, timeout_s))
 
@@ -248,7 +256,7 @@ class JudgeLoop:
         loop, thread = self._loop, self._thread
         if thread is not None and thread.is_alive():
             if loop is not None:
-                with suppress(RuntimeError):  # somebody else closed it a moment ago
+                with suppress(RuntimeError):  # another thread closed it a moment ago
                     loop.call_soon_threadsafe(self._stop)
             thread.join(max(0.5, min(timeout_s, 2.0)))
         return finished
@@ -288,14 +296,14 @@ class JudgeLoop:
                     loop.close()
         finally:
             if loop is None:
-                # No file descriptors, say. Whoever asks next tries again, after a while.
+                # No file descriptors, say. The next request tries again, after a while.
                 self._retry_at = time.monotonic() + RETRY_AFTER_S
                 self._end_waiting("unavailable")
             with self._changed:
                 self._loop = None
                 self._changed.notify_all()
             manned.release()
-            if self._inbox:  # somebody saw this thread and relied on it
+            if self._inbox:  # another thread saw this one alive and relied on it
                 self._engage()
 
     async def _main(self) -> None:
@@ -354,3 +362,60 @@ class JudgeLoop:
     def _end(self, job: JudgeJob, skipped: str | None) -> None:
         with self._guard:
             job.done(skipped)
+
+
+# Whatever the judge's client imports first while the program ends must find this one loaded: it
+# registers with the interpreter, which is refused by then.
+
+
+class LastingLoop(asyncio.SelectorEventLoop):
+    """A selector loop that can run blocking calls until the very end. Make it in good time."""
+
+    # Until `__init__` has come to an end: what could not be made is not to be closed either.
+    _closed = True
+
+    def __init__(self) -> None:
+        self._late_calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        selector = selectors.DefaultSelector()
+        try:
+            super().__init__(selector)
+            # Started now: since Python 3.12 no thread can start once the main thread has ended.
+            threading.Thread(
+                target=_work_off, args=(self._late_calls,), name="ragmeter-late-calls", daemon=True
+            ).start()
+        except BaseException:
+            self._closed = True
+            selector.close()
+            raise
+
+    def run_in_executor(  # type: ignore[override]  # typeshed ties func to args
+        self, executor: concurrent.futures.Executor | None, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Run a blocking call in the pool; once that is closed, on the loop's own thread."""
+        try:
+            return super().run_in_executor(executor, func, *args)
+        except RuntimeError:
+            if executor is not None or self.is_closed():
+                raise
+        late: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+        def call() -> None:
+            try:
+                late.set_result(func(*args))
+            except BaseException as error:
+                late.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+
+        self._late_calls.put(call)
+        return asyncio.wrap_future(late, loop=self)
+
+    def close(self) -> None:
+        """Close the loop and let its thread end."""
+        self._late_calls.put(None)
+        super().close()
+
+
+def _work_off(calls: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+    while (call := calls.get()) is not None:
+        call()

@@ -1,4 +1,4 @@
-"""The requests of the last minutes, so that late truth finds them.
+"""The requests of the last minutes, kept for late references and feedback.
 
 A reference or a user's feedback often comes after the answer.  The pipeline
 remembers what it exported within a bounded window (number, bytes, age) by run id and by trace
@@ -21,7 +21,7 @@ from ragmeter.metrics import _fork as fork
 
 from ._weight import weight_of_run
 
-__all__ = ["Amendment", "RecentRuns", "Remembered", "feedback_score", "request_key"]
+__all__ = ["Amendment", "LateWindow", "Remembered", "feedback_score", "request_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Amendment:
     reference: Reference | None = None
     """What should have been said and found."""
     score: Score | None = None
-    """What somebody thought of it."""
+    """What a user thought of it."""
 
 
 def request_key(run_or_trace_id: object) -> str:
@@ -57,7 +57,7 @@ def request_key(run_or_trace_id: object) -> str:
 def feedback_score(
     name: object, value: object, label: object, explanation: object, direction: ScoreDirection
 ) -> Score:
-    """Return what somebody thought of a request as a score.
+    """Return a user's feedback on a request as a score.
 
     Raises:
         ConfigurationError: An argument is not what it should be; says what it should be.
@@ -106,7 +106,7 @@ class Remembered:
     """How often something was learned about it."""
 
 
-class RecentRuns:
+class LateWindow:
     """A bounded window of exported runs. Thread-safe.
 
     Args:

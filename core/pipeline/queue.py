@@ -1,10 +1,10 @@
-"""A bounded queue and the one thread that works it off.
+"""A bounded queue, drained by one worker thread.
 
-The meter has one lane for scoring and one per exporter, so that a hanging
-exporter stands in nobody's way.  Putting never blocks: when a lane is full, by number
-or by bytes, the oldest item is dropped and said to be.  A lane starts its thread with
+The meter has one for scoring and one per exporter, so that a hanging exporter holds up
+nothing else.  Putting never blocks: when a queue is full, by number or by bytes, the oldest item
+is dropped and reported.  A queue starts its thread with
 its first item, survives fork, and closes within a deadline.  When no thread can be started any more,
-because the main thread has ended, whoever puts an item works it off.
+because the main thread has ended, the thread that puts an item does the work.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.threads import Bell, is_ending, start_elsewhere
 from ragmeter.metrics import _fork as fork
 
-__all__ = ["Lane"]
+__all__ = ["WorkerQueue"]
 
 T = TypeVar("T")
 
 LOOK_S = 1.0
-"""Seconds between two looks of someone who waits for a lane to be idle."""
+"""Seconds between two looks of a thread that waits for a queue to be idle."""
 
 
-class Lane(Generic[T]):
+class WorkerQueue(Generic[T]):
     """A bounded, drop-oldest queue with one daemon worker thread.
 
     Args:
         name: Name of the thread.
         work: Receives up to `max_batch` items at a time, on the worker thread.
         guard: Contains what `work` raises.
-        on_drop: Told of each item that was dropped and why: ``queue_full`` or ``shutdown``. Called
+        on_drop: Called with each item that was dropped and why: ``queue_full`` or ``shutdown``. Called
             outside the lock.
         on_start: Called once on a new worker thread, before its first item.
         tick: Called on the worker whenever it has nothing to do and between batches; returns the
             seconds after which it wants to be called again, or None.
         max_items: At most so many items wait.
-        max_bytes: At most so many bytes wait, as told by `put`; one item is always accepted.
+        max_bytes: At most so many bytes wait, as given to `put`; one item is always accepted.
         max_batch: Items per call of `work`.
     """
 
@@ -96,7 +96,7 @@ class Lane(Generic[T]):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that wait, as told by `put`."""
+        """Bytes that wait, as given to `put`."""
         return self._bytes if self._items else 0
 
     @property
@@ -206,7 +206,7 @@ class Lane(Generic[T]):
 
     def _drop_oldest(self) -> None:
         dropped: list[T] = []
-        # Again after letting go: somebody may have put something and left it to us.
+        # Again after letting go: another thread may have put something and left it to us.
         while self._is_too_much() and self._dropping.acquire(blocking=False):
             try:
                 while self._is_too_much():
@@ -265,7 +265,7 @@ class Lane(Generic[T]):
 
     def _begin(self) -> None:
         # Made anew where it is waited for: a server may have turned threads into greenlets since
-        # the lane was made, and a lock from before would stop all of them.
+        # the queue was made, and a lock from before would stop all of them.
         self._bell = Bell()
         if self._on_start is not None:
             with self._busy, self._guard:
@@ -303,7 +303,7 @@ class Lane(Generic[T]):
         return wait_s
 
     def _await(self, wait_s: float | None) -> None:
-        self._waiting = True  # before the look: whoever puts something now rings
+        self._waiting = True  # before the look: a thread that puts something now rings
         if not (self._items or self._errands or self._closed):
             self._bell.wait(wait_s)
         self._waiting = False

@@ -1,24 +1,53 @@
-"""Which of the scored requests go out, and which of those are judged, each with its probability.
+"""Which requests are scored, which of them go out, which are judged, each with its probability.
 
-Three things decide: the request's places (see `sampling`), the probability that the judge's budget
-allows (`pacing`), and whether it is among the worst of late (`worst`).
+Three things decide: the request's places, by hash; the probability that the judge's budget allows
+(`_admission`); and, with ``keep="worst"``, whether it is bad: it failed, found nothing, or scored among
+the worst of late.
+
+A place is a function of the trace id alone, so that all services that see a trace decide alike.  The id
+is hashed with the purpose as salt: a decision on the id itself would repeat that of a head sampler
+(behind ``TraceIdRatioBased(0.1)`` every tenth request would be every one), and with one salt for all
+purposes the judged requests would be the first of the sampled ones.  A request without a trace is
+placed by its run id.
 """
 
 from __future__ import annotations
 
+import bisect
+from collections import deque
 from collections.abc import Mapping
-from typing import NamedTuple
+from hashlib import blake2b
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from ragmeter.exporters.protocol import Selection
 from ragmeter.metrics import RagSample, Score
 
-from ._pacing import JudgePacer
-from ._rates import Purpose, place, within
-from ._worst import WorstKeeper
-from .scoring import Chances
+from ._admission import Admission
 
-__all__ = ["Candidate", "Choice", "Selector"]
+__all__ = [
+    "Candidate",
+    "Chances",
+    "Choice",
+    "Purpose",
+    "Selector",
+    "TailSampling",
+    "place",
+    "within",
+]
+
+
+class Chances(NamedTuple):
+    """With which probabilities a request came to be scored and judged."""
+
+    sample_rate: float
+    """Of being scored."""
+    judge_sample_rate: float
+    """Of being judged, given that it was scored."""
+    selection: Selection = "sampled"
+    """Whether its place had it scored, or only that it is bad."""
+    judge_selection: Selection = "sampled"
+    """The same of judging."""
 
 
 class Candidate(NamedTuple):
@@ -30,7 +59,7 @@ class Candidate(NamedTuple):
     def within(self, purpose: Purpose, rate: float) -> bool:
         """Return whether the request is among the share `rate` chosen for `purpose`.
 
-        Its place is worked out when somebody asks, which is rarely on its own path.
+        Its place is worked out when it is needed, which is rarely on its own path.
         """
         return rate >= 1.0 or within(place(purpose, self.trace_id, str(self.run_id)), rate)
 
@@ -50,38 +79,38 @@ class Selector:
     Args:
         sample_rate: Probability that a request is scored.
         judge_sample_rate: Probability that a scored one is judged, where the budget suffices.
-        pacer: Lowers that as the budget demands; None: nothing is judged.
-        worst: Picks out the worst; None: chance alone decides.
+        admission: Lowers that as the budget demands; None: nothing is judged.
+        tail: Picks out the worst; None: chance alone decides.
     """
 
     def __init__(
         self,
         sample_rate: float,
         judge_sample_rate: float,
-        pacer: JudgePacer | None,
-        worst: WorstKeeper | None,
+        admission: Admission | None,
+        tail: TailSampling | None,
     ) -> None:
         self._sample_rate = sample_rate
         self._judge_sample_rate = judge_sample_rate
-        self._pacer = pacer
-        self._worst = worst
+        self._admission = admission
+        self._tail = tail
 
     def choose(
         self, candidate: Candidate, sample: RagSample, scores: Mapping[str, Score]
     ) -> Choice | None:
         """Return what becomes of a scored request; None: it is sampled out."""
-        worst = self._worst is not None and self._worst.keeps(sample, scores)
+        worst = self._tail is not None and self._tail.keeps(sample, scores)
         sampled = candidate.within("sample", self._sample_rate)
         if not worst and not sampled:
             return None
         sample_rate = 1.0 if worst else self._sample_rate
         selection: Selection = "sampled" if sampled else "worst"
-        if self._pacer is None:
+        if self._admission is None:
             return Choice(Chances(sample_rate, 1.0, selection, selection), None)
-        judge_rate = self._pacer.arrived()
+        judge_rate = self._admission.arrived()
         chosen = candidate.within("judge", judge_rate)
-        # Room for bad ones was there, or not, before anybody knew that this is one.
-        if worst and self._pacer.takes_worst():
+        # Room for bad ones was there, or not, before it was known that this is one.
+        if worst and self._admission.takes_worst():
             judge_selection: Selection = selection if chosen else "worst"
             return Choice(Chances(sample_rate, 1.0, selection, judge_selection), None)
         unjudged = None
@@ -89,3 +118,69 @@ class Selector:
             wanted = candidate.within("judge", self._judge_sample_rate)
             unjudged = "paced" if wanted else "sampled_out"
         return Choice(Chances(sample_rate, judge_rate, selection, selection), unjudged)
+
+
+Purpose = Literal["sample", "judge", "label"]
+"""What is chosen for. Shares nest where one is drawn from the other: only what is sampled is judged,
+only what is judged is given to people; each draw is independent of the one before."""
+
+_SPACE = 1 << 64
+_TRACE_ID_BYTES = 16
+
+
+def place(purpose: Purpose, trace_id: int | None, run_id: str) -> int:
+    """Return the request's place in [0, 2^64): BLAKE2b of its id, personalised with the purpose."""
+    own = run_id.encode("utf-8", "replace")
+    data = trace_id.to_bytes(_TRACE_ID_BYTES, "big") if trace_id else own
+    return int.from_bytes(blake2b(data, digest_size=8, person=purpose.encode()).digest(), "big")
+
+
+def within(place: int, rate: float) -> bool:
+    """Return whether a request at `place` is among the share `rate` of all requests."""
+    return place < round(rate * _SPACE)
+
+
+WINDOW = 1_000
+"""Scores per name that the comparison looks back at."""
+SHARE = 0.05
+"""A score counts as bad when it is below this quantile of the window, best side up."""
+WARM_UP = 50
+"""Scores needed before the quantile means anything."""
+
+
+class _Recent:
+    """The last `WINDOW` values of one score, sorted and by age."""
+
+    def __init__(self) -> None:
+        self._by_age: deque[float] = deque()
+        self._sorted: list[float] = []
+
+    def is_low(self, value: float) -> bool:
+        """Return whether `value` is below the window's low quantile, then take it in."""
+        known = len(self._sorted)
+        low = known >= WARM_UP and value < self._sorted[int(known * SHARE)]
+        self._by_age.append(value)
+        bisect.insort(self._sorted, value)
+        if len(self._by_age) > WINDOW:
+            oldest = self._by_age.popleft()
+            del self._sorted[bisect.bisect_left(self._sorted, oldest)]
+        return low
+
+
+class TailSampling:
+    """Remembers recent lexical scores and picks out the worst. For one thread."""
+
+    def __init__(self) -> None:
+        self._recent: dict[str, _Recent] = {}
+
+    def keeps(self, sample: RagSample, scores: Mapping[str, Score]) -> bool:
+        """Return whether the request failed, found nothing, or scored among the worst of late."""
+        low = False
+        for score in scores.values():
+            if score.method == "lexical" and score.value is not None and score.direction != "none":
+                goodness = -score.value if score.direction == "lower" else score.value
+                # Every score is taken in, also once the decision has fallen.
+                low = self._recent.setdefault(score.name, _Recent()).is_low(goodness) or low
+        empty = scores.get("empty_retrieval")
+        found_nothing = sample.contexts == () or (empty is not None and empty.value == 1.0)
+        return low or found_nothing or sample.status == "error"

@@ -1,25 +1,156 @@
-"""From a run to its scores: what is computed at once, what is judged, what is held back.
+"""A request's way to its free scores: built, given its reference, redacted, computed.
 
-`MetricSet` knows the meter's metrics in order and runs the free ones.  `Pending` is a run
-whose judged scores are still to come: it is exported once, whole, when they arrive
-in time, or twice, when they do not.  Who calls what is the meter's business.
+All of it happens on the scoring thread.  `Scoring` builds a run from what an adapter noted, looks up the
+reference, and passes every text through the user's redaction hook before anything else sees it.
+`MetricSet` knows the meter's metrics in order and runs the free ones, as does the scoring process.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, Protocol
 
-from ragmeter.exporters.protocol import RagRun, ScoredRun, Selection
-from ragmeter.metrics import ComputedMetric, ConfigurationError, Metric, RagSample, Score
+from ragmeter._request import RunBuilder
+from ragmeter._runtime.guard import Guard
+from ragmeter._runtime.stats import Counters
+from ragmeter.exporters.protocol import RagRun
+from ragmeter.metrics import (
+    ComputedMetric,
+    ConfigurationError,
+    Metric,
+    RagSample,
+    Reference,
+    Score,
+)
 from ragmeter.metrics.metric import compute_metric, scores_without_value
+from ragmeter.references import ReferenceSource
 
-__all__ = ["Chances", "MetricSet", "Pending", "PendingJob"]
+from ._redaction import Redact, redacted_reference, redacted_run, redacted_scores, without_texts
+from .sampling import Candidate
+
+__all__ = [
+    "Computes",
+    "MetricSet",
+    "Offered",
+    "Scoring",
+]
+
 
 WORK_S = 0.0002
 """Seconds of scoring after which others may have the interpreter lock."""
+
+
+class Computes(Protocol):
+    """What computes the free metrics: this process, or another one beside it."""
+
+    batch: int
+    """Samples to compute at a time, at most."""
+
+    def compute(
+        self, samples: Sequence[RagSample], rest: Callable[[], None] | None = None
+    ) -> list[dict[str, Score]]:
+        """Compute every free metric; never raises `Exception`, one score per name and sample.
+
+        Args:
+            samples: What to score.
+            rest: Called between two metrics now and then, to let others work.
+        """
+        ...
+
+    def compute_again(self, sample: RagSample) -> dict[str, Score]:
+        """Compute those free metrics that a reference makes possible."""
+        ...
+
+    def start(self) -> None:
+        """Start what is needed for the first request."""
+        ...
+
+    def close(self, timeout_s: float) -> None:
+        """Stop for good within `timeout_s` seconds."""
+        ...
+
+    def rest(self) -> None:
+        """Stop what outlives this process's threads; the next request starts it again."""
+        ...
+
+
+class Offered(NamedTuple):
+    """A request as it was offered: how to build it, and what it is chosen by."""
+
+    build: RunBuilder
+    candidate: Candidate
+
+
+class Scoring:
+    """Builds requests, complete and redacted. For one thread.
+
+    Args:
+        references: Finds the reference of a question; None: there are none.
+        redact: The user's hook; None: texts stay as they are.
+        counters: Where requests are counted that there is nothing to score of.
+        guard_for: Makes a guard for a component.
+    """
+
+    def __init__(
+        self,
+        references: ReferenceSource | None,
+        redact: Redact | None,
+        counters: Counters,
+        guard_for: Callable[[str], Guard],
+    ) -> None:
+        self._references = references
+        self._redact = redact
+        self._counters = counters
+        self._reference_guard = guard_for("meter.reference")
+        self._build_guard = guard_for("meter.build")
+        self._redact_guard = guard_for("meter.redact")
+
+    def build(self, offered: Offered) -> RagRun | None:
+        """Return the run, complete and redacted; None, accounted for, when there is none."""
+        run: RagRun | None = None
+        done = False
+        try:
+            with self._build_guard:
+                run = offered.build()
+                if run is None:
+                    self._counters.withdrawn()
+                else:
+                    run = self._with_reference(run)
+                    if self._redact is not None:
+                        run = redacted_run(run, self._redact)
+                done = True
+        finally:
+            # Also when something took this very thread down: the request is accounted for.
+            if not done:
+                self._counters.dropped("error")
+        return run if done else None
+
+    def redacted(self, reference: Reference) -> Reference:
+        """Return a reference that came late, redacted."""
+        if self._redact is None:
+            return reference
+        return redacted_reference(reference, self._redact)
+
+    def redacted_scores(self, scores: Mapping[str, Score]) -> Mapping[str, Score]:
+        """Return scores as the hook leaves them; without any text where it fails. For any thread."""
+        if self._redact is None:
+            return scores
+        with self._redact_guard:
+            return redacted_scores(scores, self._redact)
+        return without_texts(scores)
+
+    def _with_reference(self, run: RagRun) -> RagRun:
+        sample = run.sample
+        if self._references is None or sample.reference is not None or sample.question is None:
+            return run
+        reference: Reference | None = None
+        with self._reference_guard:
+            reference = self._references(sample.question)
+        if reference is None:
+            return run
+        return replace(run, sample=sample.model_copy(update={"reference": reference}))
 
 
 class MetricSet:
@@ -86,6 +217,15 @@ class MetricSet:
                 scores[score.name] = score
         return scores
 
+    def start(self) -> None:
+        """Do nothing: there is nothing beside this process."""
+
+    def close(self, timeout_s: float) -> None:
+        """Do nothing, likewise."""
+
+    def rest(self) -> None:
+        """Do nothing, likewise."""
+
     @property
     def computed_again(self) -> tuple[ComputedMetric, ...]:
         """The computed metrics that a reference makes possible."""
@@ -98,7 +238,7 @@ class MetricSet:
 
     @staticmethod
     def unjudged(metrics: Iterable[Metric], reason: str) -> tuple[Score, ...]:
-        """Return a ``skipped`` score for every name that nobody is going to measure."""
+        """Return a ``skipped`` score for every name that is not going to be measured."""
         return tuple(
             score
             for metric in metrics
@@ -113,156 +253,3 @@ class MetricSet:
 
 def _reads_reference(metric: Metric) -> bool:
     return any("reference." in need for need in metric.needs)
-
-
-class Chances(NamedTuple):
-    """With which probabilities a request came to be scored and judged."""
-
-    sample_rate: float
-    """Of being scored."""
-    judge_sample_rate: float
-    """Of being judged, given that it was scored."""
-    selection: Selection = "sampled"
-    """Whether its place had it scored, or only that it is bad."""
-    judge_selection: Selection = "sampled"
-    """The same of judging."""
-
-
-class Pending:
-    """A run that waits for judged scores. Thread-safe: exported at most once whole and once late.
-
-    Args:
-        run: The run.
-        scores: What is known already.
-        emit: Takes what is to be exported, and its size in bytes.
-        chances: How it came to be scored and judged.
-        size_bytes: What it holds on to, estimated.
-        revision: Names what was learned about the run after it went out: everything is late then,
-            and goes out even without scores. Empty: its first scores.
-    """
-
-    __slots__ = (
-        "_chances",
-        "_done",
-        "_emit",
-        "_lock",
-        "_release",
-        "_revision",
-        "_scores",
-        "_shown",
-        "run",
-        "size_bytes",
-    )
-
-    def __init__(
-        self,
-        run: RagRun,
-        scores: Mapping[str, Score],
-        emit: Callable[[ScoredRun, int], None],
-        chances: Chances,
-        *,
-        size_bytes: int = 0,
-        revision: str = "",
-    ) -> None:
-        self.run = run
-        self.size_bytes = size_bytes
-        self._scores = dict(scores)
-        self._emit = emit
-        self._chances = chances
-        self._revision = revision
-        self._shown: frozenset[str] | None = frozenset() if revision else None
-        self._done = False
-        # One may take it. Reentrant: a signal handler may flush on top of a flush.
-        self._release = [True]
-        self._lock = threading.RLock()
-
-    @property
-    def finished(self) -> bool:
-        """Whether everything has come in and gone out."""
-        return self._done
-
-    @property
-    def refused(self) -> bool:
-        """Whether the judge's budget, a fuse, refused a score of it."""
-        with self._lock:
-            return any(
-                score.status == "skipped" and score.error_type == "budget"
-                for score in self._scores.values()
-            )
-
-    def add(self, scores: Sequence[Score]) -> None:
-        """Add scores that came in; nothing is exported yet."""
-        with self._lock:
-            self._scores.update((score.name, score) for score in scores)
-
-    def add_missing(self, scores: Sequence[Score]) -> None:
-        """Add those scores that have not come in by themselves."""
-        with self._lock:
-            for score in scores:
-                self._scores.setdefault(score.name, score)
-
-    def release(self) -> None:
-        """Export the run with what is there: it has been held long enough."""
-        with self._lock:
-            if self._shown is not None or not self._release:
-                return
-            self._release.clear()
-            self._shown = frozenset(self._scores)
-            ready = dict(self._scores)
-        self._emit(self._result(ready, late=False), self.size_bytes)
-
-    def finish(self) -> None:
-        """Export what has not been exported yet: everything has come in."""
-        with self._lock:
-            shown = self._shown
-            rest = {n: s for n, s in self._scores.items() if shown is None or n not in shown}
-            self._shown = frozenset(self._scores)
-            self._done = True
-        if shown is None or rest or self._revision:
-            self._emit(self._result(rest, late=shown is not None), self.size_bytes)
-
-    def _result(self, scores: Mapping[str, Score], *, late: bool) -> ScoredRun:
-        return ScoredRun(
-            run=self.run,
-            scores=scores,
-            late=late,
-            sample_rate=self._chances.sample_rate,
-            judge_sample_rate=self._chances.judge_sample_rate,
-            selection=self._chances.selection,
-            judge_selection=self._chances.judge_selection,
-            revision=self._revision,
-        )
-
-
-class PendingJob:
-    """A pending run as the judge's loop sees it: a `ragmeter.pipeline.judging.JudgeJob`."""
-
-    __slots__ = ("_end", "_pending", "metrics")
-
-    def __init__(
-        self,
-        pending: Pending,
-        metrics: Sequence[Metric],
-        end: Callable[[Pending, Sequence[Metric], str | None], None],
-    ) -> None:
-        self._pending = pending
-        self._end = end
-        self.metrics = metrics
-
-    @property
-    def sample(self) -> RagSample:
-        """What is judged."""
-        return self._pending.run.sample
-
-    @property
-    def size_bytes(self) -> int:
-        """What it holds on to, estimated."""
-        return self._pending.size_bytes
-
-    def judged(self, scores: Sequence[Score]) -> None:
-        """Take the scores of one metric."""
-        self._pending.add(scores)
-
-    def done(self, skipped: str | None) -> None:
-        """All metrics have answered, or `skipped` says why nobody asked them."""
-        self._end(self._pending, self.metrics, skipped)

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.sdk.trace.sampling import Decision, TraceIdRatioBased
 
-from ragmeter.pipeline._rates import place, within
-from ragmeter.pipeline.sampling import Candidate
+from ragmeter.pipeline.sampling import Candidate, place, within
 
 PURPOSES = ("sample", "judge", "label")
 

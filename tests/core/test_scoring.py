@@ -22,7 +22,7 @@ def test_a_rest_follows_enough_work_and_not_less():
     rests = []
     metrics = MetricSet([slow_one, slow_one.prefixed("b_"), quick_one.prefixed("c_"), quick_one])
 
-    scores = metrics.compute(RagSample(question="q", contexts=["a"]), lambda: rests.append(1))
+    [scores] = metrics.compute([RagSample(question="q", contexts=["a"])], lambda: rests.append(1))
 
     assert list(scores) == ["slow_one", "b_slow_one", "c_quick_one", "quick_one"]
     assert len(rests) == 2

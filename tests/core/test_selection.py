@@ -18,9 +18,8 @@ from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import Metric, RagSample, Score, metric
-from ragmeter.pipeline._pacing import JudgePacer
-from ragmeter.pipeline._worst import WARM_UP, WorstKeeper
-from ragmeter.pipeline.sampling import Candidate, Selector
+from ragmeter.pipeline._admission import Admission
+from ragmeter.pipeline.sampling import WARM_UP, Candidate, Selector, TailSampling
 
 SCORES = "gen_ai.evaluation.score"
 
@@ -119,7 +118,7 @@ def _built(value, run_id):
 @pytest.mark.parametrize(("direction", "kept"), [("higher", 0.0), ("lower", 1.0), ("none", None)])
 def test_the_worst_are_those_on_the_bad_side(direction, kept):
     """Low where higher is better, high where lower is, and nothing where neither is."""
-    keeper = WorstKeeper()
+    keeper = TailSampling()
 
     def keeps(value):
         score = Score(
@@ -142,11 +141,11 @@ def test_the_worst_are_those_on_the_bad_side(direction, kept):
 def test_a_request_is_chosen_with_the_probability_that_it_carries(sample_rate, judge_rate, bad):
     """Chances are the configured rates, and 1 for what is kept for being bad."""
 
-    class Keeper(WorstKeeper):
+    class Keeper(TailSampling):
         def keeps(self, sample, scores):
             return sample.question == "bad"
 
-    selector = Selector(sample_rate, judge_rate, JudgePacer(None, judge_rate), Keeper())
+    selector = Selector(sample_rate, judge_rate, Admission(None, judge_rate), Keeper())
     for number, is_bad in enumerate(bad):
         candidate = Candidate(f"r{number}", number + 1)
         sample = RagSample(question="bad" if is_bad else "good")

@@ -112,7 +112,7 @@ def test_workers_that_all_crash_are_not_started_one_upon_another(build, monkeypa
 
     [statuses] = {tuple(r.scores["misbehave"].status for r in exporter.results)}
     assert statuses == ("metric_error",) * 4
-    assert meter._pipeline._apart._not_before > 0.0
+    assert meter._pipeline._computes._not_before > 0.0
     assert asked(meter, exporter)["misbehave"].value == 1.0
 
 

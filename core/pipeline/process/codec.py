@@ -36,7 +36,7 @@ def pack_sample(
 
     Args:
         sample: What to send.
-        left_out: Told of metadata values that the sample goes without, by their type: they cannot be
+        left_out: Called with the type of each metadata value that the sample goes without: it cannot be
             sent.
         plain: Send metadata made of Python's own types only: the worker could not read the rest.
     """

@@ -57,7 +57,7 @@ class JudgesInWorker:
     Args:
         places: The place of each metric among all, by the names of its scores.
         running: Returns the running worker, if any; has one started else.
-        left_out: Told of metadata that cannot be sent, by its type.
+        left_out: Called with the type of metadata that cannot be sent.
         guard: Contains errors of ours.
     """
 
@@ -139,7 +139,7 @@ class JudgesInWorker:
         try:
             left_s = request.deadline - time.monotonic()
             worker.tell(("judge", number, packed, tuple(request.open), left_s))
-            if worker.has_ended:  # before it could be told what was with it
+            if worker.has_ended:  # perhaps before it was known what was with it
                 return "ended", ""
             return await asyncio.wait_for(request.answer, left_s + GRACE_S)
         except (TimeoutError, asyncio.TimeoutError):

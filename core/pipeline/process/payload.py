@@ -1,4 +1,4 @@
-"""What the worker is told once: its metrics and its judge, with every secret kept apart.
+"""What the worker is sent once: its metrics and its judge, with every secret kept out of the pickles.
 
 The meter makes one when it is built, so that what cannot be sent is a misconfiguration then and not
 a surprise later.  Each metric is pickled on its own: one that the worker cannot load

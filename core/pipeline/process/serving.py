@@ -67,7 +67,7 @@ def serve(end: socket.socket, progress: int) -> None:
 
 
 class _Events:
-    """What is told to the meter's process, sent by a thread of its own: nothing here waits for it."""
+    """Events for the meter's process, sent by a thread of its own: nothing here waits for it."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -249,7 +249,7 @@ class _Serving:
         self.events.put(("call", call))
 
     def count_items(self) -> None:
-        """Tell how many items the judge's cache has answered since it was last told."""
+        """Report how many items the judge's cache has answered since the last report."""
         if self._judge is None:
             return
         stats = self._judge.stats

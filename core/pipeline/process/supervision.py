@@ -44,6 +44,8 @@ PATIENCE_S = 5.0
 """Seconds that requests wait, at most, until a worker may be started again."""
 END_S = 2.0
 """Seconds for the worker to close its judge's connections and end."""
+FORK_PATIENCE_S = 0.25
+"""Seconds that a fork waits, at most, while a process is being started."""
 MAX_TRIES = 3
 """Workers that may end, without having begun with a request, before its scores are given up."""
 
@@ -94,6 +96,7 @@ class ScoringProcess:
         self._closed = False
         self._fresh()
         fork.forget(self._leave_to_parent)
+        fork.pause(self._before_fork, self._after_fork_in_parent)
 
     def _fresh(self) -> None:
         self._changed = threading.Condition()
@@ -351,13 +354,12 @@ class ScoringProcess:
         if worker is not None:
             worker.end(END_S)
 
-    def before_fork(self, deadline: float) -> None:
-        """Let no process be in the making, if that is so before `deadline` (monotonic)."""
-        if self._spawning.acquire(timeout=max(0.0, deadline - time.monotonic())):
+    def _before_fork(self) -> None:
+        """Let no process be in the making."""
+        if self._spawning.acquire(timeout=FORK_PATIENCE_S):
             self._forking.add(threading.get_ident())
 
-    def after_fork_in_parent(self) -> None:
-        """Go on."""
+    def _after_fork_in_parent(self) -> None:
         if threading.get_ident() in self._forking:
             self._forking.discard(threading.get_ident())
             self._spawning.release()

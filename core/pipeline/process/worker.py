@@ -1,7 +1,7 @@
 """One worker process: started, spoken to, and ended.
 
 `ScoringProcess` holds one at a time and starts the next when one has ended.  The worker writes a
-byte into a pipe as it begins with a request; nobody reads it unless the worker ends or hangs, and
+byte into a pipe as it begins with a request; it is not read unless the worker ends or hangs, and
 then it tells which request it was at.
 """
 

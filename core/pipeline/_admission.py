@@ -1,7 +1,7 @@
 """How a judge's budget becomes a probability of being judged, known before a request is looked at.
 
 Refusing what is over the budget would judge the first requests of every burst and leave nothing to
-weigh them by.  `JudgePacer` learns how many requests come and what judging one costs, and lowers
+weigh them by.  `Admission` learns how many requests come and what judging one costs, and lowers
 the probability for all of them alike; that probability is what exporters write down, so that the
 sum of its inverses over the judged requests is the number of requests.  The judge's own budget
 stays behind it as a fuse: what that refuses is a missing value.
@@ -21,7 +21,7 @@ from ragmeter.metrics import _fork as fork
 if TYPE_CHECKING:
     from ragmeter.metrics.judge import JudgeBudget, JudgeCall
 
-__all__ = ["Arrivals", "JudgePacer"]
+__all__ = ["Admission", "Arrivals"]
 
 WINDOW_S = 300.0
 """Arrivals of so many seconds tell how many requests come."""
@@ -97,7 +97,7 @@ class Arrivals:
         return oldest
 
 
-class JudgePacer:
+class Admission:
     """Says with which probability the next request is to be judged. Thread-safe.
 
     Args:
@@ -188,7 +188,7 @@ class JudgePacer:
                 )
 
     def priced(self, call: JudgeCall) -> JudgeCall:
-        """Return `call` with its cost, if the budget was told prices and it has none yet."""
+        """Return `call` with its cost, if the budget was given prices and it has none yet."""
         prices = self._prices
         if prices is None or call.cached or call.cost is not None:
             return call

@@ -15,8 +15,8 @@ from ragmeter.metrics import Metric, RagSample, metric
 from ragmeter.metrics.judge import JudgeBudget
 from ragmeter.metrics.judge.protocol import JudgeCall
 from ragmeter.metrics.metric import scores_without_value
-from ragmeter.pipeline._pacing import LEAST, JudgePacer
-from ragmeter.pipeline._rates import place, within
+from ragmeter.pipeline._admission import LEAST, Admission
+from ragmeter.pipeline.sampling import place, within
 
 
 def _judge(pacer, calls, tokens):
@@ -28,7 +28,7 @@ def _judge(pacer, calls, tokens):
 def _simulate(limits, arrivals, *, rate=1.0, calls=3, tokens=1_000):
     """Return when a request was judged and with which probability, with traces of fixed ids."""
     now = [0.0]
-    pacer = JudgePacer(limits, rate, clock=lambda: now[0])
+    pacer = Admission(limits, rate, clock=lambda: now[0])
     judged = []
     for number, now[0] in enumerate(arrivals, start=1):
         probability = pacer.arrived()
@@ -138,8 +138,8 @@ def test_traffic_below_the_budget_is_judged_whole():
 def test_bad_requests_take_half_of_the_budget_at_most():
     """The others are judged the less for it, and with a probability that says so."""
     now = [0.0]
-    pacer = JudgePacer(JudgeBudget(calls_per_minute=180), clock=lambda: now[0])
-    alone = JudgePacer(JudgeBudget(calls_per_minute=180), clock=lambda: now[0])
+    pacer = Admission(JudgeBudget(calls_per_minute=180), clock=lambda: now[0])
+    alone = Admission(JudgeBudget(calls_per_minute=180), clock=lambda: now[0])
     taken = 0
     for step in range(20_000):
         now[0] = step / 20
@@ -153,14 +153,14 @@ def test_bad_requests_take_half_of_the_budget_at_most():
 @pytest.mark.parametrize("calls", [1, 3])
 def test_a_call_is_priced_by_the_budget(calls):
     """Told once, in the budget; a call that cost nothing or is priced already stays as it is."""
-    pacer = JudgePacer(JudgeBudget(input_price=0.5, output_price=2.0))
+    pacer = Admission(JudgeBudget(input_price=0.5, output_price=2.0))
     call = JudgeCall("recall", "m", 1.0, 1_000_000 * calls, 500_000)
 
     assert pacer.priced(call).cost == 0.5 * calls + 1.0
     assert pacer.priced(replace(call, cached=True)).cost is None
     assert pacer.priced(replace(call, cost=7.0)).cost == 7.0
-    assert JudgePacer(JudgeBudget(calls_per_minute=9)).priced(call).cost is None
-    assert JudgePacer(None).priced(call).cost is None
+    assert Admission(JudgeBudget(calls_per_minute=9)).priced(call).cost is None
+    assert Admission(None).priced(call).cost is None
 
 
 def test_requests_that_are_not_chosen_go_out_unjudged_at_once_and_say_so():

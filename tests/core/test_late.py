@@ -14,7 +14,7 @@ from ragmeter import RagMeter, RagRun
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import RagSample, Reference
-from ragmeter.pipeline.late import RecentRuns
+from ragmeter.pipeline.late import LateWindow
 
 SAMPLE = RagSample(question="q", contexts=["a"], answer="Here.")
 
@@ -182,7 +182,7 @@ def test_a_malformed_late_reference_is_contained(memory, contained_errors):
 
 def test_the_window_is_bounded_by_number_bytes_and_age():
     now = [0.0]
-    recent = RecentRuns(max_runs=3, max_bytes=2_000, max_age_s=10, clock=lambda: now[0])
+    recent = LateWindow(max_runs=3, max_bytes=2_000, max_age_s=10, clock=lambda: now[0])
 
     for number in range(10):
         recent.remember(_run(str(number)))

@@ -9,7 +9,7 @@ import sys
 import pytest
 from openai_server import OpenAIServer
 
-from ragmeter.pipeline._judge_loop import LastingLoop
+from ragmeter.pipeline.judging import LastingLoop
 
 SCRIPT = """
 import sys

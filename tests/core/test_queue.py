@@ -1,4 +1,4 @@
-"""Lanes: bounded, ordered, never blocking, always accounted for."""
+"""Worker queues: bounded, ordered, never blocking, always accounted for."""
 
 import gc
 import threading
@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmeter._runtime.guard import ErrorLog, Guard
-from ragmeter.pipeline.queue import Lane
+from ragmeter.pipeline.queue import WorkerQueue
 
 
-def _lane(work, dropped=None, **limits):
+def _queue(work, dropped=None, **limits):
     dropped = [] if dropped is None else dropped
     bounds = {"max_items": 10, "max_bytes": 1_000_000, **limits}
-    return Lane(
+    return WorkerQueue(
         "test",
         work,
         guard=Guard("test", ErrorLog()),
@@ -39,26 +39,26 @@ def test_every_item_is_worked_or_dropped_once_and_in_order(sizes, max_items, max
         assert 1 <= len(batch) <= max_batch
         worked.extend(batch)
 
-    lane = _lane(work, dropped, max_items=max_items, max_bytes=max_bytes, max_batch=max_batch)
+    queue = _queue(work, dropped, max_items=max_items, max_bytes=max_bytes, max_batch=max_batch)
     for number, size in enumerate(sizes):
-        lane.put(number, size)
-        assert len(lane) <= max_items
+        queue.put(number, size)
+        assert len(queue) <= max_items
     start.set()
 
-    assert lane.flush(10)
+    assert queue.flush(10)
     gone = [item for item, _ in dropped]
     assert sorted(worked + gone) == list(range(len(sizes)))
     assert worked == sorted(worked)
     assert gone == sorted(gone)
-    assert lane.size_bytes == 0
-    lane.close(1)
+    assert queue.size_bytes == 0
+    queue.close(1)
 
 
 def test_concurrent_puts_lose_nothing():
     worked = []
-    lane = _lane(worked.extend, max_items=100_000, max_batch=64)
+    queue = _queue(worked.extend, max_items=100_000, max_batch=64)
     threads = [
-        threading.Thread(target=lambda n=n: [lane.put((n, i)) for i in range(500)])
+        threading.Thread(target=lambda n=n: [queue.put((n, i)) for i in range(500)])
         for n in range(8)
     ]
     for thread in threads:
@@ -66,9 +66,9 @@ def test_concurrent_puts_lose_nothing():
     for thread in threads:
         thread.join()
 
-    assert lane.flush(10)
+    assert queue.flush(10)
     assert len(worked) == len(set(worked)) == 4_000
-    lane.close(1)
+    queue.close(1)
 
 
 @pytest.mark.contains_errors
@@ -80,25 +80,25 @@ def test_work_that_raises_does_not_stop_the_lane():
             raise ValueError("one")
         worked.extend(batch)
 
-    lane = _lane(work)
+    queue = _queue(work)
     for number in range(3):
-        lane.put(number)
+        queue.put(number)
 
-    assert lane.flush(10)
+    assert queue.flush(10)
     assert worked == [0, 2]
-    lane.close(1)
+    queue.close(1)
 
 
 def test_a_put_from_within_whatever_the_lane_is_at_does_not_deadlock():
     """The garbage collector may run a finalizer that puts, on any thread, at any time."""
     worked = []
-    lane = _lane(worked.extend, max_items=100_000)
+    queue = _queue(worked.extend, max_items=100_000)
     finalized = [0]
 
     class Abandoned:
         def __del__(self):
             finalized[0] += 1
-            lane.put("finalized")
+            queue.put("finalized")
 
     threshold = gc.get_threshold()
     gc.set_threshold(1)
@@ -107,49 +107,49 @@ def test_a_put_from_within_whatever_the_lane_is_at_does_not_deadlock():
             cycle = Abandoned()
             cycle.self = cycle
             del cycle
-            lane.put("put")
+            queue.put("put")
     finally:
         gc.set_threshold(*threshold)
     gc.collect()
-    assert lane.flush(30)
+    assert queue.flush(30)
 
     assert finalized[0] == 300
     assert sorted(worked) == ["finalized"] * 300 + ["put"] * 300
-    lane.close(1)
+    queue.close(1)
 
 
 def test_a_first_put_below_the_locks_of_threading_starts_a_worker_all_the_same():
     """`threading` holds a lock of its own while it starts or lists threads; a finalizer may run there."""
     worked = []
-    lane = _lane(worked.extend)
+    queue = _queue(worked.extend)
 
     with threading._active_limbo_lock:
-        lane.put("first")
+        queue.put("first")
 
-    assert lane.flush(30)
+    assert queue.flush(30)
     assert worked == ["first"]
-    lane.close(1)
+    queue.close(1)
 
 
 def test_many_at_once_start_one_worker():
     others = set(threading.enumerate())
     for _ in range(30):
         gate = threading.Barrier(8)
-        lane = _lane(lambda batch: None)
+        queue = _queue(lambda batch: None)
 
-        def put(gate=gate, lane=lane):
+        def put(gate=gate, queue=queue):
             gate.wait(10)
-            lane.put(1)
+            queue.put(1)
 
         putting = [threading.Thread(target=put) for _ in range(8)]
         for thread in putting:
             thread.start()
         for thread in putting:
             thread.join(10)
-        assert lane.flush(10)
+        assert queue.flush(10)
         workers = [t for t in threading.enumerate() if t not in others and t.name == "test"]
         assert len(workers) == 1
-        lane.close(1)
+        queue.close(1)
         workers[0].join(10)
 
 
@@ -164,14 +164,14 @@ def test_a_lane_whose_thread_died_starts_another():
             raise SystemExit
         worked.extend(batch)
 
-    lane = _lane(work, max_items=200)
+    queue = _queue(work, max_items=200)
     for _ in range(50):
-        lane.put("die")
-        lane.put("alive")
+        queue.put("die")
+        queue.put("alive")
 
-    assert lane.flush(10)
+    assert queue.flush(10)
     assert worked == ["alive"] * 50
-    lane.close(1)
+    queue.close(1)
     for thread in set(threading.enumerate()) - others:
         thread.join(10)
 
@@ -179,12 +179,12 @@ def test_a_lane_whose_thread_died_starts_another():
 def test_closing_drops_what_is_left_and_says_so():
     dropped = []
     gate = threading.Event()
-    lane = _lane(lambda batch: gate.wait(60), dropped)
+    queue = _queue(lambda batch: gate.wait(60), dropped)
     for number in range(3):
-        lane.put(number)
+        queue.put(number)
 
-    assert lane.close(0.05) is False
-    lane.put(3)
+    assert queue.close(0.05) is False
+    queue.put(3)
     gate.set()
 
     assert dropped == [(1, "shutdown"), (2, "shutdown"), (3, "shutdown")]
@@ -201,8 +201,8 @@ def test_the_tick_runs_while_idle():
             return None
         return 0.01
 
-    lane = _lane(lambda batch: None, tick=tick)
-    lane.put("start")
+    queue = _queue(lambda batch: None, tick=tick)
+    queue.put("start")
 
     assert ticked.wait(10)
-    lane.close(1)
+    queue.close(1)

@@ -1,0 +1,323 @@
+"""The stations in a line: what happens to a request after it was offered.
+
+The meter owns one pipeline.  A scoring thread builds each run and computes the free metrics; the
+judge's loop adds the judged ones; a run waits for those at most ``hold_s`` and then goes out without.
+Every request that enters is exported or counted as dropped, exactly once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ragmeter._runtime.guard import Guard
+from ragmeter._runtime.no_data_warning import Silence
+from ragmeter._runtime.stats import Counters
+from ragmeter.context import leave_host
+from ragmeter.exporters.protocol import Exporter, RagRun, ScoredRun
+from ragmeter.metrics import Metric, Score
+
+from ._admission import Admission
+from .exporting import Destinations, ExportQueues
+from .holding import Holding
+from .late import Amendment, LateWindow
+from .queue import WorkerQueue, remaining
+from .sampling import Candidate, Chances, Choice, Selector, TailSampling
+from .scoring import Computes, MetricSet, Offered, Scoring
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.protocol import JudgeCall
+
+    from .judging import JudgeLoop, Judges
+
+__all__ = ["Limits", "Pipeline"]
+
+explanations = logging.getLogger("ragmeter.explain")
+
+EXPORT_QUEUE_SIZE = 512
+"""An exporter's queue is never smaller: a small scoring queue must not starve it in a burst."""
+EXPORT_QUEUE_BYTES = 16 * 1024 * 1024
+"""Nor does it hold fewer bytes."""
+LATE_WINDOW_BYTES = 16 * 1024 * 1024
+"""Bytes of text remembered for references and feedback that come after the fact."""
+REST_S = 0.00005
+"""Length of a rest, long enough for another thread to wake up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The pipeline's bounds and rates; see `ragmeter.RagMeter` for their meaning."""
+
+    sample_rate: float
+    judge_sample_rate: float
+    hold_s: float
+    queue_size: int
+    queue_bytes: int
+    max_text_chars: int
+    judge_concurrency: int
+    judge_deadline_s: float
+    late_window: int
+    late_window_s: float
+
+
+class Pipeline:
+    """Scores offered requests in the background and hands the results to the exporters.
+
+    Args:
+        metrics: The meter's metrics.
+        computes: What computes the free ones: `metrics` itself, or a process.
+        judges: What measures the others; None: there are none.
+        scoring: Builds the requests.
+        admission: Decides how many are judged.
+        tail: Picks out bad requests; None: chance alone decides.
+        exporters: Where results go.
+        limits: Bounds and rates.
+        counters: Where requests are counted.
+        silence: Says so when nothing can leave.
+        guard_for: Makes a guard for a component.
+    """
+
+    def __init__(
+        self,
+        metrics: MetricSet,
+        computes: Computes,
+        judges: Judges | None,
+        scoring: Scoring,
+        admission: Admission,
+        tail: TailSampling | None,
+        exporters: Sequence[Exporter],
+        limits: Limits,
+        counters: Counters,
+        silence: Silence,
+        guard_for: Callable[[str], Guard],
+    ) -> None:
+        self._metrics = metrics
+        self._computes = computes
+        self._scoring = scoring
+        self._admission = admission
+        self._counters = counters
+        self._destinations = Destinations(exporters, counters, silence, guard_for)
+        self._exporting = ExportQueues(
+            exporters,
+            counters,
+            guard_for,
+            queue_size=max(limits.queue_size, EXPORT_QUEUE_SIZE),
+            queue_bytes=max(limits.queue_bytes, EXPORT_QUEUE_BYTES),
+        )
+        self._late = LateWindow(
+            max_runs=limits.late_window,
+            max_bytes=LATE_WINDOW_BYTES,
+            max_age_s=limits.late_window_s,
+        )
+        self._holding = Holding(
+            metrics,
+            self._late,
+            self._exporting.put,
+            scoring.redacted_scores,
+            counters,
+            admission,
+            hold_s=limits.hold_s,
+            max_items=limits.queue_size,
+            max_bytes=limits.queue_bytes,
+        )
+        self._judging = None if judges is None else _judge_loop(judges, limits, guard_for)
+        self._selector = Selector(
+            limits.sample_rate,
+            limits.judge_sample_rate,
+            None if judges is None else admission,
+            tail,
+        )
+        self._queue: WorkerQueue[Offered | Amendment] = WorkerQueue(
+            "ragmeter-scoring",
+            self._work,
+            guard=guard_for("meter.score"),
+            on_drop=self._drop,
+            on_start=leave_host,
+            tick=self._holding.release_due,
+            max_items=limits.queue_size,
+            max_bytes=limits.queue_bytes,
+            max_batch=computes.batch,
+        )
+
+    @property
+    def queue_size(self) -> int:
+        """Requests waiting to be scored."""
+        return len(self._queue)
+
+    @property
+    def queue_bytes(self) -> int:
+        """Bytes of their texts."""
+        return self._queue.size_bytes
+
+    @property
+    def export_backlog(self) -> dict[str, int]:
+        """Runs that wait for an exporter or that it has not delivered yet, by exporter class."""
+        return self._exporting.backlog
+
+    def start(self) -> None:
+        """Start the threads that the first request will need. To be called below no lock.
+
+        Since Python 3.12 none can be started once the main thread has ended: a short script's last
+        requests would be scored by then, and find no exporter.
+        """
+        self._queue.start()
+        self._exporting.start()
+        self._computes.start()
+        if self._judging is not None:
+            self._judging.start()
+
+    def put(self, item: Offered | Amendment, size_bytes: int = 0) -> None:
+        """Take a captured request, or what was learned about one. Never blocks."""
+        self._queue.put(item, size_bytes)
+
+    def flush(self, deadline: float) -> bool:
+        """Wait until everything put so far is exported, until `deadline` (monotonic)."""
+        done = self._queue.flush(remaining(deadline))
+        if self._judging is not None:
+            done = self._judging.flush(remaining(deadline)) and done
+        if not done:
+            self._holding.release_all()
+        return self._exporting.flush(deadline) and done
+
+    def close(self, deadline: float) -> None:
+        """Finish what can be finished until `deadline` (monotonic), count the rest, stop."""
+        self._queue.close(remaining(deadline))
+        # A share of the time is kept for the exporters: scores that are not written are lost.
+        if self._judging is not None:
+            self._judging.close(remaining(deadline) * 0.7)
+        self._computes.close(remaining(deadline) * 0.5)
+        self._exporting.close(deadline)
+
+    def depart(self) -> None:
+        """End what outlives this process's threads; a request that still comes starts it again."""
+        self._computes.rest()
+
+    def before_fork(self, deadline: float) -> None:
+        """Let no thread of ours be in the middle of something, if that is so before `deadline`."""
+        self._queue.before_fork(deadline)
+        self._exporting.before_fork(deadline)
+
+    def after_fork_in_parent(self) -> None:
+        """Let the threads go on."""
+        self._exporting.after_fork_in_parent()
+        self._queue.after_fork_in_parent()
+
+    def judge_called(self, call: JudgeCall) -> None:
+        """Count a call to the judge and tell the exporters."""
+        call = self._admission.priced(call)
+        self._counters.judge_called(call)
+        self._admission.called(call)
+        self._exporting.judge_called(call)
+
+    def _work(self, batch: Sequence[Offered | Amendment]) -> None:
+        offered: list[Offered] = []
+        for item in batch:
+            if isinstance(item, Offered):
+                offered.append(item)
+                continue
+            self._score(offered)
+            offered = []
+            self._amend(item)
+        self._score(offered)
+
+    def _score(self, batch: Sequence[Offered]) -> None:
+        """Build and score some requests: as many at a time as `Computes.batch` allows."""
+        built: list[tuple[RagRun, Candidate]] = []
+        left = len(batch)
+        try:
+            for item in batch:
+                left -= 1
+                run = self._scoring.build(item)
+                if run is not None and self._is_wanted():
+                    left += 1
+                    built.append((run, item.candidate))
+            scored = self._computes.compute([run.sample for run, _ in built], self._rest)
+            for (run, candidate), scores in zip(built, scored, strict=True):
+                choice = self._selector.choose(candidate, run.sample, scores)
+                left -= 1
+                self._pass_on(run, scores, choice)
+        finally:
+            # Also when something took this very thread down: the requests are accounted for.
+            for _ in range(left):
+                self._counters.dropped("error")
+
+    def _is_wanted(self) -> bool:
+        """Return whether a result reaches anything; count the request as dropped else."""
+        # The explaining log is a destination, too.
+        if self._destinations.any_delivers() or explanations.isEnabledFor(logging.DEBUG):
+            return True
+        self._counters.dropped("no_provider")
+        return False
+
+    def _pass_on(self, run: RagRun, scores: Mapping[str, Score], choice: Choice | None) -> None:
+        if choice is None:
+            if self._destinations.measuring:
+                in_order = self._scoring.redacted_scores(self._metrics.in_order(scores))
+                self._destinations.measured(ScoredRun(run=run, scores=in_order))
+            self._counters.dropped("sampled_out")
+            return
+        pending = self._holding.take(run, scores, choice.chances)
+        if self._judging is None:
+            pending.finish()
+        elif choice.unjudged is not None:
+            self._holding.end_judging(pending, self._metrics.awaited, choice.unjudged)
+        else:
+            self._judging.submit(self._holding.hold(pending))
+
+    def _amend(self, amendment: Amendment) -> None:
+        """Score again, or annotate, a request that was exported a while ago."""
+        found = self._late.find(amendment.key)
+        self._counters.amended("unknown" if found is None else "applied")
+        if found is None:
+            return
+        run = found.run
+        scores: dict[str, Score] = {}
+        awaited: tuple[Metric, ...] = ()
+        anew = amendment.score is not None
+        if amendment.score is not None:
+            scores[amendment.score.name] = amendment.score
+        if amendment.reference is not None:
+            reference = self._scoring.redacted(amendment.reference)
+            anew = anew or reference != run.sample.reference
+            run = replace(run, sample=run.sample.model_copy(update={"reference": reference}))
+            scores.update(self._computes.compute_again(run.sample))
+            awaited = self._metrics.awaiting_reference
+        # Whatever is asked about it now is asked about every request that is amended.
+        chances = Chances(found.sample_rate, 1.0, found.selection, found.selection)
+        revision = self._late.revise(found, run, anew=anew)
+        pending = self._holding.take(run, scores, chances, revision)
+        if awaited and self._judging is not None:
+            self._judging.submit(self._holding.job(pending, awaited))
+        else:
+            pending.finish()
+
+    def _rest(self) -> None:
+        """Let the application have the interpreter lock, unless requests wait to be scored.
+
+        A thread that wants the lock gets it after 5 ms or when its holder sleeps; giving it up
+        for no time at all does not wake anybody.
+        """
+        if not len(self._queue):
+            time.sleep(REST_S)
+
+    def _drop(self, item: Offered | Amendment, reason: str) -> None:
+        if isinstance(item, Offered):
+            self._counters.dropped(reason)
+        else:
+            self._counters.amended(reason)
+
+
+def _judge_loop(judges: Judges, limits: Limits, guard_for: Callable[[str], Guard]) -> JudgeLoop:
+    from .judging import JudgeLoop  # noqa: PLC0415 -- brings asyncio, which free metrics do not need
+
+    return JudgeLoop(
+        judges,
+        guard=guard_for("meter.judge"),
+        concurrency=limits.judge_concurrency,
+        max_backlog=limits.queue_size,
+        max_bytes=limits.queue_bytes,
+        deadline_s=limits.judge_deadline_s,
+    )
