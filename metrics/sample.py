@@ -4,8 +4,10 @@ Adapters and users build a `RagSample`; metrics read it and never change it.
 This module must stay free of telemetry, frameworks and judging.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -97,8 +99,21 @@ class Reference(BaseModel):
     alternative_answers: Annotated[tuple[str, ...], BeforeValidator(_as_texts)] = ()
     """Other answers that would have been as good; used by ``answer_overlap`` only."""
 
+    if (
+        TYPE_CHECKING
+    ):  # what may be given is more than what is read: lists, and one text or id alone
+
+        def __init__(
+            self,
+            *,
+            answer: str | None = None,
+            contexts: Sequence[str] = (),
+            context_ids: Sequence[str | int] | int = (),
+            alternative_answers: Sequence[str] = (),
+        ) -> None: ...
+
     def supplies(self, field: str) -> bool:
-        """Tell whether `field` was given at all, be it empty."""
+        """Return whether `field` was given at all, be it empty."""
         return field in self.model_fields_set and getattr(self, field) is not None
 
 
@@ -131,3 +146,17 @@ class RagSample(BaseModel):
     """How the request ended."""
     name: str | None = None
     """Name of the chain, engine or workflow; low cardinality."""
+
+    if TYPE_CHECKING:  # what may be given is more than what is read: lists, and plain texts
+
+        def __init__(
+            self,
+            *,
+            question: str | None,
+            contexts: Sequence[RetrievedContext | str] | None = None,
+            contexts_by: ContextsBy = "given",
+            answer: str | None = None,
+            reference: Reference | None = None,
+            status: SampleStatus = "ok",
+            name: str | None = None,
+        ) -> None: ...

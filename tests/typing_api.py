@@ -83,6 +83,13 @@ meter = RagMeter(
 handler = RagMeterCallbackHandler(meter)
 with RagMeterHandler(meter):
     meter.submit(RagSample(question="q", contexts=(RetrievedContext(text="t"),)))
+    meter.submit(
+        RagSample(
+            question="q",
+            contexts=["a text", RetrievedContext(text="t")],
+            reference=Reference(contexts=["t"], context_ids=[1, "two"], alternative_answers=["a"]),
+        )
+    )
 with meter.request("q") as told, reference(answer="a"), suppress(), request(name="n"):
     told.retrieved(["text"])
     told.answered("answer")

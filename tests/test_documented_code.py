@@ -1,0 +1,83 @@
+"""Every Python block of the README and the documentation type-checks as its readers write it.
+
+The blocks of a page are one module, read from top to bottom: a block may use what an earlier one
+defined.  What stands for the reader's own application (``chain``, ``question``) is declared in
+`documented_names`, and nothing else is.  Checked without pydantic's plugin, which readers lack.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+for needed in ("mypy", "pyright", "langchain_core", "llama_index.core", "prometheus_client"):
+    pytest.importorskip(needed)
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+PAGES = [
+    path
+    for path in sorted([ROOT / "README.md", *ROOT.glob("*/README.md"), *ROOT.glob("docs/**/*.md")])
+    if "decisions" not in path.parts and "```python" in path.read_text("utf-8")
+]
+
+
+def _as_module(page: str) -> str:
+    """Return a page as the module of its blocks, each line on the page's own line number."""
+    lines = [""] * page.count("\n")
+    for found in BLOCK.finditer(page):
+        first = page.count("\n", 0, found.start(2))
+        block = textwrap.dedent(found[2]).splitlines()
+        lines[first : first + len(block)] = block
+    lines[0] = "from documented_names import *"
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("documented")
+    for path in PAGES:
+        name = path.relative_to(ROOT).as_posix().removesuffix(".md").replace("/", "_")
+        module = re.sub(r"\W", "_", name).lower() + "_page.py"
+        (folder / module).write_text(_as_module(path.read_text("utf-8")), "utf-8")
+    # A logging library that an example sends scores to; nothing of ours needs it.
+    stub = "from typing import Any\n\ndef get_logger(name: str) -> Any: ...\n"
+    (folder / "structlog.pyi").write_text(stub, "utf-8")
+    (folder / "documented_names.py").write_text(
+        (ROOT / "tests" / "documented_names.py").read_text("utf-8"), "utf-8"
+    )
+    return folder
+
+
+def _check(command: list[str], folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=folder,
+        env={**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_there_are_blocks_to_check():
+    assert {"README.md", "metrics.md"} <= {path.name for path in PAGES}
+
+
+@pytest.mark.timeout(600)
+def test_mypy_accepts_every_block(modules):
+    """As ``mypy --strict`` reads it, without any plugin."""
+    _check(["mypy", "--strict", "--config-file=", f"--cache-dir={modules / 'cache'}", "."], modules)
+
+
+@pytest.mark.timeout(600)
+def test_pyright_accepts_every_block(modules):
+    """As an editor shows it."""
+    _check(["pyright", "--pythonpath", sys.executable, "."], modules)
