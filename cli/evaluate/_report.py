@@ -58,7 +58,7 @@ def facts(evaluation: Evaluation) -> str:
         spent = evaluation.spent
         parts.append(
             f"judge {evaluation.judge_model}: {spent.calls} calls, {spent.input_tokens:,} tokens in, "
-            f"{spent.output_tokens:,} out, {spent.cached} answers from the cache"
+            f"{spent.output_tokens:,} out, {spent.cache_hits} answers from the cache"
         )
     return "; ".join(parts)
 
@@ -91,8 +91,8 @@ def evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:
         else {
             "model": evaluation.judge_model,
             "calls": spent.calls,
-            "failed_calls": spent.failed,
-            "cache_hits": spent.cached,
+            "failed_calls": sum(spent.errors.values()),
+            "cache_hits": spent.cache_hits,
             "input_tokens": spent.input_tokens,
             "output_tokens": spent.output_tokens,
         },

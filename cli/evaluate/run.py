@@ -18,7 +18,7 @@ from ragmeter.cli._summary import ScoreSummary, Summarizer
 from ragmeter.cli.evaluate._output_paths import check_output_paths
 from ragmeter.metrics import ConfigurationError, Metric, Score
 from ragmeter.metrics._rows import BadRow, count_rows
-from ragmeter.metrics.judge.protocol import Judge, JudgeCall
+from ragmeter.metrics.judge.protocol import Judge, JudgeStats
 from ragmeter.metrics.metric import run_metric
 from ragmeter.metrics.registry import default_metrics, resolve_metrics
 
@@ -26,7 +26,7 @@ from ._samples import Row, read_samples
 from ._score_file import ScoreFile, measurement_key
 from ._worst_rows import WorstRow, WorstRows
 
-__all__ = ["EvaluateOptions", "Evaluation", "Spent", "run_evaluation"]
+__all__ = ["EvaluateOptions", "Evaluation", "run_evaluation"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,32 +49,6 @@ class EvaluateOptions:
     """Score only so many rows, from the first."""
 
 
-@dataclass(slots=True)
-class Spent:
-    """What the judge cost in this run."""
-
-    calls: int = 0
-    """Calls made."""
-    cached: int = 0
-    """Questions answered from the cache."""
-    failed: int = 0
-    """Calls that failed."""
-    input_tokens: int = 0
-    """Tokens sent."""
-    output_tokens: int = 0
-    """Tokens received."""
-
-    def note(self, call: JudgeCall) -> None:
-        """Add one call."""
-        if call.cached:
-            self.cached += 1
-            return
-        self.calls += call.calls
-        self.failed += call.error_type is not None
-        self.input_tokens += call.input_tokens
-        self.output_tokens += call.output_tokens
-
-
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """Everything a report needs."""
@@ -95,8 +69,8 @@ class Evaluation:
     """One per score name."""
     resumed: int
     """Rows that an earlier run had already finished."""
-    spent: Spent
-    """What the judge cost in this run."""
+    spent: JudgeStats
+    """What the judge did and cost."""
     duration_s: float
     """Wall time in seconds."""
     judge_model: str | None = None
@@ -141,13 +115,10 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
     check_output_paths(options.data, out=options.out)
     metrics = choose_metrics(options)
     total = count_rows(options.data)
-    spent = Spent()
-    if options.judge is not None:
-        options.judge.subscribe(spent.note)
     began = time.perf_counter()
     with ScoreFile(options.out) as kept:
         run = _Run(options, metrics, kept)
-        asyncio.run(run.score_all(min(total, options.limit or total), spent))
+        asyncio.run(run.score_all(min(total, options.limit or total)))
     if not run.rows and not run.bad_row_count:
         raise ConfigurationError(f"{str(options.data)!r} has no rows: there is nothing to score")
     return Evaluation(
@@ -159,7 +130,7 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
         metrics=metrics,
         summaries=run.summarizer.summaries(),
         resumed=run.resumed,
-        spent=spent,
+        spent=run.spent,
         duration_s=time.perf_counter() - began,
         judge_model=run.model,
         failed_scores=run.failed,
@@ -188,13 +159,18 @@ class _Run:
         self.summarizer = Summarizer()
         self.worst = WorstRows()
 
-    async def score_all(self, total: int, spent: Spent) -> None:
+    @property
+    def spent(self) -> JudgeStats:
+        """What the judge did and cost so far."""
+        return JudgeStats() if self._judge is None else self._judge.stats
+
+    async def score_all(self, total: int) -> None:
         """Score every row; `total` is for the progress bar only."""
 
         async def work(advance: Advance) -> None:
             while (row := self._next_row()) is not None:
                 await self._score(row)
-                advance(_note(spent))
+                advance(_note(self.spent))
 
         try:
             with progress("scoring", total) as advance:
@@ -260,11 +236,12 @@ class _Run:
         return measured
 
 
-def _note(spent: Spent) -> str:
-    if not spent.calls and not spent.cached:
+def _note(spent: JudgeStats) -> str:
+    if not spent.calls and not spent.cache_hits:
         return ""
+    failed = sum(spent.errors.values())
     return (
         f"{spent.calls} calls, {spent.input_tokens:,} + {spent.output_tokens:,} tokens"
-        + (f", {spent.cached} cached" if spent.cached else "")
-        + (f", {spent.failed} failed" if spent.failed else "")
+        + (f", {spent.cache_hits} cached" if spent.cache_hits else "")
+        + (f", {failed} failed" if failed else "")
     )

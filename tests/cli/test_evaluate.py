@@ -16,6 +16,7 @@ from ragmeter.cli import _summary as summary_module
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
 from ragmeter.metrics import ConfigurationError, Metric, Score
+from ragmeter.metrics.judge import CountingJudge
 from ragmeter.metrics.judge.protocol import JudgeCall
 
 ROWS = [
@@ -32,24 +33,19 @@ def data(tmp_path):
     return path
 
 
-class CountingJudge:
-    """Counts what it is asked; each ask is one call of 10 + 1 tokens."""
+class PaidJudge(CountingJudge):
+    """Notes what it is paid for; each time is one call of 10 + 1 tokens."""
 
     def __init__(self, model="counting"):
         self.model = model
         self.asked = []
-        self._observers = []
 
-    def subscribe(self, observer):
-        self._observers.append(observer)
+    async def ask(self, ask):
+        raise AssertionError("the metric here pays, it does not ask")
 
-    async def aclose(self):
-        pass
-
-    def ask(self, question):
+    def pay(self, question):
         self.asked.append(question)
-        for observer in self._observers:
-            observer(JudgeCall("paid", self.model, 0.1, 10, 1))
+        self.report(JudgeCall("paid", self.model, 0.1, 10, 1))
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class Paid(Metric):
     async def measure(self, sample, judge):
         if sample.question == self.stop_at:
             raise KeyboardInterrupt
-        judge.ask(sample.question)
+        judge.pay(sample.question)
         if sample.question in self.failing:
             raise RuntimeError("the endpoint is down")
         return [
@@ -91,7 +87,7 @@ def _run(data, judge, out, **changes):
 
 
 def test_a_second_run_pays_nothing(data, tmp_path):
-    judge, out = CountingJudge(), tmp_path / "scores.jsonl"
+    judge, out = PaidJudge(), tmp_path / "scores.jsonl"
     first = _run(data, judge, out)
     second = _run(data, judge, out)
     assert judge.asked == ["q1", "q2", "q3"]
@@ -101,7 +97,7 @@ def test_a_second_run_pays_nothing(data, tmp_path):
 
 
 def test_an_interrupted_run_continues_where_it_stopped(data, tmp_path):
-    judge, out = CountingJudge(), tmp_path / "scores.jsonl"
+    judge, out = PaidJudge(), tmp_path / "scores.jsonl"
     with pytest.raises(KeyboardInterrupt):
         _run(data, judge, out, stop_at="q3")
     _run(data, judge, out)
@@ -109,7 +105,7 @@ def test_an_interrupted_run_continues_where_it_stopped(data, tmp_path):
 
 
 def test_failed_scores_are_kept_out_and_tried_again(data, tmp_path):
-    judge, out = CountingJudge(), tmp_path / "scores.jsonl"
+    judge, out = PaidJudge(), tmp_path / "scores.jsonl"
     first = _run(data, judge, out, failing=("q2",))
     second = _run(data, judge, out)
     assert first.failed_scores == {"judge_error": 1}
@@ -120,26 +116,26 @@ def test_failed_scores_are_kept_out_and_tried_again(data, tmp_path):
 
 @pytest.mark.parametrize(
     ("judge", "changes"),
-    [(CountingJudge("another-model"), {}), (CountingJudge(), {"definition": "2"})],
+    [(PaidJudge("another-model"), {}), (PaidJudge(), {"definition": "2"})],
     ids=["another model", "another definition"],
 )
 def test_another_model_or_definition_is_measured_anew(data, tmp_path, judge, changes):
     out = tmp_path / "scores.jsonl"
-    _run(data, CountingJudge(), out)
+    _run(data, PaidJudge(), out)
     _run(data, judge, out, **changes)
     assert len(judge.asked) == 3
 
 
 def test_equal_rows_are_paid_once_and_counted_twice(data, tmp_path):
     data.write_text(data.read_text() * 2)
-    judge = CountingJudge()
+    judge = PaidJudge()
     evaluation = _run(data, judge, None)
     assert len(judge.asked) == 3
     assert evaluation.summaries[0].count == 6
 
 
 def test_half_a_line_left_by_a_crash_is_cut_off(data, tmp_path):
-    judge, out = CountingJudge(), tmp_path / "scores.jsonl"
+    judge, out = PaidJudge(), tmp_path / "scores.jsonl"
     _run(data, judge, out)
     whole = out.read_bytes()
     out.write_bytes(whole[:-20])
@@ -153,13 +149,13 @@ def test_a_file_of_something_else_is_never_appended_to(data, tmp_path):
     for content in (b'{"mine": 1}\n', b"half a line"):
         out.write_bytes(content)
         with pytest.raises(ConfigurationError, match="not written by ragmeter"):
-            _run(data, CountingJudge(), out)
+            _run(data, PaidJudge(), out)
         assert out.read_bytes() == content
 
 
 def test_the_data_set_itself_is_refused_as_out_file(data):
     with pytest.raises(ConfigurationError, match="data set itself"):
-        _run(data, CountingJudge(), data)
+        _run(data, PaidJudge(), data)
 
 
 @pytest.mark.parametrize("option", ["--html", "--out", "--judge-cache"])
@@ -245,7 +241,7 @@ def test_an_empty_data_set_is_an_error(tmp_path, name, content):
 
 def test_what_was_paid_for_of_a_row_is_not_paid_for_twice(data, tmp_path):
     """Two judged metrics; the second is interrupted: only that one is asked again."""
-    judge, out = CountingJudge(), tmp_path / "scores.jsonl"
+    judge, out = PaidJudge(), tmp_path / "scores.jsonl"
     first, second = Paid(), Paid(name="later", score_names=("later",), stop_at="q1")
     options = {"data": data, "judge": judge, "out": out, "concurrency": 1}
     with pytest.raises(KeyboardInterrupt):

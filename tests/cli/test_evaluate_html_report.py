@@ -14,9 +14,10 @@ from ragmeter.cli.app import app
 from ragmeter.cli.evaluate._html_report import render_page
 from ragmeter.cli.evaluate._samples import Row
 from ragmeter.cli.evaluate._worst_rows import WorstRow
-from ragmeter.cli.evaluate.run import EvaluateOptions, Evaluation, Spent, run_evaluation
+from ragmeter.cli.evaluate.run import EvaluateOptions, Evaluation, run_evaluation
 from ragmeter.metrics import RagSample, Reference, Score, ScoreItem
 from ragmeter.metrics._rows import BadRow
+from ragmeter.metrics.judge.protocol import JudgeStats
 
 ALLOWED_TAGS = frozenset(
     "html head meta title style body main h1 h2 h3 p div table thead tbody tr th td span svg rect "
@@ -72,7 +73,7 @@ def _evaluation(tmp_path, text):
         metrics=[],
         summaries=summarize([{"recall": score}]),
         resumed=0,
-        spent=Spent(),
+        spent=JudgeStats(),
         duration_s=1.0,
         judge_model=text,
         failed_scores={},
