@@ -13,7 +13,6 @@ are known from the run itself.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -22,6 +21,7 @@ from opentelemetry.trace import SpanContext
 
 from ragmeter.metrics import ConfigurationError, Score, ScoreTarget
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._tables import BoundedTable
 
 from ._format import outgoing
 from ._http import DeliveryError
@@ -182,8 +182,7 @@ class SpanDirectory:
     """
 
     def __init__(self, max_runs: int = MAX_REMEMBERED) -> None:
-        self._max_runs = max_runs
-        self._runs: OrderedDict[str, JudgedSpans] = OrderedDict()
+        self._runs: BoundedTable[str, JudgedSpans] = BoundedTable(max_entries=max_runs)
         self._changed = threading.Condition(fork.lock())
 
     def __len__(self) -> int:
@@ -192,10 +191,7 @@ class SpanDirectory:
     def remember(self, run_id: str, spans: JudgedSpans) -> None:
         """Note the spans of a request."""
         with self._changed:
-            self._runs[run_id] = spans
-            self._runs.move_to_end(run_id)
-            while len(self._runs) > self._max_runs:
-                self._runs.popitem(last=False)
+            self._runs.put(run_id, spans)
             self._changed.notify_all()
 
     def find(self, run_id: str, timeout_s: float = 0.0) -> JudgedSpans | None:
@@ -203,4 +199,4 @@ class SpanDirectory:
         with self._changed:
             if timeout_s > 0:
                 self._changed.wait_for(lambda: run_id in self._runs, timeout_s)
-            return self._runs.get(run_id)
+            return self._runs.peek(run_id)

@@ -13,7 +13,6 @@ import asyncio
 import json
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,6 +21,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._tables import BoundedTable
 from ragmeter.metrics.errors import ConfigurationError
 
 from ._cache_file import AnswerFile
@@ -66,8 +66,7 @@ class JudgeCache:
         self._max_rows = max_rows
         self._file = None if self.path is None else AnswerFile(self.path, max_rows)
         self._lock = fork.lock()
-        self._entries: OrderedDict[bytes, str] = OrderedDict()
-        self._bytes = 0
+        self._entries: BoundedTable[bytes, str] = BoundedTable(max_size=max_bytes)
         self._take_on()
         fork.forget(self._take_on)  # the clerk and what waits for it are the parent's
 
@@ -86,7 +85,7 @@ class JudgeCache:
     @property
     def size_bytes(self) -> int:
         """Memory taken by the answers, estimated."""
-        return self._bytes
+        return self._entries.size
 
     def get(self, key: bytes) -> Answer | None:
         """Return the answer kept under `key`, or None. May wait for the file for a moment."""
@@ -106,8 +105,6 @@ class JudgeCache:
         """Return the answer that is held in memory under `key`, or None. Waits for nothing."""
         with self._lock:
             text = self._entries.get(key)
-            if text is not None:
-                self._entries.move_to_end(key)
         return None if text is None else _decode(text)
 
     async def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
@@ -183,14 +180,7 @@ class JudgeCache:
 
     def _keep(self, key: bytes, text: str) -> None:
         with self._lock:
-            before = self._entries.pop(key, None)
-            if before is not None:
-                self._bytes -= _cost(before)
-            self._entries[key] = text
-            self._bytes += _cost(text)
-            while self._bytes > self.max_bytes:
-                _, oldest = self._entries.popitem(last=False)
-                self._bytes -= _cost(oldest)
+            self._entries.put(key, text, _cost(text))
 
 
 class _Clerk:

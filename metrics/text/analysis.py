@@ -5,12 +5,12 @@ All free metrics of one request read the same few texts; `analyse` gives each of
 than its bound only until the next text comes.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ragmeter.metrics import _fork as fork
 from ragmeter.metrics._lazy_attribute import once
+from ragmeter.metrics._tables import BoundedTable
 
 from .layout import key_of, units
 from .sentences import sentences_of
@@ -172,9 +172,7 @@ class _Memory:
     """The most recently used analyses, bounded by the characters of their texts."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._known: OrderedDict[str, Analysis] = OrderedDict()
-        self._characters = 0
+        self._known: BoundedTable[str, Analysis] = BoundedTable(max_size=limit, keep_newest=True)
         self._lock = fork.lock()
         self._latest: tuple[Any, Any] | None = None
 
@@ -191,15 +189,10 @@ class _Memory:
         """Return what is known of `text`, making room for it if it is new."""
         with self._lock:
             known = self._known.get(text)
-            if known is not None:
-                self._known.move_to_end(text)
-                return known
-            # Short texts have a price too: the objects around them.
-            self._characters += len(text) + 256
-            known = self._known[text] = Analysis(text)
-            while self._characters > self._limit and len(self._known) > 1:
-                oldest, _ = self._known.popitem(last=False)
-                self._characters -= len(oldest) + 256
+            if known is None:
+                known = Analysis(text)
+                # Short texts have a price too: the objects around them.
+                self._known.put(text, known, len(text) + 256)
         return known
 
     def clear(self) -> None:
@@ -207,7 +200,6 @@ class _Memory:
         self._known.clear()
         self._latest = None
         _words.clear()
-        self._characters = 0
 
 
 _memory = _Memory(_REMEMBERED_CHARACTERS)

@@ -15,7 +15,7 @@ from ragmeter.metrics._retry import FIRST_PAUSE_S, asked_pause_s, pause_before
         (503, {}, None, None),
         (429, {"retry-after": "7"}, None, 7.0),
         (429, {"retry-after": "1.5"}, None, 1.5),
-        (429, {"retry-after": "1m30s"}, None, 90.0),
+        (429, {"retry-after": "0m30s"}, None, 30.0),
         (503, {"retry-after-ms": "250", "retry-after": "9"}, None, 0.25),
         (429, {"llm_provider-retry-after": "4"}, None, 4.0),
         (429, {"retry-after": "soon"}, "3s", 3.0),

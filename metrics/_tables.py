@@ -1,0 +1,85 @@
+"""A table that stays small: beyond a number or a size, what was used longest ago goes first.
+
+Everything that remembers a request, a text or an answer for later is kept in one of these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+__all__ = ["BoundedTable"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class BoundedTable(Generic[K, V]):
+    """Values by key, used longest ago first. Not locked: its owner's lock covers what belongs to it.
+
+    Args:
+        max_entries: At most so many.
+        max_size: At most so much in all, in the unit of the sizes that `put` is given.
+        keep_newest: Keep the newest value until the next one comes, even if it is too large.
+
+    Attributes:
+        size: The sizes of all entries.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_entries: float = math.inf,
+        max_size: float = math.inf,
+        keep_newest: bool = False,
+    ) -> None:
+        self._max_entries = max_entries
+        self._max_size = max_size
+        self._least = 1 if keep_newest else 0
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._entries
+
+    def peek(self, key: K) -> V | None:
+        """Return a value, or None; it does not count as used."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry[0]
+
+    def get(self, key: K) -> V | None:
+        """Return a value, or None; it counts as used."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._entries.move_to_end(key)
+        return entry[0]
+
+    def put(self, key: K, value: V, size: int = 1) -> None:
+        """Keep `value`, in the place of an earlier one, and forget what there is no room for."""
+        self.pop(key)
+        self._entries[key] = value, size
+        self.size += size
+        while len(self._entries) > self._least and (
+            self.size > self._max_size or len(self._entries) > self._max_entries
+        ):
+            _, (_, oldest) = self._entries.popitem(last=False)
+            self.size -= oldest
+
+    def pop(self, key: K) -> V | None:
+        """Take a value out and return it, or None."""
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return None
+        self.size -= entry[1]
+        return entry[0]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+        self.size = 0
