@@ -316,7 +316,7 @@ def test_wrong_settings_are_refused_at_construction(wrong, monkeypatch):
 def test_without_openai_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
 
-    with pytest.raises(MissingDependencyError, match=r"pip install 'ragmeter\[judge\]'"):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'ragmeter-otel\[judge\]'"):
         OpenAIJudge("m", api_key="k")
 
 
