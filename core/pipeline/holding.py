@@ -279,7 +279,7 @@ class Holding:
 
     def _let_out(self, result: ScoredRun, size_bytes: int) -> None:
         if not result.late:
-            self._window.remember(result.run, result.sample_rate, result.selection)
+            self._window.remember(result.run, result.sample_rate, result.selection, size_bytes)
         result = replace(result, scores=self._redacted(result.scores))
         if explanations.isEnabledFor(logging.DEBUG):
             explanations.debug("%s", explain(result))

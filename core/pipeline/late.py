@@ -141,12 +141,24 @@ class LateWindow:
         return len(self._runs)
 
     def remember(
-        self, run: RagRun, sample_rate: float = 1.0, selection: Selection = "sampled"
+        self,
+        run: RagRun,
+        sample_rate: float = 1.0,
+        selection: Selection = "sampled",
+        size_bytes: int | None = None,
     ) -> None:
-        """Add a run, or replace what is known of it, and forget the oldest beyond the bounds."""
+        """Add a run, or replace what is known of it, and forget the oldest beyond the bounds.
+
+        Args:
+            run: The run.
+            sample_rate: The probability with which it was chosen to be scored.
+            selection: How it came to be scored.
+            size_bytes: What it holds on to; None: it is weighed.
+        """
         if not self._max_runs:
             return
-        entry = Remembered(run, sample_rate, selection, self._clock(), weight_of_run(run))
+        size = weight_of_run(run) if size_bytes is None else size_bytes
+        entry = Remembered(run, sample_rate, selection, self._clock(), size)
         with self._lock:
             self._put(entry)
 

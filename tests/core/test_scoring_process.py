@@ -484,7 +484,7 @@ def no_complaint(kind):
 @settings(max_examples=60)
 def test_samples_and_scores_arrive_as_they_were_sent(sample, scores):
     received = pickle.loads(pack_sample(sample, no_complaint))
-    back = unpack_scores(pack_scores(scores))
+    (back,) = unpack_scores(pack_scores([scores]))
 
     assert received == sample
     assert received.model_fields_set == sample.model_fields_set

@@ -116,7 +116,7 @@ def test_the_built_in_ones():
 
 def test_it_passes_to_the_worker_and_into_files(tmp_path):
     scores = compute_metric(Both(), SAMPLE)
-    assert unpack_scores(pack_scores(scores)) == list(scores)
+    assert unpack_scores(pack_scores([scores])) == [scores]
 
     path = tmp_path / "scores.jsonl"
     with RagMeter(metrics=[RetrievalHealth()], exporters=[JsonlExporter(path)]) as meter:

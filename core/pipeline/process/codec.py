@@ -1,14 +1,17 @@
 """How samples and scores cross between the two processes.
 
-Both are pickled as they are, the samples each on its own: one that cannot be sent costs no other.
+Both are pickled as they are.  Samples each on its own: one that cannot be sent costs no other.  The
+scores of a frame together: what several requests share is sent, and read, once.
 """
 
 from __future__ import annotations
 
 import marshal
 import pickle
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.metrics import RagSample, Reference, RetrievedContext, Score
@@ -17,11 +20,14 @@ from ragmeter.metrics.errors import loggable
 __all__ = ["Attempt", "pack_sample", "pack_scores", "unpack_scores"]
 
 
+M = TypeVar("M", bound=BaseModel)
+
+
 class Attempt(ErrorLog):
     """Keeps what a guard contained, to be given as a reason."""
 
     def __init__(self) -> None:
-        super().__init__()
+        # Not as an `ErrorLog` is made: it counts nothing, and one is made for every request.
         self.failure: str | None = None
 
     def report(self, component: str, error: Exception) -> None:
@@ -36,8 +42,8 @@ def pack_sample(
 
     Args:
         sample: What to send.
-        left_out: Called with the type of each metadata value that the sample goes without: it cannot be
-            sent.
+        left_out: Called with the type of each metadata value that the sample goes without, as it
+            cannot be sent.
         plain: Send metadata made of Python's own types only: the worker could not read the rest.
     """
     attempt = Attempt()
@@ -47,28 +53,25 @@ def pack_sample(
     with Guard("the request cannot be sent to the worker process", attempt):
         return pickle.dumps(sample, pickle.HIGHEST_PROTOCOL)
     with Guard("the request cannot be sent to the worker process", attempt):
-        return pickle.dumps(_sendable(sample, left_out), pickle.HIGHEST_PROTOCOL)
+        contexts = _trimmed(sample.contexts, pickle.dumps, left_out)
+        reference = _as(Reference, sample.reference, {})
+        fields = {"contexts": contexts, "reference": reference}
+        return pickle.dumps(_as(RagSample, sample, fields), pickle.HIGHEST_PROTOCOL)
     return attempt.failure or ""
 
 
-def _sendable(sample: RagSample, left_out: Callable[[str], None]) -> RagSample:
-    """Return `sample` without what its classes add and without metadata that cannot be pickled."""
-    fields = {name: getattr(sample, name) for name in sample.model_fields_set & _SAMPLE_FIELDS}
-    if sample.contexts is not None:
-        fields["contexts"] = _trimmed(sample.contexts, pickle.dumps, left_out)
-    reference = sample.reference
-    if reference is not None:
-        given = reference.model_fields_set & _REFERENCE_FIELDS
-        fields["reference"] = Reference(**{name: getattr(reference, name) for name in given})
-    return RagSample(**fields)
-
-
-_SAMPLE_FIELDS = frozenset(RagSample.model_fields)
-_REFERENCE_FIELDS = frozenset(Reference.model_fields)
+def _as(kind: type[M], model: M | None, fields: Mapping[str, Any]) -> M | None:
+    """Return what a subclass's object has of `kind` itself: what it adds cannot be sent."""
+    if model is None:
+        return None
+    given = {
+        name: getattr(model, name) for name in model.model_fields_set if name in kind.model_fields
+    }
+    return kind(**{name: fields.get(name, value) for name, value in given.items()})
 
 
 def _trimmed(
-    contexts: Sequence[RetrievedContext] | None,
+    contexts: Iterable[RetrievedContext] | None,
     dumps: Callable[[Any], bytes],
     left_out: Callable[[str], None],
 ) -> tuple[RetrievedContext, ...] | None:
@@ -78,12 +81,10 @@ def _trimmed(
     for context in contexts:
         kept: dict[str, Any] = {}
         for key, value in context.metadata.items():
-            attempt = Attempt()
-            with Guard("metadata", attempt):  # a value may raise anything
+            with Guard("metadata", Attempt()):  # a value may raise anything
                 dumps(value)
-            if attempt.failure is None:
                 kept[key] = value
-            else:
+            if key not in kept:
                 left_out(type(value).__name__)
         trimmed.append(
             RetrievedContext(text=context.text, id=context.id, score=context.score, metadata=kept)
@@ -91,15 +92,20 @@ def _trimmed(
     return tuple(trimmed)
 
 
-def pack_scores(scores: Sequence[Score]) -> bytes:
-    """Return scores as bytes; one that cannot be sent is replaced by one that says so."""
+def pack_scores(batch: Sequence[Sequence[Score]]) -> bytes:
+    """Return the scores of some requests as bytes; one that cannot be sent is replaced and says so."""
+    with Guard("a score", Attempt()):
+        return pickle.dumps(batch, pickle.HIGHEST_PROTOCOL)
+    sendable = [[_sendable_score(score) for score in scores] for scores in batch]
+    return pickle.dumps(sendable, pickle.HIGHEST_PROTOCOL)
+
+
+def _sendable_score(score: Score) -> Score:
     attempt = Attempt()
     with Guard("it cannot be sent to the meter's process", attempt):
-        return pickle.dumps(list(scores), pickle.HIGHEST_PROTOCOL)
-    if len(scores) == 1:
-        return pack_scores([_unsendable(scores[0], attempt.failure)])
-    each = [pickle.loads(pack_scores([score]))[0] for score in scores]  # noqa: S301 -- our own
-    return pickle.dumps(each, pickle.HIGHEST_PROTOCOL)
+        pickle.dumps(score, pickle.HIGHEST_PROTOCOL)
+        return score
+    return _unsendable(score, attempt.failure)
 
 
 def _unsendable(score: Score, reason: str | None) -> Score:
@@ -117,7 +123,7 @@ def _unsendable(score: Score, reason: str | None) -> Score:
     )
 
 
-def unpack_scores(packed: bytes) -> list[Score]:
+def unpack_scores(packed: bytes) -> list[list[Score]]:
     """Return the scores that `pack_scores` was given."""
-    scores: list[Score] = pickle.loads(packed)  # noqa: S301 -- from our own process at the other end
-    return scores
+    batch: list[list[Score]] = pickle.loads(packed)  # noqa: S301 -- from our own process at the other end
+    return batch

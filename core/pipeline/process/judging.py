@@ -185,7 +185,7 @@ class JudgesInWorker:
             place, packed = rest
             if request.open.pop(place, None) is not None:
                 with self._guard:
-                    request.job.judged(unpack_scores(packed))
+                    request.job.judged(*unpack_scores(packed))
         else:
             _resolve(request, kind, rest[0])
 

@@ -13,7 +13,7 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ragmeter.metrics import ConfigurationError, Metric
 from ragmeter.metrics.judge.budget import JudgeBudget
@@ -140,24 +140,20 @@ class Unpacking:
         self._budget = budget
         self._made: dict[tuple[str, int], Any] = {}
 
-    def metric(self, pickled: bytes) -> Metric:
-        """Return a metric; raises whatever loading it raises."""
-        return cast("Metric", _Unpickler(io.BytesIO(pickled), self).load())
-
-    def judge(self, pickled: bytes) -> Judge | None:
-        """Return the judge; raises whatever loading it raises."""
-        return cast("Judge | None", _Unpickler(io.BytesIO(pickled), self).load())
+    def load(self, pickled: bytes) -> Any:
+        """Return a metric or the judge; raises whatever loading it raises."""
+        return _Unpickler(io.BytesIO(pickled), self).load()
 
     def referred(self, kind: str, number: int, *rest: Any) -> Any:
         """Return what a reference stands for: the same object for the same number."""
-        key = (kind, number)
-        if key not in self._made:
+        if (kind, number) not in self._made:
             if kind == "judge":
                 make, settings = rest
-                self._made[key] = make(**settings, **self._secrets[number])
+                made = make(**settings, **self._secrets[number])
             else:
-                self._made[key] = self._budget(number, rest[0])
-        return self._made[key]
+                made = self._budget(number, rest[0])
+            self._made[kind, number] = made
+        return self._made[kind, number]
 
 
 class _Unpickler(pickle.Unpickler):

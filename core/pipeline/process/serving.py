@@ -44,6 +44,8 @@ FINISH_S = 1.0
 """Seconds for the last events to be taken."""
 MAX_BATCH = 256
 """Events sent in one frame."""
+MAX_KNOWN = 512
+"""Scores without a value that are remembered."""
 MAX_LOG_LINES = 1000
 """Log lines that may wait to be sent; more are dropped."""
 
@@ -138,7 +140,7 @@ class _Job:
     def judged(self, scores: Sequence[Score]) -> None:
         if scores:
             place = self._places[scores[0].name]
-            self._owner.events.put(("judged", self._number, place, pack_scores(scores)))
+            self._owner.events.put(("judged", self._number, place, pack_scores([scores])))
 
     def done(self, skipped: str | None) -> None:
         self._owner.count_items()
@@ -158,6 +160,7 @@ class _Serving:
         self._judge: Judge | None = None
         self._judging: JudgeLoop | None = None
         self._items = (0, 0)
+        self._known: dict[Score, Score] = {}
 
     def load(self) -> None:
         """Take the metrics and the judge, and say what could not be loaded."""
@@ -169,12 +172,12 @@ class _Serving:
         for place, pickled in enumerate(metrics):
             attempt = Attempt()
             with Guard("the worker process could not load a metric", attempt):
-                self._metrics[place] = unpacking.metric(pickled)
+                self._metrics[place] = unpacking.load(pickled)
             if attempt.failure is not None:
                 unloaded[place] = attempt.failure
         attempt = Attempt()
         with Guard("the worker process could not load the judge", attempt):
-            self._judge = unpacking.judge(judge)
+            self._judge = unpacking.load(judge)
         max_text_chars = limits.pop("max_text_chars")
         self._set = MetricSet(self._metrics.values(), max_text_chars)
         if self._set.awaited:
@@ -195,20 +198,29 @@ class _Serving:
         """Compute what comes, for ever."""
         while True:
             which, packed = self._frames.get()
-            replies = [self._computed(which, one) for one in packed]
+            computed = [self._computed(which, one) for one in packed]
             os.write(self._progress, b".")  # through with the last, too
-            self.events.put(("scores", replies))
+            unreadable = [reason for reason, _ in computed]
+            self.events.put(("scores", unreadable, pack_scores([scores for _, scores in computed])))
 
-    def _computed(self, which: str, packed: bytes) -> tuple[str | None, bytes]:
+    def _computed(self, which: str, packed: bytes) -> tuple[str | None, list[Score]]:
         os.write(self._progress, b".")
         sample = self._sample(packed)
         if isinstance(sample, str):
-            return sample, b""
+            return sample, []
         if which == "compute_again":
             scores = self._set.compute_again(sample)
         else:
             (scores,) = self._set.compute([sample])
-        return None, pack_scores(list(scores.values()))
+        return None, [self._shared(score) for score in scores.values()]
+
+    def _shared(self, score: Score) -> Score:
+        """Return one object for all equal scores that say nothing of a request: it is sent once."""
+        if score.status not in {"missing_input", "skipped"}:
+            return score
+        if len(self._known) > MAX_KNOWN:
+            self._known.clear()
+        return self._known.setdefault(score, score)
 
     def _sample(self, packed: bytes) -> RagSample | str:
         attempt = Attempt()

@@ -28,7 +28,7 @@ from .codec import pack_sample, unpack_scores
 from .interpreter import find_interpreter
 from .judging import JudgesInWorker
 from .payload import UNSENDABLE, make_payload
-from .worker import Reply, Worker, WorkerEndedError, WorkerError
+from .worker import Worker, WorkerEndedError, WorkerError
 
 __all__ = ["ScoringProcess"]
 
@@ -144,7 +144,7 @@ class ScoringProcess:
         while waiting := [request for request in batch if request.scores is None]:
             try:
                 worker = self._running()
-                replies = worker.compute(which, [request.packed for request in waiting])
+                unreadable, packed = worker.compute(which, [one.packed for one in waiting])
             except WorkerEndedError as error:  # noqa: PERF203 -- once a frame
                 to_blame = waiting[error.begun - 1 : error.begun]
                 self._fail(to_blame, str(error), error.status)
@@ -155,8 +155,15 @@ class ScoringProcess:
                 self._fail(waiting, str(error))
             else:
                 self._short_lives = 0
-                for request, reply in zip(waiting, replies, strict=True):
-                    self._take(request, reply, worker.unloaded)
+                scored = zip(waiting, unreadable, unpack_scores(packed), strict=True)
+                for request, reason, scores in scored:
+                    if reason is None:
+                        self._take(request, scores, worker.unloaded)
+                    elif request.plain:
+                        self._report(reason)
+                        self._fail([request], reason)
+                    else:
+                        self._pack(request, plain=True)
         return [request.scores or {} for request in batch]
 
     def _pack(self, request: _Request, *, plain: bool = False) -> None:
@@ -171,19 +178,14 @@ class ScoringProcess:
             self._report(packed)
             self._fail([request], packed)
 
-    def _take(self, request: _Request, reply: Reply, unloaded: Mapping[int, str]) -> None:
-        unreadable, packed = reply
-        if unreadable is None:
-            request.scores = {score.name: score for score in unpack_scores(packed)}
-            for metric in request.metrics:
-                reason = unloaded.get(self._places[metric.score_names])
-                if reason is not None:
-                    request.fail(metric, reason)
-        elif request.plain:
-            self._report(unreadable)
-            self._fail([request], unreadable)
-        else:
-            self._pack(request, plain=True)
+    def _take(
+        self, request: _Request, scores: Iterable[Score], unloaded: Mapping[int, str]
+    ) -> None:
+        request.scores = {score.name: score for score in scores}
+        for metric in request.metrics:
+            reason = unloaded.get(self._places[metric.score_names])
+            if reason is not None:
+                request.fail(metric, reason)
 
     def _fail(
         self, requests: Iterable[_Request], reason: str, status: ScoreStatus = "metric_error"

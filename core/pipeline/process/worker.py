@@ -35,8 +35,8 @@ SCORE_S = 60.0
 SEND_S = 10.0
 """Seconds within which a worker has taken a message, else it counts as hung."""
 
-Reply = tuple[str | None, bytes]
-"""Why a request could not be read, or else its scores."""
+Reply = tuple[list[str | None], bytes]
+"""Of each request why it could not be read, if so; and the scores of all."""
 
 
 class WorkerError(RuntimeError):
@@ -135,7 +135,7 @@ class Worker:
             ) from error
         self.unloaded, self.without_judge = ready
 
-    def compute(self, which: str, packed: Sequence[bytes]) -> list[Reply]:
+    def compute(self, which: str, packed: Sequence[bytes]) -> Reply:
         """Have the scores of some requests computed. For one thread, while another reads `events`.
 
         Raises:
@@ -143,7 +143,7 @@ class Worker:
         """
         self._look()
         self._begun = 0
-        self._replies = []
+        self._replies.clear()
         # Made where it is waited for: a server may have turned threads into greenlets meanwhile.
         computing = self._computing = Bell()
         if not self._ended:
@@ -159,11 +159,11 @@ class Worker:
         if not self._replies:
             status: ScoreStatus = "timeout" if self._hangs else "metric_error"
             raise WorkerEndedError(self._ended, self._begun, status)
-        return self._replies
+        return self._replies.pop()
 
-    def answered(self, replies: list[Reply]) -> None:
+    def answered(self, unreadable: list[str | None], packed: bytes) -> None:
         """Take the scores of the requests that it was sent last."""
-        self._replies = replies
+        self._replies.append((unreadable, packed))
         if self._computing is not None:
             self._computing.ring()
 
