@@ -1,8 +1,9 @@
-"""Scoring in a worker process: its two ends, the channel between them, and who restarts it.
+"""Scoring in a worker process: its two ends, the channel between them, and what restarts it.
 
-`RagMeter(scoring="process")` makes a `ScoringProcess` and hands it to the pipeline, which asks it as it
-would ask its metrics and the judge's loop.  `supervision`, `jobs`, `connection` and `interpreter` run in the
-meter's process, `serving` in the worker, `channel`, `codec`, `parcel` and `budgets` at both ends.
+`RagMeter(scoring="process")` makes a `ScoringProcess`, which computes what the pipeline's scoring station
+asks for, and whose `judges` measure for the judge's loop.  `supervision`, `judging`, `worker` and
+`interpreter` run in the meter's process, `serving` in the worker, `channel`, `codec`, `payload` and
+`budgets` at both ends.
 """
 
 from .supervision import ScoringProcess

@@ -2,7 +2,7 @@
 
 The meter makes one when it is built, so that what cannot be sent is a misconfiguration then and not
 a surprise later.  Each metric is pickled on its own: one that the worker cannot load
-takes no other with it.  Keys of judges never stand in a pickle; budgets stay in the meter's process
+takes no other with it.  Keys of judges never stand in these pickles; budgets stay in the meter's process
 and are asked from the worker.
 """
 
