@@ -28,7 +28,7 @@ __all__ = [
 T = TypeVar("T")
 
 FOREVER_S = 1e6
-"""Seconds that nobody outwaits; clocks and locks take no infinity."""
+"""Seconds that stand for ever: clocks and locks take no infinity."""
 
 
 def one_of(name: str, value: str, *allowed: str) -> str:

@@ -1,4 +1,4 @@
-"""One request told by hand, or put together from several framework runs.
+"""One request recorded by hand, or put together from several framework runs.
 
 ``with meter.request(question) as request:`` is the way in for RAG code without a
 framework.  ``with ragmeter.request(...):`` groups what frameworks report within the block
@@ -24,9 +24,8 @@ from opentelemetry.trace import SpanContext
 
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, RetrievedContext
-from ragmeter.metrics.sample import SampleStatus
+from ragmeter.metrics.sample import ContextsBy, SampleStatus
 
-from ._parts import contexts_of, rule_of, status_of
 from ._runtime.guard import Guard, front_door
 from .context import RequestScope, current_scope, is_suppressed, scoped
 from .pipeline._weight import weight_of, weight_of_scope
@@ -40,6 +39,7 @@ __all__ = [
     "current_span_context",
     "request",
 ]
+
 
 RunBuilder = Callable[[], "RagRun | None"]
 """Builds a run on the meter's worker; None: there is nothing to report after all."""
@@ -107,8 +107,8 @@ class SubmittedSample:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What was told by hand about one retrieval."""
+class _RecordedRetrieval:
+    """One retrieval, recorded manually."""
 
     started_ns: int
     ended_ns: int
@@ -120,9 +120,9 @@ class _Told:
 
 
 class Request:
-    """A request being told. A context manager, sync and async; thread-safe.
+    """A request being recorded. A context manager, sync and async; thread-safe.
 
-    Nothing of it ever raises: what is told wrongly is left out, counted and logged.
+    Nothing of it ever raises: what is recorded wrongly is left out, counted and logged.
     """
 
     def __init__(self, meter: TakesRuns | None, scope: RequestScope, guard: Guard) -> None:
@@ -133,7 +133,7 @@ class Request:
         self._open = False
         # Without a lock: a finalizer may add a part, on a thread that is just adding one.
         self._parts: deque[tuple[RunBuilder, int]] = deque()
-        self._retrievals: list[_Told] = []
+        self._retrievals: list[_RecordedRetrieval] = []
         self._parent: SpanContext | None = None
         self._outer: RequestScope | None = None
         self._suppressed = False
@@ -172,7 +172,7 @@ class Request:
                 started_ns if type(started_ns) is int and 0 < started_ns < now else self._last_ns
             )
             self._retrievals.append(
-                _Told(
+                _RecordedRetrieval(
                     started_ns=began or now,
                     ended_ns=now,
                     contexts=given,
@@ -214,7 +214,7 @@ class Request:
         self._parent = current_span_context()
         self._suppressed = is_suppressed()
         self._started_ns = self._last_ns = time.time_ns()
-        # What the code around says, `ragmeter.reference` for one, holds for what is told here, too.
+        # What the code around says, `ragmeter.reference` for one, holds for what is recorded here, too.
         self._outer = current_scope()
         self._own = self._own.merged_over(self._outer)
         self._scope = scoped(RequestScope(group=self).merged_over(self._own))
@@ -252,7 +252,7 @@ class Request:
             return
         parts = tuple(build for build, _ in collected)
         size = sum(size for _, size in collected) + weight_of(self._answer)
-        size += sum([weight_of(told.contexts) for told in self._retrievals])
+        size += sum([weight_of(recorded.contexts) for recorded in self._retrievals])
         size += weight_of_scope(self._own)
         ended_ns = time.time_ns()
         parent = self._parent
@@ -272,23 +272,23 @@ class Request:
             scope=self._outer,
         )
 
-    def _as_retrieval(self, told: _Told) -> Retrieval:
+    def _as_retrieval(self, recorded: _RecordedRetrieval) -> Retrieval:
         contexts: list[RetrievedContext] = []
-        for context in told.contexts:
+        for context in recorded.contexts:
             with self._guard:
                 contexts.append(_as_context(context))
         texts: dict[str, str | None] = {}
         for field in ("query", "name", "data_source_id"):
             with self._guard:
-                texts[field] = as_text(getattr(told, field))
+                texts[field] = as_text(getattr(recorded, field))
         return Retrieval(
-            started_ns=told.started_ns,
-            ended_ns=told.ended_ns,
+            started_ns=recorded.started_ns,
+            ended_ns=recorded.ended_ns,
             contexts=tuple(contexts),
             query=texts.get("query"),
             name=texts.get("name"),
             data_source_id=texts.get("data_source_id"),
-            top_k=told.top_k if type(told.top_k) is int else None,
+            top_k=recorded.top_k if type(recorded.top_k) is int else None,
         )
 
     def _build(
@@ -299,13 +299,13 @@ class Request:
         error_type: str | None,
     ) -> RagRun | None:
         runs = [run for run in (part() for part in parts) if run is not None]
-        told = tuple(self._as_retrieval(item) for item in self._retrievals)
-        if not runs and not told:
+        recorded = tuple(self._as_retrieval(item) for item in self._retrievals)
+        if not runs and not recorded:
             return None
         samples = [run.sample for run in runs]
         contexts = (
-            tuple(context for item in told for context in item.contexts)
-            if told
+            tuple(context for item in recorded for context in item.contexts)
+            if recorded
             else contexts_of(samples)
         )
         answer: str | None = None
@@ -318,14 +318,14 @@ class Request:
         if question is None:
             question = next((s.question for s in samples if s.question is not None), None)
         retrievals = sorted(
-            (*told, *(item for run in runs for item in run.retrievals)),
+            (*recorded, *(item for run in runs for item in run.retrievals)),
             key=lambda item: item.started_ns,
         )
         return RagRun(
             sample=RagSample(
                 question=question,
                 contexts=contexts,
-                contexts_by="given" if told else rule_of(samples),
+                contexts_by="given" if recorded else rule_of(samples),
                 answer=answer,
                 reference=own.reference
                 or next((s.reference for s in samples if s.reference is not None), None),
@@ -333,7 +333,7 @@ class Request:
                 name=own.name or next((s.name for s in samples if s.name), None),
             ),
             run_id=self.run_id,
-            framework=runs[0].framework if runs and not told else "manual",
+            framework=runs[0].framework if runs and not recorded else "manual",
             started_ns=self._started_ns,
             ended_ns=ended_ns,
             retrievals=tuple(retrievals),
@@ -347,7 +347,7 @@ class Request:
 
 
 def _as_contexts(value: object) -> tuple[Any, ...]:
-    """Return what was told as retrieved, in order; one context told alone is one.
+    """Return the contexts that were passed, in order; a single one counts as a list of one.
 
     Raises:
         ConfigurationError: It is nothing that holds contexts.
@@ -388,7 +388,7 @@ def _first(value: object, *names: str) -> Any:
 
 
 def as_text(value: object) -> str | None:
-    """Return the text that was told: a message's own, bytes read as UTF-8; told wrongly is better than lost."""
+    """Return a text: a message's own, bytes read as UTF-8. Best effort: a wrong type keeps its text."""
     if value is None or type(value) is str:
         return value
     if isinstance(value, (bytes, bytearray)):
@@ -433,7 +433,7 @@ def request(
         ("metadata", metadata, _as_metadata),
     ):
         if value is not None:
-            with guard:  # what was told wrongly loses itself, nothing else
+            with guard:  # a wrong argument is left out, the others count
                 given[name_] = read(value)
     return Request(meter, RequestScope(**given), guard)
 
@@ -458,3 +458,30 @@ def _as_metadata(value: Any) -> dict[str, Any]:
             f"request(metadata=) was given a {type(value).__name__}; pass a mapping from names to values"
         )
     return dict(value)
+
+
+def contexts_of(samples: Sequence[RagSample]) -> tuple[RetrievedContext, ...] | None:
+    """Return what reached the model: an answering part's contexts win over a bare retriever's."""
+    counted = _counted(samples)
+    return tuple(context for s in counted for context in s.contexts or ()) if counted else None
+
+
+def rule_of(samples: Sequence[RagSample]) -> ContextsBy:
+    """Return by which rule they are known: the weakest of those of the parts that count."""
+    rules = {sample.contexts_by for sample in _counted(samples)}
+    return "runs" if "runs" in rules else "prompt" if "prompt" in rules else "given"
+
+
+def _counted(samples: Sequence[RagSample]) -> list[RagSample]:
+    known = [s for s in samples if s.contexts is not None]
+    return [s for s in known if s.answer is not None] or known
+
+
+def status_of(samples: Sequence[RagSample], answer: str | None) -> SampleStatus:
+    """Return the status of the last part that answered, or of the last that ended badly."""
+    for sample in reversed(samples):
+        if answer is not None and sample.answer is not None:
+            return sample.status
+        if answer is None and sample.status not in ("ok", "retrieval_only"):
+            return sample.status
+    return "ok" if answer is not None else "retrieval_only"

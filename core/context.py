@@ -95,7 +95,7 @@ def current_scope() -> RequestScope | None:
 
 
 def is_suppressed() -> bool:
-    """Tell whether requests that start now are nobody's business (see `suppress`)."""
+    """Return whether requests that start now are left out (see `suppress`)."""
     return _suppressed.get()
 
 
@@ -127,12 +127,12 @@ def _restore(variable: ContextVar[T], token: Token[T]) -> None:
 
 
 def leave_host() -> None:
-    """Make this thread, one of ours, nobody's business: neither traced nor captured."""
-    nobody = NonRecordingSpan(
+    """Detach this worker thread: what runs on it is neither traced nor captured."""
+    unsampled = NonRecordingSpan(
         SpanContext(trace_id=1, span_id=1, is_remote=True, trace_flags=TraceFlags(0))
     )
     quiet = otel_context.set_value(_SUPPRESS_KEY, True, Context())
-    otel_context.attach(trace.set_span_in_context(nobody, quiet))
+    otel_context.attach(trace.set_span_in_context(unsampled, quiet))
     _suppressed.set(True)
 
 

@@ -1,8 +1,7 @@
-"""`RagMeter`: takes finished requests from adapters, has them scored off their path.
+"""`RagMeter`: the verbs a user calls; what adapters call is `MeterPort`.
 
-The front of the meter.  On the request's own path there is one call, `RagMeter.offer`: a sampling
-decision and one non-blocking put.  All that follows is the `Pipeline`'s, on threads of ours.  Nothing
-here may raise into, block or slow the host: only a wrong argument raises, at construction.
+What comes in is scored by the `Pipeline`, on worker threads.  Nothing here may raise into, block or slow
+the host: only a wrong argument raises, at construction.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
-from uuid import UUID
 
 from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesMeter
 from ragmeter.metrics import (
@@ -22,7 +20,6 @@ from ragmeter.metrics import (
     Reference,
     ScoreDirection,
 )
-from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.registry import default_metrics, resolve_metrics
 
 from ._arguments import (
@@ -36,19 +33,14 @@ from ._arguments import (
     sequence_of,
     whole,
 )
-from ._request import Request, RunBuilder, SubmittedSample, request
-from ._runtime.exit import keep_watch
-from ._runtime.guard import ErrorLog, Guard, front_door
-from ._runtime.no_data_warning import Silence
-from ._runtime.stats import Counters
-from ._runtime.threads import start_elsewhere
-from .context import RequestScope
+from ._port import MeterPort
+from ._request import Request, SubmittedSample, request
 from .pipeline._admission import Admission
-from .pipeline._weight import weight_of_sample, weight_of_scope
+from .pipeline._weight import weight_of_sample
 from .pipeline.late import Amendment, feedback_score, request_key
 from .pipeline.line import Limits, Pipeline
-from .pipeline.sampling import Candidate, TailSampling
-from .pipeline.scoring import MetricSet, Offered, Scoring
+from .pipeline.sampling import TailSampling
+from .pipeline.scoring import MetricSet, Scoring
 from .references import as_reference, load_references
 
 if TYPE_CHECKING:
@@ -59,13 +51,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RagMeter"]
 
-FORK_PATIENCE_S = 0.25
-"""Seconds that a fork waits, at most, for a meter's workers to come to the end of what they are at.
 
-A child that inherits a worker's locks in the middle of something would hang on them."""
-
-
-class RagMeter:
+class RagMeter(MeterPort):
     """Scores live RAG requests in the background and hands the scores to exporters.
 
     Args:
@@ -143,7 +130,6 @@ class RagMeter:
         )
         if redact is not None and not callable(redact):
             raise ConfigurationError(f"redact is {redact!r}; pass a function str -> str")
-        self._shutdown_timeout_s = at_least(0, "shutdown_timeout_s", shutdown_timeout_s)
         self._metrics = MetricSet(
             default_metrics(judged=judge is not None, fused=fused)
             if metrics is None
@@ -156,18 +142,13 @@ class RagMeter:
                 f"metrics {', '.join(needing)} ask a judge; pass "
                 "judge=OpenAIJudge(model=...) from ragmeter.metrics.judge"
             )
-        self._log = ErrorLog()
-        front_door.serve(self._log)
-        self._counters = Counters()
-        self._silence = Silence()
-        self._offer_guard = self.guard("meter.offer")
+        super().__init__(
+            sample_rate=None if keep == "worst" else self._limits.sample_rate,
+            shutdown_timeout_s=at_least(0, "shutdown_timeout_s", shutdown_timeout_s),
+        )
         self._submit_guard = self.guard("meter.submit")
         self._amend_guard = self.guard("meter.amend")
         self._flush_guard = self.guard("meter.flush")
-        self._farewell_guard = self.guard("meter.farewell")
-        self._keeps_worst = keep == "worst"
-        self._watched = False
-        self._shut_down = False
         self._shutting_down = threading.Lock()
         chosen = default_exporters() if exporters is None else sequence_of("exporters", exporters)
         if judge is not None:
@@ -176,7 +157,7 @@ class RagMeter:
             check_judge(judge)
         check_methods("exporters", chosen, "export", "flush", "shutdown")
         process = self._scoring_process(judge) if scoring == "process" else None
-        self._pipeline = Pipeline(
+        pipeline = Pipeline(
             self._metrics,
             process or self._metrics,
             self._judges(judge, process) if self._metrics.awaited else None,
@@ -187,20 +168,19 @@ class RagMeter:
                 self.guard,
             ),
             Admission(None if judge is None else judge.budget, self._limits.judge_sample_rate),
-            TailSampling() if self._keeps_worst else None,
+            TailSampling() if keep == "worst" else None,
             chosen,
             self._limits,
             self._counters,
-            self._silence,
+            self._no_data,
             self.guard,
         )
+        self._serve(pipeline)
         if judge is not None:
-            judge.subscribe(self._pipeline.judge_called)
+            judge.subscribe(pipeline.judge_called)
         for exporter in chosen:
             if isinstance(exporter, ObservesMeter):
                 exporter.observe_meter(self.stats)
-        fork.pause(self._before_fork, self._pipeline.after_fork_in_parent)
-        fork.forget(self._begin_child)
 
     def _scoring_process(self, judge: Judge | None) -> ScoringProcess:
         from .pipeline.process import ScoringProcess  # noqa: PLC0415 -- only when wanted
@@ -238,62 +218,6 @@ class RagMeter:
 
         return cls(**meter_arguments())
 
-    def guard(self, component: str) -> Guard:
-        """Return a reusable guard that contains errors and counts them under `component`."""
-        return Guard(component, self._log)
-
-    def offer(
-        self,
-        build: RunBuilder,
-        *,
-        run_id: str | UUID,
-        trace_id: int | None = None,
-        size_bytes: int = 0,
-        scope: RequestScope | None = None,
-    ) -> None:
-        """Take a finished request from an adapter. Never blocks, never raises.
-
-        Args:
-            build: Makes the run, later, on the worker; returns None when there is nothing to report.
-            run_id: The request's id; decides about sampling when there is no trace.
-            trace_id: The trace the request belongs to.
-            size_bytes: Estimated size of the texts it holds.
-            scope: What the surrounding code said about the request when it started.
-        """
-        with self._offer_guard:
-            if scope is not None:
-                size_bytes += weight_of_scope(scope)
-            if (
-                scope is not None
-                and scope.group is not None
-                and scope.group.collect(self, build, size_bytes=size_bytes)
-            ):
-                return
-            self._counters.captured()
-            if self._shut_down:
-                self._counters.dropped("shutdown")
-                return
-            candidate = Candidate(run_id, trace_id)
-            rate = self._limits.sample_rate
-            if not self._keeps_worst and not candidate.within("sample", rate):
-                self._counters.dropped("sampled_out")
-                return
-            if not self._watched:
-                self._watched = True
-                keep_watch(self)
-                start_elsewhere(self._pipeline.start)
-            self._pipeline.put(Offered(build, candidate), size_bytes)
-
-    def lost(self, reason: str, count: int = 1) -> None:
-        """Count requests that an adapter saw begin and had to give up, e.g. ``evicted``."""
-        with self._offer_guard:
-            self._counters.lost(str(reason), int(count))
-
-    def attached(self, adapter: str) -> None:
-        """Note that an adapter waits for requests; if none comes for long, a warning says so."""
-        with self._offer_guard:
-            self._silence.attached(str(adapter))
-
     def submit(self, sample: RagSample) -> None:
         """Score a finished sample. It belongs to the span that is current here, if any.
 
@@ -330,7 +254,7 @@ class RagMeter:
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
     ) -> Request:
-        """Tell one request by hand: ``with meter.request(question) as request: ...``.
+        """Record a request manually: ``with meter.request(question) as request: ...``.
 
         Args:
             question: What the user asked.
@@ -379,7 +303,7 @@ class RagMeter:
         explanation: str | None = None,
         direction: ScoreDirection = "higher",
     ) -> None:
-        """Note, after the fact, what somebody thought of a request. Never blocks, never raises.
+        """Note, after the fact, what a user thought of a request. Never blocks, never raises.
 
         Args:
             run_or_trace_id: The run id, or the trace id as a number or 32 hexadecimal digits.
@@ -395,7 +319,7 @@ class RagMeter:
 
     def stats(self) -> MeterStats:
         """Return the meter's own counters as of now."""
-        self._silence.check(self._counters.seen)
+        self._no_data.check(self._counters.seen)
         return self._counters.snapshot(
             queue_size=self._pipeline.queue_size,
             queue_bytes=self._pipeline.queue_bytes,
@@ -442,20 +366,3 @@ class RagMeter:
     def __repr__(self) -> str:
         names = ", ".join(metric.name for metric in self._metrics.all)
         return f"<RagMeter metrics=[{names}] sample_rate={self._limits.sample_rate:g}>"
-
-    def farewell(self) -> None:
-        """Flush because the interpreter is about to exit; called by ragmeter itself."""
-        with self._farewell_guard:
-            if not self._shut_down:
-                self.flush(self._shutdown_timeout_s)
-
-    def depart(self) -> None:
-        """End what outlives threads, as the interpreter is exiting; called by ragmeter itself."""
-        with self._farewell_guard:
-            self._pipeline.depart()
-
-    def _before_fork(self) -> None:
-        self._pipeline.before_fork(time.monotonic() + FORK_PATIENCE_S)
-
-    def _begin_child(self) -> None:
-        self._watched = False

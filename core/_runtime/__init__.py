@@ -1,1 +1,1 @@
-"""Being a guest in somebody's process: errors contained, counts kept, nothing lost at its end."""
+"""Being a guest in the application's process: errors contained, counts kept, nothing lost at exit."""

@@ -22,11 +22,11 @@ __all__ = ["Flushable", "keep_watch"]
 class Flushable(Protocol):
     """What is flushed at exit."""
 
-    def farewell(self) -> None:
+    def flush_at_exit(self) -> None:
         """Flush within the configured deadline. Must not raise."""
         ...
 
-    def depart(self) -> None:
+    def end_at_exit(self) -> None:
         """End what would outlive this process's threads. Called last. Must not raise."""
         ...
 
@@ -36,7 +36,7 @@ _watched: dict[int, weakref.ref[Flushable]] = {}
 
 
 def keep_watch(meter: Flushable) -> None:
-    """Flush `meter` at exit, as long as somebody still holds it."""
+    """Flush `meter` at exit, as long as the application holds it."""
     key = id(meter)
     _watched[key] = weakref.ref(meter, lambda _: _watched.pop(key, None))
 
@@ -47,13 +47,13 @@ def _meters() -> list[Flushable]:
 
 def _flush() -> None:
     for meter in _meters():
-        meter.farewell()
+        meter.flush_at_exit()
 
 
 def _end() -> None:
     _flush()
     for meter in _meters():
-        meter.depart()
+        meter.end_at_exit()
 
 
 # Python's own, without a public name: it runs these when the main thread has ended, before it waits

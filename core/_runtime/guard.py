@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from traceback import format_tb
@@ -25,23 +25,17 @@ from weakref import ref
 
 from ragmeter.metrics.errors import loggable
 
-from .tally import Tally
+from .stats import REPEAT_AFTER_S, OncePerMinute, Tally
 
 __all__ = [
     "ErrorLog",
     "Guard",
-    "OncePerMinute",
     "front_door",
     "is_hosts",
     "observed_errors",
 ]
 
 logger = logging.getLogger("ragmeter")
-
-REPEAT_AFTER_S = 60.0
-"""Seconds during which a second error of the same kind in the same component is counted but not logged."""
-
-_MAX_KINDS = 256
 
 CO_VARARGS = 0x04
 """A code object's flag for ``*args``, as in `inspect`, which is slow to import."""
@@ -57,27 +51,6 @@ def observed_errors(observer: Callable[[str, Exception], None]) -> Iterator[None
         yield
     finally:
         _observers.remove(observer)
-
-
-class OncePerMinute:
-    """Says what may be logged: each kind at most once a minute. Thread-safe, bounded, without a lock."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._logged: dict[Hashable, tuple[float, object]] = {}
-
-    def allows(self, kind: Hashable) -> bool:
-        """Return whether something of this kind may be logged now, and if so, remember it."""
-        now = self._clock()
-        last = self._logged.get(kind)
-        if last is not None:
-            if now - last[0] < REPEAT_AFTER_S:
-                return False
-            self._logged.pop(kind, None)
-        elif len(self._logged) >= _MAX_KINDS:
-            self._logged.clear()
-        mine = (now, object())
-        return self._logged.setdefault(kind, mine) is mine  # of two at once, one
 
 
 class ErrorLog:
@@ -145,14 +118,14 @@ class Guard:
 
 
 class _FrontDoor(ErrorLog):
-    """Where errors of those belong who have no meter at hand: the meter that was built last, if any."""
+    """Takes errors of code that has no meter at hand, for the meter that was built last, if any."""
 
     def __init__(self) -> None:
         super().__init__()
         self._meters: list[ref[ErrorLog]] = []
 
     def serve(self, log: ErrorLog) -> None:
-        """Report to `log` from now on, as long as somebody holds it."""
+        """Report to `log` from now on, as long as its meter lives."""
         self._meters = [known for known in self._meters if known() is not None] + [ref(log)]
 
     def report(self, component: str, error: Exception) -> None:

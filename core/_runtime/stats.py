@@ -1,31 +1,68 @@
-"""The meter's own counters, kept so that they always reconcile.
+"""What the meter counts, and what it says in the log about itself and about one request.
 
-``captured = exported + every drop + in flight`` at any moment: each method moves
-a request from one column to another in one piece, and may be called from anywhere; see `Tally`.
+`Counters` always reconcile: ``captured = exported + every drop + in flight`` at any moment, because each
+method moves a request from one column to another in one piece.  They may be called from anywhere, see
+`Tally`.  `NoDataWarning` speaks up when nothing arrives; `explain` says why a metric has no score.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Mapping
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragmeter.exporters.protocol import MeterStats
+from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import _fork as fork
-
-from .guard import REPEAT_AFTER_S, OncePerMinute
-from .tally import Tally
+from ragmeter.metrics.errors import install_command
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
 
-__all__ = ["Counters"]
+__all__ = [
+    "QUIET_S",
+    "REPEAT_AFTER_S",
+    "THREE_LINES",
+    "Counters",
+    "NoDataWarning",
+    "OncePerMinute",
+    "Tally",
+    "explain",
+]
+
 
 logger = logging.getLogger("ragmeter")
+
+REPEAT_AFTER_S = 60.0
+"""Seconds during which a second error of the same kind in the same component is counted but not logged."""
+
+_MAX_KINDS = 256
 
 _CAPTURED = (("captured", ""), 1)
 _EXPORTED = (("exported", ""), 1)
 _EXPECTED = frozenset({"sampled_out", "paced", "fork", "no_provider"})
+
+
+class OncePerMinute:
+    """Says what may be logged: each kind at most once a minute. Thread-safe, bounded, without a lock."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._logged: dict[Hashable, tuple[float, object]] = {}
+
+    def allows(self, kind: Hashable) -> bool:
+        """Return whether something of this kind may be logged now, and if so, remember it."""
+        now = self._clock()
+        last = self._logged.get(kind)
+        if last is not None:
+            if now - last[0] < REPEAT_AFTER_S:
+                return False
+            self._logged.pop(kind, None)
+        elif len(self._logged) >= _MAX_KINDS:
+            self._logged.clear()
+        mine = (now, object())
+        return self._logged.setdefault(kind, mine) is mine  # of two at once, one
 
 
 class Counters:
@@ -121,8 +158,7 @@ class Counters:
         )
 
     def _tell(self, reason: str, consequence: str) -> None:
-        # Sampling is what was asked for, and a missing provider is told elsewhere; of everything
-        # else somebody should hear.
+        # Sampling is what was asked for, and a missing provider has a message of its own.
         if reason not in _EXPECTED and self._may_log.allows((reason, consequence)):
             logger.warning(
                 "ragmeter: %s (%s); counted in RagMeter.stats() and ragmeter.dropped. "
@@ -151,3 +187,149 @@ def _column(counts: Mapping[Hashable, int], name: str) -> dict[str, int]:
 def _in_flight(counts: Mapping[Hashable, int]) -> int:
     gone = counts["exported", ""] + sum(_column(counts, "dropped").values())
     return counts["captured", ""] - gone
+
+
+PATIENCE_S = 0.05
+"""Seconds that a reader waits for a thread that works changes in. It may have interrupted that thread."""
+
+
+class Tally:
+    """Whole numbers by key. What is added in one call is seen in one piece.
+
+    They may be added to from anywhere: any thread, a finalizer, a signal handler. The garbage collector
+    ends abandoned streams on the thread it happens to run on, under the locks that thread holds, and
+    ending one is counted. So adding waits for no lock: it notes the change, and the next caller that
+    gets the lock without waiting works it in.
+    """
+
+    def __init__(self) -> None:
+        self._lock = fork.lock()
+        self._noted: deque[tuple[tuple[Hashable, int], ...]] = deque()
+        self._counts: Counter[Hashable] = Counter()
+
+    def add(self, *changes: tuple[Hashable, int]) -> None:
+        """Add to some keys at once. Never waits."""
+        self._noted.append(changes)
+        # Again after letting go: another thread may have noted a change and found the lock taken.
+        while self._noted and self._lock.acquire(blocking=False):
+            try:
+                self._work_in()
+            finally:
+                self._lock.release()
+
+    def counts(self) -> Counter[Hashable]:
+        """Return everything that was added before."""
+        if not self._lock.acquire(timeout=PATIENCE_S):
+            counts = self._counts.copy()
+            for changes in self._noted.copy():
+                for key, change in changes:
+                    counts[key] += change
+            return counts
+        try:
+            self._work_in()
+            return self._counts.copy()
+        finally:
+            self._lock.release()
+            self.add()
+
+    def clear(self) -> None:
+        """Start again at nothing, in a child process: no other thread adds."""
+        self._noted.clear()
+        self._counts.clear()
+
+    def _work_in(self) -> None:
+        while self._noted:
+            for key, change in self._noted.popleft():
+                self._counts[key] += change
+
+
+QUIET_S = 300.0
+"""Seconds without a request after which the first warning is due."""
+
+THREE_LINES = """\
+    provider = TracerProvider()  # of opentelemetry.sdk.trace
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    opentelemetry.trace.set_tracer_provider(provider)"""
+"""What gives a process somewhere to send spans to."""
+
+
+class NoDataWarning:
+    """Warns once when adapters wait and nothing is captured, or nothing can be delivered.
+
+    The meter looks here when its counters are read, as a metrics exporter does every minute: no thread,
+    no timer.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since: dict[str, float] = {}
+        self._warned = False
+        self._warned_undelivered = False
+
+    def attached(self, adapter: str) -> None:
+        """Note that an adapter waits for requests."""
+        self._since.setdefault(adapter, self._clock())
+
+    def check(self, captured: int) -> None:
+        """Warn, once, when adapters have waited for long and nothing was captured."""
+        if captured or self._warned or not self._since:
+            return
+        waited = self._clock() - min(self._since.values())
+        if waited >= QUIET_S:
+            self._warned = True
+            logger.warning(
+                "ragmeter is attached (%s) but has captured no request in %d s. Does the "
+                "application retrieve through the framework, and is the handler passed to the call? "
+                "`ragmeter doctor` checks the set-up.",
+                ", ".join(sorted(self._since)),
+                int(waited),
+            )
+
+    def undelivered(self, exporters: Sequence[str]) -> None:
+        """Say, once and loudly, that these exporters have nowhere to write to."""
+        if self._warned_undelivered:
+            return
+        self._warned_undelivered = True
+        logger.error(
+            "ragmeter: %s has nowhere to write to: the process has no OpenTelemetry SDK provider, or "
+            "OTEL_SDK_DISABLED is true. Requests that no other exporter takes are neither scored nor "
+            "judged, and counted as `no_provider`. To see scores, set up the SDK at the start of the "
+            "application (%s):\n%s\n"
+            "or start it as `opentelemetry-instrument python app.py`, or write a file instead: "
+            'RagMeter(exporters=[JsonlExporter("scores.jsonl")]). A provider that is set later '
+            "is found.",
+            ", ".join(exporters),
+            install_command("otlp"),
+            THREE_LINES,
+        )
+
+
+def explain(result: ScoredRun) -> str:
+    """Return a few lines about a result: what was captured, and each score or why there is none.
+
+    The pipeline logs them for every request on the logger ``ragmeter.explain`` when that is enabled for
+    DEBUG. They quote no question, context or answer.
+    """
+    run, sample = result.run, result.sample
+    contexts = "not captured" if sample.contexts is None else f"{len(sample.contexts)} contexts"
+    given = "no reference"
+    if sample.reference is not None:
+        given = "reference with " + (
+            ", ".join(sorted(sample.reference.model_fields_set)) or "nothing"
+        )
+    lines = [
+        f"request {run.run_id} ({run.framework}, status {sample.status}): {contexts}, "
+        f"{'an' if sample.answer is not None else 'no'} answer, {given}"
+        + (", late scores" if result.late else "")
+    ]
+    for score in result.scores.values():
+        value = "no value" if score.value is None else f"{score.value:.4g}"
+        # The explanation of a score with a value may quote content; that of one without is ours.
+        why = f": {score.explanation}" if score.value is None and score.explanation else ""
+        if score.status == "partial":
+            why = f": some verdicts are unknown, {score.lower:.4g} to {score.upper:.4g}"
+        lines.append(f"  {score.name}: {value}, {score.status}{why}")
+    return "\n".join(lines)

@@ -1,9 +1,9 @@
-"""Starts threads where nobody can be in the way: not below locks, not inside a garbage collection.
+"""Starts threads where no lock is held and no garbage collection runs.
 
-`threading` has locks of its own, and whoever starts a thread waits until it runs.  A request may end
+`threading` has locks of its own, and starting a thread waits until it runs.  A request may end
 in a finalizer, on a thread that holds any lock just then, `threading`'s included: started from there,
 a thread and its starter could wait for each other for ever.  So a bare thread, which holds nothing,
-does the starting, and the one who asked for it waits for a moment at most.
+does the starting, and the request waits for a moment at most.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Bell:
         self._lock.acquire()
 
     def ring(self) -> None:
-        """Wake up whoever waits, or the next to wait."""
+        """Wake up the thread that waits, or the next to wait."""
         try:
             self._lock.release()
         except RuntimeError:

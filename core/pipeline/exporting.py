@@ -16,8 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from ragmeter._runtime.guard import Guard
-from ragmeter._runtime.no_data_warning import Silence
-from ragmeter._runtime.stats import Counters
+from ragmeter._runtime.stats import Counters, NoDataWarning
 from ragmeter._runtime.threads import start_elsewhere
 from ragmeter.context import leave_host
 from ragmeter.exporters.protocol import (
@@ -334,7 +333,7 @@ class Destinations:
     Args:
         exporters: The meter's exporters.
         counters: Where results without a destination are counted.
-        silence: Logs it, once.
+        no_data: Logs it, once.
         guard_for: Makes a guard for a component.
     """
 
@@ -342,14 +341,14 @@ class Destinations:
         self,
         exporters: Sequence[Exporter],
         counters: Counters,
-        silence: Silence,
+        no_data: NoDataWarning,
         guard_for: Callable[[str], Guard],
     ) -> None:
         self._all = len(exporters)
         self._uncertain = [one for one in exporters if isinstance(one, MayLackDestination)]
         self._measuring = [one for one in exporters if isinstance(one, MeasuresEveryRequest)]
         self._counters = counters
-        self._silence = silence
+        self._no_data = no_data
         self._guard = guard_for("exporter.delivers")
         self._measure_guard = guard_for("exporter.measure")
 
@@ -367,7 +366,7 @@ class Destinations:
         if not mute:
             return True
         names = [type(one).__name__ for one in mute]
-        self._silence.undelivered(names)
+        self._no_data.undelivered(names)
         if len(mute) == self._all:
             return False
         for name in names:

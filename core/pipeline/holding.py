@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ragmeter._runtime.explain import explain
-from ragmeter._runtime.stats import Counters
+from ragmeter._runtime.stats import Counters, explain
 from ragmeter.exporters.protocol import RagRun, ScoredRun
 from ragmeter.metrics import Metric, RagSample, Score
 from ragmeter.metrics import _fork as fork

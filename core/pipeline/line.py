@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ragmeter._runtime.guard import Guard
-from ragmeter._runtime.no_data_warning import Silence
-from ragmeter._runtime.stats import Counters
+from ragmeter._runtime.stats import Counters, NoDataWarning
 from ragmeter.context import leave_host
 from ragmeter.exporters.protocol import Exporter, RagRun, ScoredRun
 from ragmeter.metrics import Metric, Score
@@ -76,7 +75,7 @@ class Pipeline:
         exporters: Where results go.
         limits: Bounds and rates.
         counters: Where requests are counted.
-        silence: Says so when nothing can leave.
+        no_data: Says so when nothing can leave.
         guard_for: Makes a guard for a component.
     """
 
@@ -91,7 +90,7 @@ class Pipeline:
         exporters: Sequence[Exporter],
         limits: Limits,
         counters: Counters,
-        silence: Silence,
+        no_data: NoDataWarning,
         guard_for: Callable[[str], Guard],
     ) -> None:
         self._metrics = metrics
@@ -99,7 +98,7 @@ class Pipeline:
         self._scoring = scoring
         self._admission = admission
         self._counters = counters
-        self._destinations = Destinations(exporters, counters, silence, guard_for)
+        self._destinations = Destinations(exporters, counters, no_data, guard_for)
         self._exporting = ExportQueues(
             exporters,
             counters,

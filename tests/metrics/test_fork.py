@@ -104,6 +104,7 @@ def test_one_that_fails_keeps_no_other_from_its_turn(capfd):
 
 def test_what_nobody_holds_is_neither_kept_nor_called():
     entries = []
+    gc.collect()
     before = fork.registered()
     diary = Diary()
     diary.entries = entries
@@ -113,7 +114,6 @@ def test_what_nobody_holds_is_neither_kept_nor_called():
     assert fork.registered() == before + 4
 
     del diary, lock
-    gc.collect()
 
     assert fork.registered() == before
     assert in_child(lambda: entries) == "[]"

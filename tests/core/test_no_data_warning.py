@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
-from ragmeter._runtime.no_data_warning import QUIET_S, Silence
+from ragmeter._runtime.stats import QUIET_S, NoDataWarning
 
 
 def _warnings(caplog, steps):
     now = [0.0]
-    silence = Silence(clock=lambda: now[0])
+    silence = NoDataWarning(clock=lambda: now[0])
     with caplog.at_level(logging.WARNING, "ragmeter"):
         for at, step in steps:
             now[0] = at

@@ -1,0 +1,132 @@
+"""What adapters and the end of the process need of a meter, beside the verbs a user calls.
+
+On the request's own path there is one call, `MeterPort.offer`: a sampling decision and one
+non-blocking put.  Nothing here raises into, blocks or slows the host.
+"""
+
+from __future__ import annotations
+
+import time
+from uuid import UUID
+
+from ragmeter.metrics import _fork as fork
+
+from ._request import RunBuilder
+from ._runtime.exit import keep_watch
+from ._runtime.guard import ErrorLog, Guard, front_door
+from ._runtime.stats import Counters, NoDataWarning
+from ._runtime.threads import start_elsewhere
+from .context import RequestScope
+from .pipeline._weight import weight_of_scope
+from .pipeline.line import Pipeline
+from .pipeline.sampling import Candidate
+from .pipeline.scoring import Offered
+
+__all__ = ["MeterPort"]
+
+FORK_PATIENCE_S = 0.25
+"""Seconds that a fork waits, at most, for a meter's workers to come to the end of what they are at.
+
+A child that inherits a worker's locks in the middle of something would hang on them."""
+
+
+class MeterPort:
+    """The side of a `ragmeter.RagMeter` that adapters see: it takes requests and counts what is lost.
+
+    Args:
+        sample_rate: Probability that an offered request is scored; None: that is decided later.
+        shutdown_timeout_s: Seconds that the exit of the process may be held up.
+    """
+
+    _pipeline: Pipeline
+
+    def __init__(self, *, sample_rate: float | None, shutdown_timeout_s: float) -> None:
+        self._sample_rate = sample_rate
+        self._shutdown_timeout_s = shutdown_timeout_s
+        self._log = ErrorLog()
+        front_door.serve(self._log)
+        self._counters = Counters()
+        self._no_data = NoDataWarning()
+        self._offer_guard = self.guard("meter.offer")
+        self._exit_guard = self.guard("meter.exit")
+        self._watched = False
+        self._shut_down = False
+
+    def _serve(self, pipeline: Pipeline) -> None:
+        """Hand requests to `pipeline` from now on."""
+        self._pipeline = pipeline
+        fork.pause(self._before_fork, pipeline.after_fork_in_parent)
+        fork.forget(self._begin_child)
+
+    def guard(self, component: str) -> Guard:
+        """Return a reusable guard that contains errors and counts them under `component`."""
+        return Guard(component, self._log)
+
+    def offer(
+        self,
+        build: RunBuilder,
+        *,
+        run_id: str | UUID,
+        trace_id: int | None = None,
+        size_bytes: int = 0,
+        scope: RequestScope | None = None,
+    ) -> None:
+        """Take a finished request from an adapter. Never blocks, never raises.
+
+        Args:
+            build: Makes the run, later, on the worker; returns None when there is nothing to report.
+            run_id: The request's id; decides about sampling when there is no trace.
+            trace_id: The trace the request belongs to.
+            size_bytes: Estimated size of the texts it holds.
+            scope: What the surrounding code said about the request when it started.
+        """
+        with self._offer_guard:
+            if scope is not None:
+                size_bytes += weight_of_scope(scope)
+            if (
+                scope is not None
+                and scope.group is not None
+                and scope.group.collect(self, build, size_bytes=size_bytes)
+            ):
+                return
+            self._counters.captured()
+            if self._shut_down:
+                self._counters.dropped("shutdown")
+                return
+            candidate = Candidate(run_id, trace_id)
+            rate = self._sample_rate
+            if rate is not None and not candidate.within("sample", rate):
+                self._counters.dropped("sampled_out")
+                return
+            if not self._watched:
+                self._watched = True
+                keep_watch(self)
+                start_elsewhere(self._pipeline.start)
+            self._pipeline.put(Offered(build, candidate), size_bytes)
+
+    def lost(self, reason: str, count: int = 1) -> None:
+        """Count requests that an adapter saw begin and had to give up, e.g. ``evicted``."""
+        with self._offer_guard:
+            self._counters.lost(str(reason), int(count))
+
+    def attached(self, adapter: str) -> None:
+        """Note that an adapter waits for requests; if none comes for long, a warning says so."""
+        with self._offer_guard:
+            self._no_data.attached(str(adapter))
+
+    def flush_at_exit(self) -> None:
+        """Flush because the interpreter is about to exit; called by ragmeter itself."""
+        with self._exit_guard:
+            if not self._shut_down:
+                self._pipeline.flush(time.monotonic() + self._shutdown_timeout_s)
+
+    def end_at_exit(self) -> None:
+        """End what outlives threads, as the interpreter is exiting; called by ragmeter itself."""
+        with self._exit_guard:
+            self._pipeline.depart()
+
+    def _before_fork(self) -> None:
+        self._pipeline.before_fork(time.monotonic() + FORK_PATIENCE_S)
+
+    def _begin_child(self) -> None:
+        self._watched = False
