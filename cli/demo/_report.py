@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan
@@ -62,8 +63,8 @@ def print_report(outcome: DemoOutcome, console: Console) -> None:
             ("ragmeter demo", "bold"),
             f": {len(outcome.asked)} questions ("
             + ", ".join(f"{count} {language}" for language, count in languages.items())
-            + f") asked of {outcome.chunk_count} chunks through {outcome.framework}, "
-            f"answers by {outcome.model}, in {outcome.duration_s:.1f} s",
+            + f") asked of {outcome.application.chunk_count} chunks through {outcome.framework}, "
+            f"answers by {outcome.application.model}, in {outcome.duration_s:.1f} s",
         )
     )
     console.print()
@@ -243,7 +244,11 @@ def _span_label(span: ReadableSpan) -> Text:
 def _print_attach(outcome: DemoOutcome, console: Console) -> None:
     console.print(Text("The same on your own application", style="bold"))
     code = Syntax(
-        outcome.snippet, "python", theme="ansi_light", background_color="default", word_wrap=False
+        outcome.application.snippet,
+        "python",
+        theme="ansi_light",
+        background_color="default",
+        word_wrap=False,
     )
     console.print(Padding(code, (0, 0, 1, 2)))
 
@@ -261,8 +266,8 @@ def outcome_as_json(outcome: DemoOutcome) -> dict[str, Any]:
     worst = worst_request(outcome.asked)
     return {
         "framework": outcome.framework,
-        "model": outcome.model,
-        "chunks": outcome.chunk_count,
+        "model": outcome.application.model,
+        "chunks": outcome.application.chunk_count,
         "duration_s": outcome.duration_s,
         "requests": [_asked_as_json(one) for one in outcome.asked],
         "worst": None
@@ -274,16 +279,7 @@ def outcome_as_json(outcome: DemoOutcome) -> dict[str, Any]:
             "events": len(outcome.collected.events),
             "metrics": dict(outcome.collected.points_by_metric),
         },
-        "otlp": [
-            {
-                "signal": one.signal,
-                "endpoint": one.endpoint,
-                "items": one.items,
-                "accepted": one.accepted,
-                "detail": one.detail,
-            }
-            for one in outcome.deliveries
-        ],
+        "otlp": [asdict(one) for one in outcome.deliveries],
         "failures": outcome.failures,
     }
 
@@ -301,10 +297,7 @@ def _asked_as_json(asked: Asked) -> dict[str, Any]:
             {"id": context.id, "text": context.text, "score": context.score}
             for context in (sample.contexts or () if sample is not None else ())
         ],
-        "reference": {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in asked.question.reference.items()
-        },
+        "reference": dict(asked.question.reference),
         "scores": {
             name: score.model_dump(mode="json", exclude_defaults=True)
             for name, score in asked.scores.items()

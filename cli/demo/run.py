@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import as_file, files
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from opentelemetry.trace import SpanKind
 
@@ -36,8 +36,8 @@ from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import MissingDependencyError, Score
 
 from ._embedding import HashedNgramEmbedding
-from ._responders import Responder, choose_responder
-from .corpus import Chunk, Question, load_chunks, load_questions
+from ._responders import choose_responder
+from .corpus import Question, load_chunks, load_questions
 
 __all__ = [
     "Application",
@@ -45,7 +45,7 @@ __all__ = [
     "DemoOptions",
     "DemoOutcome",
     "Framework",
-    "load_application",
+    "application",
     "run_demo",
     "worst_request",
 ]
@@ -63,22 +63,18 @@ WORKERS = 4
 """Requests in flight at once."""
 
 
-class Application(Protocol):
-    """The demo's application in one framework: a module that `load_application` returns."""
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The demo's application, indexed, built and attached to a meter."""
 
-    SNIPPET: str
-    """How to attach ragmeter to one's own."""
-
-    def attached(
-        self,
-        chunks: Sequence[Chunk],
-        embedding: HashedNgramEmbedding,
-        responder: Responder,
-        meter: RagMeter,
-        top_k: int,
-    ) -> AbstractContextManager[Callable[[str], str]]:
-        """Index the chunks, attach ragmeter, and give a function that asks a question."""
-        ...
+    ask: Callable[[str], str]
+    """Asks it one question and returns the answer."""
+    model: str
+    """The model that writes the answers."""
+    snippet: str
+    """How to attach ragmeter to one's own application of this framework."""
+    chunk_count: int
+    """Number of indexed chunks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,12 +117,8 @@ class DemoOutcome:
 
     framework: Framework
     """Which framework ran the application."""
-    model: str
-    """The model that wrote the answers."""
-    snippet: str
-    """How to attach ragmeter to one's own application of this framework."""
-    chunk_count: int
-    """Number of indexed chunks."""
+    application: Application
+    """The application."""
     asked: Sequence[Asked]
     """The questions, in order."""
     summaries: Sequence[ScoreSummary]
@@ -188,19 +180,24 @@ def worst_request(asked: Sequence[Asked]) -> Asked | None:
     return min(judged, key=badness, default=None)
 
 
-def load_application(framework: Framework) -> Application:
-    """Return the demo's application for a framework.
+@contextmanager
+def application(framework: Framework, meter: RagMeter, *, offline: bool) -> Iterator[Application]:
+    """Build the demo's application in a framework and attach `meter` to it.
 
     Raises:
-        MissingDependencyError: The framework is not installed.
+        MissingDependencyError: The framework, or the client of the user's endpoint, is not installed.
     """
-    module, package, extra = _MODULES[framework]
+    name, package, extra = _MODULES[framework]
     try:
         import_module(package)
     except ImportError as error:
         raise MissingDependencyError(package, extra, f"--framework {framework}") from error
-    loaded: Any = import_module(f"ragmeter.cli.demo.{module}")
-    return loaded  # type: ignore[no-any-return]
+    module: Any = import_module(f"ragmeter.cli.demo.{name}")
+    chunks = load_chunks()
+    embedding = HashedNgramEmbedding(chunk.text for chunk in chunks)
+    responder = choose_responder(embedding, offline=offline)
+    with module.attached(chunks, embedding, responder, meter, top_k=TOP_K) as ask:
+        yield Application(ask, responder.name, module.SNIPPET, len(chunks))
 
 
 def run_demo(options: DemoOptions) -> DemoOutcome:
@@ -211,10 +208,7 @@ def run_demo(options: DemoOptions) -> DemoOutcome:
         MissingDependencyError: The framework, or what an option needs, is not installed.
     """
     protocol = choose_protocol(options.otlp, options.protocol) if options.otlp else None
-    framework = load_application(options.framework)
-    chunks, questions = load_chunks(), load_questions()
-    embedding = HashedNgramEmbedding(chunk.text for chunk in chunks)
-    responder = choose_responder(embedding, offline=options.offline)
+    questions = load_questions()
     telemetry = LocalTelemetry("ragmeter-demo")
     memory = InMemoryExporter()
     with ExitStack() as stack:
@@ -229,10 +223,10 @@ def run_demo(options: DemoOptions) -> DemoOutcome:
         )
         stack.callback(meter.shutdown, 10)
         began = time.perf_counter()
-        ask = stack.enter_context(
-            framework.attached(chunks, embedding, responder, meter, top_k=TOP_K)
+        asked_of = stack.enter_context(
+            application(options.framework, meter, offline=options.offline)
         )
-        answers = _ask_all(questions, ask, telemetry)
+        answers = _ask_all(questions, asked_of.ask, telemetry)
         _await_scores(meter)
         duration_s = time.perf_counter() - began
         stats = meter.stats()
@@ -246,9 +240,7 @@ def run_demo(options: DemoOptions) -> DemoOutcome:
     telemetry.shutdown()
     return DemoOutcome(
         framework=options.framework,
-        model=responder.name,
-        snippet=framework.SNIPPET,
-        chunk_count=len(chunks),
+        application=asked_of,
         asked=asked,
         summaries=summarize(one.scores for one in asked),
         collected=collected,

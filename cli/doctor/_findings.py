@@ -71,8 +71,4 @@ TEST_REQUEST = Part("test request")
 
 def worst(findings: Iterable[Finding]) -> State:
     """Return the worst state among `findings`; ``ok`` when there are none."""
-    states = {one.state for one in findings}
-    for state in reversed(_ORDER):
-        if state in states:
-            return state
-    return "ok"
+    return max((one.state for one in findings), key=_ORDER.index, default="ok")

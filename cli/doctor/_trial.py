@@ -8,17 +8,14 @@ exactly what a user's request would emit, under the service name ``ragmeter-doct
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from typing import Final
 
 from opentelemetry.trace import SpanKind
 
 from ragmeter import RagMeter, reference
 from ragmeter.cli._telemetry import Collected, LocalTelemetry, send
-from ragmeter.cli.demo._embedding import HashedNgramEmbedding
-from ragmeter.cli.demo._responders import ExtractiveResponder
 from ragmeter.cli.demo.corpus import Question, load_chunks, load_questions
-from ragmeter.cli.demo.run import load_application
+from ragmeter.cli.demo.run import Framework, application
 from ragmeter.config import Settings
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import ScoredRun
@@ -81,19 +78,14 @@ def _one_request(
 
 
 def _ask(framework: str, question: Question, meter: RagMeter) -> None:
-    chunks = load_chunks()
     if framework == _MANUAL:
         with meter.request(question.question, name="doctor") as request:
-            request.retrieved([chunk.text for chunk in chunks[:3]])
+            request.retrieved([chunk.text for chunk in load_chunks()[:3]])
             request.answered(question.answer)
         return
-    embedding = HashedNgramEmbedding(chunk.text for chunk in chunks)
-    application = load_application("langchain" if framework == "LangChain" else "llama-index")
-    with ExitStack() as stack:
-        ask = stack.enter_context(
-            application.attached(chunks, embedding, ExtractiveResponder(embedding), meter, top_k=3)
-        )
-        ask(question.question)
+    name: Framework = "langchain" if framework == "LangChain" else "llama-index"
+    with application(name, meter, offline=True) as asked_of:
+        asked_of.ask(question.question)
 
 
 def _verdict(

@@ -84,7 +84,7 @@ def evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:
         "rows": evaluation.rows,
         "resumed": evaluation.resumed,
         "bad_row_count": evaluation.bad_row_count,
-        "bad_rows": [{"line": bad.line, "reason": bad.reason} for bad in evaluation.bad_rows],
+        "bad_rows": [bad._asdict() for bad in evaluation.bad_rows],
         "duration_s": evaluation.duration_s,
         "judge": None
         if evaluation.judge_model is None

@@ -63,8 +63,6 @@ class Evaluation:
     """The rows that were skipped, the first `MAX_BAD_ROWS` of them."""
     bad_row_count: int
     """How many were skipped."""
-    metrics: Sequence[Metric]
-    """What was measured."""
     summaries: Sequence[ScoreSummary]
     """One per score name."""
     resumed: int
@@ -127,7 +125,6 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
         worst=run.worst.by_score(),
         bad_rows=run.bad_rows,
         bad_row_count=run.bad_row_count,
-        metrics=metrics,
         summaries=run.summarizer.summaries(),
         resumed=run.resumed,
         spent=run.spent,

@@ -70,7 +70,6 @@ def _evaluation(tmp_path, text):
         worst={"recall": [WorstRow(Row(1, sample, "k"), score)]},
         bad_rows=[BadRow(2, text)],
         bad_row_count=1,
-        metrics=[],
         summaries=summarize([{"recall": score}]),
         resumed=0,
         spent=JudgeStats(),
