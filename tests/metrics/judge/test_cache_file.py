@@ -1,4 +1,4 @@
-"""The cache's file: whatever becomes of it, a miss is the worst; and nobody else reads it."""
+"""The cache's file: whatever becomes of it, a miss is the worst; and only its owner reads it."""
 
 import asyncio
 import contextlib
@@ -162,7 +162,7 @@ def write(path, value):
 
 
 def test_an_answer_of_another_kind_is_asked_anew(server, tmp_path):
-    """Somebody wrote texts where verdicts belong: no score is made of them."""
+    """Another program wrote texts where verdicts belong: no score is made of them."""
     path = tmp_path / "judge.sqlite"
     evaluate([sample()], [ContextPrecision()], judge_at(server, cache=path))
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
@@ -191,7 +191,7 @@ def test_a_file_that_others_could_read_is_made_private(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
 def test_a_file_that_cannot_be_made_private_is_refused(tmp_path, monkeypatch):
-    """Somebody else's: refused when the cache is built, with what to do."""
+    """Another user's: refused when the cache is built, with what to do."""
     path = tmp_path / "judge.sqlite"
     path.touch()
     path.chmod(0o644)

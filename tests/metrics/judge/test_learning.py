@@ -29,7 +29,7 @@ def formats(server):
 
 
 def silent_refusal(request):
-    """400 without a reason, to whoever wants a schema."""
+    """400 without a reason, to every request for a schema."""
     kind = request.body.get("response_format", {}).get("type")
     return error(400, "bad", "no") if kind == "json_schema" else reply_to(request)
 
@@ -265,7 +265,7 @@ def test_a_server_that_does_not_count_is_not_suspected(server):
 
 
 def test_extra_body_is_merged_last_pickled_and_in_the_keys(server):
-    """Whoever sets a field himself has decided: it is not stepped down."""
+    """A field that the user sets is not stepped down."""
     cache = JudgeCache()
     extra = {"chat_template_kwargs": {"enable_thinking": False}, "temperature": 0.7}
     judge = judge_at(server, cache=cache, extra_body=extra)
@@ -303,7 +303,7 @@ def test_a_refused_text_never_touches_the_breaker(server):
 
 
 def test_a_wait_beyond_the_timeout_holds_back_the_next_calls(server):
-    """They are told at once, without a post, and no circuit opens."""
+    """They fail at once, without a post, and no circuit opens."""
     server.script.append(error(429, retry_after="3000"))
     judge = judge_at(server, cache=False, concurrency=1)
     scores = [ask(judge, number) for number in range(8)]
@@ -314,7 +314,7 @@ def test_a_wait_beyond_the_timeout_holds_back_the_next_calls(server):
 
 
 def test_a_403_after_answers_is_not_for_everybody(server):
-    """A firewall's page about one text: whoever was answered before may go on asking."""
+    """A firewall's page about one text: after an answer, asking goes on."""
     judge = judge_at(server, cache=False, concurrency=1)
     ask(judge)
     server.script.append(Misbehaviour(403, b"<html>You have been blocked</html>"))
@@ -323,7 +323,7 @@ def test_a_403_after_answers_is_not_for_everybody(server):
 
 
 @pytest.mark.parametrize("header", ["inf", "nan", "-5", "soon", "", "1e999"])
-def test_a_wait_that_is_none_holds_nobody_back(server, header):
+def test_a_wait_that_is_none_holds_no_call_back(server, header):
     server.script.append(error(429, retry_after=header))
     judge = judge_at(server, cache=False)
 

@@ -150,7 +150,7 @@ def test_a_slow_endpoint_is_a_timeout(server):
     assert result.judge_calls == 1
 
 
-def test_too_many_requests_are_retried_when_told(server):
+def test_too_many_requests_are_retried_when_the_endpoint_says(server):
     """429 with Retry-After: the value unharmed, every post counted."""
     server.script += [error(429, retry_after="0"), error(429, retry_after_ms="1")]
     server.answer = verdicts(True, False)

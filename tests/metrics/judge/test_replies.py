@@ -50,7 +50,7 @@ def test_any_text_is_read_or_refused(text):
 
 @given(st.lists(st.sampled_from([*IDS, "c9"])), st.lists(st.sampled_from([*IDS, "c9"])))
 def test_two_lists_of_ids(true, false):
-    """An id in both or in neither is unknown; an id nobody asked for spoils the group."""
+    """An id in both or in neither is unknown; an id that was not asked for spoils the group."""
     reply = json.dumps({"chunks": {"true": true, "false": false}})
     answers = read_reply(reply, [group(compact=True)])
 

@@ -100,7 +100,7 @@ def test_a_worker_process_gets_the_secrets_of_the_address(server):
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed(server, status):
-    """Neither the key nor a header nor a text goes to the address somebody names."""
+    """Neither the key nor a header nor a text goes to the address that a redirect names."""
     with OpenAIServer() as other:
         elsewhere = f"http://127.0.0.1:{other.port}/v1/chat/completions"
         server.script.append(Misbehaviour(status, headers={"location": elsewhere}))
