@@ -16,8 +16,8 @@ from .metric import Metric
 
 __all__ = ["BUILTIN", "ENTRY_POINT_GROUP", "default_metrics", "known_metrics", "resolve_metrics"]
 
-# Name → module and class, in the order in which metrics are shown. Those that ask a judge stand by
-# themselves: a meter without one never loads them.
+# The one table: name → module and class, in the order in which metrics are shown. Those that ask a
+# judge stand by themselves: a meter without one never loads them.
 _JUDGED = {
     "context_precision": "judged.context_precision:ContextPrecision",
     "context_utilization": "judged.context_precision:ContextUtilization",
@@ -59,8 +59,20 @@ def _builtin(name: str) -> type[Metric]:
     return found
 
 
+def built_in_class(class_name: str) -> type[Metric]:
+    """Load the built-in metric whose class has that name.
+
+    Raises:
+        AttributeError: No line of the table names it.
+    """
+    for name, home in _HOMES.items():
+        if home.endswith(f":{class_name}"):
+            return _builtin(name)
+    raise AttributeError(f"no built-in metric has the class {class_name!r}")
+
+
 def __getattr__(name: str) -> Any:
-    """Load every built-in metric when somebody asks for `BUILTIN` (PEP 562)."""
+    """Load every built-in metric on first use of `BUILTIN` (PEP 562)."""
     if name != "BUILTIN":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return tuple(_builtin(one) for one in (*_JUDGED, *_FREE))
@@ -71,7 +83,7 @@ def _registered() -> dict[str, EntryPoint]:
 
 
 def known_metrics() -> tuple[str, ...]:
-    """Return every name that `resolve_metrics` accepts: built-ins, then others', sorted."""
+    """Return every name that `resolve_metrics` accepts: built-ins, then third parties', sorted."""
     return (*_HOMES, *sorted(set(_registered()) - set(_HOMES)))
 
 
@@ -85,7 +97,7 @@ def default_metrics(*, judged: bool = False, fused: bool = False) -> list[Metric
     stand_ins: list[Metric] = [_builtin(name)() for name in _FUSED] if judged and fused else []
     covered = {name for metric in stand_ins for name in getattr(metric, "covers", ())}
     names = [name for name in _JUDGED if judged and name not in covered]
-    # First: who asks about several things answers those who come later.
+    # Fused ones first: in their own call they answer for metrics that come later.
     return _beside([*stand_ins, *(_builtin(name)() for name in (*names, *_FREE))])
 
 
@@ -96,8 +108,8 @@ def resolve_metrics(metrics: Iterable[str | Metric]) -> list[Metric]:
         metrics: Names or objects, in the order wanted.
 
     Raises:
-        UnknownMetricError: Nobody registered that name; the message lists all that exist.
-        ConfigurationError: Two metrics give scores of the same name, or an entry is no metric.
+        UnknownMetricError: No metric has that name; the message lists all that exist.
+        ConfigurationError: Two metrics give scores of the same name, or an entry is not a metric.
     """
     if isinstance(metrics, (str, Metric)) or not isinstance(metrics, Iterable):
         raise ConfigurationError(f"metrics is a list of names or Metric objects: [{metrics!r}]")
@@ -115,7 +127,7 @@ def resolve_metrics(metrics: Iterable[str | Metric]) -> list[Metric]:
 
 
 def _beside(metrics: list[Metric]) -> list[Metric]:
-    """Let metrics that can ask for others in their own call know who comes after them."""
+    """Tell metrics that can ask for others in their own call which metrics come after them."""
     found: list[Metric] = []
     for place, metric in enumerate(metrics, start=1):
         beside = getattr(metric, "beside", None)

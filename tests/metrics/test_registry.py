@@ -209,7 +209,7 @@ def test_the_name_of_a_score_leads_to_its_metric():
 
 
 def test_every_public_name_exists():
-    """`__all__`, the lazy table and the module agree."""
+    """`__all__`, the lazy tables and the module agree."""
     for name in ragmeter.metrics.__all__:
         assert getattr(ragmeter.metrics, name) is not None
     assert set(ragmeter.metrics._HOMES) <= set(ragmeter.metrics.__all__)
