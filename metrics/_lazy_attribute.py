@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["once"]
+__all__ = ["lazy_attribute"]
 
 T = TypeVar("T")
 
 
-class once(Generic[T]):  # noqa: N801 -- reads as a decorator, like property
+class lazy_attribute(Generic[T]):  # noqa: N801 -- reads as a decorator, like property
     """Turn a method into an attribute that is computed once per object.
 
     Two threads that ask at the same moment may both compute it; the value must not depend on it.

@@ -6,7 +6,7 @@ from this tree::
 
     RagmeterError
     ├── ConfigurationError        an argument, setting or environment variable is wrong
-    │   └── UnknownMetricError    a metric name nobody registered
+    │   └── UnknownMetricError    a metric name that is not registered
     ├── MissingDependencyError    an optional package is not installed
     ├── ReferenceFileError        a reference file has a row that cannot be read
     └── TooLongError              texts are too long for a metric: its scores are skipped
@@ -41,7 +41,7 @@ def loggable(error: BaseException) -> str:
     """Return what may be said of `error` in a log, an explanation or telemetry.
 
     Always its class. Its message only where the words are ours or the operating system's: what a
-    hook, metric, exporter or library of somebody else raises often quotes the text it was given,
+    hook, metric, exporter or third-party library raises often quotes the text it was given,
     and pydantic always does.
     """
     kind = type(error)
@@ -61,7 +61,7 @@ class ConfigurationError(RagmeterError, ValueError):
 
 
 class UnknownMetricError(ConfigurationError):
-    """A metric was asked for by a name that nobody registered.
+    """A metric was asked for by a name that is not registered.
 
     Attributes:
         name: The name asked for.

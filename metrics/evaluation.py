@@ -30,7 +30,7 @@ def evaluate(
     Args:
         samples: What to score.
         metrics: Names or `Metric` objects; None: all free ones, and with a judge the judged ones.
-        judge: Whom judged metrics ask; without one their scores are ``skipped``.
+        judge: The judge that judged metrics ask; without one their scores are ``skipped``.
         concurrency: Judged measurements under way at once, at least 1.
 
     Returns:
@@ -56,7 +56,7 @@ def evaluate(
 
     off_loop = _in_a_loop()
     if off_loop:
-        # asyncio refuses a second loop in this thread, and patching the first is not our business.
+        # asyncio refuses a second loop in this thread, and patching the first is not for a library to do.
         thread = threading.Thread(target=run, name="ragmeter-evaluate", daemon=True)
         thread.start()
         thread.join()

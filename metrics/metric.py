@@ -285,7 +285,7 @@ def failed_scores(
     explanation: str,
     error_type: str,
 ) -> tuple[Score, ...]:
-    """Build the scores of a metric that nobody could measure.
+    """Build the scores of a metric that could not be measured.
 
     What would not have been measured anyhow says so: ``missing_input`` or ``skipped``.
     """
@@ -298,7 +298,7 @@ def _failed(metric: Metric, error: Exception) -> tuple[Score, ...]:
     if isinstance(error, TooLongError):
         return scores_without_value(metric, "skipped", f"too long: {error}", "too_long")
     status: ScoreStatus = "metric_error"
-    # On Python 3.10 asyncio's is another class. Whoever raised it has loaded asyncio; we need not.
+    # On Python 3.10 asyncio's is another class. If it was raised, asyncio is loaded; we need not load it.
     timeouts = (TimeoutError, getattr(sys.modules.get("asyncio"), "TimeoutError", TimeoutError))
     if isinstance(error, timeouts):
         status = "timeout"
@@ -308,7 +308,7 @@ def _failed(metric: Metric, error: Exception) -> tuple[Score, ...]:
 
 
 def _directed(metric: Metric, scores: Sequence[Score]) -> tuple[Score, ...]:
-    """Return `scores`, each with the metric's direction where whoever made it left it out."""
+    """Return `scores`, each with the metric's direction where it was left out."""
     if metric.direction == "higher" and not metric.directions:
         return tuple(scores)
     return tuple(

@@ -18,8 +18,8 @@ SampleStatus = Literal[
 ]
 """How a request ended.
 
-``ok``: answered. ``no_answer``: ended cleanly without an answer. ``retrieval_only``: nobody asked
-for an answer. ``partial``: the answer was streamed and not read to its end. ``cancelled``: the
+``ok``: answered. ``no_answer``: ended cleanly without an answer. ``retrieval_only``: no answer
+was asked for. ``partial``: the answer was streamed and not read to its end. ``cancelled``: the
 caller gave up. ``interrupted``: paused for a person and not resumed. ``error``: it raised.
 """
 

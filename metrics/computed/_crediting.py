@@ -48,7 +48,7 @@ def credit(matching: Sequence[Sequence[int]]) -> list[int | None]:
                 waiting.append(owner[item])
         if free is None:
             if steps <= MOST_STEPS:
-                # All that could be reached is taken for good: nobody need look there again.
+                # All that could be reached is taken for good: no later search looks there again.
                 settled.update(came_from)
             continue
         moved: int | None = free

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain, compress
 from typing import Literal, NamedTuple
 
-from ragmeter.metrics._lazy_attribute import once
+from ragmeter.metrics._lazy_attribute import lazy_attribute
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.text.analysis import analyse
 from ragmeter.metrics.text.encoding import encode, encoded_pair
@@ -91,7 +91,7 @@ class Components:
         self.encoded = [""] * len(ids) if encoded is None else encoded
         self._key = key
 
-    @once
+    @lazy_attribute
     def keys(self) -> list[str]:
         """The key of each."""
         return list(map(self._key, self.texts))

@@ -7,7 +7,7 @@ nor crawl.  Only `_matching` calls this; new measurements should use the `unicod
 
 from collections.abc import Iterator
 
-from ragmeter.metrics._lazy_attribute import once
+from ragmeter.metrics._lazy_attribute import lazy_attribute
 
 __all__ = ["CompatText", "covers"]
 
@@ -27,12 +27,12 @@ class CompatText:
         """Whether the package would raise, and continuous-eval say "no match"."""
         return not self.segments
 
-    @once
+    @lazy_attribute
     def segment_sets(self) -> list[frozenset[str]]:
         """The distinct words of each segment."""
         return [frozenset(segment) for segment in self.segments]
 
-    @once
+    @lazy_attribute
     def segments_with(self) -> dict[str, list[int]]:
         """Word → positions of the segments that have it."""
         found: dict[str, list[int]] = {}

@@ -154,7 +154,7 @@ def definition_of(version: str, *prompts: str, unit: str | None = None) -> str:
 
 
 def is_blank(text: str | None) -> bool:
-    """Tell whether there is no text, or only white space."""
+    """Return whether there is no text, or only white space."""
     return text is None or not text.strip()
 
 

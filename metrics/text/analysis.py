@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._lazy_attribute import once
+from ragmeter.metrics._lazy_attribute import lazy_attribute
 from ragmeter.metrics._tables import BoundedTable
 
 from .layout import key_of, units
@@ -70,7 +70,7 @@ class Analysis:
         made: T = kept[make]
         return made
 
-    @once
+    @lazy_attribute
     def tokens(self) -> list[str]:
         """As `text.tokens`; not to be changed."""
         # No token crosses the end of a sentence, so the sentences' tokens are the text's.
@@ -78,37 +78,37 @@ class Analysis:
             return list(filter(MARK.__ne__, self.marked_tokens))
         return _shared(line_tokens(self.plain))
 
-    @once
+    @lazy_attribute
     def content(self) -> list[str]:
         """As `text.content_tokens`; not to be changed."""
         return content_of(self._words)
 
-    @once
+    @lazy_attribute
     def content_set(self) -> frozenset[str]:
         """The distinct content tokens."""
         return content_set_of(self._words)
 
-    @once
+    @lazy_attribute
     def sentences(self) -> list[str]:
         """As `text.sentences`; not to be changed."""
         return sentences_of(self.units)
 
-    @once
+    @lazy_attribute
     def units(self) -> list[str]:
         """As `layout.units`; not to be changed."""
         return units(self.text)
 
-    @once
+    @lazy_attribute
     def plain(self) -> str:
         """The text without its layout: its units, one a line; every sentence stands in it."""
         return "\n".join(self.units)
 
-    @once
+    @lazy_attribute
     def exact_key(self) -> str:
         """As `layout.exact_key`."""
         return key_of(self.units, self.text)
 
-    @once
+    @lazy_attribute
     def marked_tokens(self) -> list[str]:
         """The tokens of all sentences, with `MARK` after each sentence; not to be changed."""
         return _shared(tokens_of_lines(self.sentences))
@@ -125,18 +125,18 @@ class Analysis:
             start = end + 1
         return found
 
-    @once
+    @lazy_attribute
     def sentence_content(self) -> list[list[str]]:
         """The content tokens of each sentence."""
         return list(map(content_of, self.sentence_tokens))
 
-    @once
+    @lazy_attribute
     def sentence_sets(self) -> list[frozenset[str | None]]:
         """The distinct content tokens of each sentence, and None where it has other tokens, too."""
         stems = CONTENT.__getitem__
         return [frozenset(map(stems, words)) for words in self.sentence_tokens]
 
-    @once
+    @lazy_attribute
     def windows(self) -> tuple[Sequence[int], list[frozenset[str | None]]]:
         """The positions of sentences, and their sets: two neighbours are a window of the text.
 

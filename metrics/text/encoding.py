@@ -7,7 +7,7 @@ one request: what was written for the first is kept for the second, and until th
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, repeat
 
-from ragmeter.metrics._lazy_attribute import once
+from ragmeter.metrics._lazy_attribute import lazy_attribute
 
 from .analysis import analyse, latest
 from .tokens import MARK
@@ -70,7 +70,7 @@ class EncodedPair:
     def __init__(self, golden: Sequence[str], retrieved: Sequence[str]) -> None:
         self._texts = (golden, retrieved)
 
-    @once
+    @lazy_attribute
     def sentences(self) -> tuple[list[str], list[str]]:
         """The sentences of all golden and of all retrieved texts."""
         golden, retrieved = self._texts
@@ -79,7 +79,7 @@ class EncodedPair:
             chain.from_iterable([analyse(text).marked_tokens for text in retrieved]),
         )
 
-    @once
+    @lazy_attribute
     def chunks(self) -> tuple[list[str], list[str]]:
         """Each golden and each retrieved text as a whole."""
         golden, retrieved = self._texts

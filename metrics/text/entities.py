@@ -1,4 +1,4 @@
-"""Tell whether texts mention an entity: a name, a place, a number, a date.
+"""Whether texts mention an entity: a name, a place, a number, a date.
 
 `LexicalEntityRecall` and the judged `context_entity_recall` share this: only membership matters,
 so the contexts' own entities are never extracted.  Numbers and dates are compared by what they
@@ -284,7 +284,7 @@ def _same(one: str, other: str) -> bool:
 def stands_in(entity: str, text: str) -> bool:
     """Return whether `text` mentions `entity`, by any of the tiers; a blank entity stands nowhere.
 
-    The public question for whoever was handed an entity, by a judge for example, and wants to know
+    For callers that were handed an entity, by a judge for example, and want to know
     whether the text has it.
     """
     return EntityFinder((text,)).find(entity) is not None

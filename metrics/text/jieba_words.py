@@ -1,7 +1,7 @@
-"""jieba's words, from its own dictionary and nobody's cache.
+"""jieba's words, from its own dictionary and without its cache.
 
 jieba 0.42.1 keeps its parsed dictionary in the temporary folder, which everybody may write to, and
-unmarshals what it finds there: whoever puts a file first decides the words, or crashes the
+unmarshals what it finds there: the first process to put a file there decides the words, or crashes the
 interpreter.  Here the dictionary is read from the installed package, once per process.
 """
 

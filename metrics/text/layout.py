@@ -2,7 +2,7 @@
 
 PDF extraction, e-mail and wrapped Markdown break lines inside sentences; lists, tables, addresses
 and code break them between things.  `sentences` splits the units found here, `tokens` and the
-comparison of texts read them, so that no score depends on how wide somebody's page was.
+comparison of texts read them, so that no score depends on how wide a page was.
 Which break is which: `_Block`; what a line is by itself: `lines`.  Linear in the text.
 """
 
@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ragmeter.metrics._lazy_attribute import once
+from ragmeter.metrics._lazy_attribute import lazy_attribute
 
 from .abbreviations import NEVER_ENDS, NEVER_LAST
 from .characters import HAN, WIDE
@@ -43,7 +43,7 @@ _SUSPENDED = frozenset("and or und oder и или bis to".split())
 _BOTH = 2
 
 _LEAST_WIDTH = 20
-"""Columns; nobody wraps narrower, so a line that had room for the next word was ended on purpose."""
+"""Columns; texts are not wrapped narrower, so a line that had room for the next word was ended on purpose."""
 
 _RAGGED = 0.7
 """Share of a block's width up to which a line of prose set in a proportional font may fall short."""
@@ -122,16 +122,16 @@ class _Habits:
         """Return whether the text has `word` somewhere, in one piece."""
         return word.casefold() in self._words
 
-    @once
+    @lazy_attribute
     def _words(self) -> frozenset[str]:
         return frozenset(_WORD.findall(self._text.casefold()))
 
-    @once
+    @lazy_attribute
     def knows_no_space(self) -> bool:
         """Whether it has Han characters, and no space inside a line."""
         return _HAN.search(self._text) is not None and not _SPACE_INSIDE.search(self._text)
 
-    @once
+    @lazy_attribute
     def by_wide(self) -> str:
         """What stands between Han and Latin letters: a space, where it does so within a line."""
         return " " if _SPACED_WIDE.search(self._text) else ""
@@ -146,7 +146,7 @@ class _Block:
     - before a line ``Key: ...`` when the unit began with one;
     - before a line that begins a paragraph by its indentation;
     - before a line that begins with a capital, a digit or a letter without case, when its first
-      word would have fitted on the line before: whoever broke there did not run out of room.
+      word would have fitted on the line before: the line was not broken for want of room.
 
     All other breaks are spaces: before a small letter, after a comma, a hyphen, an article or a
     preposition, after a full line.  "Full" is measured against the longest line of the block, and

@@ -96,7 +96,7 @@ def _split(text: str) -> list[str]:
 
 
 def _ends_sentence(text: str, start: int, mark: int, end: int) -> bool:
-    """Tell whether the run ``text[mark:end]`` ends the sentence begun at `start`."""
+    """Return whether the run ``text[mark:end]`` ends the sentence begun at `start`."""
     if end == len(text):
         return True
     if (
@@ -141,7 +141,7 @@ def _word_before(text: str, start: int, mark: int) -> str:
 
 
 def _word_can_end(word: str, text: str, start: int, mark: int, next_word: str) -> bool:
-    """Tell whether a full stop after `word` ends the sentence rather than an abbreviation."""
+    """Return whether a full stop after `word` ends the sentence rather than an abbreviation."""
     if not word:
         # A full stop on its own belongs to what stands before it.
         return not next_word[:1].islower()

@@ -174,5 +174,5 @@ def content_tokens(text: str) -> list[str]:
 
 
 def has_han(text: str) -> bool:
-    """Tell whether `text` has a Han character."""
+    """Return whether `text` has a Han character."""
     return not text.isascii() and _HAN.search(text) is not None

@@ -23,7 +23,7 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.computed._rouge_compat import CompatText, covers
 
-ORACLES = Path(__file__).parents[1] / "oracles"
+ORACLES = Path(__file__).parents[2] / "oracles"
 CHUNKS = st.lists(
     st.text(st.sampled_from(list("ab c.。中文дом\n!\ud800")), max_size=12), max_size=5
 )

@@ -24,7 +24,7 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.text.named_entities import named_entities
 
-ORACLES = Path(__file__).parents[1] / "oracles"
+ORACLES = Path(__file__).parents[2] / "oracles"
 SEEDS = {
     record["id"]: record
     for record in map(

@@ -95,7 +95,7 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES, max_size=12).map(" ".join)
 LABELLED = [
     json.loads(line)
-    for line in (Path(__file__).parents[1] / "oracles/labelled_entities.jsonl")
+    for line in (Path(__file__).parents[2] / "oracles/labelled_entities.jsonl")
     .read_text("utf-8")
     .splitlines()
 ]

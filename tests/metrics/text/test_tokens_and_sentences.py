@@ -14,7 +14,7 @@ from ragmeter.metrics import content_tokens, sentences, tokens
 from ragmeter.metrics.text import STOP_WORDS, analyse, forget_texts, stem
 from ragmeter.metrics.text.characters import marks
 
-ORACLES = Path(__file__).parents[1] / "oracles"
+ORACLES = Path(__file__).parents[2] / "oracles"
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=200)
 MIXED = st.text(
     st.sampled_from(list("ab.A !?\n…。！；”\"')3,5 г т е中文яÉ_\u0301\ud800\x00")), max_size=60

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragmeter.metrics import average_precision, average_precision_bounds, ndcg, reciprocal_rank
 
-ORACLES = Path(__file__).parents[1] / "oracles"
+ORACLES = Path(__file__).parents[2] / "oracles"
 EXACT = list(map(json.loads, (ORACLES / "exact_ap.jsonl").read_text("utf-8").strip().split("\n")))
 VERDICTS = st.lists(st.booleans(), max_size=9)
 
