@@ -6,14 +6,14 @@ The wrapped metric does all measuring; only names and labels of its scores chang
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from .errors import ConfigurationError
 from .metric import ComputedMetric, Metric
 from .sample import RagSample
-from .score import Score, ScoreDirection, ScoreMethod, ScoreTarget
+from .score import Score
 
 if TYPE_CHECKING:
     from .judge.protocol import Judge
@@ -33,32 +33,19 @@ class _Adjustment:
     """Put before its name and the names of its scores."""
     at_least: float | None = None
     """Values from here on are labelled ``pass``, lower ones ``fail``; None: labels stay."""
-    name: str = field(init=False)
-    score_names: tuple[str, ...] = field(init=False)
-    needs: tuple[str, ...] = field(init=False)
-    method: ScoreMethod = field(init=False)
-    target: ScoreTarget = field(init=False)
-    definition: str = field(init=False)
-    range: tuple[float, float | None] = field(init=False)
-    reads_texts: bool = field(init=False)
-    direction: ScoreDirection = field(init=False)
-    directions: Mapping[str, ScoreDirection] = field(init=False, hash=False)
 
     def __post_init__(self) -> None:
         inner = self.metric
-        for attribute, value in (
-            ("name", self.prefix + inner.name),
-            ("score_names", tuple(self.prefix + name for name in inner.score_names)),
-            ("needs", inner.needs),
-            ("method", inner.method),
-            ("target", inner.target),
-            ("definition", inner.definition),
-            ("range", inner.range),
-            ("reads_texts", inner.reads_texts),
-            ("direction", inner.direction),
-            ("directions", {self.prefix + name: way for name, way in inner.directions.items()}),
-        ):
-            object.__setattr__(self, attribute, value)
+        for attribute in (
+            "needs", "method", "target", "definition", "range", "reads_texts", "direction",
+        ):  # fmt: skip
+            object.__setattr__(self, attribute, getattr(inner, attribute))
+        directions = {self.prefix + name: way for name, way in inner.directions.items()}
+        object.__setattr__(self, "directions", directions)
+        object.__setattr__(self, "name", self.prefix + inner.name)
+        object.__setattr__(
+            self, "score_names", tuple(self.prefix + name for name in inner.score_names)
+        )
 
     def _adjust(self, scores: Sequence[Score]) -> tuple[Score, ...]:
         adjusted: list[Score] = []
@@ -79,7 +66,7 @@ class AdjustedComputedMetric(_Adjustment, ComputedMetric):
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Compute the wrapped metric, then rename and label its scores."""
         if not isinstance(self.metric, ComputedMetric):
-            raise TypeError(f"{self.metric.name!r} is no ComputedMetric")
+            raise TypeError(f"{self.metric.name!r} is not a ComputedMetric")
         return self._adjust(self.metric.compute(sample))
 
 
@@ -94,7 +81,7 @@ class AdjustedMetric(_Adjustment, Metric):
 
 @dataclass(frozen=True)
 class _AdjustedUnjudgedMetric(AdjustedMetric):
-    """As `AdjustedMetric`, for one that waits for something else than a judge."""
+    """As `AdjustedMetric`, for a metric that awaits something other than a judge."""
 
     judged: ClassVar[bool] = False
 

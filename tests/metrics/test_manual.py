@@ -61,7 +61,11 @@ def section_of(name):
         if name in metric.score_names and metric.name.startswith("lexical_"):
             return next(line for line in MANUAL.splitlines() if line.startswith(f"| `{name}`"))
         if name in metric.score_names:
-            return MANUAL.split(f"\n## `{metric.name}`\n")[1].split("\n## ")[0]
+            section = MANUAL.partition(f"\n## `{metric.name}`\n")[2].partition("\n## ")[0]
+            assert section, (
+                f"docs/metrics.md: a section called `{metric.name}`, with the example's value"
+            )
+            return section
     raise KeyError(name)
 
 
