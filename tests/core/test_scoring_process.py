@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from array import array
 from collections import Counter
 from pathlib import Path
 
@@ -245,6 +246,17 @@ def test_metadata_that_cannot_be_sent_costs_nothing_but_itself(contained_errors)
     assert scores["of_metadata"].value == 1
     assert scores["context_count"].value == 1
     assert [component for component, _ in contained_errors] == ["worker"]
+
+
+def test_buffers_in_metadata_stay_what_they_are():
+    metadata = {"bytes": bytearray(b"a"), "array": array("d", [0.5]), "path": Path("/a")}
+    sample = RagSample(question="q", contexts=[RetrievedContext(text="t", metadata=metadata)])
+
+    received = pickle.loads(pack_sample(sample, no_complaint))
+
+    [context] = received.contexts
+    assert context.metadata == metadata
+    assert [type(value) for value in context.metadata.values()] == [bytearray, array, type(Path())]
 
 
 class Special(RagSample):

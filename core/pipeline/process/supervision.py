@@ -245,11 +245,14 @@ class ScoringProcess:
                 if not self._is_wanted or pause_s > 0:
                     self._changed.wait(pause_s if self._is_wanted else None)
                     continue
-            worker = self._started()
-            if worker is not None:
-                with self._guard:
-                    self._attend(worker)
-                self._ended(worker)
+            with self._guard:
+                worker = self._started()
+                if worker is not None:
+                    with self._guard:
+                        self._attend(worker)
+                    self._ended(worker)
+                continue
+            self._not_before = time.monotonic() + PATIENCE_S  # an error of ours: not again at once
 
     def _started(self) -> Worker | None:
         """Start a worker; return None, counted, where that fails."""
