@@ -206,4 +206,4 @@ def test_dropped_meters_leave_nothing_for_a_fork_to_do(exporter, count):
         build()
     gc.collect()
 
-    assert fork.registered() == before
+    assert fork.registered() <= before  # other tests may have left something that ended meanwhile
