@@ -42,8 +42,108 @@ __all__ = [
     "note_output",
     "said_by",
     "shown",
-    "structured_text",
 ]
+
+
+STRUCTURED_KEY = "structured_response"
+"""Where ``create_agent(response_format=...)`` puts the object that it answers with."""
+
+_ASKS = ("?", "？")
+_MAX_DEPTH = 6
+_MAX_ITEMS = 200
+
+
+class OutputNote(NamedTuple):
+    """What an output says about the answer."""
+
+    text: str | None = None
+    """The answer, if the shape leaves no choice."""
+    usual: str | None = None
+    """What stands where an answer often stands; taken if no string was said by a model."""
+    strings: tuple[OutputString, ...] = ()
+    """Strings of an output whose shape leaves a choice."""
+    copied: tuple[OutputString, ...] = ()
+    """Strings of the input: what the output repeats of them is no answer."""
+    structured: object = None
+    """An agent's structured answer as plain values."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the texts that are held."""
+        if self.text is not None:
+            return weight_of(self.text)
+        return sum(weight_of(item.text) for item in self.strings)
+
+
+_NOTHING = OutputNote()
+
+
+def note_output(outputs: object, inputs: object = None) -> OutputNote:
+    """Note what a root run's output says about the answer; references and plain copies only."""
+    if outputs is None:
+        return _NOTHING
+    if type(outputs) is str:
+        return OutputNote(outputs or None)
+    fields = outputs if type(outputs) is dict else fields_in(outputs)
+    if not fields or "content" in fields:
+        text = find_answer(outputs, inputs)
+        return OutputNote(text) if text is not None else _any_shape(outputs, inputs, None)
+    structured = fields.get(STRUCTURED_KEY)
+    if structured is not None:
+        return OutputNote(structured=_as_plain(structured))
+    given = fields_in(inputs) or {}
+    named = [
+        key
+        for key in ANSWER_NAMES
+        if type(fields.get(key)) is str and fields[key] and fields[key] != given.get(key)
+    ]
+    messages = fields.get("messages")
+    closing = None if messages is None else find_answer(messages)
+    if len(named) == 1 and closing is None:
+        return OutputNote(fields[named[0]])
+    # A verdict or questions after the answer may stand last.
+    if closing and not named and not is_label(closing) and closing.rstrip()[-1:] not in _ASKS:
+        return OutputNote(closing)
+    return _any_shape(outputs, inputs, find_answer(outputs, inputs))
+
+
+def _any_shape(outputs: object, inputs: object, usual: str | None) -> OutputNote:
+    return OutputNote(None, usual, strings_in(outputs), strings_in(inputs))
+
+
+def answer_in(note: OutputNote, said: Iterable[Said], contexts: Iterable[str]) -> str | None:
+    """Return the answer, or None; on the worker."""
+    if note.structured is not None:
+        return _structured_text(note.structured)
+    if note.text is not None:
+        return note.text
+    found = choose_answer(note.strings, said, copied=note.copied, contexts=contexts)
+    return found if found is not None else note.usual
+
+
+def _structured_text(value: object) -> str | None:
+    """Return the text of a structured answer: what is named as the answer or its only long string.
+
+    A structure without either is an answer as a whole: its JSON.
+    """
+    text = value if isinstance(value, str) else choose_answer(strings_in(value), ())
+    return text or json.dumps(value, ensure_ascii=False)
+
+
+def _as_plain(value: object, depth: int = 0) -> Any:
+    """Copy what an object stores as what JSON knows; texts by reference."""
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if depth < _MAX_DEPTH:
+        items = items_of(value)
+        if items is not None:
+            return [_as_plain(item, depth + 1) for item in items[:_MAX_ITEMS]]
+        fields = fields_of(value)
+        if fields:
+            return {key: _as_plain(item, depth + 1) for key, item in fields.items()}
+    if isinstance(value, Enum):
+        return _as_plain(value.value, depth + 1)
+    return str(value) if isinstance(value, (date, Decimal, UUID)) else None
 
 
 MAX_CALLS = 100
@@ -186,104 +286,3 @@ def _with_drafts(request: OpenRequest, roots: Sequence[Run], contexts: Sequence[
             waiting.append(draft)
             shown.update(id(text) for _, texts in draft.sent for text in texts)
     return counted
-
-
-STRUCTURED_KEY = "structured_response"
-"""Where ``create_agent(response_format=...)`` puts the object that it answers with."""
-
-_ASKS = ("?", "？")
-_MAX_DEPTH = 6
-_MAX_ITEMS = 200
-
-
-class OutputNote(NamedTuple):
-    """What an output says about the answer."""
-
-    text: str | None = None
-    """The answer, if the shape leaves no choice."""
-    usual: str | None = None
-    """What stands where an answer often stands; taken if no string was said by a model."""
-    strings: tuple[OutputString, ...] = ()
-    """Strings of an output whose shape leaves a choice."""
-    copied: tuple[OutputString, ...] = ()
-    """Strings of the input: what the output repeats of them is no answer."""
-    structured: object = None
-    """An agent's structured answer as plain values."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the texts that are held."""
-        if self.text is not None:
-            return weight_of(self.text)
-        return sum(weight_of(item.text) for item in self.strings)
-
-
-_NOTHING = OutputNote()
-
-
-def note_output(outputs: object, inputs: object = None) -> OutputNote:
-    """Note what a root run's output says about the answer; references and plain copies only."""
-    if outputs is None:
-        return _NOTHING
-    if type(outputs) is str:
-        return OutputNote(outputs or None)
-    fields = outputs if type(outputs) is dict else fields_in(outputs)
-    if not fields or "content" in fields:
-        text = find_answer(outputs, inputs)
-        return OutputNote(text) if text is not None else _any_shape(outputs, inputs, None)
-    structured = fields.get(STRUCTURED_KEY)
-    if structured is not None:
-        return OutputNote(structured=_as_plain(structured))
-    given = fields_in(inputs) or {}
-    named = [
-        key
-        for key in ANSWER_NAMES
-        if type(fields.get(key)) is str and fields[key] and fields[key] != given.get(key)
-    ]
-    messages = fields.get("messages")
-    closing = None if messages is None else find_answer(messages)
-    if len(named) == 1 and closing is None:
-        return OutputNote(fields[named[0]])
-    # A verdict or questions after the answer may stand last.
-    if closing and not named and not is_label(closing) and closing.rstrip()[-1:] not in _ASKS:
-        return OutputNote(closing)
-    return _any_shape(outputs, inputs, find_answer(outputs, inputs))
-
-
-def _any_shape(outputs: object, inputs: object, usual: str | None) -> OutputNote:
-    return OutputNote(None, usual, strings_in(outputs), strings_in(inputs))
-
-
-def answer_in(note: OutputNote, said: Iterable[Said], contexts: Iterable[str]) -> str | None:
-    """Return the answer, or None; on the worker."""
-    if note.structured is not None:
-        return structured_text(note.structured)
-    if note.text is not None:
-        return note.text
-    found = choose_answer(note.strings, said, copied=note.copied, contexts=contexts)
-    return found if found is not None else note.usual
-
-
-def structured_text(value: object) -> str | None:
-    """Return the text of a structured answer: what is named as the answer or its only long string.
-
-    A structure without either is an answer as a whole: its JSON.
-    """
-    text = value if isinstance(value, str) else choose_answer(strings_in(value), ())
-    return text or json.dumps(value, ensure_ascii=False)
-
-
-def _as_plain(value: object, depth: int = 0) -> Any:
-    """Copy what an object stores as what JSON knows; texts by reference."""
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value
-    if depth < _MAX_DEPTH:
-        items = items_of(value)
-        if items is not None:
-            return [_as_plain(item, depth + 1) for item in items[:_MAX_ITEMS]]
-        fields = fields_of(value)
-        if fields:
-            return {key: _as_plain(item, depth + 1) for key, item in fields.items()}
-    if isinstance(value, Enum):
-        return _as_plain(value.value, depth + 1)
-    return str(value) if isinstance(value, (date, Decimal, UUID)) else None

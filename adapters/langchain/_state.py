@@ -394,11 +394,6 @@ class RunTracker:
         self._forget(request)
         return None if taken is None else taken[1]
 
-    def reset(self) -> None:
-        """Forget everything."""
-        self.requests.clear()
-        self.runs.clear()
-
     def _evicted(self, root_key: int, request: OpenRequest) -> None:
         del root_key
         self._forget(request)

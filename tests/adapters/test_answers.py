@@ -362,7 +362,7 @@ def test_an_answer_that_was_said_is_found_wherever_it_stands(text, path):
         output = {name: output}
 
     found = answer(output, [text])
-    # A text that ends somebody's thoughts is read from there on.
+    # A text that ends a model's thoughts is read from there on.
     assert found == text or "</" in text
 
 

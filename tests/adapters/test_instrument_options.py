@@ -93,7 +93,7 @@ def test_a_wrong_option_changes_nothing(
 
 
 def test_options_for_a_framework_that_is_left_out(meter: RagMeter) -> None:
-    """They would be heard by nobody."""
+    """They would have no effect."""
     with pytest.raises(ConfigurationError, match="attached: llama_index"):
         instrument(meter, frameworks=["llama_index"], langchain={"strict": True})
 

@@ -85,7 +85,7 @@ def test_switched_off_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_disabled_sdk_attaches_nothing_unless_scores_go_to_a_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """``OTEL_SDK_DISABLED=true``: nobody would see the scores, and a judge would be paid for them."""
+    """``OTEL_SDK_DISABLED=true``: scores would go nowhere, and a judge would be paid for them."""
     monkeypatch.setenv("OTEL_SDK_DISABLED", "True")
     RagMeterLangChainInstrumentor().instrument()
     assert default_meter() is None
@@ -95,7 +95,7 @@ def test_a_disabled_sdk_attaches_nothing_unless_scores_go_to_a_file(
     assert default_meter() is not None
 
 
-def test_a_wrong_setting_is_logged_and_stops_nobody(
+def test_a_wrong_setting_is_logged_and_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An exception here would take OpenTelemetry's other instrumentations down."""

@@ -97,7 +97,7 @@ def test_a_model_that_is_asked_something_else_later_does_not_answer(
     assert texts(sample) == [FACT]
 
 
-def test_an_output_that_nobody_said_and_that_is_no_sentence_is_no_answer(watch: Watch) -> None:
+def test_an_output_that_no_model_said_and_that_is_no_sentence_is_no_answer(watch: Watch) -> None:
     chain = answered() | RunnableLambda(lambda _: {"done": True, "code": "ok-200"})
     chain.invoke({"question": "How long?"}, watch.config)
     assert (watch.sample.answer, watch.sample.status) == (None, "no_answer")
@@ -432,7 +432,7 @@ def test_what_else_a_tool_returns_is_no_retrieval(watch: Watch, result: Any) -> 
 
     @tool
     def ask() -> Any:
-        """Ask somebody."""
+        """Ask a person."""
         return result
 
     call = {"name": "ask", "args": {}, "id": "1", "type": "tool_call"}
@@ -444,7 +444,7 @@ def test_what_else_a_tool_returns_is_no_retrieval(watch: Watch, result: Any) -> 
 
 
 def test_documents_that_a_middleware_retrieved_are_found_in_the_prompt(watch: Watch) -> None:
-    """With a retriever in place of ``similarity_search``: LangChain tells nobody of the latter."""
+    """With a retriever in place of ``similarity_search``: LangChain does not announce the latter."""
     middleware = pytest.importorskip("langchain.agents.middleware")
     agents = pytest.importorskip("langchain.agents")
     retriever = finds(FACT, OTHER)

@@ -61,7 +61,7 @@ def test_scores_of_pairs_are_kept(watch: Watch) -> None:
 
 
 def test_an_ingestion_pipeline_is_no_request(watch: Watch) -> None:
-    """Loading and splitting gives lists of documents, too, and nobody asked anything."""
+    """Loading and splitting gives lists of documents, too, without a question."""
     pipeline = RunnableLambda(lambda path: docs("a", "b")) | (lambda loaded: loaded + docs("c"))
     pipeline.invoke("some/path", config=watch.config)
 

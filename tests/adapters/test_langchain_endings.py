@@ -148,7 +148,7 @@ def test_abandoned_async_stream(watch: Watch, chain: Any) -> None:
 
 
 def test_generators_never_iterated(watch: Watch, chain: Any) -> None:
-    """A stream nobody began is no request."""
+    """A stream that was never begun is no request."""
     chain.stream("who?", config=watch.config)
     chain.astream("who?", config=watch.config)
     gc.collect()

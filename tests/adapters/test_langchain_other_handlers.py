@@ -1,4 +1,4 @@
-"""Whoever else listens to LangChain hears the same with ragmeter attached as without."""
+"""Other handlers of LangChain get the same events with ragmeter attached as without."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -241,7 +241,7 @@ def test_upstream_half_read_streams_end_before_their_model(log: Log) -> None:
 
 
 def test_upstream_fallbacks_lose_their_parent(log: Log) -> None:
-    """langchain#36072: why the ambient run is asked for. When it is mended, this test says so."""
+    """langchain#36072: why the ambient run is asked for. When it is fixed, this test says so."""
     chain = lcel(FixedRetriever(found=docs("a")))
     chain.with_fallbacks([chain]).invoke("q", config={"callbacks": [log]})
 

@@ -585,7 +585,7 @@ MARK = "MARKER-that-stands-in-the-prompt-only"
 
 
 def test_prompts_are_compared_and_forgotten(watch: Watch, caplog: pytest.LogCaptureFixture) -> None:
-    """Never scored, stored, exported or logged; once the sample is there, nobody holds them."""
+    """Never scored, stored, exported or logged; once the sample is there, nothing holds them."""
     caplog.set_level(0)
     prompts: list[weakref.ref[Any]] = []
 

@@ -167,7 +167,7 @@ def test_a_request_by_hand_takes_the_chain_in(watch: Watch, chain: Any) -> None:
     assert texts(watch.sample) == ["doc-a", "doc-b"] * 2
 
 
-def test_suppressed_requests_are_nobodys_business(watch: Watch, chain: Any) -> None:
+def test_suppressed_requests_are_not_captured(watch: Watch, chain: Any) -> None:
     """An offline evaluation of the same chain is not traffic."""
     with ragmeter.suppress():
         chain.invoke("unheard", config=watch.config)

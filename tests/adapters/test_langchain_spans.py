@@ -96,7 +96,7 @@ def test_a_request_without_a_span_starts_a_trace(app: App) -> None:
     assert own(app.finished(), "invoke_workflow").parent is None
 
 
-def test_an_ended_span_left_current_is_nobodys_parent(app: App) -> None:
+def test_an_ended_span_left_current_is_no_parent(app: App) -> None:
     """Some instrumentations leave their own ended span current; the next request is not its child."""
     with app.tracer.start_as_current_span("left behind", end_on_exit=False) as span:
         span.end()
@@ -106,7 +106,7 @@ def test_an_ended_span_left_current_is_nobodys_parent(app: App) -> None:
 
 
 def test_a_workflow_span_of_others_is_judged_in_its_place(app: App) -> None:
-    """A span marked as a workflow by whoever recorded it takes the scores on an evaluation span."""
+    """A span marked as a workflow by another instrumentation takes the scores on an evaluation span."""
     attributes = {"gen_ai.operation.name": "invoke_workflow"}
     with app.tracer.start_as_current_span("their workflow", attributes=attributes) as theirs:
         lcel(FixedRetriever(found=docs("a"))).invoke("who?", config=app.config)

@@ -247,7 +247,7 @@ def test_no_text_mode_is_retrieval_only() -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_context_only_mode_is_retrieval_only(is_async: bool) -> None:
-    """The texts pasted together are nobody's answer: no model was asked."""
+    """The texts pasted together are no answer: no model was asked."""
     pasting = RetrieverQueryEngine(ListRetriever(nodes()), ContextOnly(llm=llm()))
     with captured() as capture:
         answer = asyncio.run(pasting.aquery(QUESTION)) if is_async else pasting.query(QUESTION)

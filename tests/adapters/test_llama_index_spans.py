@@ -110,7 +110,7 @@ def seen(number: int, parent: int | None = None, library: str = "lib") -> SeenSp
     ("begin", "end", "target", "parent"),
     [
         (None, None, None, None),
-        (seen(1), seen(1), None, 1),  # nobody but the application
+        (seen(1), seen(1), None, 1),  # only the application
         (seen(2, 1), seen(1), 2, 1),  # another instrumentation was attached before us
         (seen(1), seen(2, 1), 2, 1),  # after us
         (seen(2), None, 2, None),  # before us, no application span

@@ -145,7 +145,7 @@ def test_closed_stream_is_partial() -> None:
 
 
 def test_stream_never_started_is_partial() -> None:
-    """A stream nobody reads ends when it is dropped."""
+    """A stream that is not read ends when it is dropped."""
     with captured() as capture:
         engine().query(QUESTION)
         gc.collect()

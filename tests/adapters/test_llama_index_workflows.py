@@ -165,7 +165,7 @@ class OnlyNodes(Workflow):
 
 
 def test_workflow_that_returns_nodes_is_retrieval_only() -> None:
-    """Nobody asked for an answer."""
+    """No answer was asked for."""
     with captured() as capture:
         run(OnlyNodes(timeout=10), query=QUESTION)
         scored = capture.only

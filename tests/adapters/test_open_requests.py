@@ -85,7 +85,7 @@ def test_the_request_that_opens_is_never_given_up() -> None:
 
 
 def test_giving_up_happens_outside_the_lock() -> None:
-    """Whoever is told may use the table, also from another thread."""
+    """`on_evict` may use the table, also from another thread."""
     seen: list[int] = []
 
     def told(key: str, request: str) -> None:
@@ -137,7 +137,7 @@ def test_bounds_hold_whatever_happens(steps: list[tuple[str, str, int]]) -> None
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_starts_empty() -> None:
-    """The parent's requests end in the parent; a lock held at the fork holds nobody up."""
+    """The parent's requests end in the parent; a lock held at the fork holds nothing up."""
     requests, _, _ = table()
     requests.open("a", "A")
     with requests._lock:

@@ -74,7 +74,7 @@ def test_classes_of_the_same_name_elsewhere_do_not_count() -> None:
 
 
 def test_kind_table_remembers_per_class_not_per_name() -> None:
-    """Two classes of one name are two classes; spans without an instance are nobody's."""
+    """Two classes of one name are two classes; spans without an instance are none."""
     table = KindTable()
     uuid = "-12345678-1234-1234-1234-123456789012"
     engine, other = library("Same", QueryEngine)(), library("Same")()
