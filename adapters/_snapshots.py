@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, SupportsFloat
+from typing import Any, NamedTuple, Protocol, SupportsFloat
 
 from ragmeter.metrics import RetrievedContext
 from ragmeter.pipeline._weight import weight_of
 
-__all__ = ["ContextSnapshot", "as_score", "to_contexts"]
+__all__ = ["ContextSnapshot", "as_score", "bytes_of", "to_contexts"]
 
 
 class ContextSnapshot(NamedTuple):
@@ -40,11 +40,6 @@ class ContextSnapshot(NamedTuple):
             dict(metadata) if type(metadata) is dict or isinstance(metadata, Mapping) else {},
         )
 
-    @property
-    def size_bytes(self) -> int:
-        """Estimated size of the text and the metadata."""
-        return weight_of(self.text) + weight_of(self.metadata)
-
 
 def as_score(score: object) -> float | None:
     """Read a score; rerankers also write numpy's and torch's scalars. Not a finite number: None."""
@@ -58,6 +53,20 @@ def as_score(score: object) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+class Weighed(Protocol):
+    """A copy of a document, in any framework."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
+
+
+def bytes_of(documents: Iterable[Weighed]) -> int:
+    """Return the bytes that texts and metadata hold, roughly."""
+    return sum([weight_of(item.text) + weight_of(item.metadata) for item in documents])
 
 
 def to_contexts(snapshots: Iterable[ContextSnapshot]) -> tuple[RetrievedContext, ...]:

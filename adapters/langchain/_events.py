@@ -7,7 +7,7 @@ shallow copies; texts are neither measured nor joined here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -24,6 +24,7 @@ from ragmeter.adapters._other_spans import (
     span_context,
 )
 from ragmeter.adapters._prompts import Sent, new_bytes
+from ragmeter.adapters._snapshots import bytes_of
 from ragmeter.context import is_suppressed
 from ragmeter.pipeline._weight import weight_of
 
@@ -113,72 +114,60 @@ def run_started(
         inputs: What it is given.
         read: For model calls: reads what was sent from `inputs`.
     """
+    tracker = attached.tracker
+    runs = tracker.runs
+    parent_run_id: UUID | None = event.get("parent_run_id")
+    parent = None if parent_run_id is None else runs.get(parent_run_id.int)
+    if run_id.int in runs:
+        return
     if event.get("run_type") in ("prompt", "parser"):
-        _stand_in(attached, run_id, event.get("parent_run_id"))
+        # It shows nothing itself, but runs below it belong to its request.
+        if parent is not None:
+            tracker.alias(run_id, parent)
         return
-    run = _begin(attached, options, kind, run_id, name, event, None if read else inputs)
-    if run is None:
+    now = time.time_ns()
+    label = name if isinstance(name, str) else None
+    if parent is None:
+        parent = tracker.get(_ambient_run_id())
+    if parent is None:
+        if _comes_too_late(run_id, parent_run_id):
+            return
+        request = tracker.open_request(run_id, kind, label, now, options)
+        _begin_request(attached, request, event, None if read else inputs)
+        run = request.root
+    elif is_suppressed() and not parent.request.ignored:
+        tracker.hide(run_id, parent)
         return
-    if kind == "retriever":
+    else:
+        run = tracker.add(run_id, kind, parent, label, now)
+        request = run.request
+    if request.ignored:
+        return
+    if (
+        run is not request.root
+        and request.target is None
+        and ambient_context() is not request.context
+    ):
+        _look_for_workflow(request)
+    if kind == "chain":
+        if run is not request.root:
+            _note_inputs(request, run, event, inputs)
+    elif kind == "retriever":
         _retriever_started(attached, run, inputs, event)
     elif read is not None:
         _llm_started(attached, run, read, inputs)
 
 
-def _begin(
-    attached: Attachment,
-    options: Options,
-    kind: RunKind,
-    run_id: UUID,
-    name: object,
-    event: Mapping[str, Any],
-    inputs: object,
-) -> Run | None:
-    """Return the run that starts if it is new and its request is watched."""
-    tracker = attached.tracker
-    runs = tracker.runs
-    if run_id.int in runs:
-        return None
-    now = time.time_ns()
-    label = name if isinstance(name, str) else None
-    parent_run_id: UUID | None = event.get("parent_run_id")
-    tags: Sequence[str] | None = event.get("tags")
-    parent = None if parent_run_id is None else runs.get(parent_run_id.int)
-    if parent is None:
-        parent = tracker.get(_ambient_run_id())
-    if parent is None:
-        if _comes_too_late(run_id, parent_run_id):
-            return None
-        request = tracker.open_request(run_id, kind, label, now, options)
-        _begin_request(attached, request, tags, event.get("metadata"), inputs)
-        return tracker.get(run_id) if kind != "chain" else None
-    if is_suppressed() and not parent.request.ignored:
-        tracker.hide(run_id, parent)
-        return None
-    run = tracker.add(run_id, kind, parent, label, now)
-    request = run.request
-    if request.ignored:
-        return None
-    if kind == "chain":
-        run.tags = tags
-        if type(inputs) is not str:
-            lists = document_lists(inputs)
-            if lists:
-                run.documents = copied_lists(lists)
-                request.reader = run
-        if request.retrievals or request.passages:
-            run.strings = (inputs,) if type(inputs) is str else strings_of(inputs)
-    if request.target is None and ambient_context() is not request.context:
-        _look_for_workflow(request)
-    return run
-
-
-def _stand_in(attached: Attachment, run_id: UUID, parent_run_id: UUID | None) -> None:
-    """Note a prompt or parser: it shows nothing, but runs below it belong to its request."""
-    tracker = attached.tracker
-    parent = None if parent_run_id is None else tracker.runs.get(parent_run_id.int)
-    if parent is not None and run_id.int not in tracker.runs:
-        tracker.alias(run_id, parent)
+def _note_inputs(request: OpenRequest, run: Run, event: Mapping[str, Any], inputs: object) -> None:
+    """Note the documents, and once something was retrieved the strings, that a chain is given."""
+    run.tags = event.get("tags")
+    if type(inputs) is not str:
+        lists = document_lists(inputs)
+        if lists:
+            run.documents = copied_lists(lists)
+            request.reader = run
+    if request.retrievals or request.passages:
+        run.strings = (inputs,) if type(inputs) is str else strings_of(inputs)
 
 
 def _retriever_started(
@@ -186,8 +175,6 @@ def _retriever_started(
 ) -> None:
     """Note a retrieval if it counts: wanted, and not within another retriever."""
     request = run.request
-    if request.ignored:
-        return
     options = request.options
     names = {run.name, *(event.get("tags") or ())}
     if IGNORE_TAG in names or not options.exclude.isdisjoint(names):
@@ -212,8 +199,10 @@ def _retriever_started(
 def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any) -> None:
     """Copy what an outermost retriever returned, at once: the application gets the very list."""
     now = time.time_ns()
-    if not _was_watched(attached, run, run_id):
+    if run.request.ignored or run_id.int != run.run_id.int:
+        _drop(attached, run, run_id)
         return
+    run.open = False
     request = run.request
     note = run.note
     if note is not None:
@@ -222,10 +211,7 @@ def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any
         note.ended_order = next(request.clock)
         note.contexts = contexts = snapshot_documents(documents)
         note.documents = tuple(documents) if isinstance(documents, (list, tuple)) else ()
-        size_bytes = 0
-        for item in contexts:
-            size_bytes += item.size_bytes
-        attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
+        attached.tracker.requests.grow(request.root.run_id.int, bytes_of(contexts))
         if (note.target is None or request.target is None) and _may_show_span(request):
             _find_retrieval_span(attached, request, note)
         parent = run.parent
@@ -255,8 +241,10 @@ def chain_ended(
     attached: Attachment, run: Run, run_id: UUID, outputs: object, event: Mapping[str, Any]
 ) -> None:
     """Note documents that a chain gave out; end the request if it was the topmost run."""
-    if not _was_watched(attached, run, run_id):
+    if run.request.ignored or run_id.int != run.run_id.int:
+        _drop(attached, run, run_id)
         return
+    run.open = False
     now = time.time_ns()
     request = run.request
     if type(outputs) is not str and (run is not request.root or not _holds_state(request)):
@@ -270,8 +258,10 @@ def chain_ended(
 def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> None:
     """Note documents that a tool gave out beside its text."""
     now = time.time_ns()
-    if not _was_watched(attached, run, run_id):
+    if run.request.ignored or run_id.int != run.run_id.int:
+        _drop(attached, run, run_id)
         return
+    run.open = False
     request = run.request
     if not run.children_retrievals and enclosing_retriever(run) is None:
         note_tool(attached, run, output, now)
@@ -282,8 +272,6 @@ def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> 
 def _llm_started(attached: Attachment, run: Run, read: Callable[[Any], Sent], prompt: Any) -> None:
     """Note a model call in progress and what it was sent, unless it helps a retriever."""
     request = run.request
-    if request.ignored:
-        return
     request.open_llms[run.run_id.int] = run
     if run.retriever is not None or run is request.root:
         return
@@ -297,8 +285,10 @@ def _llm_started(attached: Attachment, run: Run, read: Callable[[Any], Sent], pr
 
 def llm_ended(attached: Attachment, run: Run, run_id: UUID, response: object) -> None:
     """Note what a model said, unless it helped a retriever."""
-    if not _was_watched(attached, run, run_id):
+    if run.request.ignored or run_id.int != run.run_id.int:
+        _drop(attached, run, run_id)
         return
+    run.open = False
     request = run.request
     request.open_llms.pop(run_id.int, None)
     if run is request.root:
@@ -319,8 +309,10 @@ def run_failed(
     now: int,
 ) -> None:
     """Note a failure; end the request if the topmost run failed."""
-    if not _was_watched(attached, run, run_id):
+    if run.request.ignored or run_id.int != run.run_id.int:
+        _drop(attached, run, run_id)
         return
+    run.open = False
     request = run.request
     if request.open_llms.pop(run_id.int, None) is not None:
         request.failed_llms.append(run)
@@ -363,19 +355,12 @@ def _leave_retriever(run_id: UUID) -> None:
         active_retriever.set(None)
 
 
-def _was_watched(attached: Attachment, run: Run, run_id: UUID) -> bool:
-    """Note that a run is over; return whether it was watched.
-
-    A run that another one stands for is forgotten; with an ignored root, its request.
-    """
-    if run_id.int != run.run_id.int:
-        attached.tracker.drop(run_id, run.request)
-        return False
-    if run.request.ignored:
+def _drop(attached: Attachment, run: Run, run_id: UUID) -> None:
+    """Forget a run that another one stands for; with an ignored root, its request."""
+    if run_id.int == run.run_id.int:
         attached.tracker.close_request(run.request)
-        return False
-    run.open = False
-    return True
+    else:
+        attached.tracker.drop(run_id, run.request)
 
 
 def _holds_state(request: OpenRequest) -> bool:
@@ -415,14 +400,11 @@ def _find_retrieval_span(attached: Attachment, request: OpenRequest, note: Retri
 
 
 def _begin_request(
-    attached: Attachment,
-    request: OpenRequest,
-    tags: Sequence[str] | None,
-    metadata: Mapping[str, Any] | None,
-    inputs: object,
+    attached: Attachment, request: OpenRequest, event: Mapping[str, Any], inputs: object
 ) -> None:
     """Note what is known at a request's start: question, surroundings, what the code says about it."""
     options = request.options
+    tags, metadata = event.get("tags"), event.get("metadata")
     if is_suppressed() or (tags and IGNORE_TAG in tags):
         request.ignored = True
         return

@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
 from ragmeter.pipeline._weight import weight_of
 
 from ._payloads import (
@@ -103,7 +103,7 @@ def _add_passage(
     request.passages.append(
         Passage(run, next(request.clock), now, taken, given, passed_on, streamed)
     )
-    size_bytes = sum(item.size_bytes for items in given.values() for item in items)
+    size_bytes = sum(map(bytes_of, given.values()))
     attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
 
 

@@ -19,9 +19,9 @@ from ragmeter.adapters._fields import OutputString
 from ragmeter.adapters._open_requests import error_type
 from ragmeter.adapters._other_spans import CallSpans, SeenSpan, choose_spans, seen_span
 from ragmeter.adapters._prompts import Sent, new_bytes
+from ragmeter.adapters._snapshots import bytes_of
 from ragmeter.context import RequestScope
 from ragmeter.metrics.sample import SampleStatus
-from ragmeter.pipeline._weight import weight_of
 
 from ._calls import said_in
 from ._payloads import Kind, Nodes, RetrieverFacts
@@ -429,7 +429,7 @@ class LlamaRequest:
         new = [item for item in nodes if id(item.text) not in weighed]
         if new:
             weighed.update([id(item.text) for item in new])
-            self.hold(sum([weight_of(item.text) + weight_of(item.metadata) for item in new]))
+            self.hold(bytes_of(new))
 
     def begin_call(self, note: CallNote) -> None:
         """Note a model call, and count what its prompt adds: a conversation is sent again each time."""
