@@ -178,7 +178,7 @@ def _memory():
     return tracemalloc.get_traced_memory()[0] / 2**20, _rss_mb()
 
 
-@pytest.mark.timeout(max(120, COUNT // 50))
+@pytest.mark.timeout(max(120, COUNT // 10))
 def test_requests_of_all_endings_leave_nothing_behind():
     """Statuses are exact, counts reconcile, memory is flat after warm-up, the adapter's state is 0."""
     tally = Tally()
@@ -215,7 +215,7 @@ def test_requests_of_all_endings_leave_nothing_behind():
     meter.shutdown(10)
 
 
-@pytest.mark.timeout(max(120, COUNT // 100))
+@pytest.mark.timeout(max(120, COUNT // 20))
 def test_llama_index_requests_leave_nothing_behind():
     """A tenth as many through the other adapter: answered, streamed, abandoned, failed."""
     pytest.importorskip("llama_index.core")
