@@ -152,9 +152,9 @@ class RagMeter(MeterPort):
         self._shutting_down = threading.Lock()
         chosen = default_exporters() if exporters is None else sequence_of("exporters", exporters)
         if judge is not None:
-            from ragmeter.metrics.judge.protocol import check_judge  # noqa: PLC0415 -- if asked for
+            from ragmeter.metrics.judge.counting import as_judge  # noqa: PLC0415 -- if asked for
 
-            check_judge(judge)
+            judge = as_judge(judge)
         check_methods("exporters", chosen, "export", "flush", "shutdown")
         process = self._scoring_process(judge) if scoring == "process" else None
         pipeline = Pipeline(

@@ -11,15 +11,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics.errors import ConfigurationError
 
-from .protocol import Ask, JudgeCall, JudgeObserver, JudgeStats, Reply
+from .protocol import Ask, AsksOnly, Judge, JudgeCall, JudgeObserver, JudgeStats, Reply
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from .budget import JudgeBudget
 
-__all__ = ["CountingJudge"]
+__all__ = ["CountingJudge", "as_judge"]
 
 
 class JudgeRecord:
@@ -107,3 +108,50 @@ class CountingJudge(ABC):
 
     async def aclose(self) -> None:  # noqa: B027 -- a default, to be overridden where need be
         """Release nothing: there are no connections."""
+
+
+class _CountedJudge(CountingJudge):
+    """An object that has `model`, `ask`, `subscribe` and `aclose`, and the rest of the contract from here."""
+
+    def __init__(self, asked: AsksOnly) -> None:
+        self.asked = asked
+        self._listening = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _CountedJudge, (self.asked,)
+
+    @property
+    def model(self) -> str:  # type: ignore[override]  # it may change its mind
+        return self.asked.model
+
+    def subscribe(self, observer: JudgeObserver) -> None:
+        # Not before: a judge that keeps its observers could not be pickled once we are one of them.
+        if not self._listening:
+            self._listening = True
+            self.asked.subscribe(self.report)
+        super().subscribe(observer)
+
+    async def ask(self, ask: Ask) -> Reply:
+        return await self.asked.ask(ask)
+
+    async def aclose(self) -> None:
+        await self.asked.aclose()
+
+
+def as_judge(judge: object) -> Judge:
+    """Return `judge` with the whole contract of a `Judge`.
+
+    An object that has `model`, `ask`, `subscribe` and `aclose` only gets counters and reports around it.
+
+    Raises:
+        ConfigurationError: It lacks one of those four.
+    """
+    if not isinstance(judge, type):
+        if isinstance(judge, Judge):
+            return judge
+        if isinstance(judge, AsksOnly):
+            return _CountedJudge(judge)
+    raise ConfigurationError(
+        f"judge: {judge!r} is no judge: pass an OpenAIJudge(...), or an object of a subclass of "
+        "ragmeter.metrics.judge.CountingJudge, which needs a `model` and an `ask`"
+    )

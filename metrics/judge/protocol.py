@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from ragmeter.metrics.errors import ConfigurationError
-
 if TYPE_CHECKING:
     from .budget import JudgeBudget
 
@@ -21,6 +19,7 @@ __all__ = [
     "AnswerKind",
     "AnswerValue",
     "Ask",
+    "AsksOnly",
     "Group",
     "Item",
     "Judge",
@@ -32,7 +31,6 @@ __all__ = [
     "Reply",
     "Taken",
     "Usage",
-    "check_judge",
 ]
 
 AnswerKind = Literal["verdict", "choice", "text", "texts", "pairs"]
@@ -267,22 +265,12 @@ class JudgeStats:
 
 
 @runtime_checkable
-class Judge(Protocol):
-    """Gives verdicts. `OpenAIJudge` is built in; write your own as a subclass of `CountingJudge`."""
+class AsksOnly(Protocol):
+    """What a judge cannot do without; `RagMeter` adds the rest of `Judge` to an object with these members."""
 
     @property
     def model(self) -> str:
         """The model that is asked."""
-        ...
-
-    @property
-    def budget(self) -> JudgeBudget | None:
-        """What may be asked of it; None: no limits. The meter plans with it how many requests it judges."""
-        ...
-
-    @property
-    def stats(self) -> JudgeStats:
-        """What it did so far."""
         ...
 
     async def ask(self, ask: Ask) -> Reply:
@@ -297,6 +285,25 @@ class Judge(Protocol):
         """Tell `observer` about every call from now on."""
         ...
 
+    async def aclose(self) -> None:
+        """Release connections. The judge can be used again afterwards."""
+        ...
+
+
+@runtime_checkable
+class Judge(AsksOnly, Protocol):
+    """Gives verdicts. `OpenAIJudge` is built in; write your own as a subclass of `CountingJudge`."""
+
+    @property
+    def budget(self) -> JudgeBudget | None:
+        """What may be asked of it; None: no limits. The meter plans with it how many requests it judges."""
+        ...
+
+    @property
+    def stats(self) -> JudgeStats:
+        """What it did so far."""
+        ...
+
     def report(self, call: JudgeCall) -> None:
         """Count a call and tell the observers: one of its own, or one that a scoring process made."""
         ...
@@ -304,16 +311,3 @@ class Judge(Protocol):
     def report_items(self, hits: int, misses: int) -> None:
         """Count items answered without asking, and items asked about, likewise."""
         ...
-
-    async def aclose(self) -> None:
-        """Release connections. The judge can be used again afterwards."""
-        ...
-
-
-def check_judge(judge: object) -> None:
-    """Raise `ConfigurationError` unless `judge` has all that a `Judge` has."""
-    if isinstance(judge, type) or not isinstance(judge, Judge):
-        raise ConfigurationError(
-            f"judge: {judge!r} is no judge: pass an OpenAIJudge(...), or an object of a subclass of "
-            "ragmeter.metrics.judge.CountingJudge, which needs a `model` and an `ask`"
-        )

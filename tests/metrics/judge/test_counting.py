@@ -7,7 +7,7 @@ import pytest
 
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import ConfigurationError, RagSample
+from ragmeter.metrics import ConfigurationError, RagSample, evaluate
 from ragmeter.metrics.judge import (
     Answer,
     CountingJudge,
@@ -19,6 +19,7 @@ from ragmeter.metrics.judge import (
     Reply,
     Usage,
 )
+from ragmeter.metrics.judge.counting import as_judge
 
 SAMPLE = RagSample(question="q", contexts=["The tower is tall."], answer="The tower is tall.")
 
@@ -108,22 +109,14 @@ def test_a_copy_in_another_process_counts_for_itself(make):
     assert judge.stats.calls == 1
 
 
-class FourMembers:
-    """What a judge had to have once."""
-
-    model = "four"
+class AskOnly:
+    """Cannot be listened to."""
 
     async def ask(self, ask):
         """Answer nothing."""
 
-    def subscribe(self, observer):
-        """Forget it."""
 
-    async def aclose(self):
-        """Nothing to close."""
-
-
-@pytest.mark.parametrize("wrong", [FourMembers(), OpenAIJudge, Yes, "gpt-4o-mini"])
+@pytest.mark.parametrize("wrong", [AskOnly(), OpenAIJudge, Yes, "gpt-4o-mini"])
 def test_an_object_that_lacks_some_of_the_contract_is_refused_with_the_fix(wrong):
     with pytest.raises(ConfigurationError, match="subclass of ragmeter"):
         RagMeter(metrics=["faithfulness"], judge=wrong, exporters=[InMemoryExporter()])
@@ -132,3 +125,52 @@ def test_an_object_that_lacks_some_of_the_contract_is_refused_with_the_fix(wrong
 def test_the_built_in_judge_is_one():
     assert isinstance(OpenAIJudge("m", "http://127.0.0.1:1/v1"), Judge)
     assert isinstance(Yes(), Judge)
+
+
+class OfFourMembers:
+    """All that a judge cannot do without, and no superclass."""
+
+    model = "four"
+
+    def __init__(self):
+        self.observers = []
+        self.closed = False
+
+    async def ask(self, ask):
+        answers = {
+            item.id: Answer(known=True, value=group.choices[0] if group.choices else True)
+            for group in ask.groups
+            for item in group.items
+        }
+        for observer in self.observers:
+            observer(JudgeCall(ask.metric, self.model, 0.01, 100, 10))
+        return Reply(answers, Usage(1, 100, 10))
+
+    def subscribe(self, observer):
+        self.observers.append(observer)
+
+    async def aclose(self):
+        self.closed = True
+
+
+def test_an_object_with_the_four_members_gets_the_rest_around_it():
+    judge, memory = OfFourMembers(), InMemoryExporter()
+    meter = RagMeter(metrics=["faithfulness"], judge=judge, exporters=[memory])
+    meter.submit(SAMPLE)
+    assert meter.flush(20)
+    stats = meter.stats()
+    meter.shutdown(20)
+
+    (result,) = memory.results
+    assert result.scores["faithfulness"].value == 1.0
+    assert result.scores["faithfulness"].judge_calls == stats.judge_calls > 0
+    assert judge.closed
+
+
+def test_it_works_in_a_scoring_process_and_offline_too():
+    adapted = pickle.loads(pickle.dumps(as_judge(OfFourMembers())))
+
+    assert adapted.model == "four"
+    assert isinstance(adapted, Judge)
+    (scored,) = evaluate([SAMPLE], metrics=["faithfulness"], judge=OfFourMembers())
+    assert scored["faithfulness"].value == 1.0
