@@ -71,4 +71,5 @@ TEST_REQUEST = Part("test request")
 
 def worst(findings: Iterable[Finding]) -> State:
     """Return the worst state among `findings`; ``ok`` when there are none."""
-    return max((one.state for one in findings), key=_ORDER.index, default="ok")
+    states = {one.state for one in findings}
+    return next((state for state in reversed(_ORDER) if state in states), "ok")

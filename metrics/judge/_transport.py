@@ -91,13 +91,14 @@ class Address:
         Raises:
             ConfigurationError: It is no address of HTTP; neither message nor cause quotes it.
         """
+        wrong = ConfigurationError("base_url is no address; pass e.g. 'http://localhost:8000/v1'")
         try:
             parts = urlsplit(url)
             host = parts.hostname if parts.scheme in ("http", "https") else None
         except ValueError:
-            host = None
+            raise wrong from None
         if not host:
-            raise ConfigurationError("base_url is no address; pass e.g. 'http://localhost:8000/v1'")
+            raise wrong
         user, at, place = parts.netloc.rpartition("@")
         login = None
         if at:

@@ -127,7 +127,7 @@ class Endpoint:
             while True:
                 attempted = await self._attempt(here, call)
                 following = self._following(attempted, call)
-                if not isinstance(following, float):
+                if isinstance(following, (Completion, FailedCall)):
                     break
                 if following:
                     await asyncio.sleep(following)
@@ -176,9 +176,11 @@ class Endpoint:
             outcome = self._read(reply, call)
         except FailedCall as failure:
             outcome = failure
+            return failure
+        else:
+            return outcome
         finally:
             self._settle(call, outcome)
-        return outcome
 
     async def _takes_room(self, call: _Call) -> bool:
         if self._budget is None or call.reservation is not None:
