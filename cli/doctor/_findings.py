@@ -72,4 +72,8 @@ TEST_REQUEST = Part("test request")
 def worst(findings: Iterable[Finding]) -> State:
     """Return the worst state among `findings`; ``ok`` when there are none."""
     states = {one.state for one in findings}
-    return next((state for state in reversed(_ORDER) if state in states), "ok")
+    found: State = "ok"
+    for state in _ORDER:
+        if state in states:
+            found = state
+    return found
