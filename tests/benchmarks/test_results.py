@@ -54,7 +54,7 @@ def test_results_name_machine_versions_commit_load_and_what_is_missing(tmp_path)
     text = (tmp_path / "RESULTS.md").read_text()
     assert "## Targets: 10 of 10 met" in text
     assert "cores" in text
-    assert "ragmeter 0." in text
+    assert "ragmeter-otel 0." in text
     assert "UTC, commit " in text
     assert ", load " in text
     assert "`footprint` did not run: ZeroDivisionError: an example" in text

@@ -42,8 +42,8 @@ def pack_sample(
 
     Args:
         sample: What to send.
-        left_out: Called with the type of each metadata value that the sample goes without, as it
-            cannot be sent.
+        left_out: Called with the type of each value that the sample goes without, of metadata or of
+            a field that a subclass added, as it cannot be sent.
         plain: Send metadata made of Python's own types only: the worker could not read the rest.
     """
     attempt = Attempt()
@@ -54,16 +54,20 @@ def pack_sample(
         return pickle.dumps(sample, pickle.HIGHEST_PROTOCOL)
     with Guard("the request cannot be sent to the worker process", attempt):
         contexts = _trimmed(sample.contexts, pickle.dumps, left_out)
-        reference = _as(Reference, sample.reference, {})
+        reference = _as(Reference, sample.reference, {}, left_out)
         fields = {"contexts": contexts, "reference": reference}
-        return pickle.dumps(_as(RagSample, sample, fields), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(_as(RagSample, sample, fields, left_out), pickle.HIGHEST_PROTOCOL)
     return attempt.failure or ""
 
 
-def _as(kind: type[M], model: M | None, fields: Mapping[str, Any]) -> M | None:
-    """Return what a subclass's object has of `kind` itself: what it adds cannot be sent."""
+def _as(
+    kind: type[M], model: M | None, fields: Mapping[str, Any], left_out: Callable[[str], None]
+) -> M | None:
+    """Return what a subclass's object has of `kind` itself: what it adds is left out."""
     if model is None:
         return None
+    for name in model.model_fields_set - kind.model_fields.keys():
+        left_out(type(getattr(model, name)).__name__)
     given = {
         name: getattr(model, name) for name in model.model_fields_set if name in kind.model_fields
     }

@@ -57,7 +57,7 @@ class JudgesInWorker:
     Args:
         places: The place of each metric among all, by the names of its scores.
         running: Returns the running worker, if any; has one started else.
-        left_out: Called with the type of metadata that cannot be sent.
+        left_out: Called with the type of a value that cannot be sent.
         guard: Contains errors of ours.
     """
 

@@ -200,7 +200,7 @@ class ScoringProcess:
 
     def _left_out(self, kind: str) -> None:
         self._report(
-            f"metadata of a context cannot be sent to the worker process and is left out: {kind}"
+            f"part of a sample cannot be sent to the worker process and is left out: {kind}"
         )
 
     def _running(self) -> Worker:
