@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = max(status, _compare(suite, environments[name], folder, full=options.full))
     if options.freeze and status == 0:
         for name, python in environments.items():
-            _freeze(name, python)
+            _freeze(name, python, described["environments"][name])
     return status
 
 
@@ -94,12 +94,17 @@ def _constraints(environment: str) -> Path:
     return HERE / f"constraints-{environment}.txt"
 
 
-def _freeze(environment: str, python: Path) -> None:
+def _freeze(environment: str, python: Path, described: Mapping[str, Any]) -> None:
     """Write down what is installed; neither the package nor what stands outside pip's resolution."""
+    outside = {package.partition("==")[0] for package in described.get("without_dependencies", ())}
     frozen = subprocess.run(
         [str(python), "-m", "pip", "freeze"], check=True, capture_output=True, text=True
     ).stdout
-    kept = [line for line in frozen.splitlines() if " @ " not in line and line[:2] != "-e"]
+    kept = [
+        line
+        for line in frozen.splitlines()
+        if " @ " not in line and line[:2] != "-e" and line.partition("==")[0] not in outside
+    ]
     _constraints(environment).write_text("\n".join(kept) + "\n", encoding="utf-8")
 
 
