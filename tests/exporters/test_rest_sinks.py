@@ -326,10 +326,24 @@ def test_what_is_sent_can_be_chosen(backend, make, sink):
 @SINKS
 def test_a_rate_limit_is_waited_out_not_given_up(backend, recorded, sink, patient, monkeypatch):
     """The pause the server asks for does not count towards the deadline of a failing one."""
-    monkeypatch.setattr(delivery, "LONGEST_ASKED_PAUSE_S", 0.2)
-    backend.answers = [(429, {"Retry-After": "60"})] * 4
-    sink(backend, deadline_s=0.3).export([recorded])
+    now = [0.0]
 
+    class Pauses:
+        """Time passes in pauses only."""
+
+        def wait(self, seconds):
+            now[0] += seconds
+            return False
+
+        def set(self):
+            """Nobody waits."""
+
+    monkeypatch.setattr(delivery, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(delivery, "threading", SimpleNamespace(Event=Pauses))
+    backend.answers = [(429, {"Retry-After": "20"})] * 4
+    sink(backend, deadline_s=30).export([recorded])
+
+    assert 80.0 <= now[0] < 81.0  # some chance is added to each
     assert len(backend.stored) == 2
 
 
