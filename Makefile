@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup fix check test demo bench bench-setup soak services search peers frameworks latest constraints docs coverage build clean
+.PHONY: help setup fix check test demo bench bench-setup soak services search peers frameworks pythons latest constraints docs coverage build clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ peers: ## Tests beside other instrumentations and recognisers of names
 
 frameworks: ## The frameworks' own test suites, with ragmeter attached and without
 	bash .ci/frameworks --full
+
+pythons: ## The tests without a framework on the other Pythons, all of them
+	bash .ci/pythons --full
 
 latest: ## What CI runs first, with the newest release of everything; once a week
 	CI_LATEST=1 CI_SKIP="docs oldest services peers frameworks pythons" bash .ci/run
