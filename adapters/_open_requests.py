@@ -9,23 +9,21 @@ exception ended a request; `scope_around` reads what the code around a request s
 
 from __future__ import annotations
 
-import asyncio
 import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from ragmeter._request import error_type, status_of_error
 from ragmeter._runtime.guard import Guard
 from ragmeter.context import RequestScope, current_scope, parse_scope
 from ragmeter.metrics import _fork as fork
-from ragmeter.metrics.sample import SampleStatus
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
 
 __all__ = [
-    "CANCELLATIONS",
     "OpenRequests",
     "ReportedOnce",
     "error_type",
@@ -166,24 +164,6 @@ _by_meter: weakref.WeakKeyDictionary[RagMeter, ReportedOnce] = weakref.WeakKeyDi
 def reported_once(meter: RagMeter) -> ReportedOnce:
     """Return the memory that all handlers of `meter` share."""
     return _by_meter.setdefault(meter, ReportedOnce())
-
-
-CANCELLATIONS: tuple[type[BaseException], ...] = (
-    asyncio.CancelledError,
-    GeneratorExit,
-    KeyboardInterrupt,
-)
-"""Exceptions that mean that the caller gave up, not that something failed."""
-
-
-def status_of_error(error: BaseException | None) -> SampleStatus:
-    """Return ``cancelled`` when the caller gave up, else ``error``; an unknown error is an error."""
-    return "cancelled" if isinstance(error, CANCELLATIONS) else "error"
-
-
-def error_type(error: BaseException | None) -> str | None:
-    """Return the low-cardinality name of an exception (``error.type``): its class."""
-    return None if error is None else type(error).__name__
 
 
 def scope_around(note: object, guard: Guard) -> RequestScope | None:

@@ -24,11 +24,6 @@ from .pipeline.scoring import Offered
 
 __all__ = ["MeterPort"]
 
-FORK_PATIENCE_S = 0.25
-"""Seconds that a fork waits, at most, for a meter's workers to come to the end of what they are at.
-
-A child that inherits a worker's locks in the middle of something would hang on them."""
-
 
 class MeterPort:
     """The side of a `ragmeter.RagMeter` that adapters see: it takes requests and counts what is lost.
@@ -126,7 +121,7 @@ class MeterPort:
             self._pipeline.depart()
 
     def _before_fork(self) -> None:
-        self._pipeline.before_fork(time.monotonic() + FORK_PATIENCE_S)
+        self._pipeline.before_fork(time.monotonic() + fork.PATIENCE_S)
 
     def _begin_child(self) -> None:
         self._watched = False

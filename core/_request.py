@@ -37,7 +37,9 @@ __all__ = [
     "SubmittedSample",
     "TakesRuns",
     "current_span_context",
+    "error_type",
     "request",
+    "status_of_error",
 ]
 
 
@@ -45,10 +47,17 @@ RunBuilder = Callable[[], "RagRun | None"]
 """Builds a run on the meter's worker; None: there is nothing to report after all."""
 
 
-def _is_cancellation(error: BaseException) -> bool:
-    # Whoever was cancelled has loaded asyncio, which is costly; we need not.
+def status_of_error(error: BaseException | None) -> SampleStatus:
+    """Return ``cancelled`` when the caller gave up, else ``error``; an unknown error is an error."""
+    # Where there was a cancellation asyncio is loaded; importing it here would be costly.
     cancelled = getattr(sys.modules.get("asyncio"), "CancelledError", GeneratorExit)
-    return isinstance(error, (cancelled, GeneratorExit, KeyboardInterrupt))
+    gave_up = isinstance(error, (cancelled, GeneratorExit, KeyboardInterrupt))
+    return "cancelled" if gave_up else "error"
+
+
+def error_type(error: BaseException | None) -> str | None:
+    """Return the low-cardinality name of an exception (``error.type``): its class."""
+    return None if error is None else type(error).__name__
 
 
 class TakesRuns(Protocol):
@@ -258,11 +267,11 @@ class Request:
         parent = self._parent
         status: SampleStatus | None = None
         if error is not None:
-            status = "cancelled" if _is_cancellation(error) else "error"
-        error_type = None if error is None else type(error).__name__
+            status = status_of_error(error)
+        kind = error_type(error)
 
         def build() -> RagRun | None:
-            return self._build(parts, ended_ns, status, error_type)
+            return self._build(parts, ended_ns, status, kind)
 
         self._meter.offer(
             build,

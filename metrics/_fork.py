@@ -17,7 +17,12 @@ from operator import methodcaller
 from typing import Any
 from weakref import ref
 
-__all__ = ["forget", "lock", "pause", "reentrant_lock", "registered"]
+__all__ = ["PATIENCE_S", "forget", "lock", "pause", "reentrant_lock", "registered"]
+
+PATIENCE_S = 0.25
+"""Seconds that a fork waits, at most, for what `pause` was given to come to the end of what it is at.
+
+A child that inherits a lock in the middle of something would hang on it."""
 
 # Number → an object, held weakly, and what is called with it. Changed without a lock, one step at a
 # time: a garbage collection may do so on any thread.

@@ -307,11 +307,14 @@ class NoDataWarning:
         )
 
 
+explanations = logging.getLogger("ragmeter.explain")
+"""Where the pipeline logs what `explain` says of every request, when it is enabled for DEBUG."""
+
+
 def explain(result: ScoredRun) -> str:
     """Return a few lines about a result: what was captured, and each score or why there is none.
 
-    The pipeline logs them for every request on the logger ``ragmeter.explain`` when that is enabled for
-    DEBUG. They quote no question, context or answer.
+    They quote no question, context or answer.
     """
     run, sample = result.run, result.sample
     contexts = "not captured" if sample.contexts is None else f"{len(sample.contexts)} contexts"

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ragmeter._runtime.stats import Counters, explain
+from ragmeter._runtime.stats import Counters, explain, explanations
 from ragmeter.exporters.protocol import RagRun, ScoredRun
 from ragmeter.metrics import Metric, RagSample, Score
 from ragmeter.metrics import _fork as fork
@@ -25,8 +25,6 @@ from .sampling import Chances
 from .scoring import MetricSet
 
 __all__ = ["Holding", "Pending", "PendingJob"]
-
-explanations = logging.getLogger("ragmeter.explain")
 
 
 class Pending:

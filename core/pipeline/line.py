@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ragmeter._runtime.guard import Guard
-from ragmeter._runtime.stats import Counters, NoDataWarning
+from ragmeter._runtime.stats import Counters, NoDataWarning, explanations
 from ragmeter.context import leave_host
 from ragmeter.exporters.protocol import Exporter, RagRun, ScoredRun
 from ragmeter.metrics import Metric, Score
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Limits", "Pipeline"]
 
-explanations = logging.getLogger("ragmeter.explain")
 
 EXPORT_QUEUE_SIZE = 512
 """An exporter's queue is never smaller: a small scoring queue must not starve it in a burst."""

@@ -23,6 +23,7 @@ from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.exporters.semconv import Instrument
 from ragmeter.metrics import Score
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._tables import BoundedTable
 
 from ._series import OTHER, SeriesBound
 
@@ -84,7 +85,7 @@ class MetricWriter:
         self._context_of = context_of
         self._limiter = Limiter()
         self._bound = bound
-        self._recorded: dict[str, frozenset[str]] = {}
+        self._recorded: BoundedTable[str, frozenset[str]] = BoundedTable(max_entries=MAX_REMEMBERED)
         self._sets: dict[frozenset[str], frozenset[str]] = {}
         self._lock = fork.lock()
         self._meter: Meter | None = None
@@ -93,13 +94,11 @@ class MetricWriter:
     def write(self, scored: ScoredRun, judged: JudgedSpans) -> None:
         """Record an exported request (unless it was before) and its scores."""
         run_id = scored.run.run_id
-        known = self._recorded.get(run_id, _NONE) if scored.late else _NONE
+        known = (self._recorded.peek(run_id) if scored.late else None) or _NONE
         self._record(scored, judged, known)
         valued = frozenset(s.name for s in scored.scores.values() if s.value is not None)
         # Most requests have the same scores: one set for all of them.
-        self._recorded[run_id] = self._sets.setdefault(known | valued, known | valued)
-        while len(self._recorded) > MAX_REMEMBERED:
-            del self._recorded[next(iter(self._recorded))]
+        self._recorded.put(run_id, self._sets.setdefault(known | valued, known | valued))
         if len(self._sets) > MAX_DISTINCT:
             self._sets.clear()  # they are shared to save memory, no more
 

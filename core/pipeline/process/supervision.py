@@ -44,8 +44,6 @@ PATIENCE_S = 5.0
 """Seconds that requests wait, at most, until a worker may be started again."""
 END_S = 2.0
 """Seconds for the worker to close its judge's connections and end."""
-FORK_PATIENCE_S = 0.25
-"""Seconds that a fork waits, at most, while a process is being started."""
 MAX_TRIES = 3
 """Workers that may end, without having begun with a request, before its scores are given up."""
 
@@ -361,7 +359,7 @@ class ScoringProcess:
 
     def _before_fork(self) -> None:
         """Let no process be in the making."""
-        if self._spawning.acquire(timeout=FORK_PATIENCE_S):
+        if self._spawning.acquire(timeout=fork.PATIENCE_S):
             self._forking.add(threading.get_ident())
 
     def _after_fork_in_parent(self) -> None:
