@@ -19,6 +19,7 @@ from opentelemetry.trace import SpanContext
 
 from ragmeter.metrics import RagSample, RetrievedContext, Score
 from ragmeter.metrics.errors import loggable
+from ragmeter.metrics.verdict import Verdict
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
@@ -342,6 +343,8 @@ class ScoredRun:
     that are weighted by the rates read all."""
     judged: frozenset[str] = frozenset()
     """Names of the scores that only requests chosen to be judged have."""
+    verdict: Verdict | None = None
+    """What the scores say together; None: nothing that could be judged by was measured."""
     revision: str = ""
     """Distinguishes the revisions of a request that late references and feedback cause; empty for
     its first scores."""

@@ -17,6 +17,7 @@ from .errors import (
 from .metric import ComputedMetric, FunctionMetric, Metric, metric
 from .sample import RagSample, Reference, RetrievedContext, SampleStatus
 from .score import Score, ScoreDirection, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget
+from .verdict import Verdict, VerdictWord
 
 if TYPE_CHECKING:
     from .computed._matching import (
@@ -131,6 +132,8 @@ __all__ = [
     "ScoreStatus",
     "ScoreTarget",
     "UnknownMetricError",
+    "Verdict",
+    "VerdictWord",
     "aevaluate",
     "average_precision",
     "average_precision_bounds",

@@ -51,8 +51,8 @@ unknown; see `Score.lower` and `Score.upper`. ``judge_error``, ``timeout``: the 
 ``metric_error``: the metric itself raised.
 """
 
-ScoreMethod = Literal["exact", "rouge", "lexical", "llm", "human"]
-"""How the value came about; ``human``: feedback given after the fact."""
+ScoreMethod = Literal["exact", "rouge", "lexical", "embedding", "llm", "human"]
+"""How the value came about; ``embedding``: by an embedding model; ``human``: feedback given after the fact."""
 
 ScoreTarget = Literal["retrieval", "answer"]
 """What is judged: the retrieval (its span carries the score) or the answer (the workflow's)."""
@@ -154,6 +154,8 @@ class Score(BaseModel):
     """Low-cardinality word for the value, e.g. ``pass``; None unless bands are defined."""
     explanation: str | None = None
     """One sentence for a person. Content: leaves the process only when content capture is on."""
+    summary: str | None = None
+    """The same without any text of the request, by ids, counts and numbers alone; always allowed out."""
     lower: FiniteFloat | None = None
     """Lower bound over every way of filling unknown verdicts; set when ``partial``."""
     upper: FiniteFloat | None = None
