@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         Score,
         ScoreItem,
         UnknownMetricError,
+        Verdict,
+        VerdictRules,
         metric,
     )
     from ragmeter.metrics.errors import TooLongError
@@ -56,6 +58,8 @@ __all__ = [
     "ScoredRun",
     "TooLongError",
     "UnknownMetricError",
+    "Verdict",
+    "VerdictRules",
     "instrument",
     "metric",
     "reference",
@@ -90,6 +94,8 @@ _HOMES = {
         "Score",
         "ScoreItem",
         "UnknownMetricError",
+        "Verdict",
+        "VerdictRules",
         "metric",
     ),
     "ragmeter.metrics.errors": ("TooLongError",),

@@ -17,7 +17,7 @@ from .errors import (
 from .metric import ComputedMetric, FunctionMetric, Metric, metric
 from .sample import RagSample, Reference, RetrievedContext, SampleStatus
 from .score import Score, ScoreDirection, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget
-from .verdict import Verdict, VerdictWord
+from .verdict import VERDICT_CODES, Verdict, VerdictRules, VerdictWord
 
 if TYPE_CHECKING:
     from .computed._matching import (
@@ -91,6 +91,7 @@ __all__ = [
     "BUILTIN",
     "ROUGE_CHUNK_MATCH_THRESHOLD",
     "ROUGE_SENTENCE_MATCH_THRESHOLD",
+    "VERDICT_CODES",
     "AnswerOverlap",
     "AnswerRelevancy",
     "ComputedMetric",
@@ -133,6 +134,7 @@ __all__ = [
     "ScoreTarget",
     "UnknownMetricError",
     "Verdict",
+    "VerdictRules",
     "VerdictWord",
     "aevaluate",
     "average_precision",

@@ -1,10 +1,24 @@
-"""The verdict on a request: one word, and the reasons for it."""
+"""The verdict on a request: one word, and the reasons for it, by rules over its scores.
 
-from typing import Literal
+The meter asks `VerdictRules` when the free scores are there, and again when judged ones or a late reference
+arrive; `evaluate` and the command line ask it once.  A pure function: it reads values, never texts, so that
+what it says may go anywhere.  It is a queue for people, not a gate; ``docs/verdict.md`` states how often it
+errs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-__all__ = ["Verdict", "VerdictWord"]
+from .errors import ConfigurationError
+from .sample import SampleStatus
+from .score import Score
+
+__all__ = ["VERDICT_CODES", "Verdict", "VerdictRules", "VerdictWord", "known_values"]
 
 VerdictWord = Literal["good", "suspect", "bad"]
 """How a request looks: ``bad`` ones are for people to look at first, then ``suspect`` ones."""
@@ -21,3 +35,283 @@ class Verdict(BaseModel):
     """The rules that apply, strongest first; empty when ``good``. Low cardinality."""
     reasons: tuple[str, ...] = ()
     """One sentence for each code, without any text of the request."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictRules:
+    """The rules of the verdict, with their thresholds. All are shares from 0.0 to 1.0.
+
+    The defaults were chosen on English answers of one benchmark (support) and on built pairs in three
+    languages (relevance); an application with a hundred answers rated by people sets its own.
+
+    Args:
+        unsupported_below: An answer with less support is ``unsupported_answer``, bad. Support is
+            `lexical_groundedness` or, where the judge gave `faithfulness`, the mean of both.
+        partly_unsupported_below: One with less than that is ``partly_unsupported``, suspect.
+        off_topic_below: Chunks whose `lexical_context_relevance` is less are ``off_topic_context``.
+        on_topic_from: From this relevance on, a refusal is ``refused_with_context``, below it
+            ``refused_off_topic``.
+
+    Raises:
+        ConfigurationError: A threshold is no number from 0 to 1, or two are out of order.
+    """
+
+    unsupported_below: float = 0.50
+    partly_unsupported_below: float = 0.65
+    off_topic_below: float = 0.30
+    on_topic_from: float = 0.60
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value: object = getattr(self, field.name)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or not 0 <= value <= 1
+            ):
+                raise ConfigurationError(
+                    f"VerdictRules: {field.name} is {value!r}; it is a number from 0 to 1"
+                )
+        for lower, upper in (
+            ("unsupported_below", "partly_unsupported_below"),
+            ("off_topic_below", "on_topic_from"),
+        ):
+            low, high = getattr(self, lower), getattr(self, upper)
+            if low > high:
+                raise ConfigurationError(
+                    f"VerdictRules: {lower} is {low!r} and {upper} is {high!r}; "
+                    f"{lower} is at most {upper}"
+                )
+
+    def verdict(self, scores: Mapping[str, Score], status: SampleStatus = "ok") -> Verdict | None:
+        """Return what the scores of a request say together; None: nothing that could be judged by.
+
+        Args:
+            scores: The scores by name. Those without a value, and ``partial`` ones, count as not known.
+            status: How the request ended. One that failed, was cut short or has no answer is never
+                ``good``, and only rules about its retrieval apply: its answer was not measured.
+        """
+        return self.of_values(known_values(scores), status)
+
+    def of_values(self, values: Mapping[str, float], status: SampleStatus = "ok") -> Verdict | None:
+        """Do the same with the values themselves, as `known_values` gives them."""
+        seen = _look(values)
+        found = [rule for rule in _RULES if rule.applies(seen, self)]
+        if not found:
+            judged = any(name in values for name in _WORTH_A_GOOD_WORD)
+            return _GOOD if judged and status in _MAY_BE_GOOD else None
+        return Verdict(
+            word="bad" if any(rule.word == "bad" for rule in found) else "suspect",
+            codes=tuple(rule.code for rule in found),
+            reasons=tuple(rule.reason(seen) for rule in found),
+        )
+
+
+def known_values(scores: Mapping[str, Score]) -> dict[str, float]:
+    """Return what the rules read of the scores: the values that are known for certain, by name."""
+    known: dict[str, float] = {}
+    for name in _READ:
+        score = scores.get(name)
+        if score is not None and score.status == "ok" and score.value is not None:
+            known[name] = score.value
+    return known
+
+
+_WORTH_A_GOOD_WORD = (
+    "lexical_groundedness",
+    "lexical_context_relevance",
+    "faithfulness",
+    "context_sufficiency",
+    "judged_hit_rate",
+)
+"""That retrieval brought something and nobody refused says nothing about quality: one of these does."""
+_READ = (*_WORTH_A_GOOD_WORD, "refusal", "judged_refusal", "empty_retrieval")
+_MAY_BE_GOOD = frozenset({"ok", "retrieval_only"})
+_GOOD = Verdict(word="good")
+
+
+class _Seen(NamedTuple):
+    """What the rules look at. None: not known; unknown is never 0."""
+
+    empty: bool
+    """Whether it is known that nothing was retrieved."""
+    refused: bool
+    """Whether it is known that the answer is a refusal and nothing else."""
+    partly_refused: bool
+    answered: bool
+    """Whether it is known that there is an answer, and not known that it is a refusal."""
+    support: float | None
+    grounded: float | None
+    faithful: float | None
+    sufficiency: float | None
+    """What the judge says: 1.0 the chunks suffice, 0.5 partly, 0.0 not."""
+    relevance: float | None
+    """What the words say of the same; None, too, where the judge has looked."""
+    hit: float | None
+    """Whether the judge found a relevant chunk."""
+
+
+def _look(values: Mapping[str, float]) -> _Seen:
+    get = values.get
+    # What a judge said of a question replaces what words say of it.
+    refusal = get("judged_refusal", get("refusal"))
+    grounded, faithful = get("lexical_groundedness"), get("faithfulness")
+    sufficiency, hit = get("context_sufficiency"), get("judged_hit_rate")
+    support = grounded if faithful is None else faithful
+    if grounded is not None and faithful is not None:
+        support = (grounded + faithful) / 2
+    refused = refusal == 1.0
+    return _Seen(
+        empty=get("empty_retrieval") == 1.0,
+        refused=refused,
+        partly_refused=refusal is not None and 0.0 < refusal < 1.0,
+        answered=not refused and (refusal is not None or support is not None),
+        support=support,
+        grounded=grounded,
+        faithful=faithful,
+        sufficiency=sufficiency,
+        relevance=get("lexical_context_relevance") if sufficiency is None and hit is None else None,
+        hit=hit,
+    )
+
+
+class _Rule(NamedTuple):
+    code: str
+    word: Literal["suspect", "bad"]
+    applies: Callable[[_Seen, VerdictRules], bool]
+    reason: Callable[[_Seen], str]
+
+
+def _has_answer(seen: _Seen) -> bool:
+    # Of an empty retrieval it is already said that nothing was retrieved.
+    return seen.answered and not seen.empty
+
+
+def _refused_with_chunks(seen: _Seen) -> bool:
+    return seen.refused and not seen.empty
+
+
+def _is_unsupported(seen: _Seen, rules: VerdictRules) -> bool:
+    return _has_answer(seen) and seen.support is not None and seen.support < rules.unsupported_below
+
+
+def _is_off_topic(seen: _Seen, rules: VerdictRules) -> bool:
+    """Return whether the chunks miss the question; a refusal and an empty retrieval have codes of their own."""
+    if seen.refused or (seen.empty and seen.answered):
+        return False
+    return seen.relevance is not None and seen.relevance < rules.off_topic_below
+
+
+def _is_on_topic(seen: _Seen, rules: VerdictRules) -> bool | None:
+    if seen.sufficiency is not None:
+        return None  # then a judge has answered the better question
+    if seen.hit is not None:
+        return seen.hit > 0.0
+    return None if seen.relevance is None else seen.relevance >= rules.on_topic_from
+
+
+def _support(seen: _Seen) -> str:
+    said: list[str] = []
+    if seen.grounded is not None:
+        said.append(f"{seen.grounded:.0%} of the answer's words are in the chunks")
+    if seen.faithful is not None:
+        said.append(f"the judge found {seen.faithful:.0%} of what it says supported")
+    return "; ".join(said)
+
+
+def _topic(seen: _Seen) -> str:
+    if seen.relevance is None:
+        return "the judge found " + ("a relevant chunk" if seen.hit else "no relevant chunk")
+    return f"the best chunk has relevance {seen.relevance:.2f}"
+
+
+# The table: the first rules are the strongest reasons, and every line is one reason for one word.
+_RULES: tuple[_Rule, ...] = (
+    _Rule(
+        "answered_without_context",
+        "bad",
+        lambda seen, _: seen.empty and seen.answered,
+        lambda _: "answered although nothing was retrieved",
+    ),
+    _Rule("unsupported_answer", "bad", _is_unsupported, _support),
+    _Rule(
+        "insufficient_context",
+        "bad",
+        lambda seen, _: _has_answer(seen) and seen.sufficiency == 0.0,
+        lambda _: "answered although the chunks state nothing of what was asked",
+    ),
+    _Rule(
+        "refused_with_context",
+        "bad",
+        lambda seen, _: _refused_with_chunks(seen) and seen.sufficiency == 1.0,
+        lambda _: "refused although the chunks state what was asked",
+    ),
+    _Rule(
+        "insufficient_context",
+        "suspect",
+        lambda seen, _: not seen.answered and not seen.empty and seen.sufficiency == 0.0,
+        lambda _: "the chunks state nothing of what was asked",
+    ),
+    _Rule(
+        "refused_with_context",
+        "suspect",
+        lambda seen, rules: _refused_with_chunks(seen) and _is_on_topic(seen, rules) is True,
+        lambda seen: f"refused; {_topic(seen)}",
+    ),
+    _Rule(
+        "partly_unsupported",
+        "suspect",
+        lambda seen, rules: (
+            _has_answer(seen)
+            and seen.support is not None
+            and rules.unsupported_below <= seen.support < rules.partly_unsupported_below
+        ),
+        _support,
+    ),
+    _Rule("off_topic_context", "suspect", _is_off_topic, _topic),
+    _Rule(
+        "refused_off_topic",
+        "suspect",
+        lambda seen, rules: _refused_with_chunks(seen) and _is_on_topic(seen, rules) is False,
+        lambda seen: f"refused; {_topic(seen)}",
+    ),
+    _Rule(
+        "refused_without_context",
+        "suspect",
+        lambda seen, _: seen.empty and seen.refused,
+        lambda _: "refused: nothing was retrieved",
+    ),
+    _Rule(
+        "refused",
+        "suspect",
+        lambda seen, rules: (
+            _refused_with_chunks(seen)
+            and seen.sufficiency is None
+            and _is_on_topic(seen, rules) is None
+        ),
+        lambda _: "refused; whether the chunks are on topic is not known",
+    ),
+    _Rule(
+        "partial_refusal",
+        "suspect",
+        lambda seen, _: seen.partly_refused,
+        lambda _: "a part of the answer says that something is not known or not given",
+    ),
+    _Rule(
+        "partial_context",
+        "suspect",
+        lambda seen, _: (
+            not seen.empty and seen.sufficiency is not None and 0.0 < seen.sufficiency < 1.0
+        ),
+        lambda _: "the chunks state only a part of what was asked",
+    ),
+    _Rule(
+        "no_relevant_chunk",
+        "suspect",
+        lambda seen, _: not seen.empty and seen.hit == 0.0 and not seen.refused,
+        lambda _: "the judge found no chunk that answers the question",
+    ),
+)
+
+VERDICT_CODES: tuple[str, ...] = tuple(dict.fromkeys(rule.code for rule in _RULES))
+"""Every code there is, strongest first: a list that metrics may be split by."""

@@ -30,6 +30,8 @@ PUBLIC = {
         "ScoredRun",
         "TooLongError",
         "UnknownMetricError",
+        "Verdict",
+        "VerdictRules",
         "instrument",
         "metric",
         "reference",
