@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -197,6 +198,35 @@ def test_a_worker_that_cannot_start_is_said_to_be_so(build, monkeypatch, capfd):
     assert score.status == "metric_error"
     assert "did not start" in score.explanation
     assert "No module named" in capfd.readouterr().err
+
+
+def test_it_starts_where_subprocesses_are_forked_by_python_code(build, monkeypatch):
+    """As gevent's are: what is to be dropped in a forked child is dropped in the worker's own, too."""
+    by_python = partial(subprocess.Popen, preexec_fn=int)  # any function has the child run Python
+    monkeypatch.setattr(subprocess, "Popen", by_python)
+    meter, exporter = build([question_length])
+
+    assert asked(meter, exporter)["question_length"].value == 1.0
+    assert meter.stats().internal_errors == {}
+
+
+@pytest.mark.contains_errors
+def test_one_failed_start_costs_no_request_its_scores(build, monkeypatch):
+    """A moment without memory or file descriptors, say: requests wait for the next start."""
+    start, refusals = subprocess.Popen, [OSError("no memory")]
+
+    def refuse_once(*arguments, **options):
+        if refusals:
+            raise refusals.pop()
+        return start(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", refuse_once)
+    meter, exporter = build([question_length, "context_utilization"], judge=EchoJudge(), hold_s=60)
+
+    scores = asked(meter, exporter)
+
+    assert {score.status for score in scores.values()} == {"ok"}
+    assert meter.stats().internal_errors == {"worker": 1}
 
 
 def test_signals_that_stop_the_application_do_not_stop_the_worker(build):

@@ -44,6 +44,8 @@ PATIENCE_S = 5.0
 """Seconds that requests wait, at most, until a worker may be started again."""
 END_S = 2.0
 """Seconds for the worker to close its judge's connections and end."""
+MAX_STARTS = 2
+"""Starts that may fail, one after another, before the scores of a waiting request are given up."""
 MAX_TRIES = 3
 """Workers that may end, without having begun with a request, before its scores are given up."""
 
@@ -216,7 +218,7 @@ class ScoringProcess:
                 if self._thread is None:
                     raise WorkerError("no thread can be started to supervise a worker process")
                 if (
-                    self._failed_starts != failed_starts
+                    self._failed_starts - failed_starts >= MAX_STARTS
                     or self._not_before - time.monotonic() > PATIENCE_S
                 ):
                     raise WorkerError(f"no worker process for now, after: {self._why_down}")
@@ -260,8 +262,11 @@ class ScoringProcess:
             with self._spawning:
                 if self._closed:
                     return None
-                made = self._made = Worker()
+                made = Worker()
                 made.start(self._interpreter)
+                # Not before: where a process is started by `os.fork`, as under gevent, its child
+                # forgets workers too, and would close what it is about to be given.
+                self._made = made
             made.load(self._payload, self._limits)
         except (WorkerError, *UNSENDABLE) as error:
             if made is not None:
