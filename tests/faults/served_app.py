@@ -1,6 +1,12 @@
-"""A FastAPI application with a RAG chain and a meter, served by gunicorn in tests."""
+"""A FastAPI application with a RAG chain and a meter, served by gunicorn in tests.
 
+Nothing is scored before the server ends, as if it were busy: all of it is to be done then.
+"""
+
+import asyncio
 import os
+import threading
+from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from rag_chain import rag_chain
@@ -8,15 +14,37 @@ from rag_chain import rag_chain
 from ragmeter import RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.exporters.jsonl import JsonlExporter
+from ragmeter.metrics import RagSample, metric
+
+ending = threading.Event()
+
+
+@metric
+def late(sample: RagSample) -> float:
+    """Whether the server ended before this was computed."""
+    return float(ending.wait(60))
+
 
 # Built before the workers fork, as `gunicorn --preload` does.
 meter = RagMeter(
-    exporters=[JsonlExporter(os.environ["SCORES"], include_content=True)], shutdown_timeout_s=20
+    ["retrieval_health", late],
+    exporters=[JsonlExporter(os.environ["SCORES"], include_content=True)],
+    shutdown_timeout_s=20,
 )
 meter.submit.__doc__  # noqa: B018 -- touch it: the meter is alive in the parent
 handler = RagMeterCallbackHandler(meter)
 chain = rag_chain()
-app = FastAPI()
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI):
+    yield
+    ending.set()
+    # As docs/production.md says: uvicorn ends its process by the signal it was sent.
+    await asyncio.to_thread(meter.flush, 20)
+
+
+app = FastAPI(lifespan=lifespan)
 
 
 @app.get("/ask/{number}")
