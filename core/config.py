@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from ragmeter.exporters.protocol import Exporter
-from ragmeter.metrics import ConfigurationError, Metric, ReferenceFileError
+from ragmeter.metrics import ConfigurationError, Metric, ReferenceFileError, VerdictRules
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.registry import resolve_metrics
 
@@ -81,7 +81,7 @@ class Settings(BaseSettings):
     scoring: Literal["thread", "process"] = _setting("thread")
     """``process``: score and judge in a worker process, outside the application's interpreter lock."""
     keep: Literal["none", "worst"] = _setting("none")
-    """``worst``: failed requests, empty retrievals and the worst scores escape sampling."""
+    """``worst``: failed requests, empty retrievals, bad verdicts and the worst scores escape sampling."""
     fused: bool = _setting(False)
     """Judge precision, recall and relevancy in one call."""
     hold_s: float = _setting(5.0, unit="seconds", ge=0, le=300)
@@ -102,6 +102,22 @@ class Settings(BaseSettings):
     """Requests remembered for ``attach_reference`` and ``feedback``; 0: none."""
     late_window_s: float = _setting(900.0, unit="seconds", gt=0)
     """How long they are remembered."""
+    verdict_unsupported_below: float = _setting(
+        0.50, "VerdictRules(unsupported_below)", "share", ge=0, le=1
+    )
+    """Support below which an answer is unsupported, and the verdict ``bad``."""
+    verdict_partly_unsupported_below: float = _setting(
+        0.65, "VerdictRules(partly_unsupported_below)", "share", ge=0, le=1
+    )
+    """Support below which it is partly unsupported, and the verdict ``suspect``."""
+    verdict_off_topic_below: float = _setting(
+        0.30, "VerdictRules(off_topic_below)", "share", ge=0, le=1
+    )
+    """Relevance below which the retrieved chunks are off topic, and the verdict ``suspect``."""
+    verdict_on_topic_from: float = _setting(
+        0.60, "VerdictRules(on_topic_from)", "share", ge=0, le=1
+    )
+    """Relevance from which a refusal is one that had context."""
     judge_model: str | None = _setting(None, "OpenAIJudge(model)")
     """Model of the judge; unset: no judge."""
     judge_base_url: str | None = _setting(None, "OpenAIJudge(base_url)")
@@ -218,6 +234,7 @@ def meter_arguments() -> dict[str, Any]:
         "metrics": _metrics(settings),
         "references": _references(settings),
         "judge": _judge(settings),
+        "verdict": _verdict(settings),
         "exporters": _exporters(settings),
     }
 
@@ -246,6 +263,18 @@ def _metrics(settings: Settings) -> Sequence[Metric] | None:
 def _references(settings: Settings) -> ReferenceSource | None:
     with _naming("references"):
         return load_references(settings.references)
+
+
+def _verdict(settings: Settings) -> VerdictRules:
+    named = _fields_of("VerdictRules")
+    given = {field.removeprefix("verdict_"): getattr(settings, field) for field in named}
+    try:
+        return VerdictRules(**given)
+    except ConfigurationError as error:
+        # Each threshold was allowed by itself: two are out of order.
+        variables = [variable_of(field) for field in named]
+        shown = ", ".join(f"{name}={os.environ[name]}" for name in variables if name in os.environ)
+        raise ConfigurationError(f"{shown}: {error}") from error
 
 
 def _judge(settings: Settings) -> Judge | None:

@@ -19,6 +19,7 @@ from ragmeter.metrics import (
     RagSample,
     Reference,
     ScoreDirection,
+    VerdictRules,
 )
 from ragmeter.metrics.registry import default_metrics, resolve_metrics
 
@@ -69,7 +70,9 @@ class RagMeter(MeterPort):
             hold this process's interpreter lock; metrics and judge must be importable there. See
             ``docs/production.md``.
         keep: ``"worst"`` scores every request for free, and exports and judges failed requests, empty
-            retrievals and the worst lexical scores even when they are not sampled.
+            retrievals, ``bad`` verdicts and the worst lexical scores even when they are not sampled.
+        verdict: The rules, with thresholds, by which a request is ``good``, ``suspect`` or ``bad``;
+            see ``docs/verdict.md``.
         fused: Judge precision, recall and relevancy in one call; for the default metrics only.
         hold_s: Seconds that a request's spans wait for judged scores; later ones follow on a linked
             span.
@@ -100,6 +103,7 @@ class RagMeter(MeterPort):
         *,
         scoring: Literal["thread", "process"] = "thread",
         keep: Literal["none", "worst"] = "none",
+        verdict: VerdictRules | None = None,
         fused: bool = False,
         hold_s: float = 5.0,
         queue_size: int = 2048,
@@ -130,6 +134,9 @@ class RagMeter(MeterPort):
         )
         if redact is not None and not callable(redact):
             raise ConfigurationError(f"redact is {redact!r}; pass a function str -> str")
+        rules = VerdictRules() if verdict is None else verdict
+        if not isinstance(rules, VerdictRules):
+            raise ConfigurationError(f"verdict is {verdict!r}; pass ragmeter.VerdictRules(...)")
         self._metrics = MetricSet(
             default_metrics(judged=judge is not None, fused=fused)
             if metrics is None
@@ -168,7 +175,8 @@ class RagMeter(MeterPort):
                 self.guard,
             ),
             Admission(None if judge is None else judge.budget, self._limits.judge_sample_rate),
-            TailSampling() if keep == "worst" else None,
+            TailSampling(rules) if keep == "worst" else None,
+            rules,
             chosen,
             self._limits,
             self._counters,

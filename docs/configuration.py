@@ -11,6 +11,7 @@ PAGE = Path(__file__).with_suffix(".md")
 
 IN_CODE_ONLY = {
     "judge": "An `OpenAIJudge`, or any other object of that protocol; from the environment: the variables below.",
+    "verdict": "`ragmeter.VerdictRules`, when a request is good, suspect or bad; from the environment: the variables below.",
     "exporters": "Where results go; default: OpenTelemetry.",
     "redact": "A function that sees every text first and returns what may be seen; see [production](production.md).",
 }
@@ -30,6 +31,7 @@ This page is written by `python docs/configuration.py` from `ragmeter.config.Set
 
 TABLES = (
     ("The meter: `RagMeter(...)`", ""),
+    ("The verdict: `verdict=ragmeter.VerdictRules(...)`", "VerdictRules("),
     ("The judge: `ragmeter.metrics.judge`", "Judge(|JudgeBudget("),
     ("Exporters", "Exporter("),
     ("Instrumentation without code", "instrument("),

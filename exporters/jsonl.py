@@ -157,6 +157,7 @@ def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
         "selection": scored.selection,
         "judge_selection": scored.judge_selection,
         "revision": scored.revision,
+        "verdict": None if scored.verdict is None else scored.verdict.model_dump(),
         "contexts_by": sample.contexts_by,
         "context_count": None if sample.contexts is None else len(sample.contexts),
         "retrievals": [_retrieval(each, content=content) for each in run.retrievals],

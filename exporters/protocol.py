@@ -344,7 +344,8 @@ class ScoredRun:
     judged: frozenset[str] = frozenset()
     """Names of the scores that only requests chosen to be judged have."""
     verdict: Verdict | None = None
-    """What the scores say together; None: nothing that could be judged by was measured."""
+    """What all scores of the request that are known by now say together. None: nothing that could be
+    judged by was measured; in a ``late`` result also: as it was before."""
     revision: str = ""
     """Distinguishes the revisions of a request that late references and feedback cause; empty for
     its first scores."""

@@ -122,6 +122,14 @@ SPAN_LOWER_IS_BETTER: Final = _own("ragmeter.direction.lower")
 SPAN_NEITHER_IS_BETTER: Final = _own("ragmeter.direction.none")
 """Names of the span's scores that are no quality at all, such as counts."""
 
+# What the scores of a request say together.
+VERDICT: Final = _own("ragmeter.verdict")
+"""``good``, ``suspect`` or ``bad``; absent where nothing could be judged by. Also the name of its event."""
+VERDICT_CODES: Final = _own("ragmeter.verdict.codes")
+"""The rules that apply, strongest first, e.g. ``unsupported_answer``; absent where none does."""
+VERDICT_CODE: Final = _own("ragmeter.verdict.code")
+"""The first of them, on metrics."""
+
 # What asking the judge for one score took; a request's cost is the sum over its events.
 SCORE_JUDGE_CALLS: Final = _own("ragmeter.evaluation.judge.calls")
 SCORE_INPUT_TOKENS: Final = _own("ragmeter.evaluation.judge.input_tokens")
@@ -268,9 +276,16 @@ REQUESTS: Final = Instrument(
     name=_own("ragmeter.requests"),
     kind="counter",
     unit="{request}",
-    description='RAG requests that were scored, by how they ended; with keep="worst" those that were '
-    "sampled out then, too.",
-    attributes=(REQUEST_STATUS, GEN_AI_WORKFLOW_NAME, FRAMEWORK, ERROR_TYPE),
+    description="RAG requests that were scored, by how they ended and, where there is one, by their first "
+    'verdict; with keep="worst" those that were sampled out then, too.',
+    attributes=(REQUEST_STATUS, VERDICT, GEN_AI_WORKFLOW_NAME, FRAMEWORK, ERROR_TYPE),
+)
+VERDICTS: Final = Instrument(
+    name=_own("ragmeter.verdicts"),
+    kind="counter",
+    unit="{request}",
+    description="RAG requests by their first verdict and its strongest code.",
+    attributes=(VERDICT, VERDICT_CODE, GEN_AI_WORKFLOW_NAME),
 )
 JUDGE_DURATION: Final = Instrument(
     name=_own("ragmeter.judge.duration"),
@@ -381,6 +396,7 @@ INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     RESULTS,
     MISSING_INPUTS,
     REQUESTS,
+    VERDICTS,
     OVERFLOW,
     JUDGE_DURATION,
     JUDGE_TOKENS,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -55,6 +55,9 @@ class VerdictRules:
     Raises:
         ConfigurationError: A threshold is no number from 0 to 1, or two are out of order.
     """
+
+    definition: ClassVar[str] = "verdict-1"
+    """Version of the rules; changes whenever the same scores can get another verdict."""
 
     unsupported_below: float = 0.50
     partly_unsupported_below: float = 0.65

@@ -312,7 +312,7 @@ explanations = logging.getLogger("ragmeter.explain")
 
 
 def explain(result: ScoredRun) -> str:
-    """Return a few lines about a result: what was captured, and each score or why there is none.
+    """Return a few lines about a result: what was captured, and each score or why there is none, the verdict.
 
     They quote no question, context or answer.
     """
@@ -335,4 +335,7 @@ def explain(result: ScoredRun) -> str:
         if score.status == "partial":
             why = f": some verdicts are unknown, {score.lower:.4g} to {score.upper:.4g}"
         lines.append(f"  {score.name}: {value}, {score.status}{why}")
+    if result.verdict is not None:
+        lines.append(f"  verdict: {result.verdict.word}")
+        lines += [f"    {reason}" for reason in result.verdict.reasons]
     return "\n".join(lines)

@@ -15,12 +15,13 @@ from dataclasses import replace
 
 from ragmeter._runtime.stats import Counters, explain, explanations
 from ragmeter.exporters.protocol import RagRun, ScoredRun
-from ragmeter.metrics import Metric, RagSample, Score
+from ragmeter.metrics import Metric, RagSample, Score, Verdict, VerdictRules
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics.verdict import known_values
 
 from ._admission import Admission
 from ._weight import weight_of_run
-from .late import LateWindow
+from .late import LateWindow, Remembered
 from .sampling import Chances
 from .scoring import MetricSet
 
@@ -40,6 +41,8 @@ class Pending:
         hold_s: Seconds after which it goes out with what is there.
         revision: Names what was learned about the run after it went out: everything is late then,
             and goes out even without scores. Empty: its first scores.
+        rules: What its scores say together.
+        before: What is remembered of its earlier results.
     """
 
     __slots__ = (
@@ -51,8 +54,11 @@ class Pending:
         "_out",
         "_release",
         "_revision",
+        "_rules",
+        "_said",
         "_scores",
         "_shown",
+        "_values",
         "run",
         "size_bytes",
     )
@@ -68,6 +74,8 @@ class Pending:
         size_bytes: int = 0,
         hold_s: float = 0.0,
         revision: str = "",
+        rules: VerdictRules = VerdictRules(),  # noqa: B008 -- frozen
+        before: Remembered | None = None,
     ) -> None:
         self.run = run
         self.size_bytes = size_bytes
@@ -77,6 +85,9 @@ class Pending:
         self._chances = chances
         self._due_at = time.monotonic() + hold_s
         self._revision = revision
+        self._rules = rules
+        self._values = {} if before is None else dict(before.values)
+        self._said = None if before is None else before.verdict
         self._shown: frozenset[str] | None = frozenset() if revision else None
         self._done = False
         # One may take it. Reentrant: a signal handler may flush on top of a flush.
@@ -115,7 +126,8 @@ class Pending:
             self._release.clear()
             self._shown = frozenset(self._scores)
             ready = dict(self._scores)
-        self._out(self._result(ready, late=False), self.size_bytes)
+            verdict = self._verdict()
+        self._out(self._result(ready, verdict, late=False), self.size_bytes)
 
     def finish(self) -> None:
         """Export what has not been exported yet: everything has come in."""
@@ -124,10 +136,22 @@ class Pending:
             rest = {n: s for n, s in self._scores.items() if shown is None or n not in shown}
             self._shown = frozenset(self._scores)
             self._done = True
+            verdict = self._verdict()
         if shown is None or rest or self._revision:
-            self._out(self._result(rest, late=shown is not None), self.size_bytes)
+            self._out(self._result(rest, verdict, late=shown is not None), self.size_bytes)
 
-    def _result(self, scores: Mapping[str, Score], *, late: bool) -> ScoredRun:
+    def _verdict(self) -> Verdict | None:
+        """Return what everything known says together; None, too, when that has been said before."""
+        self._values.update(known_values(self._scores))
+        verdict = self._rules.of_values(self._values, self.run.sample.status)
+        if verdict == self._said:
+            return None
+        self._said = verdict
+        return verdict
+
+    def _result(
+        self, scores: Mapping[str, Score], verdict: Verdict | None, *, late: bool
+    ) -> ScoredRun:
         return ScoredRun(
             run=self.run,
             scores=self._metrics.in_order(scores),
@@ -138,6 +162,7 @@ class Pending:
             judge_selection=self._chances.judge_selection,
             revision=self._revision,
             judged=self._metrics.awaited_names,
+            verdict=verdict,
         )
 
 
@@ -185,6 +210,7 @@ class Holding:
         redacted: Passes what metrics and judge wrote through the user's hook.
         counters: Where requests that were not judged are counted.
         admission: Learns what judging took.
+        rules: What a request's scores say together.
         hold_s: Seconds that a request is held.
         max_items: At most so many are held.
         max_bytes: At most so many bytes are held.
@@ -198,6 +224,7 @@ class Holding:
         redacted: Callable[[Mapping[str, Score]], Mapping[str, Score]],
         counters: Counters,
         admission: Admission,
+        rules: VerdictRules,
         *,
         hold_s: float,
         max_items: int,
@@ -209,6 +236,7 @@ class Holding:
         self._redacted = redacted
         self._counters = counters
         self._admission = admission
+        self._rules = rules
         self._hold_s = hold_s
         self._max_items = max_items
         self._max_bytes = max_bytes
@@ -219,7 +247,12 @@ class Holding:
         self._held: list[Pending] = []
 
     def take(
-        self, run: RagRun, scores: Mapping[str, Score], chances: Chances, revision: str = ""
+        self,
+        run: RagRun,
+        scores: Mapping[str, Score],
+        chances: Chances,
+        revision: str = "",
+        before: Remembered | None = None,
     ) -> Pending:
         """Return a run that has its free scores, ready to go out or to be judged."""
         return Pending(
@@ -231,6 +264,8 @@ class Holding:
             size_bytes=weight_of_run(run),
             hold_s=self._hold_s,
             revision=revision,
+            rules=self._rules,
+            before=before,
         )
 
     def hold(self, pending: Pending) -> PendingJob:
@@ -277,6 +312,7 @@ class Holding:
     def _let_out(self, result: ScoredRun, size_bytes: int) -> None:
         if not result.late:
             self._window.remember(result.run, result.sample_rate, result.selection, size_bytes)
+        self._window.learn(result.run.run_id, known_values(result.scores), result.verdict)
         result = replace(result, scores=self._redacted(result.scores))
         if explanations.isEnabledFor(logging.DEBUG):
             explanations.debug("%s", explain(result))

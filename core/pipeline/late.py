@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import get_args
 from uuid import UUID
 
 from ragmeter.exporters.protocol import RagRun, Selection
-from ragmeter.metrics import ConfigurationError, Reference, Score, ScoreDirection
+from ragmeter.metrics import ConfigurationError, Reference, Score, ScoreDirection, Verdict
 from ragmeter.metrics import _fork as fork
 
 from ._weight import weight_of_run
@@ -104,6 +104,10 @@ class Remembered:
     """What it weighs, in bytes."""
     revisions: int = 0
     """How often something was learned about it."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Those of its scores that the verdict reads."""
+    verdict: Verdict | None = None
+    """What was said of it last."""
 
 
 class LateWindow:
@@ -170,6 +174,23 @@ class LateWindow:
                 return None
             return entry
 
+    def learn(self, run_id: str, values: Mapping[str, float], verdict: Verdict | None) -> None:
+        """Add what a result says, for the verdict on what comes later.
+
+        Args:
+            run_id: Of which request.
+            values: Those of its scores that the verdict reads.
+            verdict: The verdict that goes out with it; None: it is the one before.
+        """
+        with self._lock:
+            entry = self._runs.get(run_id)
+            if entry is not None:
+                entry.values = {
+                    **entry.values,
+                    **values,
+                }  # a new one: others read it without the lock
+                entry.verdict = verdict or entry.verdict
+
     def revise(self, found: Remembered, run: RagRun, *, anew: bool) -> str:
         """Put `run` in the place of what was found; return the name of that revision.
 
@@ -181,7 +202,14 @@ class LateWindow:
         """
         revisions = found.revisions + 1 if anew else max(1, found.revisions)
         entry = Remembered(
-            run, found.sample_rate, found.selection, self._clock(), weight_of_run(run), revisions
+            run,
+            found.sample_rate,
+            found.selection,
+            self._clock(),
+            weight_of_run(run),
+            revisions,
+            found.values,
+            found.verdict,
         )
         with self._lock:
             self._put(entry)

@@ -17,7 +17,7 @@ from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.stats import Counters, NoDataWarning, explanations
 from ragmeter.context import leave_host
 from ragmeter.exporters.protocol import Exporter, RagRun, ScoredRun
-from ragmeter.metrics import Metric, Score
+from ragmeter.metrics import Metric, Score, VerdictRules
 
 from ._admission import Admission
 from .exporting import Destinations, ExportQueues
@@ -71,6 +71,7 @@ class Pipeline:
         scoring: Builds the requests.
         admission: Decides how many are judged.
         tail: Picks out bad requests; None: chance alone decides.
+        rules: What a request's scores say together.
         exporters: Where results go.
         limits: Bounds and rates.
         counters: Where requests are counted.
@@ -86,6 +87,7 @@ class Pipeline:
         scoring: Scoring,
         admission: Admission,
         tail: TailSampling | None,
+        rules: VerdictRules,
         exporters: Sequence[Exporter],
         limits: Limits,
         counters: Counters,
@@ -96,6 +98,7 @@ class Pipeline:
         self._computes = computes
         self._scoring = scoring
         self._admission = admission
+        self._rules = rules
         self._counters = counters
         self._destinations = Destinations(exporters, counters, no_data, guard_for)
         self._exporting = ExportQueues(
@@ -117,6 +120,7 @@ class Pipeline:
             scoring.redacted_scores,
             counters,
             admission,
+            rules,
             hold_s=limits.hold_s,
             max_items=limits.queue_size,
             max_bytes=limits.queue_bytes,
@@ -254,7 +258,8 @@ class Pipeline:
         if choice is None:
             if self._destinations.measuring:
                 in_order = self._scoring.redacted_scores(self._metrics.in_order(scores))
-                self._destinations.measured(ScoredRun(run=run, scores=in_order))
+                verdict = self._rules.verdict(scores, run.sample.status)
+                self._destinations.measured(ScoredRun(run=run, scores=in_order, verdict=verdict))
             self._counters.dropped("sampled_out")
             return
         pending = self._holding.take(run, scores, choice.chances)
@@ -286,7 +291,7 @@ class Pipeline:
         # Whatever is asked about it now is asked about every request that is amended.
         chances = Chances(found.sample_rate, 1.0, found.selection, found.selection)
         revision = self._late.revise(found, run, anew=anew)
-        pending = self._holding.take(run, scores, chances, revision)
+        pending = self._holding.take(run, scores, chances, revision, found)
         if awaited and self._judging is not None:
             self._judging.submit(self._holding.job(pending, awaited))
         else:

@@ -1,8 +1,8 @@
 """Which requests are scored, which of them go out, which are judged, each with its probability.
 
 Three things decide: the request's places, by hash; the probability that the judge's budget allows
-(`_admission`); and, with ``keep="worst"``, whether it is bad: it failed, found nothing, or scored among
-the worst of late.
+(`_admission`); and, with ``keep="worst"``, whether it is bad: it failed, found nothing, its verdict is
+``bad``, or it scored among the worst of late.
 
 A place is a function of the trace id alone, so that all services that see a trace decide alike.  The id
 is hashed with the purpose as salt: a decision on the id itself would repeat that of a head sampler
@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from ragmeter.exporters.protocol import Selection
-from ragmeter.metrics import RagSample, Score
+from ragmeter.metrics import RagSample, Score, VerdictRules
 
 from ._admission import Admission
 
@@ -168,13 +168,18 @@ class _Recent:
 
 
 class TailSampling:
-    """Remembers recent lexical scores and picks out the worst. For one thread."""
+    """Remembers recent lexical scores and picks out the worst. For one thread.
 
-    def __init__(self) -> None:
+    Args:
+        rules: What a request's scores say together.
+    """
+
+    def __init__(self, rules: VerdictRules = VerdictRules()) -> None:  # noqa: B008 -- frozen
+        self._rules = rules
         self._recent: dict[str, _Recent] = {}
 
     def keeps(self, sample: RagSample, scores: Mapping[str, Score]) -> bool:
-        """Return whether the request failed, found nothing, or scored among the worst of late."""
+        """Return whether the request failed, found nothing, is bad, or scored among the worst of late."""
         low = False
         for score in scores.values():
             if score.method == "lexical" and score.value is not None and score.direction != "none":
@@ -183,4 +188,7 @@ class TailSampling:
                 low = self._recent.setdefault(score.name, _Recent()).is_low(goodness) or low
         empty = scores.get("empty_retrieval")
         found_nothing = sample.contexts == () or (empty is not None and empty.value == 1.0)
-        return low or found_nothing or sample.status == "error"
+        if low or found_nothing or sample.status == "error":
+            return True
+        verdict = self._rules.verdict(scores, sample.status)
+        return verdict is not None and verdict.word == "bad"

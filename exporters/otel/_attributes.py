@@ -37,6 +37,7 @@ __all__ = [
     "retrieval_essentials",
     "retrieval_groups",
     "score_groups",
+    "verdict_group",
     "workflow_essentials",
 ]
 
@@ -108,6 +109,17 @@ def score_groups(scores: Iterable[Score]) -> Iterator[Group]:
         names = [clean(score.name) for score in said if score.direction == direction]
         if names:
             yield {key: names}
+
+
+def verdict_group(scored: ScoredRun) -> Group:
+    """Return the verdict's word and codes; nothing where there is none."""
+    verdict = scored.verdict
+    if verdict is None:
+        return {}
+    group: Group = {semconv.VERDICT: verdict.word}
+    if verdict.codes:
+        group[semconv.VERDICT_CODES] = verdict.codes
+    return group
 
 
 def request_essentials(scored: ScoredRun) -> Group:

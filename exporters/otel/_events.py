@@ -1,4 +1,4 @@
-"""Writes one ``gen_ai.evaluation.result`` event per score that was tried.
+"""Writes one ``gen_ai.evaluation.result`` event per score that was tried, and one for the verdict.
 
 A log record in the judged span's context, or the same attributes as a span event on
 spans of ours for backends that take traces only.  Scores that were never tried
@@ -21,11 +21,11 @@ from ragmeter.exporters import semconv
 from ragmeter.exporters._format import clean
 from ragmeter.exporters._span_targets import JudgedSpans
 from ragmeter.exporters.protocol import ScoredRun
-from ragmeter.metrics import Score
+from ragmeter.metrics import Score, Verdict, VerdictRules
 
 from ._content import ContentPolicy
 
-__all__ = ["ATTEMPTED", "FAILURES", "EventWriter", "event_attributes"]
+__all__ = ["ATTEMPTED", "FAILURES", "EventWriter", "event_attributes", "verdict_attributes"]
 
 ATTEMPTED = frozenset({"ok", "partial", "undefined", "judge_error", "timeout", "metric_error"})
 """Statuses of scores that were attempted."""
@@ -64,13 +64,7 @@ def event_attributes(
         attributes[semconv.ERROR_TYPE] = clean(score.error_type or score.status)
     if content.on_events and score.explanation:
         attributes[semconv.GEN_AI_EVALUATION_EXPLANATION] = content.text(score.explanation)
-    run = scored.run
-    if run.name:
-        attributes[semconv.GEN_AI_WORKFLOW_NAME] = clean(run.name)
-    if run.conversation_id:
-        attributes[semconv.GEN_AI_CONVERSATION_ID] = clean(run.conversation_id)
-    if scored.sample_rate < 1.0:
-        attributes[semconv.SAMPLE_RATE] = scored.sample_rate
+    attributes.update(_of_request(scored))
     if scored.judge_sample_rate < 1.0:
         attributes[semconv.JUDGE_SAMPLE_RATE] = scored.judge_sample_rate
     selection = scored.selection_of(score)
@@ -83,6 +77,36 @@ def event_attributes(
         semconv.SCORE_CACHE_HITS: score.cache_hits,
     }
     attributes.update({key: count for key, count in usage.items() if count})
+    return attributes
+
+
+def verdict_attributes(scored: ScoredRun, verdict: Verdict) -> dict[str, AttributeValue]:
+    """Return the attributes of the verdict's event: its word as label, codes, and reasons without texts."""
+    attributes: dict[str, AttributeValue] = {
+        semconv.GEN_AI_EVALUATION_NAME: str(semconv.VERDICT),
+        semconv.GEN_AI_EVALUATION_SCORE_LABEL: verdict.word,
+        semconv.VERDICT: verdict.word,
+        semconv.EVALUATOR_TYPE: "deterministic",
+        semconv.EVALUATOR_VERSION: VerdictRules.definition,
+    }
+    if verdict.codes:
+        attributes[semconv.VERDICT_CODES] = verdict.codes
+        attributes[semconv.GEN_AI_EVALUATION_EXPLANATION] = clean("; ".join(verdict.reasons))
+    attributes.update(_of_request(scored))
+    if scored.selection != "sampled":
+        attributes[semconv.SELECTION] = scored.selection
+    return attributes
+
+
+def _of_request(scored: ScoredRun) -> dict[str, AttributeValue]:
+    attributes: dict[str, AttributeValue] = {}
+    run = scored.run
+    if run.name:
+        attributes[semconv.GEN_AI_WORKFLOW_NAME] = clean(run.name)
+    if run.conversation_id:
+        attributes[semconv.GEN_AI_CONVERSATION_ID] = clean(run.conversation_id)
+    if scored.sample_rate < 1.0:
+        attributes[semconv.SAMPLE_RATE] = scored.sample_rate
     return attributes
 
 
@@ -107,7 +131,7 @@ class EventWriter:
         self._context_of = context_of
 
     def write(self, scored: ScoredRun, judged: JudgedSpans) -> None:
-        """Emit a record per attempted score, in the context of the span it judges."""
+        """Emit a record per attempted score, in the context of the span it judges, and the verdict's."""
         logger = self._logger()
         enabled = getattr(logger, "enabled", None)  # not in the oldest supported API
         if enabled is not None and not enabled():
@@ -115,9 +139,25 @@ class EventWriter:
         # Not the request's end: backends that take records in order, or within a window,
         # would refuse a score that a slow judge gave minutes later.
         now = time.time_ns()
+        if scored.verdict is not None:
+            logger.emit(self._verdict(scored, scored.verdict, judged, now))
         for score in scored.scores.values():
             if score.status in ATTEMPTED:
                 logger.emit(self._record(scored, score, judged, now))
+
+    def _verdict(
+        self, scored: ScoredRun, verdict: Verdict, judged: JudgedSpans, now: int
+    ) -> LogRecord:
+        return LogRecord(
+            timestamp=now,
+            observed_timestamp=now,
+            context=self._context_of(judged.carrier("answer")),
+            severity_number=SeverityNumber.INFO,
+            severity_text="INFO",
+            body=f"{semconv.VERDICT}={verdict.word}",
+            attributes=verdict_attributes(scored, verdict),
+            event_name=str(semconv.EVENT_EVALUATION_RESULT),
+        )
 
     def _record(self, scored: ScoredRun, score: Score, judged: JudgedSpans, now: int) -> LogRecord:
         failed = score.status in FAILURES

@@ -3,7 +3,7 @@
 Every attribute is of low cardinality: names pass a `Limiter`, their combinations a `SeriesBound`, and
 no question, user, document, conversation or run id is ever among them.  Score and context histograms
 are recorded in the judged span's context, so that exemplars point at the request.  A score of a
-request is recorded once, with its first value.
+request is recorded once, with its first value, and so is its verdict: a counter takes nothing back.
 """
 
 from __future__ import annotations
@@ -97,6 +97,8 @@ class MetricWriter:
         known = (self._recorded.peek(run_id) if scored.late else None) or _NONE
         self._record(scored, judged, known)
         valued = frozenset(s.name for s in scored.scores.values() if s.value is not None)
+        if scored.verdict is not None:
+            valued |= {semconv.VERDICT}
         # Most requests have the same scores: one set for all of them.
         self._recorded.put(run_id, self._sets.setdefault(known | valued, known | valued))
         if len(self._sets) > MAX_DISTINCT:
@@ -138,6 +140,10 @@ class MetricWriter:
                 missing = dict(base)
                 self._add(missing, semconv.MISSING, name)
                 self._count(semconv.MISSING_INPUTS, 1, missing)
+        if scored.verdict is not None and semconv.VERDICT not in known:
+            counted: dict[str, AttributeValue] = {**base, semconv.VERDICT: scored.verdict.word}
+            self._add(counted, semconv.VERDICT_CODE, next(iter(scored.verdict.codes), None))
+            self._count(semconv.VERDICTS, 1, counted)
         for score in scored.scores.values():
             if score.status != "missing_input" and score.name not in known:
                 self._write_score(scored, score, judged, base)
@@ -147,6 +153,8 @@ class MetricWriter:
     ) -> None:
         run = scored.run
         attributes = {**base, semconv.REQUEST_STATUS: run.sample.status}
+        if scored.verdict is not None:
+            attributes[semconv.VERDICT] = scored.verdict.word
         self._add(attributes, semconv.FRAMEWORK, run.framework)
         self._add(attributes, semconv.ERROR_TYPE, run.error_type)
         self._count(semconv.REQUESTS, 1, attributes)

@@ -26,6 +26,7 @@ _LIMIT = 1_900
 OTHER = "other"
 _DISPENSABLE = (
     semconv.ERROR_TYPE,
+    semconv.VERDICT_CODE,
     semconv.GEN_AI_EVALUATION_SCORE_LABEL,
     semconv.FRAMEWORK,
     semconv.GEN_AI_REQUEST_MODEL,

@@ -42,10 +42,11 @@ from ._attributes import (
     retrieval_essentials,
     retrieval_groups,
     score_groups,
+    verdict_group,
     workflow_essentials,
 )
 from ._content import ContentPolicy
-from ._events import ATTEMPTED, event_attributes
+from ._events import ATTEMPTED, event_attributes, verdict_attributes
 from ._plan import SpanMode, is_bare_retrieval, plan_spans
 from ._span_ids import PinnedIds, evaluation_span_id
 
@@ -118,11 +119,19 @@ class SpanWriter:
         if request is None and not (is_bare_retrieval(run) and retrieval is not None):
             request = run.parent
         judged = JudgedSpans(request, retrieval)
-        for carrier, beside in _by_carrier(plan.beside, judged):
-            if any(score.status in ATTEMPTED for score in beside):
-                span = self._write_evaluation(scored, carrier, beside)
-                if judged.request is None and carrier is None:
-                    judged = JudgedSpans(_context_or(span, None))
+        spoken = plan.request or (is_bare_retrieval(run) and bool(plan.retrievals))
+        groups = [
+            (carrier, beside)
+            for carrier, beside in _by_carrier(plan.beside, judged)
+            if any(score.status in ATTEMPTED for score in beside)
+        ]
+        # The verdict stands on one span: the request's own, or the one beside the request's.
+        home = judged.carrier("answer")
+        for carrier, beside in sorted(groups, key=lambda group: group[0] != home):
+            span = self._write_evaluation(scored, carrier, beside, with_verdict=not spoken)
+            spoken = True
+            if judged.request is None and carrier is None:
+                judged = JudgedSpans(_context_or(span, None))
         return judged
 
     def _write_workflow(self, scored: ScoredRun, scores: Iterable[Score]) -> Span:
@@ -139,12 +148,13 @@ class SpanWriter:
             self._fill(
                 span,
                 chain(
+                    [verdict_group(scored)],
                     score_groups(scores),
                     [request_essentials(scored)],
                     request_groups(scored, self._content, texts=True),
                 ),
             )
-            self._add_events(span, scored, scores, run.ended_ns)
+            self._add_events(span, scored, scores, run.ended_ns, with_verdict=True)
             _mark_failure(span, run.error_type, failed=run.sample.status == "error")
         span.end(end_time=max(run.started_ns, run.ended_ns))
         return span
@@ -167,22 +177,34 @@ class SpanWriter:
             start_time=retrieval.started_ns,
         )
         if span.is_recording():
+            verdict = [verdict_group(bare)] if bare else []
             about = [request_essentials(bare)] if bare else []
             whole = request_groups(bare, self._content, texts=False) if bare else ()
             room = self._fill(
                 span,
                 chain(
-                    score_groups(scores), about, whole, retrieval_groups(retrieval, self._content)
+                    verdict,
+                    score_groups(scores),
+                    about,
+                    whole,
+                    retrieval_groups(retrieval, self._content),
                 ),
             )
             _fill_list(span, document_groups(retrieval, self._content), room)
-            self._add_events(span, scored, scores, retrieval.ended_ns)
+            self._add_events(
+                span, scored, scores, retrieval.ended_ns, with_verdict=bare is not None
+            )
             _mark_failure(span, retrieval.error_type, failed=retrieval.error_type is not None)
         span.end(end_time=max(retrieval.started_ns, retrieval.ended_ns))
         return span
 
     def _write_evaluation(
-        self, scored: ScoredRun, carrier: SpanContext | None, scores: list[Score]
+        self,
+        scored: ScoredRun,
+        carrier: SpanContext | None,
+        scores: list[Score],
+        *,
+        with_verdict: bool,
     ) -> Span:
         tracer = self._tracer()
         essentials: Group = {
@@ -217,11 +239,14 @@ class SpanWriter:
                 start_time=now,
             )
         if span.is_recording():
-            room = self._fill(span, chain(score_groups(scores), [request_essentials(scored)]))
+            verdict = [verdict_group(scored)] if with_verdict else []
+            room = self._fill(
+                span, chain(verdict, score_groups(scores), [request_essentials(scored)])
+            )
             evaluations = evaluation_groups(scores, self._content, room=room)
             room = _fill_list(span, evaluations, room)
             _fill(span, request_groups(scored, self._content, texts=False), room)
-            self._add_events(span, scored, scores, now)
+            self._add_events(span, scored, scores, now, with_verdict=with_verdict)
         span.end(end_time=now)
         return span
 
@@ -234,10 +259,19 @@ class SpanWriter:
         return _fill(span, groups, room)
 
     def _add_events(
-        self, span: Span, scored: ScoredRun, scores: Iterable[Score], timestamp_ns: int
+        self,
+        span: Span,
+        scored: ScoredRun,
+        scores: Iterable[Score],
+        timestamp_ns: int,
+        *,
+        with_verdict: bool,
     ) -> None:
         if not self._span_events:
             return
+        if with_verdict and scored.verdict is not None:
+            attributes = verdict_attributes(scored, scored.verdict)
+            span.add_event(semconv.EVENT_EVALUATION_RESULT, attributes, timestamp_ns)
         for score in scores:
             if score.status in ATTEMPTED:
                 span.add_event(

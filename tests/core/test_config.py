@@ -1,12 +1,13 @@
 """One model behind the arguments, the ``RAGMETER_*`` variables, the flags and the page about them."""
 
+import dataclasses
 import importlib.util
 import inspect
 from pathlib import Path
 
 import pytest
 
-from ragmeter import RagMeter, config
+from ragmeter import RagMeter, VerdictRules, config
 from ragmeter.config import Settings, argument_of, read_settings
 from ragmeter.metrics import ConfigurationError
 
@@ -207,3 +208,33 @@ def test_prices_from_the_environment_are_the_budgets(monkeypatch):
 def test_an_argument_of_the_wrong_type_is_refused_at_construction(wrong):
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         RagMeter(**wrong)
+
+
+def test_the_verdicts_thresholds_from_the_environment(monkeypatch):
+    monkeypatch.setenv("RAGMETER_VERDICT_UNSUPPORTED_BELOW", "0.4")
+    monkeypatch.setenv("RAGMETER_VERDICT_ON_TOPIC_FROM", "0.7")
+
+    assert config.meter_arguments()["verdict"] == VerdictRules(
+        unsupported_below=0.4, on_topic_from=0.7
+    )
+
+
+def test_thresholds_out_of_order_name_the_variable_and_what_is_allowed(monkeypatch):
+    monkeypatch.setenv("RAGMETER_VERDICT_UNSUPPORTED_BELOW", "0.9")
+
+    with pytest.raises(ConfigurationError) as raised:
+        RagMeter.from_env()
+
+    assert "RAGMETER_VERDICT_UNSUPPORTED_BELOW=0.9" in str(raised.value)
+    assert "at most partly_unsupported_below" in str(raised.value)
+
+
+def test_verdict_settings_have_the_rules_own_defaults():
+    settings = Settings()
+
+    assert VerdictRules() == VerdictRules(
+        **{
+            name: getattr(settings, f"verdict_{name}")
+            for name in (field.name for field in dataclasses.fields(VerdictRules))
+        }
+    )

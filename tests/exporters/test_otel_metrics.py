@@ -17,6 +17,7 @@ from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.otel._metrics import MAX_DISTINCT, OTHER, Limiter
 from ragmeter.exporters.otel._series import MAX_SERIES, SeriesBound
 from ragmeter.exporters.protocol import MeterStats
+from ragmeter.metrics import Verdict
 from ragmeter.metrics.judge.protocol import JudgeCall
 
 SCORES = "gen_ai.evaluation.score"
@@ -321,7 +322,8 @@ def test_every_instrument_is_emitted_as_it_is_listed(sdk, make):
     """The table in semconv and what leaves are one: names, units, attribute keys."""
     exporter = OpenTelemetryExporter(**sdk.providers)
     exporter.observe_meter(lambda: STATS)
-    exporter.export([make.scored_run(error_type="ValueError")])
+    verdict = Verdict(word="bad", codes=("unsupported_answer",), reasons=("r",))
+    exporter.export([replace(make.scored_run(error_type="ValueError"), verdict=verdict)])
     exporter.judge_called(JudgeCall("faithfulness", "m", 1.0, 1, 1, error_type="Timeout", cost=0.1))
     exporter.judge_called(JudgeCall("faithfulness", "m", 0.0, 0, 0, cached=True))
     points = sdk.points()

@@ -27,6 +27,8 @@ LOW_CARDINALITY = {
     "ragmeter.component",
     "ragmeter.selection",
     "ragmeter.status",
+    "ragmeter.verdict",
+    "ragmeter.verdict.code",
 }
 
 

@@ -1,0 +1,195 @@
+"""The verdict on its way: with the first result, anew when judged scores or a reference come, kept when bad."""
+
+import threading
+from dataclasses import dataclass
+
+import pytest
+
+from ragmeter import ConfigurationError, RagMeter, RagSample, Verdict, VerdictRules
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import Metric, metric
+
+GOOD = RagSample(question="q", contexts=["a"], answer="supported")
+BAD = RagSample(question="q", contexts=["a"], answer="invented")
+
+
+@metric(name="lexical_groundedness", needs=("answer",), target="answer", method="lexical")
+def groundedness(sample):
+    return 0.2 if sample.answer == "invented" else 0.9
+
+
+@metric(name="refusal", needs=("answer",), target="answer", method="lexical")
+def refusal(sample):
+    return 0.0
+
+
+@metric(name="lexical_context_relevance", needs=("contexts", "reference.answer"))
+def relevance_by_reference(sample):
+    """Stand for anything the verdict reads that only a reference makes known."""
+    return 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Sufficiency(Metric):
+    """A judged metric that answers when its gate opens."""
+
+    gate: threading.Event
+    value: float = 0.0
+    name: str = "context_sufficiency"
+    needs: tuple[str, ...] = ()
+    score_names: tuple[str, ...] = ("context_sufficiency",)
+    judged = False
+    method = "llm"
+    target = "retrieval"
+    definition = "1"
+
+    async def measure(self, sample, judge):
+        import asyncio
+
+        while not self.gate.is_set():
+            await asyncio.sleep(0.002)
+        return [self.make_score("context_sufficiency", self.value)]
+
+
+@pytest.fixture
+def memory():
+    return InMemoryExporter()
+
+
+def test_every_result_carries_its_verdict(memory):
+    with RagMeter([groundedness, refusal], exporters=[memory]) as meter:
+        meter.submit(GOOD)
+        meter.submit(BAD)
+        assert meter.flush(10)
+
+    good, bad = (result.verdict for result in memory.results)
+    assert good == Verdict(word="good")
+    assert bad.codes == ("unsupported_answer",)
+    assert bad.reasons == ("20% of the answer's words are in the chunks",)
+
+
+def test_without_anything_to_judge_by_there_is_none(memory):
+    with RagMeter([refusal], exporters=[memory]) as meter:
+        meter.submit(GOOD)
+        assert meter.flush(10)
+
+    assert memory.results[0].verdict is None
+
+
+def test_a_failed_request_is_not_good(memory):
+    with RagMeter([groundedness, refusal], exporters=[memory]) as meter:
+        meter.submit(GOOD.model_copy(update={"status": "error"}))
+        assert meter.flush(10)
+
+    assert memory.results[0].verdict is None
+
+
+def test_thresholds_are_the_meters(memory):
+    lenient = VerdictRules(unsupported_below=0.1, partly_unsupported_below=0.1)
+    with RagMeter([groundedness, refusal], exporters=[memory], verdict=lenient) as meter:
+        meter.submit(BAD)
+        assert meter.flush(10)
+
+    assert memory.results[0].verdict == Verdict(word="good")
+
+
+def test_what_is_no_rules_is_refused():
+    with pytest.raises(ConfigurationError, match="VerdictRules"):
+        RagMeter(verdict={"unsupported_below": 0.4})
+
+
+def test_judged_scores_in_time_are_part_of_the_only_verdict(memory):
+    gate = threading.Event()
+    gate.set()
+    with RagMeter(
+        [groundedness, refusal, Sufficiency(gate)], exporters=[memory], hold_s=60
+    ) as meter:
+        meter.submit(GOOD)
+        assert meter.flush(10)
+
+    (result,) = memory.results
+    assert result.verdict.codes == ("insufficient_context",)
+
+
+@pytest.mark.parametrize(("value", "codes"), [(0.0, ("insufficient_context",)), (1.0, None)])
+def test_a_late_result_carries_the_verdict_when_it_changed(memory, value, codes):
+    """What is known from the first result counts; what was said is not said again."""
+    gate = threading.Event()
+    metrics = [groundedness, refusal, Sufficiency(gate, value)]
+    with RagMeter(metrics, exporters=[memory], hold_s=0) as meter:
+        meter.submit(GOOD)
+        (first,) = memory.wait_for(1)
+        gate.set()
+        assert meter.flush(10)
+
+    late = memory.results[1]
+    assert first.verdict == Verdict(word="good")
+    assert late.late
+    assert (late.verdict and late.verdict.codes) == codes
+
+
+def test_a_late_reference_is_judged_with_what_was_known(memory):
+    """The revision has but the scores that need a reference; the verdict reads the others, too."""
+    with RagMeter([groundedness, refusal, relevance_by_reference], exporters=[memory]) as meter:
+        with meter.request("q") as request:
+            request.retrieved(["a"])
+            request.answered("invented")
+        assert meter.flush(10)
+        meter.attach_reference(request.run_id, "Here.")
+        meter.attach_reference(request.run_id, "Here.")
+        assert meter.flush(10)
+
+    first, second, again = (result.verdict for result in memory.results)
+    assert first.codes == ("unsupported_answer",)
+    assert second.codes == ("unsupported_answer", "off_topic_context")
+    assert again is None
+
+
+def test_a_bad_verdict_is_kept(memory):
+    """Whatever its place: the good one is sampled out."""
+    with RagMeter(
+        [groundedness, refusal], exporters=[memory], sample_rate=0.0, keep="worst"
+    ) as meter:
+        meter.submit(GOOD)
+        meter.submit(BAD)
+        assert meter.flush(10)
+        stats = meter.stats()
+
+    assert [result.verdict.word for result in memory.results] == ["bad"]
+    assert memory.results[0].selection == "worst"
+    assert stats.dropped == {"sampled_out": 1}
+
+
+def test_what_is_measured_only_has_a_verdict_too():
+    """Counters of verdicts are of all requests, sampled out or not."""
+
+    class Measuring(InMemoryExporter):
+        def __init__(self):
+            super().__init__()
+            self.measured = []
+
+        def measure(self, scored):
+            self.measured.append(scored.verdict)
+
+    measuring = Measuring()
+    with RagMeter(
+        [groundedness, refusal], exporters=[measuring], sample_rate=0.0, keep="worst"
+    ) as meter:
+        meter.submit(GOOD)
+        assert meter.flush(10)
+
+    assert measuring.measured == [Verdict(word="good")]
+
+
+def test_redaction_leaves_the_verdict_alone(memory):
+    """It holds no text of the request, so the hook is not asked about it."""
+
+    @metric(name="lexical_groundedness", needs=("answer",), target="answer", method="lexical")
+    def one(sample):
+        return 0.2
+
+    with RagMeter([one], exporters=[memory], redact=lambda _: "***") as meter:
+        meter.submit(BAD)
+        assert meter.flush(10)
+
+    assert memory.results[0].verdict.reasons == ("20% of the answer's words are in the chunks",)
