@@ -37,9 +37,10 @@ if TYPE_CHECKING:
         LexicalContextPrecision,
         LexicalContextRecall,
         LexicalEntityRecall,
-        LexicalGroundedness,
         LexicalQueryCoverage,
     )
+    from .computed.lexical_context_relevance import LexicalContextRelevance
+    from .computed.lexical_groundedness import LexicalGroundedness
     from .computed.precision_recall_f1 import PrecisionRecallF1
     from .computed.ranked_retrieval import RankedRetrieval
     from .computed.retrieval_health import RetrievalHealth
@@ -109,6 +110,7 @@ __all__ = [
     "IdPrecisionRecall",
     "LexicalContextPrecision",
     "LexicalContextRecall",
+    "LexicalContextRelevance",
     "LexicalEntityRecall",
     "LexicalGroundedness",
     "LexicalQueryCoverage",

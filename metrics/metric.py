@@ -90,6 +90,8 @@ class Metric(ABC):
         value: float | None,
         *,
         explanation: str | None = None,
+        summary: str | None = None,
+        label: str | None = None,
         items: Sequence[ScoreItem] = (),
         range: tuple[float, float | None] | None = None,  # noqa: A002 -- the public word for it
     ) -> Score:
@@ -99,6 +101,8 @@ class Metric(ABC):
             name: One of `score_names`.
             value: The value, or None when the formula has no denominator.
             explanation: One sentence for a person; say why when there is no value.
+            summary: The same without any text of the request, by ids, counts and numbers.
+            label: A word for the value, one of few.
             items: The evidence.
             range: Smallest and largest possible value, where it differs from the metric's.
         """
@@ -106,6 +110,10 @@ class Metric(ABC):
         given: dict[str, Any] = {}
         if explanation is not None:
             given["explanation"] = explanation
+        if summary is not None:
+            given["summary"] = summary
+        if label is not None:
+            given["label"] = label
         if items:
             given["items"] = tuple(items)
         if (span := self.range if range is None else range) != (0.0, 1.0):

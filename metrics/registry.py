@@ -36,13 +36,17 @@ _FREE = {
     "lexical_context_precision": "computed.lexical:LexicalContextPrecision",
     "lexical_context_recall": "computed.lexical:LexicalContextRecall",
     "lexical_entity_recall": "computed.lexical:LexicalEntityRecall",
-    "lexical_groundedness": "computed.lexical:LexicalGroundedness",
-    "lexical_query_coverage": "computed.lexical:LexicalQueryCoverage",
+    "lexical_groundedness": "computed.lexical_groundedness:LexicalGroundedness",
+    "lexical_context_relevance": "computed.lexical_context_relevance:LexicalContextRelevance",
     "retrieval_health": "computed.retrieval_health:RetrievalHealth",
+}
+# Free ones that are computed only when asked for by name.
+_ON_REQUEST = {
+    "lexical_query_coverage": "computed.lexical:LexicalQueryCoverage",
 }
 # Metrics that judge several others' questions in one call; each has `covers`, their names.
 _FUSED = {"fused_context_metrics": "judged.fused_context:FusedContextMetrics"}
-_HOMES = {**_JUDGED, **_FREE, **_FUSED}
+_HOMES = {**_JUDGED, **_FREE, **_ON_REQUEST, **_FUSED}
 
 if TYPE_CHECKING:
     BUILTIN: tuple[type[Metric], ...]
@@ -75,7 +79,7 @@ def __getattr__(name: str) -> Any:
     """Load every built-in metric on first use of `BUILTIN` (PEP 562)."""
     if name != "BUILTIN":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return tuple(_builtin(one) for one in (*_JUDGED, *_FREE))
+    return tuple(_builtin(one) for one in (*_JUDGED, *_FREE, *_ON_REQUEST))
 
 
 def _registered() -> dict[str, EntryPoint]:
@@ -88,7 +92,7 @@ def known_metrics() -> tuple[str, ...]:
 
 
 def default_metrics(*, judged: bool = False, fused: bool = False) -> list[Metric]:
-    """Return one of every free metric, in the order of `BUILTIN`.
+    """Return one of every free metric but those kept for who asks for them, in the order of `BUILTIN`.
 
     Args:
         judged: Add those that ask a judge.
@@ -153,7 +157,7 @@ def _by_name(name: str) -> Metric:
         return _builtin(name)()
     point = _registered().get(name)
     if point is None:
-        kinds = map(_builtin, (*_JUDGED, *_FREE))
+        kinds = map(_builtin, (*_JUDGED, *_FREE, *_ON_REQUEST))
         score_of = next((kind.name for kind in kinds if name in kind.score_names), None)
         raise UnknownMetricError(name, known_metrics(), score_of)
     try:

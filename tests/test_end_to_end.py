@@ -190,7 +190,7 @@ def test_a_query_of_none_is_not_lost():
         name=result.sample.name, contexts_by="runs",
     )  # fmt: skip
     assert len(result.sample.contexts) == 2
-    assert result.scores["lexical_query_coverage"].status == "missing_input"
+    assert result.scores["lexical_context_relevance"].status == "missing_input"
 
 
 def test_a_chunk_of_ten_megabytes_is_counted_and_not_read():

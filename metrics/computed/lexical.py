@@ -29,7 +29,6 @@ __all__ = [
     "LexicalContextPrecision",
     "LexicalContextRecall",
     "LexicalEntityRecall",
-    "LexicalGroundedness",
     "LexicalQueryCoverage",
 ]
 
@@ -73,52 +72,6 @@ def _reference_sentences(sample: RagSample) -> list[tuple[str, list[str]]]:
 def _check_threshold(threshold: float | None) -> None:
     if threshold is not None and not 0 < threshold <= 1:
         raise ConfigurationError(f"threshold is {threshold!r}; it is more than 0.0, at most 1.0")
-
-
-@dataclass(frozen=True)
-class LexicalGroundedness(ComputedMetric):
-    """Which share of the answer's words is in the retrieved contexts?
-
-        value = content tokens of the answer, repeats counted, that any context has
-                / content tokens of the answer
-
-    Range: 0.0 to 1.0, dimensionless.  A refusal after an empty retrieval scores 0.0: read it
-    beside `empty_retrieval`.
-    Needs: ``contexts``, ``answer``.
-    Cost: no judge.
-    Source: "content K-precision"; Spearman .638 with human faithfulness on MTRAG (n = 477).
-    Differs from the source: nothing.
-
-    Without a value:
-        ``missing_input``: no answer, or retrieval was not captured; ``skipped``: it failed.
-        ``undefined``: the answer has no content token.
-    """
-
-    name = "lexical_groundedness"
-    score_names = ("lexical_groundedness",)
-    needs = ("contexts", "answer")
-    method = "lexical"
-    target = "answer"
-    definition = "2"
-
-    def compute(self, sample: RagSample) -> Sequence[Score]:
-        """Cover the answer with the words of all contexts; the evidence is per sentence."""
-        answer = analyse(sample.answer or "")
-        # Cut by sentences first: the evidence needs them, and tokens and content follow from them.
-        contents = answer.sentence_content
-        known = _held(answer.content, _contexts(sample))
-        value = coverage(answer.content, known)
-        if value is None:
-            return (self.make_score(self.name, None, explanation="no content word in the answer"),)
-        items = [
-            ScoreItem(
-                id=f"sentence-{number}", verdict=None, text=text, value=coverage(content, known)
-            )
-            for number, (text, content) in enumerate(
-                zip(answer.sentences[:MOST_ITEMS], contents, strict=False), start=1
-            )
-        ]
-        return (self.make_score(self.name, value, items=items),)
 
 
 def _check_work(done: int, contexts: Sequence[Analysis]) -> None:

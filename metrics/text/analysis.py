@@ -15,9 +15,9 @@ from ragmeter.metrics._tables import BoundedTable
 from .layout import key_of, units
 from .sentences import sentences_of
 from .stems import CONTENT
-from .tokens import MARK, content_of, content_set_of, line_tokens, tokens_of_lines
+from .tokens import MARK, content_of, content_set_of, has_han, line_tokens, tokens_of_lines
 
-__all__ = ["Analysis", "analyse", "forget_texts", "latest"]
+__all__ = ["Analysis", "analyse", "forget_texts", "latest", "shared"]
 
 T = TypeVar("T")
 
@@ -46,7 +46,8 @@ class _Words(dict[str, str]):
 _words = _Words()
 
 
-def _shared(words: Iterable[str]) -> list[str]:
+def shared(words: Iterable[str]) -> list[str]:
+    """Return `words` as the objects that stand for them in every remembered text."""
     return list(map(_words.__getitem__, words))
 
 
@@ -76,7 +77,7 @@ class Analysis:
         # No token crosses the end of a sentence, so the sentences' tokens are the text's.
         if "marked_tokens" in self.__dict__:
             return list(filter(MARK.__ne__, self.marked_tokens))
-        return _shared(line_tokens(self.plain))
+        return shared(line_tokens(self.plain))
 
     @lazy_attribute
     def content(self) -> list[str]:
@@ -111,7 +112,7 @@ class Analysis:
     @lazy_attribute
     def marked_tokens(self) -> list[str]:
         """The tokens of all sentences, with `MARK` after each sentence; not to be changed."""
-        return _shared(tokens_of_lines(self.sentences))
+        return shared(tokens_of_lines(self.sentences))
 
     @property
     def sentence_tokens(self) -> list[list[str]]:
@@ -191,8 +192,10 @@ class _Memory:
             known = self._known.get(text)
             if known is None:
                 known = Analysis(text)
-                # Short texts have a price too: the objects around them.
-                self._known.put(text, known, len(text) + 256)
+                # Short texts have a price too, the objects around them; and of Chinese, every
+                # character is a token and two neighbours are a term.
+                characters = len(text) * 4 if has_han(text) else len(text)
+                self._known.put(text, known, characters + 256)
         return known
 
     def clear(self) -> None:

@@ -27,7 +27,7 @@ from ragmeter.references import load_references
 FREE = [
     "precision_recall_f1", "ranked_retrieval", "id_precision_recall", "answer_overlap",
     "lexical_context_precision", "lexical_context_recall", "lexical_entity_recall",
-    "lexical_groundedness", "lexical_query_coverage", "retrieval_health",
+    "lexical_groundedness", "lexical_context_relevance", "retrieval_health",
 ]  # fmt: skip
 
 

@@ -46,18 +46,6 @@ def answer(text):
     return Reference(answer=text)
 
 
-def test_groundedness_counts_the_answers_words():
-    """4 of 5 content words, function words aside; the evidence is per sentence."""
-    got = score(
-        LexicalGroundedness(),
-        contexts=["The bridge opened in 1931.", "It crosses the river."],
-        answer="The bridge opened in 1931. It crosses a valley.",
-    )
-    assert got.value == pytest.approx(4 / 5)
-    assert [item.value for item in got.items] == [1.0, 0.5]
-    assert (got.method, got.target) == ("lexical", "answer")
-
-
 def test_recall_needs_most_of_a_sentence_in_two_neighbours():
     """Strict reading: a sentence of which the contexts have two words in five is not attributed."""
     reference = (

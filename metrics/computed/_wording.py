@@ -1,0 +1,48 @@
+"""How the free metrics' explanations and summaries say numbers, words and quotations.
+
+An explanation may quote the request's texts, a summary says the same by ids, counts and numbers.
+"""
+
+from collections.abc import Iterable, Sequence
+
+__all__ = ["counted", "listed", "listed_ids", "percent", "quoted"]
+
+_LONGEST_QUOTE = 80
+_MOST_SHOWN = 5
+
+
+def percent(share: float) -> str:
+    """Return ``62 %``; what is neither nothing nor all does not read so."""
+    whole = round(share * 100)
+    if 0 < share < 1:
+        whole = min(max(whole, 1), 99)
+    return f"{whole} %"
+
+
+def counted(number: float, thing: str) -> str:
+    """Return ``1 word``, ``2 words``, ``2.5 words``."""
+    return f"{number:g} {thing}" if number == 1 else f"{number:g} {thing}s"
+
+
+def quoted(text: str) -> str:
+    """Return the beginning of `text` in quotation marks, on one line."""
+    line = " ".join(text[: 4 * _LONGEST_QUOTE].split())
+    if len(line) > _LONGEST_QUOTE:
+        line = f"{line[: _LONGEST_QUOTE - 1].rstrip()}…"
+    return f"“{line}”"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return the first few of `words`, separated by commas."""
+    more = ", …" if len(words) > _MOST_SHOWN else ""
+    return ", ".join(words[:_MOST_SHOWN]) + more
+
+
+def listed_ids(numbers: Iterable[int], thing: str) -> str:
+    """Return ``chunk 2``, ``chunks 1 and 3``, ``chunks 1, 2 and 5``; many are cut off."""
+    shown = list(map(str, numbers))
+    if len(shown) == 1:
+        return f"{thing} {shown[0]}"
+    if len(shown) > _MOST_SHOWN:
+        return f"{thing}s {', '.join(shown[:_MOST_SHOWN])}, …"
+    return f"{thing}s {', '.join(shown[:-1])} and {shown[-1]}"

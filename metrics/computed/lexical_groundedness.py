@@ -1,0 +1,128 @@
+"""Which share of the answer's words is in the retrieved contexts?
+
+The best free signal of an unfaithful answer that we know, and the backbone of the verdict.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.sample import RagSample
+from ragmeter.metrics.score import Score, ScoreItem
+from ragmeter.metrics.text.analysis import Analysis, analyse
+from ragmeter.metrics.text.function_words import has_cyrillic, russian_function_stems
+from ragmeter.metrics.text.scripts import share_a_script
+from ragmeter.metrics.text.terms import (
+    Vocabulary,
+    as_written,
+    credit,
+    sentence_terms,
+    together,
+    vocabulary,
+)
+
+from ._wording import counted, listed, percent, quoted
+from .precision_recall_f1 import MOST_ITEMS
+
+__all__ = ["LexicalGroundedness"]
+
+
+@dataclass(frozen=True)
+class LexicalGroundedness(ComputedMetric):
+    """Which share of the answer's words is in the retrieved contexts?
+
+        value = terms of the answer, repeats counted, that any context has
+                / terms of the answer
+
+    Terms are content tokens without Russian function words; Han runs give bigrams, and one of which
+    the contexts have only the two characters counts half.
+
+    Range: 0.0 to 1.0, dimensionless.  A refusal shares few words with anything: read it beside
+    `refusal`, and after an empty retrieval, which scores 0.0, beside `empty_retrieval`.
+    Needs: ``contexts``, ``answer``.
+    Cost: no judge.
+    Source: "content K-precision"; Spearman .638 with human faithfulness on MTRAG (n = 477), where it
+        tells answers rated 2.5 or less from the others with AUROC .941.
+    Differs from the source: bigrams for Chinese, no function words of Russian.
+
+    Without a value:
+        ``missing_input``: no answer, or retrieval was not captured; ``skipped``: it failed.
+        ``undefined``: the answer has no term, or is in a script that no context is written in.
+    """
+
+    name = "lexical_groundedness"
+    score_names = ("lexical_groundedness",)
+    needs = ("contexts", "answer")
+    method = "lexical"
+    target = "answer"
+    definition = "3"
+
+    def compute(self, sample: RagSample) -> Sequence[Score]:
+        """Cover the answer with the words of all contexts; the evidence is per sentence."""
+        answer = analyse(sample.answer or "")
+        contexts = [analyse(context.text) for context in sample.contexts or ()]
+        for context in contexts:
+            # Other metrics need the sentences; a text's tokens follow from its sentences' tokens.
+            _ = context.marked_tokens
+        sentences = answer.kept(_compared_terms)
+        terms = [term for sentence in sentences for term in sentence]
+        if not terms:
+            return (self._without_value("no content word in the answer"),)
+        if not share_a_script(answer, contexts):
+            return (self._without_value("answer and chunks are in different scripts"),)
+        held = together([context.kept(vocabulary) for context in contexts], terms)
+        covered = [credit(sentence, held) for sentence in sentences]
+        shares = [
+            found / len(sentence) if sentence else None
+            for found, sentence in zip(covered, sentences, strict=True)
+        ]
+        items = [
+            ScoreItem(f"sentence-{number}", None, text, None, None, share)
+            for number, (text, share) in enumerate(
+                zip(answer.sentences[:MOST_ITEMS], shares, strict=False), start=1
+            )
+        ]
+        value = sum(covered) / len(terms)
+        if any(context.units for context in contexts):
+            explanation, summary = _said(answer, sentences, shares, held)
+        else:
+            explanation = summary = "nothing was retrieved that the answer could rest on"
+        return (
+            self.make_score(
+                self.name, value, items=items, explanation=explanation, summary=summary
+            ),
+        )
+
+    def _without_value(self, why: str) -> Score:
+        return self.make_score(self.name, None, explanation=why, summary=why)
+
+
+def _compared_terms(answer: Analysis) -> list[list[str]]:
+    """Return the terms of each sentence that are looked for."""
+    sentences = answer.kept(sentence_terms)
+    if not has_cyrillic(answer.text):
+        return sentences
+    dropped = russian_function_stems()
+    return [[term for term in sentence if term not in dropped] for sentence in sentences]
+
+
+def _said(
+    answer: Analysis,
+    sentences: Sequence[Sequence[str]],
+    shares: Sequence[float | None],
+    held: Vocabulary,
+) -> tuple[str, str]:
+    """Say how much was found and where least, with the words and without."""
+    count = sum(map(len, sentences))
+    found = sum(credit(sentence, held) for sentence in sentences)
+    explanation = f"{percent(found / count)} of the answer's words are in the chunks"
+    summary = f"{found:g} of {counted(count, 'word')}"
+    if found < count:
+        share, weakest = min((share, at) for at, share in enumerate(shares) if share is not None)
+        distinct = dict.fromkeys(sentences[weakest])
+        lacking = [term for term in distinct if not credit((term,), held)]
+        explanation += f"; least: {quoted(answer.sentences[weakest])}"
+        if lacking:
+            explanation += f", not found: {listed(as_written(lacking, answer))}"
+        summary += f"; weakest: sentence-{weakest + 1} ({share:.2f})"
+    return explanation, summary

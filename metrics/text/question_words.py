@@ -1,0 +1,78 @@
+"""Tell the words of a question that name its topic from those that only ask.
+
+`lexical_context_relevance` calls this: "How long does a refund take?" is about a refund, and a
+chunk that says "Refunds are paid within 14 days." is on topic though it has no "long" and no
+"take".  The lists are English, Russian and Chinese; to add a word, add it to the list whose
+language fits.
+"""
+
+import re
+from functools import lru_cache
+
+from .analysis import Analysis, analyse
+from .characters import HAN
+from .function_words import russian_function_stems
+from .stems import stem
+from .terms import sentence_terms
+from .tokens import has_han
+
+__all__ = ["topic_terms"]
+
+# Question words, commands to an assistant, courtesies, and verbs and nouns that only carry a
+# question ("How long does it take", "What kind of", "What is the name of").
+_ENGLISH = (
+    "what when where why how whose whether my mine me us please tell explain describe give list "
+    "show name know want need help find get take happen mean say call let see make like just "
+    "someone anyone something anything somebody anybody anything much many long often kind type "
+    "sort way exactly actually really ever yes no ok hi hello thanks thank sorry am"
+)
+_RUSSIAN = (
+    "насколько скажи скажите расскажи расскажите подскажи подскажите объясни объясните покажи "
+    "покажите назови назовите перечисли перечислите опиши опишите напиши напишите помоги помогите "
+    "пожалуйста спасибо привет здравствуйте является являются называется называются называют "
+    "занимает занимают значит означает означают делать сделать найти узнать знать хочу время "
+    "времени году количество число именно вообще"
+)
+# Cut out before bigrams are made, or their pieces would count as topics; the longest first.
+_CHINESE = re.compile(
+    "请问|请告诉我|告诉我|请|谢谢|你好|您好|需要多长时间|需要多久|多长时间|多久|多少|多大|多高|多远|多长|多深|多重|"
+    "什么时候|什么样的?|什么|怎么样?|怎样|如何|为什么|为何|哪里|哪儿|哪些|哪个|哪一|哪|谁|何时|何地|何处|何种|"
+    "是否|有没有|是不是|能不能|可不可以|会不会|要不要|可以|能够|需要|几|吗|呢|吧|"
+    "請問|請告訴我|請|什麼時候|什麼|怎麼樣?|怎樣|為什麼|為何|哪裡|哪兒|哪個|誰|多長時間|是否|嗎"
+)
+_CHINESE_FUNCTION = frozenset(
+    "的了吗呢吧啊是在有和与及或也都就而但被把将从到对于为以之其这那哪谁什么怎样如何多少几个请问我你您他她它们会能可要不没"
+)
+"""A bigram of two of these names nothing."""
+_CONTRACTIONS = re.compile(
+    r"\b(?:can|won|shan)['’]t\b|n['’]t\b|['’](?:s|re|ll|ve|d|m)\b", re.IGNORECASE
+)
+_HAN = re.compile(f"[{HAN}]")
+
+
+@lru_cache(maxsize=1)
+def _asking_stems() -> frozenset[str]:
+    return frozenset(map(stem, f"{_ENGLISH} {_RUSSIAN}".split())) | russian_function_stems()
+
+
+def topic_terms(known: Analysis) -> list[str]:
+    """Return the distinct terms of a question that name its topic; all when none would be left.
+
+    To be used as ``known.kept(topic_terms)``.
+    """
+    text = _CONTRACTIONS.sub(" ", known.text)
+    if has_han(text):
+        text = _CHINESE.sub(" ", text)
+    every = _distinct_terms(analyse(text)) or _distinct_terms(known)
+    asking = _asking_stems()
+    topic = [term for term in every if term not in asking and not _is_function(term)]
+    return topic or every
+
+
+def _distinct_terms(known: Analysis) -> list[str]:
+    sentences = known.kept(sentence_terms)
+    return list(dict.fromkeys(term for sentence in sentences for term in sentence))
+
+
+def _is_function(term: str) -> bool:
+    return _HAN.match(term) is not None and _CHINESE_FUNCTION.issuperset(term)

@@ -1,0 +1,88 @@
+"""Tell in which script a text is written, so that words of two scripts are not compared.
+
+The lexical metrics call this: between a Russian answer and an English chunk shared words say
+nothing, and "nothing shared" must not look like "not supported".
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+
+from .analysis import Analysis
+from .characters import HAN
+
+__all__ = ["script_of", "share_a_script"]
+
+# Kana and Han are one: Japanese is written in both, in any proportion.
+_SCRIPTS = {
+    "han": f"{HAN}\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f",
+    "cyrillic": "\u0400-\u052f\u1c80-\u1c88\u2de0-\u2dff\ua640-\ua69f",
+    "greek": "\u0370-\u03ff\u1f00-\u1fff",
+    "armenian": "\u0531-\u0587",
+    "hebrew": "\u05d0-\u05f4\ufb1d-\ufb4f",
+    "arabic": "\u0620-\u06d3\u06d5-\u06ff\u0750-\u077f\u08a0-\u08c7\ufb50-\ufdfb\ufe70-\ufefc",
+    "devanagari": "\u0904-\u097f",
+    "bengali": "\u0980-\u09ff",
+    "gurmukhi": "\u0a00-\u0a7f",
+    "gujarati": "\u0a80-\u0aff",
+    "tamil": "\u0b80-\u0bff",
+    "telugu": "\u0c00-\u0c7f",
+    "kannada": "\u0c80-\u0cff",
+    "malayalam": "\u0d00-\u0d7f",
+    "sinhala": "\u0d80-\u0dff",
+    "thai": "\u0e01-\u0e4e",
+    "lao": "\u0e80-\u0eff",
+    "tibetan": "\u0f00-\u0fbc",
+    "burmese": "\u1000-\u109f",
+    "georgian": "\u10a0-\u10ff\u1c90-\u1cbf",
+    "hangul": "\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3",
+    "ethiopic": "\u1200-\u137f",
+    "khmer": "\u1780-\u17dd",
+}
+_PATTERNS = {name: re.compile(f"[{letters}]") for name, letters in _SCRIPTS.items()}
+_NOT_LATIN = re.compile(f"[{''.join(_SCRIPTS.values())}]")
+_LATIN = re.compile("[A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]")
+_HAN_LETTERS = 2
+"""A Han character says as much as several letters."""
+_LATIN_SHARE = 3
+"""Latin letters per letter of another script up to which a text is still written in the other:
+names of products and terms stay Latin everywhere."""
+
+
+@lru_cache(maxsize=20_000)
+def _script_of_letter(letter: str) -> str | None:
+    if _LATIN.match(letter):
+        return "latin"
+    return next((name for name, letters in _PATTERNS.items() if letters.match(letter)), None)
+
+
+def script_of(known: Analysis) -> str | None:
+    """Return the script that a text is written in; None when it has no letter that we know.
+
+    It is the script of most letters, but a quarter of the letters is enough for a script beside
+    Latin words.  To be used as ``known.kept(script_of)``.
+    """
+    text = known.text
+    if text.isascii() or _NOT_LATIN.search(text) is None:
+        return "latin" if _LATIN.search(text) else None
+    counts: dict[str, int] = {}
+    for letter, count in Counter(text).items():
+        script = _script_of_letter(letter)
+        if script is not None:
+            counts[script] = counts.get(script, 0) + count * (
+                _HAN_LETTERS if script == "han" else 1
+            )
+    latin = counts.pop("latin", 0)
+    top = max(counts, key=counts.__getitem__)
+    return "latin" if latin > _LATIN_SHARE * counts[top] else top
+
+
+def share_a_script(text: Analysis, others: Iterable[Analysis]) -> bool:
+    """Return whether any of `others` is written in the script of `text`, as far as they tell.
+
+    What has no letter, a number or nothing at all, can be compared with anything.
+    """
+    script = text.kept(script_of)
+    scripts = {other.kept(script_of) for other in others} - {None}
+    return script is None or not scripts or script in scripts
