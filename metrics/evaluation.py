@@ -6,7 +6,7 @@ those of live requests.  Nothing is exported here.
 
 import asyncio
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from .errors import ConfigurationError
 from .judge.protocol import Judge
@@ -14,8 +14,18 @@ from .metric import ComputedMetric, Metric, compute_metric, run_metric
 from .registry import default_metrics, resolve_metrics
 from .sample import RagSample
 from .score import Score
+from .verdict import Verdict, VerdictRules
 
-__all__ = ["aevaluate", "evaluate"]
+__all__ = ["SampleScores", "aevaluate", "evaluate"]
+
+
+class SampleScores(dict[str, Score]):
+    """The scores of one sample by name, in the order of the metrics, and what they say together."""
+
+    def __init__(self, scores: Iterable[Score], sample: RagSample, rules: VerdictRules) -> None:
+        super().__init__((score.name, score) for score in scores)
+        self.verdict: Verdict | None = rules.verdict(self, sample.status)
+        """``good``, ``suspect`` or ``bad`` with the reasons; None: nothing that could be judged by."""
 
 
 def evaluate(
@@ -24,7 +34,8 @@ def evaluate(
     judge: Judge | None = None,
     *,
     concurrency: int = 16,
-) -> list[Mapping[str, Score]]:
+    verdict: VerdictRules | None = None,
+) -> list[SampleScores]:
     """Score every sample with every metric; works inside a running event loop (notebooks) too.
 
     Args:
@@ -32,23 +43,28 @@ def evaluate(
         metrics: Names or `Metric` objects; None: all free ones, and with a judge the judged ones.
         judge: The judge that judged metrics ask; without one their scores are ``skipped``.
         concurrency: Judged measurements under way at once, at least 1.
+        verdict: The rules of the verdict; None: with their usual thresholds.
 
     Returns:
-        One mapping per sample, in order: score name → `Score`, in the order of the metrics.  A
-        metric that fails gives a score with a status, never an exception.
+        One dictionary per sample, in order: score name → `Score`, in the order of the metrics, with the
+        sample's ``verdict`` as attribute.  A metric that fails gives a score with a status, never an
+        exception.
 
     Raises:
         ConfigurationError: A metric is unknown, two scores share a name, or `concurrency` is < 1.
     """
+    rules = VerdictRules() if verdict is None else verdict
     chosen, listed = _check(samples, metrics, judge, concurrency)
     if all(isinstance(metric, ComputedMetric) for metric in chosen):
-        return [_compute(sample, chosen) for sample in listed]
-    results: list[Mapping[str, Score]] = []
+        return [_compute(sample, chosen, rules) for sample in listed]
+    results: list[SampleScores] = []
     failures: list[BaseException] = []
 
     def run() -> None:
         try:
-            results.extend(asyncio.run(_measure_and_close(listed, chosen, judge, concurrency)))
+            results.extend(
+                asyncio.run(_measure_and_close(listed, chosen, judge, concurrency, rules))
+            )
         except BaseException as error:
             if not off_loop:
                 raise
@@ -73,10 +89,12 @@ async def aevaluate(
     judge: Judge | None = None,
     *,
     concurrency: int = 16,
-) -> list[Mapping[str, Score]]:
+    verdict: VerdictRules | None = None,
+) -> list[SampleScores]:
     """Do the same as `evaluate`, on the running event loop."""
     chosen, listed = _check(samples, metrics, judge, concurrency)
-    return await _measure(listed, chosen, judge, concurrency)
+    rules = VerdictRules() if verdict is None else verdict
+    return await _measure(listed, chosen, judge, concurrency, rules)
 
 
 def _check(
@@ -102,13 +120,14 @@ def _in_a_loop() -> bool:
     return True
 
 
-def _compute(sample: RagSample, metrics: Sequence[Metric]) -> Mapping[str, Score]:
-    return {
-        score.name: score
+def _compute(sample: RagSample, metrics: Sequence[Metric], rules: VerdictRules) -> SampleScores:
+    scores = [
+        score
         for metric in metrics
         if isinstance(metric, ComputedMetric)
         for score in compute_metric(metric, sample)
-    }
+    ]
+    return SampleScores(scores, sample, rules)
 
 
 async def _measure_and_close(
@@ -116,10 +135,11 @@ async def _measure_and_close(
     metrics: Sequence[Metric],
     judge: Judge | None,
     concurrency: int,
-) -> list[Mapping[str, Score]]:
+    rules: VerdictRules,
+) -> list[SampleScores]:
     """Measure, and close the judge's connections before their event loop ends."""
     try:
-        return await _measure(samples, metrics, judge, concurrency)
+        return await _measure(samples, metrics, judge, concurrency, rules)
     finally:
         if judge is not None:
             await judge.aclose()
@@ -130,7 +150,8 @@ async def _measure(
     metrics: Sequence[Metric],
     judge: Judge | None,
     concurrency: int,
-) -> list[Mapping[str, Score]]:
+    rules: VerdictRules,
+) -> list[SampleScores]:
     places = asyncio.Semaphore(concurrency)
 
     async def measure(metric: Metric, sample: RagSample) -> tuple[Score, ...]:
@@ -139,8 +160,8 @@ async def _measure(
         async with places:
             return await run_metric(metric, sample, judge)
 
-    async def score(sample: RagSample) -> Mapping[str, Score]:
+    async def score(sample: RagSample) -> SampleScores:
         measured = await asyncio.gather(*[measure(metric, sample) for metric in metrics])
-        return {score.name: score for scores in measured for score in scores}
+        return SampleScores([score for scores in measured for score in scores], sample, rules)
 
     return list(await asyncio.gather(*[score(sample) for sample in samples]))

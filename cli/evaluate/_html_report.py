@@ -16,6 +16,8 @@ from ragmeter.cli._summary import ScoreSummary, grade
 from ragmeter.metrics import ConfigurationError, RagSample, Score, ScoreItem
 
 from ._report import facts, problems
+from ._samples import Row
+from ._verdicts import BadVerdict
 from ._worst_rows import WorstRow
 from .run import Evaluation
 
@@ -100,8 +102,10 @@ def render_page(evaluation: Evaluation) -> str:
             f"<title>{name}: scores</title><style>{_STYLE}</style></head><body><main>",
             f"<h1>{name}</h1><p class=soft>{escape(facts(evaluation))}</p>",
             _problems(evaluation),
+            _verdicts(evaluation),
             _summary(evaluation.summaries),
             _bad_rows(evaluation),
+            _bad(evaluation),
             _worst(evaluation),
             "</main></body></html>\n",
         )
@@ -110,6 +114,22 @@ def render_page(evaluation: Evaluation) -> str:
 
 def _problems(evaluation: Evaluation) -> str:
     return "".join(f"<p class=warn>{escape(line)}</p>" for line in problems(evaluation))
+
+
+def _verdicts(evaluation: Evaluation) -> str:
+    verdicts = evaluation.verdicts
+    if not verdicts.words:
+        return ""
+    look = {"good": "good", "suspect": "fair", "bad": "poor"}
+    judged = sum(verdicts.words.values())
+    words = ", ".join(
+        f'<b class="{look[word]}">{count} {word}</b> ({count / judged:.0%})'
+        for word, count in verdicts.by_word()
+    )
+    if verdicts.unjudged:
+        words += f", <span class=soft>{verdicts.unjudged} without one</span>"
+    codes = "".join(f"<li>{code}: {count}</li>" for code, count in verdicts.by_code())
+    return f"<h2>Verdicts</h2><p>{words}</p>" + (f"<ul class=soft>{codes}</ul>" if codes else "")
 
 
 def _summary(summaries: Sequence[ScoreSummary]) -> str:
@@ -176,6 +196,20 @@ def _bad_rows(evaluation: Evaluation) -> str:
     return f"<h2>Rows that could not be read</h2><details><summary>show</summary><ul>{rows}</ul></details>"
 
 
+def _bad(evaluation: Evaluation) -> str:
+    samples = "".join(map(_bad_sample, evaluation.verdicts.bad))
+    return f"<h2>The first bad rows</h2>{samples}" if samples else ""
+
+
+def _bad_sample(found: BadVerdict) -> str:
+    reasons = "".join(
+        f"<li>{escape(code)}: {escape(reason)}</li>"
+        for code, reason in zip(found.verdict.codes, found.verdict.reasons, strict=True)
+    )
+    entries = [("reasons", f"<ul>{reasons}</ul>"), *_of_sample(found.row.sample)]
+    return _details('<b class="poor">bad</b>', found.row, entries)
+
+
 def _worst(evaluation: Evaluation) -> str:
     sections = []
     for one in evaluation.summaries:
@@ -191,17 +225,22 @@ def _worst(evaluation: Evaluation) -> str:
 def _sample(found: WorstRow) -> str:
     row, score = found.row, found.score
     value = score.value or 0.0
-    sample = row.sample
+    mark = f'<b class="{grade(score, value) or ""}">{value:.2f}</b>'
+    return _details(mark, row, [*_of_sample(row.sample), ("evidence", _evidence(score))])
+
+
+def _of_sample(sample: RagSample) -> list[tuple[str, str]]:
     entries = [("answer", _text(sample.answer))]
     if sample.reference is not None:
         entries.append(("should say", _text(sample.reference.answer)))
         entries.append(("should find", _list(sample.reference.contexts)))
-    entries.append(("found", _contexts(sample)))
-    entries.append(("evidence", _evidence(score)))
+    return [*entries, ("found", _contexts(sample))]
+
+
+def _details(mark: str, row: Row, entries: Sequence[tuple[str, str]]) -> str:
     facts_of_it = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in entries if value)
     return (
-        f'<details><summary><b class="{grade(score, value) or ""}">{value:.2f}</b> '
-        f"{_text(sample.question) or '<i>no question</i>'} "
+        f"<details><summary>{mark} {_text(row.sample.question) or '<i>no question</i>'} "
         f"<span class=id>line {row.line}</span></summary><dl>{facts_of_it}</dl></details>"
     )
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ragmeter.cli._score_table import summary_table
 
+from ._verdicts import Verdicts
 from .run import Evaluation
 
 __all__ = ["evaluation_as_json", "print_bad_rows", "print_evaluation"]
@@ -38,6 +39,8 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
     """Print the facts of the run and the table of scores."""
     console.print(Text.assemble(("ragmeter evaluate", "bold"), f": {facts(evaluation)}"))
     console.print()
+    for verdicts in verdict_lines(evaluation.verdicts):
+        console.print(verdicts, soft_wrap=True)
     console.print(summary_table(evaluation.summaries, intervals=True))
     console.print(
         Text(
@@ -47,6 +50,25 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
     )
     for line in problems(evaluation):
         console.print(Text(line, style="red"), soft_wrap=True)
+
+
+_STYLES = {"good": "green", "suspect": "yellow", "bad": "red"}
+
+
+def verdict_lines(verdicts: Verdicts) -> list[Text]:
+    """Return how many rows are good, suspect and bad, and for which reasons; nothing without verdicts."""
+    if not verdicts.words:
+        return []
+    judged = sum(verdicts.words.values())
+    words = Text.assemble("Verdicts: ")
+    for place, (word, count) in enumerate(verdicts.by_word()):
+        words.append(", " if place else "")
+        words.append(f"{count} {word} ({count / judged:.0%})", style=_STYLES[word])
+    if verdicts.unjudged:
+        words.append(f", {verdicts.unjudged} without one", style="dim")
+    codes = ", ".join(f"{count} {code}" for code, count in verdicts.by_code())
+    lines = [words, Text(f"  {codes}", style="dim")] if codes else [words]
+    return [*lines, Text()]
 
 
 def facts(evaluation: Evaluation) -> str:
@@ -97,5 +119,6 @@ def evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:
             "output_tokens": spent.output_tokens,
         },
         "failed_scores": dict(evaluation.failed_scores),
+        "verdicts": evaluation.verdicts.as_json(),
         "summary": {one.name: one.as_json() for one in evaluation.summaries},
     }

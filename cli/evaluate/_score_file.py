@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
-from ragmeter.metrics import ConfigurationError, Metric, Score
+from ragmeter.metrics import ConfigurationError, Metric, Score, Verdict
 
 from ._samples import Row
 
@@ -87,8 +87,12 @@ class ScoreFile:
             known.update(_final_scores(self._file.read(length)) or {})
         return known
 
-    def add(self, row: Row, measured: Mapping[str, tuple[Score, ...]]) -> None:
-        """Append what was measured on one row.
+    def add(
+        self, row: Row, measured: Mapping[str, tuple[Score, ...]], verdict: Verdict | None
+    ) -> None:
+        """Append what was measured on one row, and what all that is known of it says together.
+
+        A row's last line has its last verdict.
 
         Raises:
             ConfigurationError: The disk is full; what was there before still is.
@@ -104,6 +108,7 @@ class ScoreFile:
                 for measurement, scores in measured.items()
             },
             "scores": {score.name: score.value for scores in measured.values() for score in scores},
+            "verdict": None if verdict is None else verdict.model_dump(),
         }
         # A lone surrogate has no UTF-8; its JSON escape has.
         line = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"

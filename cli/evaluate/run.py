@@ -16,7 +16,7 @@ from pathlib import Path
 from ragmeter.cli._progress import Advance, progress
 from ragmeter.cli._summary import ScoreSummary, Summarizer
 from ragmeter.cli.evaluate._output_paths import check_output_paths
-from ragmeter.metrics import ConfigurationError, Metric, Score
+from ragmeter.metrics import ConfigurationError, Metric, Score, Verdict, VerdictRules
 from ragmeter.metrics._rows import BadRow, count_rows
 from ragmeter.metrics.judge.protocol import Judge, JudgeStats
 from ragmeter.metrics.metric import run_metric
@@ -24,6 +24,7 @@ from ragmeter.metrics.registry import default_metrics, resolve_metrics
 
 from ._samples import Row, read_samples
 from ._score_file import ScoreFile, measurement_key
+from ._verdicts import Verdicts
 from ._worst_rows import WorstRow, WorstRows
 
 __all__ = ["EvaluateOptions", "Evaluation", "run_evaluation"]
@@ -75,6 +76,8 @@ class Evaluation:
     """The judge's model, if any."""
     failed_scores: Mapping[str, int] = field(default_factory=dict)
     """Scores lost to a failing judge or metric, by status."""
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    """How many rows are good, suspect and bad, and the first bad ones."""
 
     @property
     def complete(self) -> bool:
@@ -131,6 +134,7 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
         duration_s=time.perf_counter() - began,
         judge_model=run.model,
         failed_scores=run.failed,
+        verdicts=run.verdicts,
     )
 
 
@@ -155,6 +159,8 @@ class _Run:
         self.failed: dict[str, int] = {}
         self.summarizer = Summarizer()
         self.worst = WorstRows()
+        self.verdicts = Verdicts()
+        self._rules = VerdictRules()
 
     @property
     def spent(self) -> JudgeStats:
@@ -201,7 +207,7 @@ class _Run:
         if missing:
             done = self._under_way[row.key] = asyncio.Event()
             try:
-                known.update(await self._measured(row, missing))
+                await self._measure(row, missing, known)
             finally:
                 del self._under_way[row.key]
                 done.set()
@@ -211,26 +217,37 @@ class _Run:
                 self.failed[score.status] = self.failed.get(score.status, 0) + 1
         self.summarizer.add(scores)
         self.worst.add(row, scores)
+        self.verdicts.add(row, self._rules.verdict(scores, row.sample.status))
 
-    async def _measured(
-        self, row: Row, missing: Sequence[tuple[Metric, str]]
-    ) -> dict[str, tuple[Score, ...]]:
-        """Measure, and keep each judged metric as soon as it is paid for."""
+    def _verdict(self, row: Row, known: Mapping[str, tuple[Score, ...]]) -> Verdict | None:
+        """Return what everything that is known of a row by now says together."""
+        by_name = {
+            score.name: score for _, key in self._measurements for score in known.get(key, ())
+        }
+        return self._rules.verdict(by_name, row.sample.status)
+
+    async def _measure(
+        self,
+        row: Row,
+        missing: Sequence[tuple[Metric, str]],
+        known: dict[str, tuple[Score, ...]],
+    ) -> None:
+        """Add to what is known, and keep each judged metric as soon as it is paid for."""
         measured = {
             key: await run_metric(metric, row.sample, self._judge)
             for metric, key in missing
             if not metric.judged
         }
+        known.update(measured)
         if measured:
-            self._kept.add(row, measured)
+            self._kept.add(row, measured, self._verdict(row, known))
 
         async def judge(metric: Metric, key: str) -> None:
             scores = await run_metric(metric, row.sample, self._judge)
-            measured[key] = scores
-            self._kept.add(row, {key: scores})
+            known[key] = scores
+            self._kept.add(row, {key: scores}, self._verdict(row, known))
 
         await asyncio.gather(*(judge(metric, key) for metric, key in missing if metric.judged))
-        return measured
 
 
 def _note(spent: JudgeStats) -> str:

@@ -410,3 +410,87 @@ def test_an_interrupt_exits_with_130_and_tells_how_to_continue(data, tmp_path):
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130, errors
     assert b"continues from" in errors
+
+
+VERDICT_ROWS = [
+    {
+        "question": "Where is it?",
+        "contexts": ["The ship is in the harbour."],
+        "answer": "The ship is in the harbour.",
+    },
+    {
+        "question": "Where is it?",
+        "contexts": ["The ship is in the harbour."],
+        "answer": "Nine elephants sleep quietly.",
+    },
+    {"question": "Where is it?", "contexts": [], "answer": "Nine elephants sleep quietly."},
+    {"question": "Where is it?", "contexts": ["The ship is in the harbour."]},
+]
+
+
+@pytest.fixture
+def judged_by_words(tmp_path):
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in VERDICT_ROWS), encoding="utf-8")
+    return path
+
+
+FREE = "lexical_groundedness,retrieval_health"
+
+
+def test_every_row_has_a_verdict_and_the_summary_counts_them(judged_by_words, tmp_path):
+    out, page = tmp_path / "scores.jsonl", tmp_path / "page.html"
+    arguments = ["evaluate", str(judged_by_words), "--metrics", FREE]
+    told = CliRunner().invoke(app, [*arguments, "--out", str(out), "--html", str(page)])
+    asked = CliRunner().invoke(app, [*arguments, "--json"])
+
+    lines = [json.loads(line)["verdict"] for line in out.read_text("utf-8").splitlines()]
+    assert [line and (line["word"], line["codes"]) for line in lines] == [
+        ("good", []),
+        ("bad", ["unsupported_answer"]),
+        ("bad", ["answered_without_context"]),
+        None,
+    ]
+    assert "Verdicts: 1 good (33%), 0 suspect (0%), 2 bad (67%), 1 without one" in told.stdout
+    assert "1 answered_without_context, 1 unsupported_answer" in told.stdout
+    assert json.loads(asked.stdout)["verdicts"] == {
+        "words": {"good": 1, "suspect": 0, "bad": 2},
+        "codes": {"answered_without_context": 1, "unsupported_answer": 1},
+        "without_verdict": 1,
+    }
+    assert "answered although nothing was retrieved" in page.read_text("utf-8")
+
+
+@dataclass(frozen=True)
+class Insufficient(Paid):
+    """Finds that no chunk states what was asked."""
+
+    name: str = "context_sufficiency"
+    score_names: tuple[str, ...] = ("context_sufficiency",)
+
+    async def measure(self, sample, judge):
+        return [self.make_score("context_sufficiency", 0.0)]
+
+
+def test_the_last_line_of_a_row_has_its_last_verdict(judged_by_words, tmp_path):
+    """A judged metric comes after the free ones: the verdict is of both."""
+    out = tmp_path / "scores.jsonl"
+    run_evaluation(
+        EvaluateOptions(
+            data=judged_by_words,
+            metrics=["lexical_groundedness", Insufficient()],
+            judge=PaidJudge(),
+            out=out,
+            concurrency=1,
+            limit=1,
+        )
+    )
+
+    words = [json.loads(line)["verdict"]["word"] for line in out.read_text("utf-8").splitlines()]
+    assert words == ["good", "bad"]
+
+
+def test_without_verdicts_nothing_is_said_of_them(data):
+    result = CliRunner().invoke(app, ["evaluate", str(data), "--metrics", "id_precision_recall"])
+
+    assert "Verdicts" not in result.stdout

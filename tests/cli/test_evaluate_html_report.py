@@ -13,9 +13,10 @@ from ragmeter.cli._summary import summarize
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate._html_report import render_page
 from ragmeter.cli.evaluate._samples import Row
+from ragmeter.cli.evaluate._verdicts import Verdicts
 from ragmeter.cli.evaluate._worst_rows import WorstRow
 from ragmeter.cli.evaluate.run import EvaluateOptions, Evaluation, run_evaluation
-from ragmeter.metrics import RagSample, Reference, Score, ScoreItem
+from ragmeter.metrics import RagSample, Reference, Score, ScoreItem, Verdict
 from ragmeter.metrics._rows import BadRow
 from ragmeter.metrics.judge.protocol import JudgeStats
 
@@ -76,7 +77,14 @@ def _evaluation(tmp_path, text):
         duration_s=1.0,
         judge_model=text,
         failed_scores={},
+        verdicts=_verdicts(sample),
     )
+
+
+def _verdicts(sample):
+    found = Verdicts()
+    found.add(Row(1, sample, "k"), Verdict(word="bad", codes=("c",), reasons=("r",)))
+    return found
 
 
 ATTACKS = [

@@ -1,12 +1,13 @@
 """The verdict: every rule on its own, what is not known, who replaces whom, and thresholds."""
 
 import itertools
+import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.metrics import ConfigurationError, Score, Verdict
+from ragmeter.metrics import ConfigurationError, RagSample, Score, Verdict, evaluate
 from ragmeter.metrics.verdict import VERDICT_CODES, VerdictRules, known_values
 
 RULES = VerdictRules()
@@ -247,3 +248,23 @@ def test_every_code_can_be_reached():
         found.update(verdict.codes if verdict else ())
 
     assert found == set(VERDICT_CODES)
+
+
+def test_evaluate_gives_every_sample_its_verdict():
+    """By the meter's rules, or others; failed samples are never good."""
+    samples = [
+        RagSample(question="q", contexts=["the ship sails"], answer="The ship sails."),
+        RagSample(question="q", contexts=["the ship sails"], answer="Nine elephants sleep."),
+        RagSample(
+            question="q", contexts=["the ship sails"], answer="The ship sails.", status="error"
+        ),
+    ]
+    lenient = VerdictRules(unsupported_below=0.0, partly_unsupported_below=0.0)
+
+    usual = evaluate(samples, ["lexical_groundedness"])
+    other = evaluate(samples, ["lexical_groundedness"], verdict=lenient)
+
+    assert [found.verdict and found.verdict.word for found in usual] == ["good", "bad", None]
+    assert [found.verdict and found.verdict.word for found in other] == ["good", "good", None]
+    assert usual[0] == {"lexical_groundedness": usual[0]["lexical_groundedness"]}
+    assert pickle.loads(pickle.dumps(usual[1])).verdict == usual[1].verdict
