@@ -1,8 +1,8 @@
 """The form in which things leave the process: texts, values, and the facts about a score.
 
 Content (questions, contexts, answers, explanations) passes `outgoing`, once its caller has
-checked that it may leave at all.  Names, ids and tags pass `clean` only.  One lone surrogate
-would make the application's whole OTLP batch unencodable, so nothing skips both.
+checked that it may leave at all.  Names, ids, tags and summaries pass `clean` only.  One lone
+surrogate would make the application's whole OTLP batch unencodable, so nothing skips both.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from .protocol import ScoredRun
 __all__ = [
     "annotator_kind",
     "clean",
+    "explanation",
     "identifier",
     "missing_inputs",
     "outgoing",
     "plain",
-    "score_metadata",
 ]
 
 
 MAX_TEXT_CHARS = 16_384
 """Longest text on a span or event, in characters; the rest is cut."""
 MAX_NAME_CHARS = 1_024
-"""Longest name, id, tag or metadata value, likewise."""
+"""Longest name, id, tag, summary or metadata value, likewise."""
 
 
 def clean(text: str, limit: int = MAX_NAME_CHARS) -> str:
@@ -64,8 +64,10 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def annotator_kind(score: Score) -> str:
-    """Return who judged, in OpenInference's words: ``LLM`` or ``CODE``."""
-    return str(semconv.ANNOTATOR_LLM if score.method == "llm" else semconv.ANNOTATOR_CODE)
+    """Return who judged, in OpenInference's words: ``LLM``, ``HUMAN`` or ``CODE``."""
+    if score.method == "llm":
+        return str(semconv.ANNOTATOR_LLM)
+    return str(semconv.ANNOTATOR_HUMAN if score.method == "human" else semconv.ANNOTATOR_CODE)
 
 
 def identifier(score: Score) -> str:
@@ -77,20 +79,11 @@ def identifier(score: Score) -> str:
     return f"{semconv.OWN}:{score.definition}"
 
 
-def score_metadata(score: Score) -> dict[str, Any]:
-    """Return definition, method, range, direction, status, bounds; no text of the request is in it."""
-    metadata: dict[str, Any] = {
-        "definition": score.definition,
-        "method": score.method,
-        "range": list(score.range),
-        "direction": score.direction,
-        "status": score.status,
-    }
-    if score.lower is not None:
-        metadata["lower"] = score.lower
-    if score.upper is not None:
-        metadata["upper"] = score.upper
-    return metadata
+def explanation(score: Score, *, texts: bool) -> str | None:
+    """Return what a score says for itself: its explanation where texts may leave, else its summary."""
+    if texts and score.explanation:
+        return outgoing(score.explanation)
+    return clean(score.summary) if score.summary else None
 
 
 def missing_inputs(scored: ScoredRun) -> tuple[str, ...]:

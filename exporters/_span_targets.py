@@ -13,24 +13,24 @@ are known from the run itself.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from opentelemetry.trace import SpanContext
 
-from ragmeter.metrics import ConfigurationError, Score, ScoreTarget
+from ragmeter.metrics import ConfigurationError, ScoreTarget
 from ragmeter.metrics import _fork as fork
 from ragmeter.metrics._tables import BoundedTable
 
-from ._format import outgoing
+from ._annotations import Annotation, chunk_annotations, request_annotations
 from ._http import DeliveryError
 from .protocol import MayLackDestination, RagRun, ScoredRun
 
 __all__ = [
     "JudgedSpans",
     "KnowsSpans",
-    "PlacedScore",
+    "Placed",
     "Placement",
     "SpanDirectory",
     "recorded_spans",
@@ -44,15 +44,15 @@ LITTLE_PATIENCE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedScore:
-    """A score that says something, and the span it belongs to."""
+class Placed:
+    """Something said about a request, and the span it belongs to."""
 
-    score: Score
-    """Has a value or a label."""
+    said: Annotation
+    """What is said."""
     span: SpanContext
     """A sampled span: one that reaches the backend."""
-    explanation: str | None
-    """What may be sent of the explanation: None without an opt-in."""
+    document: int | None = None
+    """The place of the document among those of the span, from 0; None: it is about the span."""
 
 
 class Placement:
@@ -61,8 +61,10 @@ class Placement:
     Args:
         sink: The sink's name in messages.
         spans: Who writes the spans; None: only spans recorded by others are known.
-        scores: Names of the scores to send; None: all that have an upper bound, i.e. no mere counts.
+        scores: Names of the scores to send; None: the verdict and what people are to see, as
+            `_annotations` chooses.
         include_explanations: Whether explanations, which quote contexts, may leave.
+        documents: Whether the backend takes what is said about single documents.
 
     Raises:
         ConfigurationError: `scores` is a string.
@@ -75,24 +77,24 @@ class Placement:
         *,
         scores: Iterable[str] | None,
         include_explanations: bool,
+        documents: bool = False,
     ) -> None:
         if isinstance(scores, str):
             raise ConfigurationError(f"scores={scores!r}: pass a list of names, e.g. [{scores!r}]")
         self._chosen = None if scores is None else frozenset(scores)
         self._sink = sink
         self._spans = spans
-        self._include_explanations = include_explanations
+        self._texts = include_explanations
+        self._documents = documents
         self._patience_s = PATIENCE_S
 
     def delivers(self) -> bool:
         """Return whether the spans that scores are to be attached to are written at all."""
         return not isinstance(self._spans, MayLackDestination) or self._spans.delivers()
 
-    def place(
-        self, batch: Sequence[ScoredRun]
-    ) -> tuple[list[list[PlacedScore]], DeliveryError | None]:
-        """Return the scores with a span, run by run, and the error to raise for runs without one."""
-        placed: list[list[PlacedScore]] = []
+    def place(self, batch: Sequence[ScoredRun]) -> tuple[list[list[Placed]], DeliveryError | None]:
+        """Return what has a span, run by run, and the error to raise for runs without one."""
+        placed: list[list[Placed]] = []
         unknown = 0
         for scored in batch:
             spans = self._find(scored.run)
@@ -116,25 +118,41 @@ class Placement:
         self._patience_s = LITTLE_PATIENCE_S if found is None else PATIENCE_S
         return found or recorded_spans(run)
 
-    def _of(self, scored: ScoredRun, spans: JudgedSpans) -> Iterator[PlacedScore]:
-        for score in scored.scores.values():
-            span = spans.carrier(score.target)
+    def _of(self, scored: ScoredRun, spans: JudgedSpans) -> Iterator[Placed]:
+        for said in request_annotations(scored, self._chosen, texts=self._texts):
+            target: ScoreTarget = "answer" if said.target == "request" else said.target
+            span = spans.carrier(target)
             # An unsampled span never reaches the backend: its scores would wait there forever.
-            if span is None or not span.trace_flags.sampled:
-                continue
-            if self._is_sent(score) and (score.value is not None or score.label is not None):
-                yield PlacedScore(score, span, self._explanation(score))
+            if span is not None and span.trace_flags.sampled:
+                yield Placed(said, span)
+        if self._documents:
+            places = _document_places(scored.run, spans)
+            for said in chunk_annotations(scored, self._chosen, texts=self._texts):
+                for span, document in places.get(said.chunk, ()):
+                    yield Placed(said, span, document)
 
-    def _is_sent(self, score: Score) -> bool:
-        if self._chosen is not None:
-            return score.name in self._chosen
-        # "3 contexts" is no judgement: a backend that averages and ranks scores has no use for it.
-        return score.range[1] is not None
 
-    def _explanation(self, score: Score) -> str | None:
-        if not self._include_explanations or not score.explanation:
-            return None
-        return outgoing(score.explanation)
+def _document_places(
+    run: RagRun, spans: JudgedSpans
+) -> Mapping[int | None, Sequence[tuple[SpanContext, int]]]:
+    """Return where each context of the sample stands among the documents of sampled retrieval spans.
+
+    The model may have seen other chunks than were retrieved, or in another order; a text that two
+    retrievals found stands in both.
+    """
+    found: dict[int | None, list[tuple[SpanContext, int]]] = {}
+    chunks: dict[tuple[str, str | None], list[int]] = {}
+    for place, context in enumerate(run.sample.contexts or ()):
+        chunks.setdefault((context.text, context.id), []).append(place)
+    for retrieval, span in zip(run.retrievals, spans.retrievals, strict=False):
+        if span is None or not span.trace_flags.sampled:
+            continue
+        left = {key: iter(places) for key, places in chunks.items()}
+        for document, context in enumerate(retrieval.contexts):
+            chunk = next(left.get((context.text, context.id), iter(())), None)
+            if chunk is not None:
+                found.setdefault(chunk, []).append((span, document))
+    return found
 
 
 MAX_REMEMBERED = 10_000
@@ -148,6 +166,8 @@ class JudgedSpans:
     """The request's own span (workflow, query), or the application's span around it."""
     retrieval: SpanContext | None = None
     """The request's only retrieval span; None when it has none, several, or none was recorded."""
+    retrievals: tuple[SpanContext | None, ...] = ()
+    """The span of each of its retrievals, in their order; None: not recorded."""
 
     def carrier(self, target: ScoreTarget) -> SpanContext | None:
         """Return the span that scores about `target` belong to, or None when there is none."""
@@ -166,8 +186,8 @@ class KnowsSpans(Protocol):
 
 def recorded_spans(run: RagRun) -> JudgedSpans:
     """Return the spans that other instrumentations recorded for `run`, as far as known."""
-    retrieval = run.retrievals[0].target if len(run.retrievals) == 1 else None
-    return JudgedSpans(request=_valid(run.target), retrieval=_valid(retrieval))
+    each = tuple(_valid(retrieval.target) for retrieval in run.retrievals)
+    return JudgedSpans(_valid(run.target), each[0] if len(each) == 1 else None, each)
 
 
 def _valid(span: SpanContext | None) -> SpanContext | None:

@@ -17,9 +17,8 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 
-from ._format import identifier, score_metadata
 from ._http import Delivered, Delivery, DeliveryError
-from ._span_targets import KnowsSpans, PlacedScore, Placement
+from ._span_targets import KnowsSpans, Placed, Placement
 from .protocol import ScoredRun
 
 __all__ = ["LangfuseScores"]
@@ -31,7 +30,10 @@ BYTES_PER_REQUEST = 1_000_000
 
 
 class LangfuseScores:
-    """Writes scores through Langfuse's public API. Needs the extra ``sinks`` (httpx).
+    """Writes verdicts and scores through Langfuse's public API. Needs the extra ``sinks`` (httpx).
+
+    The verdict (``ragmeter.verdict``, a category whose comment has the reasons) goes to the trace, a score
+    to the observation it judges.
 
     Sending the same score twice leaves one: its id is a function of span, name and definition.
     Scores without a value or label, and scores of spans that were not sampled, are not sent.
@@ -44,9 +46,12 @@ class LangfuseScores:
         secret_key: The project's secret key.
         spans: The `OpenTelemetryExporter` that writes the spans; None: only spans that other
             instrumentations recorded get scores.
-        scores: Names of the scores to send. None: all but mere counts, such as ``context_count``.
+        scores: Names of the scores to send, ``ragmeter.verdict`` among them. None: the verdict and all
+            scores but those that judge nothing (counts, and where neither way is better) and those of
+            the retrieval's health (``empty_retrieval``, ...) that are as usual.
         environment: Langfuse's environment of the scores; None: its default.
-        include_explanations: Whether to send explanations, which quote contexts, as comments.
+        include_explanations: Whether to send explanations, which quote contexts, as comments. Otherwise
+            the comment says by ids, counts and numbers what a score saw.
         timeout_s: Seconds for one attempt.
         deadline_s: Seconds for all attempts of one call, pauses for its rate limit not counted.
 
@@ -139,7 +144,7 @@ class LangfuseScores:
         del timeout_s
         self._delivery.close()
 
-    def _event(self, placed: PlacedScore) -> dict[str, Any]:
+    def _event(self, placed: Placed) -> dict[str, Any]:
         body = self._body(placed)
         # Langfuse forgets an event whose id it has seen: the same score again is one, another value
         # of the same score is not.
@@ -151,24 +156,26 @@ class LangfuseScores:
             "body": body,
         }
 
-    def _body(self, placed: PlacedScore) -> dict[str, Any]:
-        score = placed.score
+    def _body(self, placed: Placed) -> dict[str, Any]:
+        said = placed.said
         trace_id, span_id = f"{placed.span.trace_id:032x}", f"{placed.span.span_id:016x}"
-        key = "\n".join((trace_id, span_id, score.name, identifier(score)))
-        metadata = score_metadata(score)
-        if score.value is not None and score.label is not None:
-            metadata["label"] = score.label  # a numeric score has no place of its own for it
+        key = f"{trace_id}\n{span_id}\n{said.name}\n{said.identifier}"
+        metadata = dict(said.metadata)
+        if said.value is not None and said.label is not None:
+            metadata["label"] = said.label  # a numeric score has no place of its own for it
         body: dict[str, Any] = {
             "id": blake2b(key.encode("utf-8", "replace"), digest_size=16).hexdigest(),
             "traceId": trace_id,
-            "observationId": span_id,
-            "name": score.name,
-            "value": score.label if score.value is None else score.value,
-            "dataType": "CATEGORICAL" if score.value is None else "NUMERIC",
+            "name": said.name,
+            "value": said.label if said.value is None else said.value,
+            "dataType": "CATEGORICAL" if said.value is None else "NUMERIC",
             "metadata": metadata,
         }
-        if placed.explanation is not None:
-            body["comment"] = placed.explanation
+        # On the trace itself the verdict is a column of the list of traces.
+        if said.target != "request":
+            body["observationId"] = span_id
+        if said.explanation is not None:
+            body["comment"] = said.explanation
         if self._environment is not None:
             body["environment"] = self._environment
         return body

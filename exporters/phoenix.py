@@ -1,4 +1,4 @@
-"""`PhoenixAnnotations`: scores as span annotations in Arize Phoenix.
+"""`PhoenixAnnotations`: verdicts and scores as annotations in Arize Phoenix.
 
 Phoenix shows and averages annotations only; score attributes on spans are just
 attributes to it.  The annotations go through its REST API, after the fact, and find their
@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import semconv
-from ._format import annotator_kind, identifier, score_metadata
 from ._http import Delivered, Delivery
-from ._span_targets import KnowsSpans, PlacedScore, Placement
+from ._span_targets import KnowsSpans, Placed, Placement
 from .protocol import ScoredRun
 
 __all__ = ["PhoenixAnnotations"]
@@ -24,7 +23,11 @@ _RESERVED = "note"
 
 
 class PhoenixAnnotations:
-    """Annotates the judged spans in Phoenix. Needs the extra ``sinks`` (httpx).
+    """Annotates traces, judged spans and documents in Phoenix. Needs the extra ``sinks`` (httpx).
+
+    The verdict (``ragmeter.verdict``, its word as label, its reasons as explanation) goes to the trace and to
+    the request's span, a score to the span it judges, and what it says of a chunk to that document of
+    the retrieval's span.
 
     Sending the same score twice leaves one annotation: Phoenix updates the one of the same span,
     name and identifier, and the identifier is the score's definition.  Scores without a value or
@@ -35,10 +38,14 @@ class PhoenixAnnotations:
         api_key: Its API key, when authentication is on.
         spans: The `OpenTelemetryExporter` that writes the spans; None: only spans that other
             instrumentations recorded are annotated.
-        scores: Names of the scores to send. None: all but mere counts, such as ``context_count``.
-        trace_annotations: Annotate the trace as well, so that retrieval scores count in the
-            averages of Phoenix's default view, which shows root spans and traces only.
-        include_explanations: Whether to send explanations, which quote contexts.
+        scores: Names of the scores to send, ``ragmeter.verdict`` among them. None: the verdict and all
+            scores but those that judge nothing (counts, and where neither way is better) and those of
+            the retrieval's health (``empty_retrieval``, ...) that are as usual.
+        trace_annotations: Annotate the trace with all scores, not only the verdict, so that they count in
+            the averages of Phoenix's default view, which shows root spans and traces only.
+        document_annotations: Annotate documents with what scores say of each chunk.
+        include_explanations: Whether to send explanations, which quote contexts. Otherwise a score explains
+            itself by ids, counts and numbers.
         timeout_s: Seconds for one attempt.
         deadline_s: Seconds for all attempts of one request.
 
@@ -55,6 +62,7 @@ class PhoenixAnnotations:
         spans: KnowsSpans | None = None,
         scores: Iterable[str] | None = None,
         trace_annotations: bool = False,
+        document_annotations: bool = True,
         include_explanations: bool = False,
         timeout_s: float = 10.0,
         deadline_s: float = 60.0,
@@ -68,6 +76,7 @@ class PhoenixAnnotations:
             spans,
             scores=scores,
             include_explanations=include_explanations,
+            documents=document_annotations,
         )
         self._trace_annotations = trace_annotations
 
@@ -82,7 +91,7 @@ class PhoenixAnnotations:
         """
         with Delivered(batch) as delivered:
             placed, unknown = self._placement.place(batch)
-            together: list[PlacedScore] = []
+            together: list[Placed] = []
             runs = 0
             for number, run in enumerate(placed, start=1):
                 together += run
@@ -96,22 +105,21 @@ class PhoenixAnnotations:
             if unknown is not None:
                 raise unknown
 
-    def _send(self, placed: Sequence[PlacedScore]) -> None:
+    def _send(self, placed: Sequence[Placed]) -> None:
         for start in range(0, len(placed), PER_REQUEST):
             some = placed[start : start + PER_REQUEST]
-            self._delivery.post(
-                "/v1/span_annotations",
-                {"data": [{"span_id": f"{p.span.span_id:016x}", **_annotation(p)} for p in some]},
-            )
-            if self._trace_annotations:
-                self._delivery.post(
-                    "/v1/trace_annotations",
-                    {
-                        "data": [
-                            {"trace_id": f"{p.span.trace_id:032x}", **_annotation(p)} for p in some
-                        ]
-                    },
-                )
+            for path, data in (
+                ("/v1/trace_annotations", [_of_trace(p) for p in some if self._is_of_trace(p)]),
+                ("/v1/span_annotations", [_of_span(p) for p in some if p.document is None]),
+                ("/v1/document_annotations", [_of_span(p) for p in some if p.document is not None]),
+            ):
+                if data:
+                    self._delivery.post(path, {"data": data})
+
+    def _is_of_trace(self, placed: Placed) -> bool:
+        return placed.document is None and (
+            self._trace_annotations or placed.said.target == "request"
+        )
 
     def delivers(self) -> bool:
         """Return whether there are spans to attach scores to."""
@@ -128,18 +136,29 @@ class PhoenixAnnotations:
         self._delivery.close()
 
 
-def _annotation(placed: PlacedScore) -> dict[str, Any]:
-    score = placed.score
-    result = {
-        "score": score.value,
-        "label": score.label,
-        "explanation": placed.explanation,
-    }
+def _of_trace(placed: Placed) -> dict[str, Any]:
+    # A trace may hold several requests, of which each has a verdict.
+    identifier = f"{placed.said.identifier}@{placed.span.span_id:016x}"
+    trace_id = f"{placed.span.trace_id:032x}"
+    return {"trace_id": trace_id, **_annotation(placed), "identifier": identifier}
+
+
+def _of_span(placed: Placed) -> dict[str, Any]:
+    where: dict[str, Any] = {"span_id": f"{placed.span.span_id:016x}"}
+    if placed.document is not None:
+        where["document_position"] = placed.document
+    return {**where, **_annotation(placed)}
+
+
+def _annotation(placed: Placed) -> dict[str, Any]:
+    said = placed.said
+    result = {"score": said.value, "label": said.label, "explanation": said.explanation}
     return {
         # Phoenix keeps this one name for people's notes.
-        "name": f"{semconv.OWN}_{_RESERVED}" if score.name == _RESERVED else score.name,
-        "annotator_kind": annotator_kind(score),
-        "identifier": identifier(score),
+        "name": f"{semconv.OWN}_{_RESERVED}" if said.name == _RESERVED else said.name,
+        "annotator_kind": said.kind,
+        # Phoenix refuses annotations of documents that have one.
+        "identifier": said.identifier if placed.document is None else "",
         "result": {key: value for key, value in result.items() if value is not None},
-        "metadata": score_metadata(score),
+        "metadata": dict(said.metadata),
     }

@@ -76,6 +76,8 @@ GEN_AI_RETRIEVAL_TOP_K: Final = _genai("gen_ai.retrieval.top_k")
 GEN_AI_RETRIEVAL_QUERY_TEXT: Final = _genai("gen_ai.retrieval.query.text")
 GEN_AI_RETRIEVAL_DOCUMENTS: Final = _genai("gen_ai.retrieval.documents")
 GEN_AI_TOKEN_TYPE: Final = _genai("gen_ai.token.type")
+GEN_AI_INPUT_MESSAGES: Final = _genai("gen_ai.input.messages")
+GEN_AI_OUTPUT_MESSAGES: Final = _genai("gen_ai.output.messages")
 ERROR_TYPE: Final = Term("error.type", OTEL, "stable")
 SESSION_ID: Final = Term("session.id", OTEL, "development")
 USER_ID: Final = Term("user.id", OTEL, "development")
@@ -95,11 +97,11 @@ GEN_AI_EVALUATION_EXPLANATION: Final = _genai("gen_ai.evaluation.explanation")
 LABEL_NOT_APPLICABLE: Final = _own("not_applicable")
 """The label of an ``undefined`` score, which has no value; other labels are the metric's own."""
 EVALUATOR_TYPE: Final = _own("ragmeter.evaluator.type")
-"""``deterministic`` or ``llm_judge``."""
+"""``deterministic``, ``embedding``, ``llm_judge`` or ``human``."""
 EVALUATOR_VERSION: Final = _own("ragmeter.evaluator.version")
 """Version of the formula and prompt (`Score.definition`)."""
 SCORE_METHOD: Final = _own("ragmeter.evaluation.method")
-"""``exact``, ``rouge``, ``lexical`` or ``llm``."""
+"""``exact``, ``rouge``, ``lexical``, ``embedding``, ``llm`` or ``human``."""
 SCORE_TARGET: Final = _own("ragmeter.evaluation.target")
 """``retrieval`` or ``answer``."""
 SCORE_MIN: Final = _own("ragmeter.evaluation.score.min")
@@ -109,6 +111,11 @@ SCORE_LOWER: Final = _own("ragmeter.evaluation.score.lower")
 SCORE_UPPER: Final = _own("ragmeter.evaluation.score.upper")
 SCORE_DIRECTION: Final = _own("ragmeter.evaluation.direction")
 """``higher``, ``lower`` or ``none``: which way is better."""
+SCORE_SUMMARY: Final = _own("ragmeter.evaluation.summary")
+"""What the score saw, in one sentence of ids, counts and numbers (`Score.summary`)."""
+SCORE_ITEMS: Final = _own("ragmeter.evaluation.items")
+"""Its items without their texts, as JSON: ``{"items": [{"id": ..., "verdict": ..., "value": ...}]}``, at most
+64 of them and 4,096 bytes; ``left_out`` says how many more there are."""
 SCORE_STATUS: Final = _own("ragmeter.status")
 """Status of a score, as `Score.status`; on events only when it is not ``ok``."""
 
@@ -187,6 +194,7 @@ EVALUATION_IDENTIFIER: Final = _openinference("evaluation.identifier")
 EVALUATION_METADATA: Final = _openinference("evaluation.metadata")
 ANNOTATOR_LLM: Final = _openinference("LLM")
 ANNOTATOR_CODE: Final = _openinference("CODE")
+ANNOTATOR_HUMAN: Final = _openinference("HUMAN")
 
 # Standard environment variables that are honoured.
 CAPTURE_CONTENT_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

@@ -15,16 +15,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
+from ragmeter.exporters._annotations import (
+    Annotation,
+    chunk_annotations,
+    is_shown,
+    request_annotations,
+)
+from ragmeter.exporters._evidence import items_attribute, score_metadata
 from ragmeter.exporters._format import (
     annotator_kind,
     clean,
+    explanation,
     identifier,
     missing_inputs,
     plain,
-    score_metadata,
 )
 from ragmeter.exporters.protocol import RagRun, Retrieval, ScoredRun
-from ragmeter.metrics import RetrievedContext, Score
+from ragmeter.metrics import RagSample, RetrievedContext, Score
 
 from ._content import ContentPolicy
 
@@ -37,6 +44,7 @@ __all__ = [
     "retrieval_essentials",
     "retrieval_groups",
     "score_groups",
+    "shown_evaluation_groups",
     "verdict_group",
     "workflow_essentials",
 ]
@@ -155,7 +163,7 @@ def request_groups(scored: ScoredRun, content: ContentPolicy, *, texts: bool) ->
     if run.user_id:
         yield {semconv.USER_ID: clean(run.user_id)}
     if texts and content.on_spans:
-        yield from _texts(run.sample.question, run.sample.answer, content)
+        yield from _texts(run.sample, content)
     if run.tags:
         yield {semconv.TAGS: [clean(str(tag)) for tag in run.tags[:MAX_TAGS]]}
     yield from _metadata(run)
@@ -178,29 +186,95 @@ def retrieval_groups(retrieval: Retrieval, content: ContentPolicy) -> Iterator[G
 def document_groups(retrieval: Retrieval, content: ContentPolicy) -> Iterator[Group]:
     """Yield OpenInference's ``retrieval.documents.<i>.*``, one group per document."""
     for index, context in enumerate(retrieval.contexts[:MAX_DOCUMENTS]):
-        yield _document(f"{semconv.RETRIEVAL_DOCUMENTS}.{index}.", context, content)
+        prefix = f"{semconv.RETRIEVAL_DOCUMENTS}.{index}."
+        # A document without any attribute would be a gap, and readers take that for the end of the list.
+        yield {
+            prefix + semconv.DOCUMENT_ID: _document_id(context, index + 1),
+            **_document(prefix, context, content),
+        }
 
 
 def evaluation_groups(
-    scores: Sequence[Score], content: ContentPolicy, *, room: int
+    scored: ScoredRun,
+    scores: Sequence[Score],
+    content: ContentPolicy,
+    *,
+    verdict: bool = False,
+    room: int,
 ) -> Iterator[Group]:
     """Yield OpenInference's ``evaluations.<i>.*``, one group per score that says anything.
 
     Args:
-        scores: The scores.
+        scored: The request.
+        scores: Those of its scores that are about one span.
+        verdict: Whether that is the request's own, of which the verdict is said, too.
         content: Whether explanations may be among them.
         room: Attributes there is room for. When all groups together are more, each goes without
-            identifier and metadata: all scores said briefly are worth more than half of them.
+            identifier and metadata, and if need be without explanation: all scores said briefly are
+            worth more than half of them.
     """
     said = [score for score in scores if score.value is not None or score.label is not None]
-    groups = [_evaluation(index, score, content) for index, score in enumerate(said)]
-    if sum(map(len, groups)) > room:
-        spare = (str(semconv.EVALUATION_IDENTIFIER), str(semconv.EVALUATION_METADATA))
-        groups = [
-            {key: value for key, value in group.items() if not key.endswith(spare)}
-            for group in groups
-        ]
+    first = [_said(0, each) for each in request_annotations(scored, {semconv.VERDICT}) if verdict]
+    groups = first + [
+        _evaluation(index, score, content) for index, score in enumerate(said, start=len(first))
+    ]
+    for spare in (
+        (str(semconv.EVALUATION_IDENTIFIER), str(semconv.EVALUATION_METADATA)),
+        (str(semconv.EVALUATION_EXPLANATION),),
+    ):
+        if sum(map(len, groups)) > room:
+            groups = [
+                {key: value for key, value in group.items() if not key.endswith(spare)}
+                for group in groups
+            ]
     yield from groups
+
+
+def shown_evaluation_groups(
+    scored: ScoredRun, scores: Sequence[Score], content: ContentPolicy, *, verdict: bool
+) -> Iterator[Group]:
+    """Yield ``evaluations.<i>.*`` for a span of ours: the verdict, and what people are shown of the rest.
+
+    The numbers stand on the span already, as ``ragmeter.score.*``; here they stand with a word why, for readers
+    of OpenInference. That has no evaluations of documents: what was found of each chunk is in the metadata.
+
+    Args:
+        scored: The request.
+        scores: The scores on this span.
+        content: Whether explanations may be among them.
+        verdict: Whether the span is the request's own.
+    """
+    texts = content.on_spans
+    of_chunks = {each.name for each in chunk_annotations(scored)}
+    here = {score.name: score for score in scores if score.name in of_chunks or is_shown(score)}
+    index = 0
+    for said in request_annotations(scored, {semconv.VERDICT, *here}, texts=texts):
+        if said.name not in here and not (verdict and said.target == "request"):
+            continue
+        if said.explanation is None and said.label is None and said.name not in of_chunks:
+            continue
+        group = _said(index, said)
+        if said.name in of_chunks:
+            group[f"{semconv.EVALUATIONS}.{index}.{semconv.EVALUATION_METADATA}"] = (
+                items_attribute(here[said.name].items) or "{}"
+            )
+        yield group
+        index += 1
+
+
+def _said(index: int, said: Annotation) -> Group:
+    prefix = f"{semconv.EVALUATIONS}.{index}."
+    group: Group = {
+        prefix + semconv.EVALUATION_NAME: clean(said.name),
+        prefix + semconv.EVALUATION_ANNOTATOR_KIND: said.kind,
+    }
+    if said.value is not None:
+        group[prefix + semconv.EVALUATION_SCORE] = float(said.value)
+    if said.label is not None:
+        group[prefix + semconv.EVALUATION_LABEL] = clean(said.label)
+    if said.explanation is not None:
+        group[prefix + semconv.EVALUATION_EXPLANATION] = said.explanation
+    return group
 
 
 def _evaluation(index: int, score: Score, content: ContentPolicy) -> Group:
@@ -215,18 +289,32 @@ def _evaluation(index: int, score: Score, content: ContentPolicy) -> Group:
         group[prefix + semconv.EVALUATION_SCORE] = float(score.value)
     if score.label is not None:
         group[prefix + semconv.EVALUATION_LABEL] = clean(score.label)
-    if content.on_spans and score.explanation:
-        group[prefix + semconv.EVALUATION_EXPLANATION] = content.text(score.explanation)
+    said = explanation(score, texts=content.on_spans)
+    if said is not None:
+        group[prefix + semconv.EVALUATION_EXPLANATION] = said
     return group
 
 
-def _texts(question: str | None, answer: str | None, content: ContentPolicy) -> Iterator[Group]:
+def _texts(sample: RagSample, content: ContentPolicy) -> Iterator[Group]:
+    question, answer = sample.question, sample.answer
     for text, value, mime in (
         (question, semconv.INPUT_VALUE, semconv.INPUT_MIME_TYPE),
         (answer, semconv.OUTPUT_VALUE, semconv.OUTPUT_MIME_TYPE),
     ):
         if text is not None:
             yield {value: content.text(text), mime: str(semconv.MIME_TEXT)}
+    # The same for readers of the GenAI conventions.
+    if question is not None:
+        yield {semconv.GEN_AI_INPUT_MESSAGES: _messages("user", content.text(question))}
+    if answer is not None:
+        ended = {"finish_reason": "stop" if sample.status == "ok" else "error"}
+        text = _messages("assistant", content.text(answer), **ended)
+        yield {semconv.GEN_AI_OUTPUT_MESSAGES: text}
+
+
+def _messages(role: str, text: str, **more: str) -> str:
+    message = {"role": role, "parts": [{"type": "text", "content": text}], **more}
+    return json.dumps([message], ensure_ascii=False)
 
 
 def _metadata(run: RagRun) -> Iterator[Group]:
@@ -245,17 +333,19 @@ def _documents(contexts: Sequence[RetrievedContext]) -> list[dict[str, str | flo
     # can be made up honestly, a missing score cannot.
     documents: list[dict[str, str | float]] = []
     for number, context in enumerate(contexts, start=1):
-        document: dict[str, str | float] = {"id": clean(context.id or f"chunk-{number}")}
+        document: dict[str, str | float] = {"id": _document_id(context, number)}
         if context.score is not None and math.isfinite(context.score):
             document["score"] = float(context.score)
         documents.append(document)
     return documents
 
 
+def _document_id(context: RetrievedContext, number: int) -> str:
+    return clean(context.id or f"chunk-{number}")
+
+
 def _document(prefix: str, context: RetrievedContext, content: ContentPolicy) -> Group:
     group: Group = {}
-    if context.id is not None:
-        group[prefix + semconv.DOCUMENT_ID] = clean(context.id)
     if context.score is not None and math.isfinite(context.score):
         group[prefix + semconv.DOCUMENT_SCORE] = float(context.score)
     if content.on_spans:

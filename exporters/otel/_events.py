@@ -4,7 +4,8 @@ A log record in the judged span's context, or the same attributes as a span even
 spans of ours for backends that take traces only.  Scores that were never tried
 (``missing_input``, ``skipped``) are no result and make no event: they are counted in
 ``ragmeter.missing_inputs`` and ``ragmeter.results`` and stand on the span as ``ragmeter.missing`` and
-``ragmeter.status.*``.  The event's explanation, which quotes contexts, needs the content opt-in.
+``ragmeter.status.*``.  What the score saw goes out as a sentence and as items without any text; the
+explanation, which quotes contexts, needs the content opt-in, and until then the sentence stands there, too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from opentelemetry.trace import SpanContext
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters._format import clean
+from ragmeter.exporters._evidence import items_attribute
+from ragmeter.exporters._format import clean, explanation
 from ragmeter.exporters._span_targets import JudgedSpans
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Score, Verdict, VerdictRules
@@ -31,6 +33,7 @@ ATTEMPTED = frozenset({"ok", "partial", "undefined", "judge_error", "timeout", "
 """Statuses of scores that were attempted."""
 FAILURES = frozenset({"judge_error", "timeout", "metric_error"})
 """Statuses of those where that failed: severity WARN, with ``error.type``."""
+_EVALUATOR_TYPES = {"llm": "llm_judge", "embedding": "embedding", "human": "human"}
 
 
 def event_attributes(
@@ -39,7 +42,7 @@ def event_attributes(
     """Return the event's attributes; an undefined or failed score has no value among them."""
     attributes: dict[str, AttributeValue] = {
         semconv.GEN_AI_EVALUATION_NAME: clean(score.name),
-        semconv.EVALUATOR_TYPE: "llm_judge" if score.method == "llm" else "deterministic",
+        semconv.EVALUATOR_TYPE: _EVALUATOR_TYPES.get(score.method, "deterministic"),
         semconv.EVALUATOR_VERSION: clean(score.definition),
         semconv.SCORE_METHOD: score.method,
         semconv.SCORE_TARGET: score.target,
@@ -62,8 +65,14 @@ def event_attributes(
         attributes[semconv.SCORE_STATUS] = score.status
     if score.status in FAILURES:
         attributes[semconv.ERROR_TYPE] = clean(score.error_type or score.status)
-    if content.on_events and score.explanation:
-        attributes[semconv.GEN_AI_EVALUATION_EXPLANATION] = content.text(score.explanation)
+    if score.summary:
+        attributes[semconv.SCORE_SUMMARY] = clean(score.summary)
+    said = explanation(score, texts=content.on_events)
+    if said is not None:
+        attributes[semconv.GEN_AI_EVALUATION_EXPLANATION] = said
+    items = items_attribute(score.items)
+    if items is not None:
+        attributes[semconv.SCORE_ITEMS] = items
     attributes.update(_of_request(scored))
     if scored.judge_sample_rate < 1.0:
         attributes[semconv.JUDGE_SAMPLE_RATE] = scored.judge_sample_rate

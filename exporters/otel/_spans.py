@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from opentelemetry.context import Context
@@ -42,6 +42,7 @@ from ._attributes import (
     retrieval_essentials,
     retrieval_groups,
     score_groups,
+    shown_evaluation_groups,
     verdict_group,
     workflow_essentials,
 )
@@ -104,21 +105,26 @@ class SpanWriter:
         plan = plan_spans(scored, self._mode)
         recorded = recorded_spans(run)
         request, retrieval = recorded.request, recorded.retrieval
+        places = recorded.retrievals
         if known is not None:
-            request, retrieval = known.request, known.retrieval
+            request, retrieval, places = known.request, known.retrieval, known.retrievals
         inner = run.parent
         if plan.request:
             span = self._write_workflow(scored, plan.on_request)
             request = inner = _context_or(span, run.parent)
+        written: dict[int, SpanContext | None] = {}
         for each in plan.retrievals:
             bare = scored if is_bare_retrieval(run) else None
             scores = plan.on_retrieval if len(run.retrievals) == 1 else ()
             span = self._write_retrieval(each, inner, scores, scored, bare)
+            written[id(each)] = _context_or(span, None)
             if len(run.retrievals) == 1:
                 retrieval = _context_or(span, inner)
+        if written:
+            places = tuple(written.get(id(each), each.target) for each in run.retrievals)
         if request is None and not (is_bare_retrieval(run) and retrieval is not None):
             request = run.parent
-        judged = JudgedSpans(request, retrieval)
+        judged = JudgedSpans(request, retrieval, places)
         spoken = plan.request or (is_bare_retrieval(run) and bool(plan.retrievals))
         groups = [
             (carrier, beside)
@@ -134,7 +140,7 @@ class SpanWriter:
                 judged = JudgedSpans(_context_or(span, None))
         return judged
 
-    def _write_workflow(self, scored: ScoredRun, scores: Iterable[Score]) -> Span:
+    def _write_workflow(self, scored: ScoredRun, scores: Sequence[Score]) -> Span:
         run = scored.run
         name = str(semconv.OPERATION_INVOKE_WORKFLOW)
         span = self._tracer().start_span(
@@ -145,7 +151,7 @@ class SpanWriter:
             start_time=run.started_ns,
         )
         if span.is_recording():
-            self._fill(
+            room = self._fill(
                 span,
                 chain(
                     [verdict_group(scored)],
@@ -153,6 +159,9 @@ class SpanWriter:
                     [request_essentials(scored)],
                     request_groups(scored, self._content, texts=True),
                 ),
+            )
+            _fill_list(
+                span, shown_evaluation_groups(scored, scores, self._content, verdict=True), room
             )
             self._add_events(span, scored, scores, run.ended_ns, with_verdict=True)
             _mark_failure(span, run.error_type, failed=run.sample.status == "error")
@@ -163,7 +172,7 @@ class SpanWriter:
         self,
         retrieval: Retrieval,
         parent: SpanContext | None,
-        scores: Iterable[Score],
+        scores: Sequence[Score],
         scored: ScoredRun,
         bare: ScoredRun | None,
     ) -> Span:
@@ -190,7 +199,9 @@ class SpanWriter:
                     retrieval_groups(retrieval, self._content),
                 ),
             )
-            _fill_list(span, document_groups(retrieval, self._content), room)
+            room = _fill_list(span, document_groups(retrieval, self._content), room)
+            shown = shown_evaluation_groups(scored, scores, self._content, verdict=bare is not None)
+            _fill_list(span, shown, room)
             self._add_events(
                 span, scored, scores, retrieval.ended_ns, with_verdict=bare is not None
             )
@@ -243,9 +254,11 @@ class SpanWriter:
             room = self._fill(
                 span, chain(verdict, score_groups(scores), [request_essentials(scored)])
             )
-            evaluations = evaluation_groups(scores, self._content, room=room)
+            evaluations = evaluation_groups(
+                scored, scores, self._content, verdict=with_verdict, room=room
+            )
             room = _fill_list(span, evaluations, room)
-            _fill(span, request_groups(scored, self._content, texts=False), room)
+            _fill(span, request_groups(scored, self._content, texts=carrier is None), room)
             self._add_events(span, scored, scores, now, with_verdict=with_verdict)
         span.end(end_time=now)
         return span

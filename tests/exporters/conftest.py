@@ -33,6 +33,8 @@ CONTENT = {
     "explanation": "EXPLANATION-TEXT quotes a context",
     "item": "ITEM-TEXT",
 }
+SUMMARY = "1 of 2 chunks"
+"""What a score saw, without any text."""
 
 
 @pytest.fixture
@@ -101,6 +103,7 @@ def score(name: str, value: float | None = 0.5, **changes: Any) -> Score:
         "definition": "d1",
         "target": "retrieval",
         "explanation": CONTENT["explanation"],
+        "summary": SUMMARY,
         "items": (ScoreItem(id="chunk-1", verdict=True, text=CONTENT["item"]),),
     }
     return Score(name=name, value=value, **{**given, **changes})
@@ -224,6 +227,7 @@ def make() -> SimpleNamespace:
         hard_runs=hard_runs,
         scores=SCORES,
         content=CONTENT,
+        summary=SUMMARY,
         t0=T0,
         ms=MS,
     )
@@ -291,7 +295,7 @@ class Backend:
                     self.stored[event["body"]["id"]] = event["body"]
         else:
             for item in body["data"]:
-                target = item.get("span_id") or item["trace_id"]
+                target = (item.get("span_id") or item["trace_id"], item.get("document_position"))
                 self.stored[path, target, item["name"], item["identifier"]] = item
 
     def close(self):

@@ -12,14 +12,14 @@ def export(sdk, *runs, **options):
 
 
 def test_explanations_stand_on_evaluation_spans_after_an_opt_in(sdk, make):
-    """OpenInference's explanation quotes contexts, so it needs the opt-in."""
+    """OpenInference's explanation quotes contexts, so it needs the opt-in; the summary does not."""
     target = make.span_context(span=0xC1)
     for capture in ("EVENT_ONLY", "SPAN_ONLY"):
         run = make.scored_run(target=target, run_id=capture)
         export(sdk, run, capture_content=capture)
     without, with_text = sdk.all_spans()
 
-    assert "evaluations.0.evaluation.explanation" not in without.attributes
+    assert without.attributes["evaluations.0.evaluation.explanation"] == make.summary
     explanation = with_text.attributes["evaluations.0.evaluation.explanation"]
     assert explanation == make.content["explanation"]
 

@@ -14,6 +14,9 @@ BASE = {
     "ragmeter.evaluation.score.max": 1.0,
     "gen_ai.workflow.name": "support_bot",
     "gen_ai.conversation.id": "thread-7",
+    "ragmeter.evaluation.summary": "1 of 2 chunks",
+    "gen_ai.evaluation.explanation": "1 of 2 chunks",
+    "ragmeter.evaluation.items": '{"items":[{"id":"chunk-1","verdict":true}]}',
 }
 JUDGED = {
     "ragmeter.evaluator.type": "llm_judge",
@@ -109,12 +112,44 @@ def test_records_have_a_time_a_severity_and_a_readable_body(sdk, make):
     [("NO_CONTENT", False), ("SPAN_ONLY", False), ("EVENT_ONLY", True), ("SPAN_AND_EVENT", True)],
 )
 def test_the_explanation_needs_the_opt_in_for_events(sdk, make, capture, there):
-    """It quotes contexts."""
+    """It quotes contexts; without the opt-in the summary, which has no text, stands in its place."""
     export(sdk, make.scored_run(), capture_content=capture)
 
     for record in sdk.records():
-        explanation = record.attributes.get("gen_ai.evaluation.explanation")
-        assert (explanation == make.content["explanation"]) is there
+        expected = make.content["explanation"] if there else make.summary
+        assert record.attributes["gen_ai.evaluation.explanation"] == expected
+        assert record.attributes["ragmeter.evaluation.summary"] == make.summary
+
+
+def test_a_score_that_says_nothing_of_itself_has_no_sentence_and_no_items(sdk, make):
+    """A metric of one's own need not have any."""
+    score = make.score("politeness", 0.5, summary=None, explanation=None, items=())
+    export(sdk, make.scored_run((score,)), capture_content=True)
+    (record,) = sdk.records()
+
+    absent = {
+        "ragmeter.evaluation.summary",
+        "ragmeter.evaluation.items",
+        "gen_ai.evaluation.explanation",
+    }
+    assert not absent & set(record.attributes)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [
+        ("exact", "deterministic"),
+        ("embedding", "embedding"),
+        ("llm", "llm_judge"),
+        ("human", "human"),
+    ],
+)
+def test_the_event_says_what_kind_of_evaluator_it_was(sdk, make, method, kind):
+    """A model's cosine is no rule, and a person is no machine."""
+    export(sdk, make.scored_run((make.score("one", method=method),)))
+    (record,) = sdk.records()
+
+    assert record.attributes["ragmeter.evaluator.type"] == kind
 
 
 def test_a_partial_score_tells_its_bounds(sdk, make):

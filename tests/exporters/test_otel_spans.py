@@ -8,6 +8,7 @@ from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, detach,
 from opentelemetry.trace import SpanKind, StatusCode, use_span
 
 from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.metrics import RetrievedContext, Verdict
 
 REQUEST = {
     "ragmeter.request.status": "ok",
@@ -36,7 +37,28 @@ RETRIEVAL = {
     "gen_ai.retrieval.top_k": 2,
     "retrieval.documents.0.document.id": "doc-1",
     "retrieval.documents.0.document.score": 0.8,
+    "retrieval.documents.1.document.id": "chunk-2",
 }
+ITEMS = [{"id": "chunk-1", "verdict": True}]
+
+
+def shown(index, name, value, *, explanation="1 of 2 chunks", items=False, label=None):
+    """An evaluation on a span of ours: OpenInference's fields, with what was found of each chunk."""
+    given = {
+        "name": name,
+        "annotator_kind": "LLM",
+        "score": value,
+        "label": label,
+        "explanation": explanation,
+        "metadata": json.dumps({"items": ITEMS}, separators=(",", ":")) if items else None,
+    }
+    prefix = f"evaluations.{index}.evaluation."
+    return {prefix + key: said for key, said in given.items() if said is not None}
+
+
+# The same was found of each chunk for the second: it is said once.
+SHOWN_OF_RETRIEVAL = shown(0, "context_precision", 0.73, items=True)
+SHOWN_OF_ANSWER = shown(0, "faithfulness", 0.9, label="pass")
 ANSWER_SCORES = {
     "ragmeter.score.faithfulness": 0.9,
     "ragmeter.label.faithfulness": "pass",
@@ -48,6 +70,20 @@ RETRIEVAL_SCORES = {
     "ragmeter.score.context_count": 2.0,
     "ragmeter.status.context_recall": "judge_error",
 }
+
+
+def messages(content):
+    """Question and answer as the GenAI conventions have them."""
+    asked, answered = (
+        {"role": role, "parts": [{"type": "text", "content": content[part]}]}
+        for role, part in (("user", "question"), ("assistant", "answer"))
+    )
+    return {
+        "gen_ai.input.messages": json.dumps([asked], ensure_ascii=False),
+        "gen_ai.output.messages": json.dumps(
+            [{**answered, "finish_reason": "stop"}], ensure_ascii=False
+        ),
+    }
 
 
 def export(sdk, *runs, **options):
@@ -63,8 +99,13 @@ def test_own_spans_have_true_times_parents_kinds_and_exactly_these_attributes(sd
         sdk.spans()[name] for name in ("invoke_workflow support_bot", "retrieval handbook")
     )
 
-    assert dict(workflow.attributes) == {**WORKFLOW, **REQUEST, **ANSWER_SCORES}
-    assert dict(retrieval.attributes) == {**RETRIEVAL, **RETRIEVAL_SCORES}
+    assert dict(workflow.attributes) == {
+        **WORKFLOW,
+        **REQUEST,
+        **ANSWER_SCORES,
+        **SHOWN_OF_ANSWER,
+    }
+    assert dict(retrieval.attributes) == {**RETRIEVAL, **RETRIEVAL_SCORES, **SHOWN_OF_RETRIEVAL}
     assert (workflow.kind, retrieval.kind) == (SpanKind.INTERNAL, SpanKind.CLIENT)
     assert (workflow.start_time, workflow.end_time) == (make.t0, make.t0 + 100 * make.ms)
     assert (retrieval.start_time, retrieval.end_time) == (
@@ -94,6 +135,8 @@ def test_content_stands_on_spans_only_after_an_opt_in(sdk, make):
         "input.mime_type": "text/plain",
         "output.value": make.content["answer"],
         "output.mime_type": "text/plain",
+        **messages(make.content),
+        **shown(0, "faithfulness", 0.9, label="pass", explanation=make.content["explanation"]),
     }
     documents = retrieval.attributes["gen_ai.retrieval.documents"]
     assert json.loads(documents) == [{"id": "doc-1", "score": 0.8}, {"id": "chunk-2"}]
@@ -102,6 +145,8 @@ def test_content_stands_on_spans_only_after_an_opt_in(sdk, make):
         for key, value in retrieval.attributes.items()
         if key not in {**RETRIEVAL, **RETRIEVAL_SCORES, "gen_ai.retrieval.documents": ""}
     } == {
+        **SHOWN_OF_RETRIEVAL,
+        "evaluations.0.evaluation.explanation": make.content["explanation"],
         "gen_ai.retrieval.query.text": make.content["query"],
         "input.value": make.content["query"],
         "input.mime_type": "text/plain",
@@ -140,6 +185,8 @@ def test_a_bare_retriever_is_one_retrieval_span_with_everything_on_it(sdk, make)
         **RETRIEVAL_SCORES,
         **ANSWER_SCORES,
         **REQUEST,
+        **SHOWN_OF_RETRIEVAL,
+        **shown(1, "faithfulness", 0.9, label="pass"),
         "ragmeter.request.status": "retrieval_only",
     }
 
@@ -162,6 +209,8 @@ def test_scores_of_several_retrievals_stand_on_the_workflow(sdk, make):
         **REQUEST,
         **ANSWER_SCORES,
         **RETRIEVAL_SCORES,
+        **SHOWN_OF_RETRIEVAL,
+        **shown(1, "faithfulness", 0.9, label="pass"),
     }
     assert dict(spans["retrieval handbook"].attributes) == RETRIEVAL
 
@@ -189,6 +238,7 @@ def test_beside_another_instrumentation_one_evaluation_span_per_judged_span(sdk,
         "evaluations.0.evaluation.label": "pass",
         "evaluations.0.evaluation.annotator_kind": "LLM",
         "evaluations.0.evaluation.identifier": "ragmeter:d1",
+        "evaluations.0.evaluation.explanation": "1 of 2 chunks",
     }
     metadata = json.loads(about_answer.attributes["evaluations.0.evaluation.metadata"])
     assert metadata == {
@@ -197,6 +247,7 @@ def test_beside_another_instrumentation_one_evaluation_span_per_judged_span(sdk,
         "range": [0.0, 1.0],
         "direction": "higher",
         "status": "ok",
+        "items": ITEMS,
     }
     assert {
         key: value
@@ -218,7 +269,57 @@ def test_a_retrieval_recorded_by_others_in_a_request_nobody_recorded(sdk, make):
     assert spans["evaluation support_bot"].parent.span_id == 0xD1
     assert "ragmeter.score.context_precision" in spans["evaluation support_bot"].attributes
     workflow = spans["invoke_workflow support_bot"].attributes
-    assert dict(workflow) == {**WORKFLOW, **REQUEST, **ANSWER_SCORES}
+    assert dict(workflow) == {**WORKFLOW, **REQUEST, **ANSWER_SCORES, **SHOWN_OF_ANSWER}
+
+
+BAD = Verdict(word="bad", codes=("unsupported_answer",), reasons=("8 % of the words are there",))
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_the_verdict_is_the_first_evaluation_of_the_requests_span(sdk, make, recorded):
+    """On our own span, or on the one about the span that others recorded; never on the retrieval's."""
+    changes = {}
+    if recorded:
+        changes["target"] = make.span_context(span=0xC1)
+        changes["retrieval"] = {"target": make.span_context(span=0xD1)}
+    export(sdk, replace(make.scored_run(**changes), verdict=BAD))
+    firsts = [
+        {
+            key.rpartition(".")[2]: value
+            for key, value in span.attributes.items()
+            if key.startswith("evaluations.0.")
+        }
+        for span in sdk.all_spans()
+    ]
+
+    assert {
+        "name": "ragmeter.verdict",
+        "label": "bad",
+        "explanation": "8 % of the words are there",
+        "annotator_kind": "CODE",
+    } in firsts
+    assert sorted(first["name"] for first in firsts) == ["context_precision", "ragmeter.verdict"]
+
+
+def test_evaluations_on_own_spans_give_way_to_documents(sdk, make):
+    """The numbers are there already; a list of documents with gaps would mislead."""
+    contexts = tuple(RetrievedContext(text="t", id=str(n), score=0.5) for n in range(55))
+    export(sdk, make.scored_run(retrieval={"contexts": contexts}))
+    attributes = sdk.spans()["retrieval handbook"].attributes
+
+    assert "retrieval.documents.49.document.score" in attributes
+    assert not [key for key in attributes if key.startswith("evaluations.")]
+    assert attributes["ragmeter.score.context_precision"] == 0.73
+
+
+def test_an_evaluation_that_starts_its_trace_shows_question_and_answer(sdk, make):
+    """No span of the application shows them; with the opt-in, as ever."""
+    run = make.scored_run(parent=None)
+    export(sdk, run, span_mode="evaluation", capture_content="SPAN_ONLY")
+    (span,) = sdk.all_spans()
+
+    assert span.attributes["input.value"] == make.content["question"]
+    assert span.attributes["output.value"] == make.content["answer"]
 
 
 def test_own_mode_records_whatever_others_recorded(sdk, make):

@@ -15,7 +15,16 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from test_otel_events import EXPECTED
-from test_otel_spans import ANSWER_SCORES, REQUEST, RETRIEVAL, RETRIEVAL_SCORES, WORKFLOW
+from test_otel_spans import (
+    ANSWER_SCORES,
+    ITEMS,
+    REQUEST,
+    RETRIEVAL,
+    RETRIEVAL_SCORES,
+    WORKFLOW,
+    messages,
+    shown,
+)
 
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics.judge.protocol import JudgeCall
@@ -207,6 +216,7 @@ def expected_evaluations(*scores, explanation):
             "range": [0.0, highest],
             "direction": "higher",
             "status": "ok",
+            "items": ITEMS,
         }
         given = {
             "name": name,
@@ -228,10 +238,14 @@ def expected_evaluations(*scores, explanation):
 def expected_spans(content, own, *, texts):
     """Attributes of each span by its operation and, for evaluations, the operation judged."""
     asked, query, context = content["question"], content["query"], content["context"]
+    explanation = content["explanation"] if texts else "1 of 2 chunks"
     if own:
-        workflow = {**WORKFLOW, **REQUEST, **ANSWER_SCORES}
-        retrieval = {**RETRIEVAL, **RETRIEVAL_SCORES}
+        of_answer = shown(0, "faithfulness", 0.9, label="pass", explanation=explanation)
+        of_retrieval = shown(0, "context_precision", 0.73, items=True, explanation=explanation)
+        workflow = {**WORKFLOW, **REQUEST, **ANSWER_SCORES, **of_answer}
+        retrieval = {**RETRIEVAL, **RETRIEVAL_SCORES, **of_retrieval}
         if texts:
+            workflow |= messages(content)
             workflow |= {"input.value": asked, "input.mime_type": "text/plain"}
             workflow |= {"output.value": content["answer"], "output.mime_type": "text/plain"}
             retrieval |= {
@@ -244,7 +258,6 @@ def expected_spans(content, own, *, texts):
                 "retrieval.documents.1.document.content": context + " two",
             }
         return [workflow, retrieval]
-    explanation = content["explanation"] if texts else None
     about_answer = expected_evaluations(
         ("faithfulness", 0.9, "pass", "LLM", "d1", 1.0), explanation=explanation
     )

@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import time
+from dataclasses import replace
 from email.utils import formatdate
 from types import SimpleNamespace
 
@@ -21,7 +22,7 @@ from ragmeter.exporters.langfuse import LangfuseScores
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.phoenix import PhoenixAnnotations
 from ragmeter.exporters.protocol import RunsLostError
-from ragmeter.metrics import ConfigurationError, RagSample, _retry
+from ragmeter.metrics import ConfigurationError, RagSample, Verdict, _retry
 
 KEY = "sk-very-secret-key"
 
@@ -33,7 +34,8 @@ def patient(monkeypatch):
 
 
 def phoenix(backend, **options):
-    return PhoenixAnnotations(backend.url, KEY, **options)
+    # What it says of documents is its own: test_phoenix.
+    return PhoenixAnnotations(backend.url, KEY, document_annotations=False, **options)
 
 
 def langfuse(backend, **options):
@@ -289,38 +291,95 @@ def test_runs_taken_before_a_refusal_are_not_lost(backend, make, sink, monkeypat
 def test_in_a_meter_scores_reach_the_backend_off_the_request_path(backend, sdk, sink):
     """The whole path: meter, spans, sink; each on a thread of its own."""
     otel = OpenTelemetryExporter(**sdk.providers)
-    meter = RagMeter(metrics=["retrieval_health"], exporters=[sink(backend, spans=otel), otel])
-    meter.submit(RagSample(question="q", contexts=("c",), answer="a"))
+    meter = RagMeter(metrics=["lexical_groundedness"], exporters=[sink(backend, spans=otel), otel])
+    meter.submit(RagSample(question="q", contexts=("tide",), answer="tide"))
     assert meter.flush(20)
     meter.shutdown()
 
-    names = {body["name"] for body in backend.stored.values()}
-    assert "empty_retrieval" in names
-    assert "context_count" not in names
+    assert "lexical_groundedness" in {body["name"] for body in backend.stored.values()}
 
 
 @SINKS
 def test_what_is_sent_can_be_chosen(backend, make, sink):
-    """By default everything but mere counts; by name, whatever one names."""
+    """By default what judges something or is not as usual; by name, whatever one names."""
     scores = (
-        make.score("context_count", 3.0, range=(0.0, None)),
+        make.score("context_count", 3.0, range=(0.0, None), direction="none"),
         make.score("faithfulness", 0.5),
-        make.score("empty_retrieval", 0.0),
+        make.score("empty_retrieval", 0.0, direction="lower"),
+        make.score("duplicate_ratio", 0.5, direction="lower"),
+        make.score("repeated_context_ratio", 0.1, direction="lower"),
+        make.score("refusal", 0.0, direction="none", label="answered"),
     )
     run = make.scored_run(scores, target=make.span_context(span=0xC1))
     sent = {}
-    for chosen in (None, ["context_count", "faithfulness"]):
+    for chosen in (None, ["context_count", "faithfulness", "empty_retrieval"]):
         backend.stored.clear()
         backend.seen.clear()
         sink(backend, scores=chosen).export([run])
         sent[chosen is None] = {body["name"] for body in backend.stored.values()}
 
     assert sent == {
-        True: {"faithfulness", "empty_retrieval"},
-        False: {"faithfulness", "context_count"},
+        True: {"faithfulness", "duplicate_ratio"},
+        False: {"faithfulness", "context_count", "empty_retrieval"},
     }
     with pytest.raises(ConfigurationError, match="pass a list of names"):
         sink(backend, scores="faithfulness")
+
+
+@SINKS
+def test_the_verdict_comes_first_and_says_why(backend, make, sink):
+    """Its word is a label, not a number; the reasons are the words beside it."""
+    run = replace(
+        make.scored_run(target=make.span_context(span=0xC1)),
+        verdict=Verdict(
+            word="bad",
+            codes=("unsupported_answer", "off_topic_context"),
+            reasons=("little of the answer is in the chunks", "the chunks are off topic"),
+        ),
+    )
+    sink(backend).export([run])
+    first = next(iter(backend.stored.values()))
+    said = first.get("result", {"label": first.get("value"), "explanation": first.get("comment")})
+
+    assert first["name"] == "ragmeter.verdict"
+    assert said == {
+        "label": "bad",
+        "explanation": "little of the answer is in the chunks; the chunks are off topic",
+    }
+    assert first["metadata"] == {"codes": ["unsupported_answer", "off_topic_context"]}
+
+
+@SINKS
+def test_a_request_that_cannot_be_judged_has_no_verdict(backend, recorded, sink):
+    """None is not good."""
+    sink(backend).export([recorded])
+
+    assert "ragmeter.verdict" not in {body["name"] for body in backend.stored.values()}
+
+
+@SINKS
+def test_health_that_is_not_as_usual_is_a_word_not_a_number(backend, make, sink):
+    """A mean over the unusual ones alone would read as if every request were so."""
+    score = make.score("empty_retrieval", 1.0, direction="lower", summary="nothing was retrieved")
+    sink(backend).export([make.scored_run((score,), target=make.span_context(span=0xC1))])
+    (body,) = backend.stored.values()
+    label = body["value"] if "value" in body else body["result"].pop("label")
+
+    assert label == "abnormal"
+    assert "nothing was retrieved" in json.dumps(body)
+    assert "score" not in body.get("result", {})
+
+
+@SINKS
+def test_without_an_opt_in_a_score_still_says_what_it_saw(backend, recorded, make, sink):
+    """Its summary has no text of the request."""
+    sink(backend).export([recorded])
+
+    assert all(make.summary in json.dumps(body) for body in backend.stored.values())
+    assert all(
+        body["metadata"]["items"] == [{"id": "chunk-1", "verdict": True}]
+        for body in backend.stored.values()
+    )
 
 
 @SINKS
@@ -353,10 +412,10 @@ def test_a_refusing_backend_is_one_log_line_and_a_count(backend, sdk, sink, capl
     """The application sees nothing else of it."""
     backend.answers = [(401, {})] * 50
     otel = OpenTelemetryExporter(**sdk.providers)
-    meter = RagMeter(metrics=["retrieval_health"], exporters=[sink(backend, spans=otel), otel])
+    meter = RagMeter(metrics=["lexical_groundedness"], exporters=[sink(backend, spans=otel), otel])
     with caplog.at_level(logging.ERROR, "ragmeter"):
         for _ in range(5):
-            meter.submit(RagSample(question="q", contexts=("c",)))
+            meter.submit(RagSample(question="q", contexts=("tide",), answer="tide"))
             meter.flush(20)
     meter.shutdown()
     lines = [record for record in caplog.records if "refused" in record.getMessage()]
@@ -375,8 +434,8 @@ def test_a_backend_that_never_answers_holds_up_neither_flush_nor_shutdown(sdk, s
         address = SimpleNamespace(url=f"http://127.0.0.1:{silent.getsockname()[1]}")
         otel = OpenTelemetryExporter(**sdk.providers)
         exporters = [otel, sink(address, spans=otel, timeout_s=60, deadline_s=600)]
-        meter = RagMeter(metrics=["retrieval_health"], exporters=exporters)
-        meter.submit(RagSample(question="q", contexts=("c",)))
+        meter = RagMeter(metrics=["lexical_groundedness"], exporters=exporters)
+        meter.submit(RagSample(question="q", contexts=("tide",), answer="tide"))
         before = time.monotonic()
         assert not meter.flush(0.5)
         meter.shutdown(0.5)

@@ -1,0 +1,88 @@
+"""The evidence behind a score as it may always leave: which piece was found to be what, without the piece.
+
+A `ScoreItem`'s id, verdict and value are no text of the request; its text, evidence and reason are, and
+stay here.  What leaves is bounded in count and size, and says what was left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ragmeter.metrics import Score, ScoreItem
+
+from ._format import clean
+
+__all__ = ["bounded_items", "chunk_items", "items_attribute", "score_metadata"]
+
+MAX_ITEMS = 64
+"""At most so many items of one score."""
+MAX_ITEMS_CHARS = 4_096
+"""At most so many characters of JSON for them; all of it is ASCII, so these are bytes."""
+MAX_ID_CHARS = 64
+_ENVELOPE = len('{"items":[],"left_out":999999999}')
+_CHUNK = re.compile(r"chunk-([1-9]\d{0,8})")
+
+
+def bounded_items(items: Iterable[ScoreItem]) -> dict[str, Any]:
+    """Return the first items as JSON-ready fields, and how many more there are; empty without any.
+
+    ``{"items": [{"id": "chunk-1", "verdict": true, "value": 0.75}, ...], "left_out": 12}``; a ``value``
+    is there where the item has one, ``left_out`` where something was.
+    """
+    kept: list[dict[str, Any]] = []
+    room = MAX_ITEMS_CHARS - _ENVELOPE
+    left_out = 0
+    for item in items:
+        record: dict[str, Any] = {"id": clean(item.id, MAX_ID_CHARS), "verdict": item.verdict}
+        if item.value is not None:
+            record["value"] = float(f"{item.value:.4g}")
+        room -= len(_dumped(record)) + 1
+        # Nothing after the first that does not fit: whoever counts ranks must not meet a gap.
+        if left_out or room < 0 or len(kept) == MAX_ITEMS:
+            left_out += 1
+        else:
+            kept.append(record)
+    if not kept and not left_out:
+        return {}
+    return {"items": kept, "left_out": left_out} if left_out else {"items": kept}
+
+
+def items_attribute(items: Iterable[ScoreItem]) -> str | None:
+    """Return `bounded_items` as JSON, at most `MAX_ITEMS_CHARS` long; None without any item."""
+    bounded = bounded_items(items)
+    return _dumped(bounded) if bounded else None
+
+
+def chunk_items(score: Score) -> Iterator[tuple[int, ScoreItem]]:
+    """Yield the items about a whole chunk that say something, with the chunk's place from 0."""
+    for item in score.items:
+        found = _CHUNK.fullmatch(item.id)
+        if found and (item.verdict is not None or item.value is not None):
+            yield int(found[1]) - 1, item
+
+
+def score_metadata(score: Score) -> dict[str, Any]:
+    """Return a score's definition, method, range, direction, status, bounds and items.
+
+    All in JSON's types, and no text of the request among them.
+    """
+    metadata: dict[str, Any] = {
+        "definition": score.definition,
+        "method": score.method,
+        "range": list(score.range),
+        "direction": score.direction,
+        "status": score.status,
+    }
+    if score.lower is not None:
+        metadata["lower"] = score.lower
+    if score.upper is not None:
+        metadata["upper"] = score.upper
+    metadata.update(bounded_items(score.items))
+    return metadata
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
