@@ -71,7 +71,7 @@ class Settings(BaseSettings):
     enabled: bool = _setting(True, "instrument()")
     """``false``: instrumentation without code does nothing."""
     metrics: Names | None = _setting(None)
-    """Names of metrics, separated by commas; unset: the free ones, and the judged ones with a judge."""
+    """Names of metrics, separated by commas; unset: the free ones, and with a judge ``live_judged`` and those that need a reference."""
     references: str | None = _setting(None)
     """Path of a ``.jsonl`` or ``.csv`` file of references."""
     sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
@@ -83,7 +83,7 @@ class Settings(BaseSettings):
     keep: Literal["none", "worst"] = _setting("none")
     """``worst``: failed requests, empty retrievals, bad verdicts and the worst scores escape sampling."""
     fused: bool = _setting(False)
-    """Judge precision, recall and relevancy in one call."""
+    """Judge precision, recall, relevancy and what live requests are asked in one call."""
     hold_s: float = _setting(5.0, unit="seconds", ge=0, le=300)
     """How long spans wait for judged scores; later ones follow on a linked span."""
     queue_size: int = _setting(2048, unit="requests", gt=0)

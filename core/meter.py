@@ -57,8 +57,8 @@ class RagMeter(MeterPort):
     """Scores live RAG requests in the background and hands the scores to exporters.
 
     Args:
-        metrics: Names of registered metrics or `Metric` objects, in order. Default: the free ones,
-            and the judged ones too once a `judge` is given.
+        metrics: Names of registered metrics or `Metric` objects, in order. Default: the free ones, and
+            once a `judge` is given `live_judged`, one call, and the judged ones that need a reference.
         judge: Who gives verdicts, e.g. ``ragmeter.metrics.judge.OpenAIJudge(model=...)``.
         references: Path of a ``.jsonl`` or ``.csv`` file, a mapping from question to reference, or a
             callable. A reference that a request brings along wins.
@@ -73,7 +73,8 @@ class RagMeter(MeterPort):
             retrievals, ``bad`` verdicts and the worst lexical scores even when they are not sampled.
         verdict: The rules, with thresholds, by which a request is ``good``, ``suspect`` or ``bad``;
             see ``docs/verdict.md``.
-        fused: Judge precision, recall and relevancy in one call; for the default metrics only.
+        fused: Judge precision, recall, relevancy and what `live_judged` asks in one call; for the
+            default metrics only.
         hold_s: Seconds that a request's spans wait for judged scores; later ones follow on a linked
             span.
         queue_size: Requests that may wait to be scored; beyond, the oldest is dropped and counted.

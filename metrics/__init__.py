@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .judged.context_relevancy import ContextRelevancy
     from .judged.faithfulness import Faithfulness
     from .judged.fused_context import FusedContextMetrics
+    from .judged.live_judged import LiveJudged
     from .judged.rag_quest_eval import RagQuestEval
     from .registry import BUILTIN, default_metrics, known_metrics, resolve_metrics
     from .text.entities import EntityFinder, EntityMatch, entity_recall
@@ -114,6 +115,7 @@ __all__ = [
     "LexicalEntityRecall",
     "LexicalGroundedness",
     "LexicalQueryCoverage",
+    "LiveJudged",
     "MatchingStrategy",
     "Metric",
     "MissingDependencyError",

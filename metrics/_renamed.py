@@ -1,6 +1,6 @@
-"""A metric under other names, or with a pass mark: what `Metric.prefixed` and `passing` return.
+"""A metric under other names, with a pass mark, or for fewer requests: `Metric.prefixed`, `passing`, `needing`.
 
-The wrapped metric does all measuring; only names and labels of its scores change here.
+The wrapped metric does all measuring; only names and labels of its scores, and what it needs, change here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ from .score import Score
 if TYPE_CHECKING:
     from .judge.protocol import Judge
 
-__all__ = ["AdjustedComputedMetric", "AdjustedMetric", "passing", "prefixed"]
+__all__ = ["AdjustedComputedMetric", "AdjustedMetric", "needing", "passing", "prefixed"]
+
+FIELDS = (
+    "question",
+    "contexts",
+    "answer",
+    "reference.answer",
+    "reference.contexts",
+    "reference.context_ids",
+)
+"""What `Metric.needs` may name."""
 
 _PREFIX = re.compile(r"[a-z][a-z0-9_]*\Z")
 
@@ -33,13 +43,18 @@ class _Adjustment:
     """Put before its name and the names of its scores."""
     at_least: float | None = None
     """Values from here on are labelled ``pass``, lower ones ``fail``; None: labels stay."""
+    more_needs: tuple[str, ...] = ()
+    """What a request must have besides what `metric` needs."""
 
     def __post_init__(self) -> None:
         inner = self.metric
         for attribute in (
-            "needs", "method", "target", "definition", "range", "reads_texts", "direction",
+            "method", "target", "definition", "range", "reads_texts", "direction",
         ):  # fmt: skip
             object.__setattr__(self, attribute, getattr(inner, attribute))
+        object.__setattr__(self, "needs", (*inner.needs, *self.more_needs))
+        targets = {self.prefix + name: judged for name, judged in inner.targets.items()}
+        object.__setattr__(self, "targets", targets)
         directions = {self.prefix + name: way for name, way in inner.directions.items()}
         object.__setattr__(self, "directions", directions)
         object.__setattr__(self, "name", self.prefix + inner.name)
@@ -86,12 +101,17 @@ class _AdjustedUnjudgedMetric(AdjustedMetric):
     judged: ClassVar[bool] = False
 
 
-def _adjust(metric: Metric, prefix: str, at_least: float | None) -> Metric:
+def _adjust(
+    metric: Metric,
+    prefix: str = "",
+    at_least: float | None = None,
+    more_needs: tuple[str, ...] = (),
+) -> Metric:
     if isinstance(metric, ComputedMetric):
-        return AdjustedComputedMetric(metric, prefix, at_least)
+        return AdjustedComputedMetric(metric, prefix, at_least, more_needs)
     if metric.judged:
-        return AdjustedMetric(metric, prefix, at_least)
-    return _AdjustedUnjudgedMetric(metric, prefix, at_least)
+        return AdjustedMetric(metric, prefix, at_least, more_needs)
+    return _AdjustedUnjudgedMetric(metric, prefix, at_least, more_needs)
 
 
 def prefixed(metric: Metric, prefix: str) -> Metric:
@@ -102,7 +122,7 @@ def prefixed(metric: Metric, prefix: str) -> Metric:
     """
     if not _PREFIX.match(prefix):
         raise ConfigurationError(f"prefix {prefix!r} is not snake case, e.g. 'sentence_'")
-    return _adjust(metric, prefix, None)
+    return _adjust(metric, prefix=prefix)
 
 
 def passing(metric: Metric, at_least: float) -> Metric:
@@ -116,4 +136,18 @@ def passing(metric: Metric, at_least: float) -> Metric:
         raise ConfigurationError(
             f"at_least is {at_least!r}, but {metric.name!r} ranges from {lowest} to {highest}"
         )
-    return _adjust(metric, "", at_least)
+    return _adjust(metric, at_least=at_least)
+
+
+def needing(metric: Metric, *fields: str) -> Metric:
+    """Return `metric`, measured only where a request has `fields`, too.
+
+    Raises:
+        ConfigurationError: A field is none that a metric can need.
+    """
+    for option in (option for name in fields for option in name.split("|")):
+        if option not in FIELDS:
+            raise ConfigurationError(
+                f"{option!r} is no field of a sample; a metric needs some of {', '.join(FIELDS)}"
+            )
+    return _adjust(metric, more_needs=fields)

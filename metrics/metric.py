@@ -65,6 +65,8 @@ class Metric(ABC):
     """How its scores come about."""
     target: ScoreTarget
     """What its scores judge. Answer metrics skip requests that did not end ``ok``."""
+    targets: Mapping[str, ScoreTarget] = MappingProxyType({})
+    """The same for single scores, by their names, where they differ from `target`."""
     definition: str
     """Version of the formula and prompt; changes whenever scores can move."""
     range: tuple[float, float | None] = (0.0, 1.0)
@@ -83,6 +85,10 @@ class Metric(ABC):
     def direction_of(self, score_name: str) -> ScoreDirection:
         """Return which way is better for the score called `score_name`."""
         return self.directions.get(score_name, self.direction)
+
+    def target_of(self, score_name: str) -> ScoreTarget:
+        """Return what the score called `score_name` judges."""
+        return self.targets.get(score_name, self.target)
 
     def make_score(
         self,
@@ -126,7 +132,7 @@ class Metric(ABC):
             status="undefined" if value is None else "ok",
             method=self.method,
             definition=self.definition,
-            target=self.target,
+            target=self.target_of(name),
             **given,
         )
 
@@ -144,6 +150,15 @@ class Metric(ABC):
         from ._renamed import passing  # noqa: PLC0415 -- built upon this module
 
         return passing(self, at_least)
+
+    def needing(self, *fields: str) -> Metric:
+        """Return this metric, measured only where a request has `fields`, too, spelled as in `needs`.
+
+        So what costs a call can be kept to requests with a reference: elsewhere it is ``missing_input``.
+        """
+        from ._renamed import needing  # noqa: PLC0415 -- built upon this module
+
+        return needing(self, *fields)
 
 
 class ComputedMetric(Metric):
@@ -203,7 +218,7 @@ def scores_without_value(
             status,
             metric.method,
             metric.definition,
-            metric.target,
+            metric.target_of(name),
             explanation,
             metric.range,
             metric.direction_of(name),

@@ -45,7 +45,21 @@ _ON_REQUEST = {
     "lexical_query_coverage": "computed.lexical:LexicalQueryCoverage",
 }
 # Metrics that judge several others' questions in one call; each has `covers`, their names.
-_FUSED = {"fused_context_metrics": "judged.fused_context:FusedContextMetrics"}
+_FUSED = {
+    "fused_context_metrics": "judged.fused_context:FusedContextMetrics",
+    "live_judged": "judged.live_judged:LiveJudged",
+}
+# Scores of `live_judged` that can be asked for by their own names; several become one metric, one ask.
+_LIVE = (
+    "context_sufficiency",
+    "judged_precision",
+    "judged_average_precision",
+    "judged_ndcg",
+    "judged_hit_rate",
+    "judged_refusal",
+)
+# By default these are asked where there is a reference: elsewhere one call is enough, `live_judged`.
+_WITH_REFERENCE = frozenset({"context_utilization", "context_relevancy", "answer_relevancy"})
 _HOMES = {**_JUDGED, **_FREE, **_ON_REQUEST, **_FUSED}
 
 if TYPE_CHECKING:
@@ -88,21 +102,29 @@ def _registered() -> dict[str, EntryPoint]:
 
 def known_metrics() -> tuple[str, ...]:
     """Return every name that `resolve_metrics` accepts: built-ins, then third parties', sorted."""
-    return (*_HOMES, *sorted(set(_registered()) - set(_HOMES)))
+    ours = (*_HOMES, *_LIVE)
+    return (*ours, *sorted(set(_registered()) - set(ours)))
 
 
 def default_metrics(*, judged: bool = False, fused: bool = False) -> list[Metric]:
     """Return one of every free metric but those kept for who asks for them, in the order of `BUILTIN`.
 
     Args:
-        judged: Add those that ask a judge.
-        fused: Of those, let the fused ones stand in for the metrics they cover.
+        judged: Add those that ask a judge: `live_judged`, one call for a request without a reference,
+            and all others for requests with a reference answer.
+        fused: For those with a reference answer, ask about chunks and references in one call, too.
     """
-    stand_ins: list[Metric] = [_builtin(name)() for name in _FUSED] if judged and fused else []
+    if not judged:
+        return [_builtin(name)() for name in _FREE]
+    names = [name for name in _FUSED if fused or name != "fused_context_metrics"]
+    stand_ins: list[Metric] = [_builtin(name)() for name in names]
     covered = {name for metric in stand_ins for name in getattr(metric, "covers", ())}
-    names = [name for name in _JUDGED if judged and name not in covered]
+    others = [_builtin(name)() for name in _JUDGED if name not in covered]
+    others = [
+        one.needing("reference.answer") if one.name in _WITH_REFERENCE else one for one in others
+    ]
     # Fused ones first: in their own call they answer for metrics that come later.
-    return _beside([*stand_ins, *(_builtin(name)() for name in (*names, *_FREE))])
+    return _beside([*stand_ins, *others, *(_builtin(name)() for name in _FREE)])
 
 
 def resolve_metrics(metrics: Iterable[str | Metric]) -> list[Metric]:
@@ -117,7 +139,7 @@ def resolve_metrics(metrics: Iterable[str | Metric]) -> list[Metric]:
     """
     if isinstance(metrics, (str, Metric)) or not isinstance(metrics, Iterable):
         raise ConfigurationError(f"metrics is a list of names or Metric objects: [{metrics!r}]")
-    resolved = [_resolve(entry) for entry in metrics]
+    resolved = [_resolve(entry) for entry in _joined(list(metrics))]
     owners: dict[str, Metric] = {}
     for metric in resolved:
         for score_name in metric.score_names:
@@ -128,6 +150,21 @@ def resolve_metrics(metrics: Iterable[str | Metric]) -> list[Metric]:
                     f"rename one's scores: metric.prefixed('other_')"
                 )
     return _beside(resolved)
+
+
+def _joined(entries: list[str | Metric]) -> list[str | Metric]:
+    """Put one metric in the place of all names of scores that come with the one live ask."""
+    names = [entry for entry in entries if isinstance(entry, str)]
+    asked = [name for name in names if name in _LIVE]
+    if not asked and "live_judged" not in names:
+        return entries
+    kind: Any = _builtin("live_judged")
+    replaced = {*_LIVE, *kind.covers, kind.name}
+    only = tuple(name for name in names if name in replaced)
+    live: Metric = kind(only=None if kind.name in names else only)
+    first = entries.index(next(name for name in names if name in replaced))
+    rest = [e for e in entries[first:] if not isinstance(e, str) or e not in replaced]
+    return [*entries[:first], live, *rest]
 
 
 def _beside(metrics: list[Metric]) -> list[Metric]:

@@ -5,11 +5,17 @@ context precision call them.  A list of relevances is in rank order, best rank f
 """
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 
-__all__ = ["average_precision", "average_precision_bounds", "ndcg", "reciprocal_rank"]
+__all__ = [
+    "average_precision",
+    "average_precision_bounds",
+    "ndcg",
+    "ndcg_bounds",
+    "reciprocal_rank",
+]
 
 _MOST_REPEATED = 10
 """Repeated unknowns filled together: each doubles the work."""
@@ -81,15 +87,24 @@ def average_precision_bounds(
         if total_relevant == 0:
             return None
     repeated = _repeated_unknowns(relevances, shared)
-    found: list[tuple[float, float]] = []
+    found = [
+        _independent_bounds(filled, total_relevant)
+        for filled in _fillings(relevances, repeated)
+        if total_relevant is None or sum(map(bool, filled)) <= total_relevant
+    ]
+    return min(least for least, _ in found), max(greatest for _, greatest in found)
+
+
+def _fillings(
+    relevances: Sequence[bool | int | None], repeated: Sequence[Sequence[int]]
+) -> Iterator[list[bool | int | None]]:
+    """Yield `relevances` with the repeated unknowns filled, in every way."""
     for verdicts in product((False, True), repeat=len(repeated)):
         filled = list(relevances)
         for verdict, ranks in zip(verdicts, repeated, strict=True):
             for rank in ranks:
                 filled[rank] = verdict
-        if total_relevant is None or sum(map(bool, filled)) <= total_relevant:
-            found.append(_independent_bounds(filled, total_relevant))
-    return min(least for least, _ in found), max(greatest for _, greatest in found)
+        yield filled
 
 
 def _repeated_unknowns(
@@ -175,6 +190,34 @@ def ndcg(relevances: Sequence[float], total_relevant: int | None = None) -> floa
         return None
     ideal = _ideal(min(len(relevances), total_relevant))
     return gained / ideal if ideal else 0.0
+
+
+def ndcg_bounds(
+    relevances: Sequence[bool | None], *, shared: Sequence[Hashable] | None = None
+) -> tuple[float, float] | None:
+    """Return the least and the greatest NDCG over every way to fill the unknowns.
+
+    The ideal order is that of the given gains, and no relevant item at all is 0.0. For each number of
+    relevant ones among the unknowns the extremes have them on the first and on the last ranks.
+
+    Args:
+        relevances: True, False, or None for unknown, per rank.
+        shared: As in `average_precision_bounds`.
+
+    Returns:
+        Both bounds, equal when nothing is unknown, or None when nothing is ranked.
+    """
+    if not relevances:
+        return None
+    found: list[float] = []
+    for filled in _fillings(relevances, _repeated_unknowns(relevances, shared)):
+        unknown = [rank for rank, relevant in enumerate(filled) if relevant is None]
+        known = [bool(relevant) for relevant in filled]
+        for count in range(len(unknown) + 1):
+            for chosen in (unknown[:count], unknown[len(unknown) - count :]):
+                verdicts = [relevant or rank in chosen for rank, relevant in enumerate(known)]
+                found.append(ndcg(verdicts) or 0.0)
+    return min(found), max(found)
 
 
 def _discounted(gains: Sequence[float]) -> float:

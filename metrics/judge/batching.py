@@ -232,8 +232,9 @@ class Batching:
     def _key(self, ask: Ask, group: Group, item: Item) -> bytes:
         prompt = group.shared_with or ask.prompt
         version = load_prompt(prompt).version
-        if ask.prompt_with_shared is not None and group.shared_with is None:
-            version += f"+{load_prompt(ask.prompt_with_shared).version}"
+        if group.shared_with is None:
+            for along in sorted(ask.prompts_with_shared.values()):
+                version += f"+{load_prompt(along).version}"
         parts = [self._identity, prompt, version, group.name, group.kind, *item.depends_on]
         return sha256(json.dumps(parts).encode()).digest()
 

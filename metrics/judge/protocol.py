@@ -95,8 +95,8 @@ class Group:
     """How answers are taken from `Item.source`; one that is not is unknown, and never remembered."""
     shared_with: str | None = None
     """Name of the prompt whose asks put the same question: answers are shared with them, and the
-    group is asked along only while one of its items is open. What fails here leaves its items
-    unknown and the rest of the ask unharmed."""
+    groups of that prompt are asked along only while one of their items is open. What fails here
+    leaves its items unknown and the rest of the ask unharmed."""
 
     def takes(self, value: AnswerValue) -> bool:
         """Return whether `value` is one that an item of this group may have."""
@@ -122,22 +122,28 @@ class Ask:
     """What the judge is to read, in order."""
     groups: tuple[Group, ...]
     """What it is to answer."""
-    prompt_with_shared: str | None = None
-    """The prompt to use instead while a group with `shared_with` is asked along."""
+    prompts_with_shared: Mapping[frozenset[str], str] = field(default_factory=dict)
+    """The prompt to use instead while groups with `shared_with` are asked along, by the names in it."""
 
     def prompt_for(self, open_ids: Collection[str]) -> str:
         """Return the prompt that asks about `open_ids`."""
-        if self.prompt_with_shared is None:
-            return self.prompt
-        shared = any(group.shared_with for group in self.groups_for(open_ids))
-        return self.prompt_with_shared if shared else self.prompt
+        return self.prompts_with_shared.get(self._shared(open_ids), self.prompt)
 
     def groups_for(self, open_ids: Collection[str]) -> tuple[Group, ...]:
         """Return the groups that are asked while `open_ids` are open."""
+        shared = self._shared(open_ids)
         return tuple(
             group
             for group in self.groups
-            if group.shared_with is None or any(item.id in open_ids for item in group.items)
+            if group.shared_with is None or group.shared_with in shared
+        )
+
+    def _shared(self, open_ids: Collection[str]) -> frozenset[str]:
+        """Return the prompts of others whose questions are asked along."""
+        return frozenset(
+            group.shared_with
+            for group in self.groups
+            if group.shared_with is not None and any(item.id in open_ids for item in group.items)
         )
 
 

@@ -188,13 +188,19 @@ def _entries(body: Any, group: Group) -> Iterable[tuple[str, Answer]]:
             listed = body.get(word)
             for entry in listed if isinstance(listed, list) else ():
                 explained = entry if isinstance(entry, dict) else {"id": entry}
-                if "id" in explained:
+                if "id" in explained and not _is_copied(explained):
                     said = _read_reason(explained)
                     yield _id(explained["id"]), Answer(known=True, value=value, reason=said)
         return
     for entry in body if isinstance(body, list) else ():
-        if isinstance(entry, dict) and "id" in entry:
+        if isinstance(entry, dict) and "id" in entry and not _is_copied(entry):
             yield _id(entry["id"]), _read_entry(entry, group)
+
+
+def _is_copied(entry: dict[str, Any]) -> bool:
+    """Return whether an entry still has the form's own dots for a reason: nothing was thought of."""
+    reason = entry.get("reason")
+    return isinstance(reason, str) and reason.strip() in ("...", "…")
 
 
 def _id(value: Any) -> str:

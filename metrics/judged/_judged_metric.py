@@ -45,6 +45,11 @@ __all__ = [
     "units_of",
 ]
 
+_MOST_NAMED = 5
+"""Items that a score names in words; the others stand in its evidence."""
+_MOST_QUOTED = 100
+"""Characters of an item's text in an explanation."""
+
 Unit = Literal["sentence", "claim"]
 """``sentence``: we split the text, so the denominator never moves. ``claim``: the judge splits it."""
 
@@ -101,11 +106,9 @@ class JudgedMetric(Metric):
         }
         return (scores[0].model_copy(update=cost), *scores[1:])
 
-    def without_value(
-        self, status: ScoreStatus, explanation: str, name: str | None = None
-    ) -> Score:
+    def without_value(self, status: ScoreStatus, said: str, name: str | None = None) -> Score:
         """Return the score called `name` (default: the first) without a value."""
-        return self.score(name or self.score_names[0], None, status, explanation=explanation)
+        return self.score(name or self.score_names[0], None, status, said=said)
 
     def score(
         self,
@@ -115,19 +118,38 @@ class JudgedMetric(Metric):
         *,
         items: Sequence[ScoreItem] = (),
         bounds: tuple[float, float] | None = None,
-        explanation: str | None = None,
+        said: str,
+        why: str | None = None,
+        named: Sequence[ScoreItem] | None = None,
         label: str | None = None,
     ) -> Score:
-        """Return a score of this metric."""
+        """Return a score of this metric.
+
+        Args:
+            name: One of `score_names`.
+            value: The value, if there is one.
+            status: Whether there is one, and if not, why.
+            items: The evidence.
+            bounds: Least and greatest value, whatever unknown verdicts turn out to be.
+            said: The score in words, without any text of the request: the summary.
+            why: What the judge said to it; for the explanation.
+            named: Items whose false ones are named in both; None: `items`.
+            label: The word for the value.
+        """
+        failed = () if self.direction_of(name) == "none" else items if named is None else named
+        summary, explanation = _told(said, failed)
+        if why is not None:
+            explanation = f"{explanation}: {why}"
         return Score(
             name=name,
             value=value,
             status=status,
             method=self.method,
             definition=self.definition,
-            target=self.target,
+            target=self.target_of(name),
             label=label,
             explanation=explanation,
+            summary=summary,
             lower=None if bounds is None else bounds[0],
             upper=None if bounds is None else bounds[1],
             items=tuple(items),
@@ -141,6 +163,26 @@ class JudgedMetric(Metric):
             raise ConfigurationError(f"unit is {unit!r}; use 'sentence' or 'claim'")
         if self.unknown_as is not None and self.unknown_as != 0:
             raise ConfigurationError(f"unknown_as is {self.unknown_as!r}; use None or 0")
+
+
+def _told(said: str, items: Sequence[ScoreItem]) -> tuple[str, str]:
+    """Return `said` with the items that failed: by their ids alone, and with reasons and texts."""
+    failed = [item for item in items if item.verdict is False]
+    if not failed:
+        return said, said
+    left = len(failed) - _MOST_NAMED
+    more = f" and {left} more" if left > 0 else ""
+    named = failed[:_MOST_NAMED]
+    why = [f"{item.id}: {item.reason or _quoted(item.text)}" for item in named]
+    return (
+        f"{said}; not: {', '.join(item.id for item in named)}{more}",
+        f"{said}; not: {'; '.join(why)}{more}",
+    )
+
+
+def _quoted(text: str | None) -> str:
+    words = " ".join((text or "").split())
+    return f"“{words if len(words) <= _MOST_QUOTED else words[:_MOST_QUOTED] + '…'}”"
 
 
 def definition_of(version: str, *prompts: str, unit: str | None = None) -> str:
@@ -264,6 +306,7 @@ def ratio_score(
     verdicts: Sequence[bool | None],
     items: Sequence[ScoreItem],
     *,
+    said: str,
     nothing: str,
     label: Callable[[float], str] | None = None,
 ) -> Score:
@@ -274,11 +317,12 @@ def ratio_score(
         name: The score's name.
         verdicts: One per unit; None: unknown.
         items: The evidence.
+        said: What follows "2 of 3" in words.
         nothing: Why the score is undefined when there are no verdicts.
         label: Gives the word for a value.
     """
     if not verdicts:
-        return metric.score(name, None, "undefined", items=items, explanation=nothing)
+        return metric.score(name, None, "undefined", items=items, said=nothing)
     true = sum(verdict is True for verdict in verdicts)
     unknown = sum(verdict is None for verdict in verdicts)
     total = len(verdicts)
@@ -288,7 +332,7 @@ def ratio_score(
             name,
             value,
             items=items,
-            explanation=f"{true} of {total}",
+            said=f"{true} of {total} {said}",
             label=label(value) if label else None,
         )
     bounds = (true / total, (true + unknown) / total)
@@ -299,7 +343,7 @@ def ratio_score(
         "partial",
         items=items,
         bounds=bounds,
-        explanation=f"{true} of {total}, {unknown} unknown",
+        said=f"{true} of {total} {said}, {unknown} unknown",
         label=label(value_known) if label and value_known is not None else None,
     )
 
@@ -310,12 +354,12 @@ def ranked_score(metric: JudgedMetric, name: str, items: Sequence[ScoreItem]) ->
     # A repeated chunk has one verdict, unknown or not, at all its ranks.
     bounds = average_precision_bounds(verdicts, shared=[item.text for item in items])
     if bounds is None:
-        return metric.score(name, None, "undefined", explanation="no chunk was retrieved")
+        return metric.score(name, None, "undefined", said="no chunk was retrieved")
     useful = sum(verdict is True for verdict in verdicts)
-    explanation = f"{useful} of {len(verdicts)} chunks are useful (precision@{len(verdicts)} "
-    explanation += f"{useful / len(verdicts):.4g})"
+    said = f"{useful} of {len(verdicts)} chunks are useful (precision@{len(verdicts)} "
+    said += f"{useful / len(verdicts):.4g})"
     if None not in verdicts:
-        return metric.score(name, bounds[0], items=items, explanation=explanation)
+        return metric.score(name, bounds[0], items=items, said=said)
     value = bounds[0] if bounds[0] == bounds[1] else None
     if metric.unknown_as == 0:
         value = average_precision([verdict is True for verdict in verdicts])
@@ -326,5 +370,5 @@ def ranked_score(metric: JudgedMetric, name: str, items: Sequence[ScoreItem]) ->
         "partial",
         items=items,
         bounds=bounds,
-        explanation=f"{explanation}, {unknown} unknown",
+        said=f"{said}, {unknown} unknown",
     )

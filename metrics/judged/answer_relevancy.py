@@ -102,4 +102,5 @@ class AnswerRelevancy(JudgedMetric):
             )
         verdicts = [item.verdict for item in evidence if item.evidence != "no_claim"]
         nothing = "the answer says nothing" if evidence else f"the answer has no {self.unit}"
-        return (ratio_score(self, self.name, verdicts, evidence, nothing=nothing),)
+        said = f"{self.unit}s of the answer are about the question"
+        return (ratio_score(self, self.name, verdicts, evidence, said=said, nothing=nothing),)

@@ -29,6 +29,8 @@ from ._judged_metric import (
 
 __all__ = ["ContextEntityRecall", "entities_group"]
 
+PROMPT = "entities"
+
 
 def entities_group(texts: Mapping[str, str], shared_with: str | None = None) -> Group:
     """Return the group that asks for the named things of `texts`, by id.
@@ -38,7 +40,7 @@ def entities_group(texts: Mapping[str, str], shared_with: str | None = None) -> 
         shared_with: The prompt with whose asks the answers are shared; None: this is one of them.
     """
     items = tuple(Item(text_id, (text,), source=text) for text_id, text in texts.items())
-    return Group("entities", items, "texts", shared_with=shared_with)
+    return Group(PROMPT, items, "texts", shared_with=shared_with)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class ContextEntityRecall(JudgedMetric):
         self.check_options()
         if self.strict and self.aliases:
             raise ConfigurationError("strict and aliases exclude each other; choose one")
-        prompts = ["entities"] + (["entity_presence"] if self.aliases else [])
+        prompts = [PROMPT] + (["entity_presence"] if self.aliases else [])
         version = "2;strict" if self.strict else "2"
         object.__setattr__(self, "definition", definition_of(version, *prompts))
 
@@ -117,7 +119,8 @@ class ContextEntityRecall(JudgedMetric):
             if self.aliases:
                 items = await self._asked(items, reference, chunks, inquiry)
         verdicts = [item.verdict for item in items]
-        return (ratio_score(self, self.name, verdicts, items, nothing=nothing),)
+        said = "named things of the reference answer are in the chunks"
+        return (ratio_score(self, self.name, verdicts, items, said=said, nothing=nothing),)
 
     async def _listed(self, texts: dict[str, str], inquiry: Inquiry) -> dict[str, list[str]]:
         passages = tuple(
@@ -125,7 +128,7 @@ class ContextEntityRecall(JudgedMetric):
             for text_id, text in texts.items()
         )
         group = entities_group(texts)
-        reply = await inquiry.ask(Ask(self.name, "entities", passages, (group,)))
+        reply = await inquiry.ask(Ask(self.name, PROMPT, passages, (group,)))
         return {text_id: known_texts(reply.answers[text_id]) for text_id in texts}
 
     async def _intersected(

@@ -134,7 +134,7 @@ def recall_without_chunks(metric: JudgedMetric, units: Sequence[str], unit: Unit
         "context_recall",
         0.0,
         items=items,
-        explanation=f"0 of {len(units)}: no chunk has text",
+        said=f"0 of {len(units)} {unit}s of the reference answer: no chunk has text",
         label=recall_label(0.0),
     )
 
@@ -155,6 +155,7 @@ def recall_score(
         "context_recall",
         [item.verdict for item in items],
         items,
+        said=f"{unit}s of the reference answer are in the chunks",
         nothing=f"the reference answer has no {unit}",
         label=recall_label,
     )

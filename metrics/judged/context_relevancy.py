@@ -164,4 +164,5 @@ class ContextRelevancy(JudgedMetric):
         reply = await inquiry.ask(ask)
         verdicts, items = statements.evidence(chunks, reply.answers, self.unit)
         nothing = "no chunk has a statement"
-        return (ratio_score(self, self.name, verdicts, items, nothing=nothing),)
+        said = f"{self.unit}s of the chunks are about the question"
+        return (ratio_score(self, self.name, verdicts, items, said=said, nothing=nothing),)

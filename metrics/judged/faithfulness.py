@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ragmeter.metrics.judge.protocol import Ask, Group, Item, Passage
+from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, Passage
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 
@@ -23,9 +23,12 @@ from ._judged_metric import (
 )
 from .context_recall import numbered
 
-__all__ = ["Faithfulness"]
+__all__ = ["Faithfulness", "support_evidence", "support_score", "unsupported_score"]
 
+CLAIM_NOTHING = ("no_claim", "refusal")
+"""Words for what leaves the denominator."""
 _CHOICES = ("supported", "absent", "contradicted", "no_claim")
+_CLAIMS_NOTHING = "the answer claims nothing"
 
 
 @dataclass(frozen=True)
@@ -93,25 +96,7 @@ class Faithfulness(JudgedMetric):
         items = tuple(Item(item_id, (*depends_on, unit)) for item_id, unit in lines.items())
         group = Group("answers", items, "choice", choices=_CHOICES)
         reply = await inquiry.ask(Ask(self.name, "faithfulness", passages, (group,)))
-        verdicts: list[bool | None] = []
-        evidence: list[ScoreItem] = []
-        for number, (item_id, unit) in enumerate(lines.items(), start=1):
-            judged = reply.answers[item_id]
-            word = judged.value if isinstance(judged.value, str) else None
-            verdict = None if word in (None, "no_claim") else word == "supported"
-            if word != "no_claim":
-                verdicts.append(verdict)
-            evidence.append(
-                ScoreItem(
-                    id=f"{self.unit}-{number}",
-                    verdict=verdict,
-                    text=unit,
-                    evidence=word,
-                    reason=judged.reason,
-                )
-            )
-        nothing = "the answer claims nothing"
-        return (ratio_score(self, self.name, verdicts, evidence, nothing=nothing),)
+        return (support_score(self, support_evidence(self.unit, lines, reply.answers)),)
 
     async def _without_chunks(self, answer: str, units: list[str], inquiry: Inquiry) -> Score:
         """After an empty retrieval every claim is unsupported: ask only whether there is one."""
@@ -132,15 +117,44 @@ class Faithfulness(JudgedMetric):
             )
             for number, (claim, unit) in enumerate(zip(claims, units, strict=True), start=1)
         ]
-        if True in claims:
-            reason = "nothing was retrieved that could support the answer"
-            return self.score(self.name, 0.0, items=evidence, explanation=reason)
-        if None in claims:
-            # 0.0 if the unknown unit is a claim, undefined if it is not: there is no value to give.
-            reason = "nothing was retrieved; whether the answer claims something is unknown"
-            return self.score(
-                self.name, None, "partial", items=evidence, bounds=(0.0, 0.0), explanation=reason
-            )
-        return self.score(
-            self.name, None, "undefined", items=evidence, explanation="the answer claims nothing"
+        return unsupported_score(self, evidence)
+
+
+def support_evidence(
+    unit: str, lines: Mapping[str, str], answers: Mapping[str, Answer]
+) -> list[ScoreItem]:
+    """Return one item per unit of the answer; its `evidence` is the judge's word."""
+    items: list[ScoreItem] = []
+    for number, (item_id, text) in enumerate(lines.items(), start=1):
+        judged = answers[item_id]
+        word = judged.value if isinstance(judged.value, str) else None
+        verdict = None if word is None or word in CLAIM_NOTHING else word == "supported"
+        items.append(ScoreItem(f"{unit}-{number}", verdict, text, word, judged.reason))
+    return items
+
+
+def support_score(metric: JudgedMetric, evidence: Sequence[ScoreItem]) -> Score:
+    """Return the share of supported units among those that claim something."""
+    return ratio_score(
+        metric,
+        "faithfulness",
+        [item.verdict for item in evidence if item.evidence not in CLAIM_NOTHING],
+        evidence,
+        said="claims of the answer are in the chunks",
+        nothing=_CLAIMS_NOTHING,
+    )
+
+
+def unsupported_score(metric: JudgedMetric, evidence: Sequence[ScoreItem]) -> Score:
+    """Return the score after an empty retrieval: whatever the answer claims is unsupported."""
+    claims = [item.verdict for item in evidence if item.evidence not in CLAIM_NOTHING]
+    if False in claims:
+        said = "nothing was retrieved that could support the answer"
+        return metric.score("faithfulness", 0.0, items=evidence, said=said)
+    if claims:
+        # 0.0 if the unknown unit is a claim, undefined if it is not: there is no value to give.
+        said = "nothing was retrieved; whether the answer claims something is unknown"
+        return metric.score(
+            "faithfulness", None, "partial", items=evidence, bounds=(0.0, 0.0), said=said
         )
+    return metric.score("faithfulness", None, "undefined", items=evidence, said=_CLAIMS_NOTHING)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, Passage
+from ragmeter.metrics.metric import scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score
 from ragmeter.metrics.text.sentences import sentences
@@ -26,13 +27,21 @@ from ._judged_metric import (
     ranked_score,
     ratio_score,
 )
+from .context_entity_recall import PROMPT as ENTITIES
 from .context_entity_recall import ContextEntityRecall, entities_group
 from .context_recall import numbered, recall_items, recall_score, recall_without_chunks
 from .context_relevancy import Statements
+from .live_judged import PROMPT as LIVE
+from .live_judged import LiveJudged, LiveQuestions
 
 __all__ = ["FusedContextMetrics"]
 
-_WITH_ENTITIES = "context_fused_entities"
+_ALONE = "context_fused"
+_WITH_SHARED = {
+    frozenset({ENTITIES}): "context_fused_entities",
+    frozenset({LIVE}): "context_fused_live",
+    frozenset({ENTITIES, LIVE}): "context_fused_live_entities",
+}
 
 
 @dataclass(frozen=True)
@@ -41,19 +50,22 @@ class FusedContextMetrics(JudgedMetric):
 
     The scores have the names, formulas, ranges, labels and evidence of the three, by sentence; their
     definition says that they were fused.  Verdicts come as lists of ids, with reasons for the false ones.
+    With a `LiveJudged` after it in a list of metrics its questions are asked in the same call; of a
+    request without a reference answer that one asks then, and this one nothing.
 
     Range: 0.0 to 1.0 each.
     Needs: ``question``, ``contexts``; without ``reference.answer`` only relevancy is measured.
     Cost: 1 judge call for all three, and none more for `ContextEntityRecall` after it in a list of
         metrics: the reference's named things are listed in the same call while they are not known.
-    Prompts: ``prompts/context_fused.md``; while entities are listed, too,
-        ``prompts/context_fused_entities.md``.
+    Prompts: ``prompts/context_fused.md``; ``context_fused_entities.md``, ``context_fused_live.md`` and
+        ``context_fused_live_entities.md`` while entities are listed or live questions asked, too.
     Source: ours.
     Differs from the source: nothing.
 
     Args:
         entities: Have the reference's named things listed along, once per reference, for a
             `ContextEntityRecall` that is measured beside it; in a list of metrics this sets itself.
+        live: Ask the questions of a `LiveJudged` along; sets itself likewise.
         unknown_as: 0 counts unknown verdicts as false; None leaves the score without a value.
 
     Without a value:
@@ -61,6 +73,7 @@ class FusedContextMetrics(JudgedMetric):
     """
 
     entities: bool = False
+    live: bool = False
     unknown_as: Literal[0] | None = None
     definition: str = field(init=False)
 
@@ -73,31 +86,44 @@ class FusedContextMetrics(JudgedMetric):
 
     def __post_init__(self) -> None:
         self.check_options()
-        prompts = ("context_fused", _WITH_ENTITIES) if self.entities else ("context_fused",)
+        prompts = (_ALONE, *sorted(self._prompts_with_shared.values()))
         object.__setattr__(self, "definition", definition_of("2", *prompts, unit="sentence"))
+
+    @property
+    def _prompts_with_shared(self) -> dict[frozenset[str], str]:
+        """Return the prompts that ask more, by the prompts whose questions they ask along."""
+        along = {name for name, asked in ((ENTITIES, self.entities), (LIVE, self.live)) if asked}
+        return {names: prompt for names, prompt in _WITH_SHARED.items() if names <= along}
 
     def beside(self, names: Collection[str]) -> FusedContextMetrics:
         """Return this metric as it is best asked when the metrics called `names` come after it."""
-        if self.entities or ContextEntityRecall.name not in names:
-            return self
-        return replace(self, entities=True)
+        return replace(
+            self,
+            entities=self.entities or ContextEntityRecall.name in names,
+            live=self.live or LiveJudged.name in names,
+        )
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge chunks, reference sentences and chunk sentences together."""
         question = sample.question or ""
         given = sample.reference is not None and sample.reference.supplies("answer")
         reference = (sample.reference.answer if sample.reference is not None else None) or ""
+        if self.live and not given:
+            return scores_without_value(
+                self, "missing_input", "not given: reference.answer", missing="reference.answer"
+            )
         chunks = Chunks.of(sample.contexts or ())
         statements = Statements.sentences_of(chunks)
         units = [] if is_blank(reference) else sentences(reference)
         groups = self._groups(question, reference, chunks, statements, units)
-        passages = self._passages(question, statements, units)
-        with_shared = None
-        if self.entities:
-            with_shared = _WITH_ENTITIES
-            if units and chunks.texts:
-                groups = (*groups, entities_group({"t1": reference}, shared_with="entities"))
-        ask = Ask(self.name, "context_fused", passages, groups, with_shared)
+        live = LiveQuestions.of(sample, LiveJudged.score_names) if self.live else None
+        passages = self._passages(question, statements, units, live)
+        # Only along with questions of its own: alone they are asked in fewer words.
+        if live is not None and any(group.items for group in groups):
+            groups += live.groups("d", shared_with=LIVE)
+        if self.entities and units and chunks.texts:
+            groups = (*groups, entities_group({"t1": reference}, shared_with=ENTITIES))
+        ask = Ask(self.name, _ALONE, passages, groups, self._prompts_with_shared)
         answers = (await inquiry.ask(ask)).answers
         return (
             self._precision(given, reference, chunks, answers),
@@ -126,20 +152,24 @@ class FusedContextMetrics(JudgedMetric):
 
     @staticmethod
     def _passages(
-        question: str, statements: Statements, units: Sequence[str]
+        question: str, statements: Statements, units: Sequence[str], live: LiveQuestions | None
     ) -> tuple[Passage, ...]:
         lines = numbered("r", units)
-        read_for_recall = frozenset(lines)
+        read_for_all = frozenset(lines)
+        if live is not None:
+            read_for_all |= live.about_all_chunks
         chunks = tuple(
             Passage(
                 f"chunk {chunk_id}",
                 lines=own,
-                only_for=read_for_recall | {chunk_id, *(line_id for line_id, _ in own)},
+                only_for=read_for_all
+                | {chunk_id, f"d{chunk_id[1:]}", *(line_id for line_id, _ in own)},
             )
             for chunk_id, own in statements.lines.items()
         )
         reference = (Passage("claims", lines=tuple(lines.items())),) if lines else ()
-        return (*chunks, *passages_of(question=question), *reference)
+        answer = () if live is None else live.answer_passage
+        return (*chunks, *passages_of(question=question), *reference, *answer)
 
     def _precision(
         self, given: bool, reference: str, chunks: Chunks, answers: Mapping[str, Answer]
@@ -167,4 +197,6 @@ class FusedContextMetrics(JudgedMetric):
         if is_blank(question):
             return self.without_value("undefined", "the question is blank", name)
         verdicts, items = statements.evidence(chunks, answers, "sentence")
-        return ratio_score(self, name, verdicts, items, nothing="no chunk has a statement")
+        said = "sentences of the chunks are about the question"
+        nothing = "no chunk has a statement"
+        return ratio_score(self, name, verdicts, items, said=said, nothing=nothing)

@@ -88,9 +88,9 @@ class RagQuestEval(JudgedMetric):
             why = "the reference answer is blank"
             return tuple(self.without_value("undefined", why, name) for name in self.score_names)
         if is_blank(answer):
-            zero = self.score(_RECALL, 0.0, explanation="the answer is blank")
+            zero = self.score(_RECALL, 0.0, said="the answer is blank")
             if self.crud_compat:
-                return (zero, self.score(_PRECISION, 0.0, explanation="the answer is blank"))
+                return (zero, self.score(_PRECISION, 0.0, said="the answer is blank"))
             return (zero, self.without_value("undefined", "the answer is blank", _PRECISION))
         expected = await self._questions(reference, inquiry)
         questions = {f"q{number}": text for number, text in enumerate(expected, start=1)}
@@ -151,13 +151,13 @@ class RagQuestEval(JudgedMetric):
             if scores.unknown and bounds is not None:
                 value = bounds[0] if self.unknown_as == 0 else None  # noqa: PLW2901 -- the default
                 made.append(
-                    self.score(name, value, "partial", items=items, bounds=bounds, explanation=said)
+                    self.score(name, value, "partial", items=items, bounds=bounds, said=said)
                 )
             elif value is None:
                 why = said if total else "the reference answers no question"
-                made.append(self.score(name, None, "undefined", items=items, explanation=why))
+                made.append(self.score(name, None, "undefined", items=items, said=why))
             else:
-                made.append(self.score(name, value, items=items, explanation=said))
+                made.append(self.score(name, value, items=items, said=said))
         return made[0], made[1]
 
 

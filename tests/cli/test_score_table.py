@@ -33,7 +33,7 @@ def test_readme_names_the_scores_of_live_traffic():
     assert nothing == _scores(judged=False, live=True)
     assert judge == _scores(judged=True, live=True)
     assert golden == set()
-    numbers = {5: "five", 14: "fourteen"}
+    numbers = {8: "eight", 14: "fourteen"}
     assert f"other {numbers[len(_scores(judged=False, live=False))]} free scores" in text
     assert f"other {numbers[len(_scores(judged=True, live=False))]} judged ones" in text
 

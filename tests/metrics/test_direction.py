@@ -111,6 +111,7 @@ def test_the_built_in_ones():
         "context_count": "none",
         "empty_retrieval": "lower",
         "duplicate_ratio": "lower",
+        "judged_refusal": "none",
     }
 
 

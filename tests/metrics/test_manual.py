@@ -28,10 +28,13 @@ def judged_as_the_manual_says(request, item_id):
         return [("How tall?", "21 metres"), ("Lit when?", "1884"), ("Where did he live?", "Roja")]
     if '"answer"' in str(request.form).replace("'", '"'):
         return ["21 metres", "in 1884", None][int(item_id[1:]) - 1]
+    if "sufficiency" in request.form:
+        return LIVE[item_id]
     [verdicts] = [v for words, v in TASKS.items() if words in request.user]
     return verdicts[int(item_id[1:]) - 1]
 
 
+LIVE = {"c1": True, "c2": False, "c3": True, "e1": "yes", "a1": "supported", "a2": "absent"}
 TASKS = {
     "at the reference answer": VERDICTS["context_precision"],
     "at the given answer": VERDICTS["context_utilization"],

@@ -13,6 +13,7 @@ from ragmeter.metrics import (
     BUILTIN,
     ComputedMetric,
     ConfigurationError,
+    LexicalGroundedness,
     MatchingStrategy,
     Metric,
     PrecisionRecallF1,
@@ -30,6 +31,7 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics import registry as registry_module
 from ragmeter.metrics.judge import Ask, CountingJudge, Reply
+from ragmeter.metrics.metric import missing_field
 
 SAMPLE = RagSample(question="a b", contexts=["b c"], reference=Reference(contexts=["b c"]))
 
@@ -233,7 +235,11 @@ def test_importing_costs_little():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("name", [kind.name for kind in BUILTIN] + ["fused_context_metrics"])
+@pytest.mark.parametrize(
+    "name",
+    [kind.name for kind in BUILTIN]
+    + ["fused_context_metrics", "live_judged", "context_sufficiency", "judged_refusal"],
+)
 def test_a_built_in_is_registered_under_its_own_name(name):
     """Names are known without loading the metrics, so they must agree with them."""
     (found,) = resolve_metrics([name])
@@ -247,4 +253,37 @@ def test_the_default_metrics_are_those_that_ask_nobody_unless_there_is_a_judge()
     usual = [kind for kind in BUILTIN if kind.name not in ON_REQUEST]
 
     assert free == [kind.name for kind in usual if not kind.judged]
-    assert [metric.name for metric in default_metrics(judged=True)] == [k.name for k in usual]
+    judged = [metric for metric in default_metrics(judged=True) if metric.judged]
+    names = [kind.name for kind in BUILTIN if kind.judged and kind.name != "faithfulness"]
+    assert [metric.name for metric in judged] == ["live_judged", *names]
+
+
+def test_by_default_only_live_judged_asks_about_a_request_without_a_reference():
+    judged = [metric for metric in default_metrics(judged=True) if metric.judged]
+
+    assert [m.name for m in judged if missing_field(LIVE, m.needs) is None] == ["live_judged"]
+
+
+def test_names_of_live_scores_become_one_metric():
+    names = ["lexical_groundedness", "judged_ndcg", "faithfulness", "context_sufficiency"]
+    groundedness, live = resolve_metrics(names)
+
+    assert groundedness.name == "lexical_groundedness"
+    assert live.score_names == ("context_sufficiency", "judged_ndcg", "faithfulness")
+    assert resolve_metrics(["faithfulness"])[0].name == "faithfulness"
+    assert [m.name for m in resolve_metrics(["live_judged", "faithfulness"])] == ["live_judged"]
+
+
+def test_a_metric_can_be_kept_to_requests_with_a_reference():
+    kept = LexicalGroundedness().needing("reference.answer")
+    [live], [golden] = evaluate([LIVE], [kept]), evaluate([GOLDEN], [kept])
+
+    assert live["lexical_groundedness"].status == "missing_input"
+    assert live["lexical_groundedness"].missing == "reference.answer"
+    assert golden["lexical_groundedness"].status == "ok"
+    with pytest.raises(ConfigurationError, match=r"'reference' is no field"):
+        LexicalGroundedness().needing("reference")
+
+
+LIVE = RagSample(question="How?", contexts=["Tall."], answer="Tall.")
+GOLDEN = LIVE.model_copy(update={"reference": Reference(answer="So.")})

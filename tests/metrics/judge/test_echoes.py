@@ -17,6 +17,7 @@ from ragmeter.metrics import (
     ContextUtilization,
     Faithfulness,
     FusedContextMetrics,
+    LiveJudged,
     RagQuestEval,
     evaluate,
 )
@@ -37,6 +38,8 @@ METRICS = {
     "rag_quest_eval": RagQuestEval(),
     "fused_context_metrics": FusedContextMetrics(),
     "fused_context_metrics with entities": FusedContextMetrics(entities=True),
+    "live_judged": LiveJudged(),
+    "fused_context_metrics with live_judged": FusedContextMetrics(entities=True, live=True),
 }
 
 
@@ -83,7 +86,7 @@ def without(form, *keys):
 def with_ids(request, change):
     """The form with its ids changed, as text."""
     text = json.dumps(request.form)
-    for letter in "acerstq":
+    for letter in "acderstq":
         for zeros in ("00", "0"):
             text = text.replace(f'"{request.tag}{letter}{zeros}"', f'"{change(letter)}"')
     return text
@@ -155,6 +158,22 @@ def test_texts_of_dots_are_no_texts(server):
 
         assert {score.status for score in scores.values()} == {"judge_error"}
         assert {score.value for score in scores.values()} == {None}
+
+
+def test_an_entry_with_the_forms_dots_for_a_reason_is_no_verdict(server):
+    """The id was filled in, and nothing else."""
+
+    def id_filled_in(request):
+        ids = {i[0]: request.tag + i for i in request.ids}
+        entry = {"id": ids["e"], "reason": "...", "verdict": "partly"}
+        false = [{"id": ids["c"], "reason": "…"}]
+        return {"relevant": {"true": [], "false": false}, "sufficiency": [entry], "answer": []}
+
+    server.script.extend([id_filled_in] * 2)
+    [scores] = evaluate([sample(contexts=["One."])], [LiveJudged()], judge_at(server))
+
+    assert {score.status for score in scores.values()} <= {"partial", "judge_error"}
+    assert {score.value for score in scores.values()} == {None}
 
 
 def test_the_example_of_every_prompt_has_ids_of_its_own(server):

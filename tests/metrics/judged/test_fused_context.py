@@ -104,7 +104,7 @@ def test_it_stands_in_for_the_metrics_it_covers():
 
     assert "fused_context_metrics" in names
     assert not {"context_precision", "context_recall", "context_relevancy"} & set(names)
-    assert {"faithfulness", "context_entity_recall"} <= set(names)
+    assert {"live_judged", "context_entity_recall"} <= set(names)
 
 
 @pytest.mark.parametrize("judged", [False])

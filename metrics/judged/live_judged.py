@@ -1,0 +1,331 @@
+"""All that a judge can say of a live request, which has no reference, in one call.
+
+Do the chunks hold what the question needs, which of them does, does the answer keep to them, and does it
+refuse?  The chunks are nearly all of a prompt: asked together these questions cost one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from ragmeter.metrics.computed._ranking import ndcg, ndcg_bounds
+from ragmeter.metrics.errors import ConfigurationError
+from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, Passage
+from ragmeter.metrics.sample import RagSample
+from ragmeter.metrics.score import Score, ScoreItem, ScoreStatus
+from ragmeter.metrics.text.sentences import sentences
+
+from ._judged_metric import (
+    Chunks,
+    Inquiry,
+    JudgedMetric,
+    definition_of,
+    is_blank,
+    passages_of,
+    ranked_score,
+    ratio_score,
+)
+from .context_recall import numbered
+from .faithfulness import CLAIM_NOTHING, support_evidence, support_score, unsupported_score
+
+__all__ = ["LiveJudged", "LiveQuestions"]
+
+PROMPT = "live_judged"
+
+# In this order, as plain true and false are read as the first two.
+_SUFFICIENCY = {"yes": 1.0, "no": 0.0, "partly": 0.5}
+_STATED = {"yes": "all", "partly": "some", "no": "none"}
+_WORDS = ("supported", "absent", "contradicted", "refusal", "no_claim")
+_SUFFICIENT = "e1"
+
+_RANKED = ("judged_precision", "judged_average_precision", "judged_ndcg", "judged_hit_rate")
+_RETRIEVAL = ("context_sufficiency", *_RANKED)
+_ANSWER = ("faithfulness", "judged_refusal")
+
+
+Obstacle = tuple[ScoreStatus, str, str | None]
+"""The status of a score that cannot be had, why in words, and the field that was not given."""
+
+
+def obstacles(sample: RagSample) -> dict[str, Obstacle]:
+    """Return, by name, the scores that cannot be had of `sample` whatever the judge says."""
+    found: dict[str, Obstacle] = {}
+    if sample.question is None:
+        found |= dict.fromkeys(_RETRIEVAL, ("missing_input", "not given: question", "question"))
+    elif is_blank(sample.question):
+        found |= dict.fromkeys(_RETRIEVAL, ("undefined", "the question is blank", None))
+    if sample.status != "ok":
+        ended = f"the request ended {sample.status!r}"
+        found |= dict.fromkeys(_ANSWER, ("skipped", ended, None))
+    elif sample.answer is None:
+        found |= dict.fromkeys(_ANSWER, ("missing_input", "not given: answer", "answer"))
+    elif not any(map(str.isalnum, sample.answer)):
+        found |= dict.fromkeys(_ANSWER, ("undefined", "the answer is blank", None))
+    return found
+
+
+@dataclass(frozen=True)
+class LiveQuestions:
+    """What is asked about one request: by `LiveJudged` alone, or along with other questions."""
+
+    question: str
+    """"": nothing is asked about the chunks."""
+    answer: str
+    """"": nothing is asked about the answer."""
+    chunks: Chunks
+    relevance: bool = True
+    """Whether each chunk is asked about."""
+    sufficiency: bool = True
+    """Whether they are asked about together."""
+
+    @classmethod
+    def of(cls, sample: RagSample, wanted: Collection[str]) -> LiveQuestions:
+        """Return what must be asked to have the `wanted` scores, as far as `sample` allows them."""
+        open_names = set(wanted).difference(obstacles(sample))
+        return cls(
+            (sample.question or "").strip(),
+            (sample.answer or "") if open_names.intersection(_ANSWER) else "",
+            Chunks.of(sample.contexts or ()),
+            relevance=bool(open_names.intersection(_RANKED)),
+            sufficiency="context_sufficiency" in open_names,
+        )
+
+    @property
+    def lines(self) -> dict[str, str]:
+        """The sentences of the answer that say something, by id."""
+        said = [line for line in sentences(self.answer) if any(map(str.isalnum, line))]
+        return numbered("a", said)
+
+    def groups(self, letter: str = "c", shared_with: str | None = None) -> tuple[Group, ...]:
+        """Return the three groups.
+
+        Args:
+            letter: Begins the ids of chunks, where another group has those that begin with c.
+            shared_with: As in `Group`.
+        """
+        texts = self.chunks.texts if self.question else {}
+        relevant = tuple(
+            Item(f"{letter}{chunk_id[1:]}", (self.question, text))
+            for chunk_id, text in texts.items()
+        )
+        sufficient = (Item(_SUFFICIENT, (self.question, *texts.values())),) if texts else ()
+        depends_on = (self.question, self.answer, *self.chunks.texts.values())
+        said = tuple(Item(line_id, (*depends_on, line)) for line_id, line in self.lines.items())
+        return (
+            Group(
+                "relevant",
+                relevant if self.relevance else (),
+                compact=True,
+                shared_with=shared_with,
+            ),
+            Group(
+                "sufficiency",
+                sufficient if self.sufficiency else (),
+                "choice",
+                choices=tuple(_SUFFICIENCY),
+                shared_with=shared_with,
+            ),
+            Group("answer", said, "choice", choices=_WORDS, reasons=False, shared_with=shared_with),
+        )
+
+    @property
+    def answer_passage(self) -> tuple[Passage, ...]:
+        """The answer, line by line, if it is asked about."""
+        lines = self.lines
+        if not lines:
+            return ()
+        return (Passage("answer", lines=tuple(lines.items()), only_for=frozenset(lines)),)
+
+    @property
+    def about_all_chunks(self) -> frozenset[str]:
+        """The ids for which all chunks must be read."""
+        return frozenset({_SUFFICIENT, *self.lines})
+
+
+@dataclass(frozen=True)
+class LiveJudged(JudgedMetric):
+    """What can be judged of a request without a reference, in one call.
+
+    - ``context_sufficiency``: do the chunks together hold what a full answer to the question needs?
+      1.0 (``yes``), 0.5 (``partly``), 0.0 (``no``).
+    - ``judged_precision``: the share of the chunks that hold something of it.
+    - ``judged_average_precision``, ``judged_ndcg``: do those stand on top? With v_k = 1 for such a
+      chunk at rank k: sum of v_k * hits_k / k, divided by the sum of v_k; and sum of
+      v_k / log2(k + 1), divided by the same sum with all such chunks first. 0.0 where there is none.
+    - ``judged_hit_rate``: 1.0 if there is any, else 0.0.
+    - ``faithfulness``: as `Faithfulness`, by sentence, without reasons.
+    - ``judged_refusal``: 1.0 (``refused``) if a sentence of the answer refuses and none claims
+      anything, 0.5 (``partial``) if there are both, 0.0 (``answered``) if none refuses.
+
+    The rank scores look only at what was retrieved: recall cannot be known without a reference, and a
+    chunk that was not found lowers none of them but, as it is missing, ``context_sufficiency``.
+
+    Range: 0.0 to 1.0 each; for ``judged_refusal`` no way is better.
+    Needs: ``contexts``, ``question`` or ``answer``; each score the question, the answer or both.
+    Cost: 1 judge call. A chunk that was judged for this question before is not asked about again. After
+        an empty retrieval only the answer is asked about.
+    Prompts: ``prompts/live_judged.md``.
+    Source: ours; rank scores as in textbooks.
+    Differs from the source: ideal and mean are taken over what was retrieved.
+
+    Args:
+        only: Names of the scores to measure; None: all. What no other needs is not asked.
+        unknown_as: 0 counts unknown verdicts as false, and sufficiency as ``no``; None leaves the score
+            without a value.
+
+    Without a value:
+        ``missing_input``: no contexts, or no question or answer where a score needs it.
+        ``undefined``: the question or the answer is blank, the answer claims nothing
+            (``faithfulness``), or nothing was retrieved (precision, average precision, NDCG).
+        ``partial``: verdicts stayed unknown; see ``lower`` and ``upper``.
+        ``skipped``: the request did not end ``ok`` (scores of the answer), or the judge's budget is
+            used up.
+        ``judge_error``, ``timeout``: the judge failed.
+    """
+
+    only: tuple[str, ...] | None = None
+    unknown_as: Literal[0] | None = None
+    definition: str = field(init=False)
+
+    name = "live_judged"
+    score_names = (*_RETRIEVAL, *_ANSWER)
+    covers = ("faithfulness",)
+    """Names of the metrics it stands in for."""
+    needs = ("contexts", "question|answer")
+    target = "retrieval"
+    targets = MappingProxyType(dict.fromkeys(_ANSWER, "answer"))
+    directions = MappingProxyType({"judged_refusal": "none"})
+
+    def __post_init__(self) -> None:
+        self.check_options()
+        chosen: tuple[str, ...] = type(self).score_names
+        if self.only is not None:
+            unknown = [name for name in self.only if name not in chosen]
+            if unknown or not self.only:
+                raise ConfigurationError(f"only is {self.only!r}; pass some of {', '.join(chosen)}")
+            chosen = tuple(name for name in chosen if name in self.only)
+        object.__setattr__(self, "score_names", chosen)
+        if len(chosen) == 1:
+            object.__setattr__(self, "name", chosen[0])
+        object.__setattr__(self, "definition", definition_of("1", PROMPT, unit="sentence"))
+
+    async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
+        """Ask everything that is not known yet, in one call."""
+        asked = LiveQuestions.of(sample, self.score_names)
+        passages = tuple(
+            Passage(f"chunk {chunk_id}", text, only_for=asked.about_all_chunks | {chunk_id})
+            for chunk_id, text in asked.chunks.texts.items()
+        )
+        passages += passages_of(question=sample.question) + asked.answer_passage
+        answers = (await inquiry.ask(Ask(self.name, PROMPT, passages, asked.groups()))).answers
+        found = {score.name: score for score in self._unjudgeable(sample)}
+        wanted = set(self.score_names) - found.keys()
+        found |= {score.name: score for score in self._scores(asked, wanted, answers)}
+        return tuple(found[name] for name in self.score_names)
+
+    def _unjudgeable(self, sample: RagSample) -> Iterator[Score]:
+        for name, (status, said, missing) in obstacles(sample).items():
+            score = self.without_value(status, said, name)
+            yield score.model_copy(update={"missing": missing})
+
+    def _scores(
+        self, asked: LiveQuestions, wanted: set[str], answers: Mapping[str, Answer]
+    ) -> Iterator[Score]:
+        if "context_sufficiency" in wanted:
+            yield self._sufficiency(asked.chunks, answers)
+        if not wanted.isdisjoint(_RANKED):
+            yield from self._ranked(asked.chunks, answers)
+        if not wanted.isdisjoint(_ANSWER):
+            said = support_evidence("sentence", asked.lines, answers)
+            yield self._faithfulness(asked.chunks, said)
+            yield self._refusal(said)
+
+    def _sufficiency(self, chunks: Chunks, answers: Mapping[str, Answer]) -> Score:
+        name = "context_sufficiency"
+        if not chunks.texts:
+            said = "nothing was retrieved that could answer the question"
+            return self.score(name, 0.0, label="no", said=said)
+        answer = answers[_SUFFICIENT]
+        word = answer.value if isinstance(answer.value, str) else None
+        if word is None:
+            value = 0.0 if self.unknown_as == 0 else None
+            said = "it is unknown whether the chunks hold what a full answer needs"
+            return self.score(name, value, "partial", bounds=(0.0, 1.0), said=said)
+        said = f"the chunks state {_STATED[word]} of what a full answer needs"
+        return self.score(name, _SUFFICIENCY[word], label=word, said=said, why=answer.reason)
+
+    def _ranked(self, chunks: Chunks, answers: Mapping[str, Answer]) -> Iterator[Score]:
+        items = chunks.evidence(answers)
+        verdicts = [item.verdict for item in items]
+        nothing = "no chunk was retrieved"
+        said = "chunks hold something that answers the question"
+        yield ratio_score(self, _RANKED[0], verdicts, items, said=said, nothing=nothing)
+        yield ranked_score(self, _RANKED[1], items).model_copy(update={"items": ()})
+        hits = f"{sum(verdict is True for verdict in verdicts)} of {len(items)} {said}"
+        bounds = ndcg_bounds(verdicts, shared=[item.text for item in items])
+        if bounds is None:
+            yield self.without_value("undefined", nothing, _RANKED[2])
+            yield self.score(_RANKED[3], 0.0, said=nothing)
+            return
+        least = ndcg([verdict is True for verdict in verdicts]) or 0.0
+        yield self._bounded(_RANKED[2], items, bounds, least, hits)
+        any_hit = float(True in verdicts)
+        span = (any_hit, float(any_hit or None in verdicts))
+        yield self._bounded(_RANKED[3], items, span, any_hit, hits)
+
+    def _bounded(
+        self,
+        name: str,
+        items: Sequence[ScoreItem],
+        bounds: tuple[float, float],
+        least: float,
+        said: str,
+    ) -> Score:
+        """Return a score of the chunks' verdicts; `least` is its value with unknown ones as false."""
+        unknown = sum(item.verdict is None for item in items)
+        if not unknown:
+            return self.score(name, bounds[0], named=items, said=said)
+        value = bounds[0] if bounds[0] == bounds[1] else None
+        if self.unknown_as == 0:
+            value = least
+        said += f", {unknown} unknown"
+        return self.score(name, value, "partial", named=items, bounds=bounds, said=said)
+
+    def _faithfulness(self, chunks: Chunks, said: Sequence[ScoreItem]) -> Score:
+        if chunks.texts:
+            return support_score(self, said)
+        claims = [
+            item
+            if item.evidence is None or item.evidence in CLAIM_NOTHING
+            else item._replace(verdict=False, evidence="absent")
+            for item in said
+        ]
+        return unsupported_score(self, claims)
+
+    def _refusal(self, said: Sequence[ScoreItem]) -> Score:
+        words = [item.evidence for item in said]
+        refusals, unknown = words.count("refusal"), words.count(None)
+        claims = len(words) - refusals - unknown - words.count("no_claim")
+        items = [
+            item._replace(verdict=None if item.evidence is None else item.evidence == "refusal")
+            for item in said
+        ]
+        told = (
+            f"{refusals} of {len(words)} sentences of the answer refuse, {claims} claim something"
+        )
+        lower = 0.5 if refusals else 0.0
+        upper = 0.5 if claims else 1.0
+        if not unknown:
+            value = 0.0 if not refusals else upper
+            label = {0.0: "answered", 0.5: "partial", 1.0: "refused"}[value]
+            return self.score("judged_refusal", value, items=items, label=label, said=told)
+        known = lower if lower == upper else None
+        if self.unknown_as == 0:
+            known = 0.0 if not refusals else upper
+        told += f", {unknown} unknown"
+        return self.score(
+            "judged_refusal", known, "partial", items=items, bounds=(lower, upper), said=told
+        )
