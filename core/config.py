@@ -71,7 +71,8 @@ class Settings(BaseSettings):
     enabled: bool = _setting(True, "instrument()")
     """``false``: instrumentation without code does nothing."""
     metrics: Names | None = _setting(None)
-    """Names of metrics, separated by commas; unset: the free ones, and with a judge ``live_judged`` and those that need a reference."""
+    """Names of metrics, separated by commas; unset: the free ones, and with a judge ``live_judged`` and
+    those that need a reference."""
     references: str | None = _setting(None)
     """Path of a ``.jsonl`` or ``.csv`` file of references."""
     sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)

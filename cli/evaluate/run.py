@@ -43,7 +43,8 @@ class EvaluateOptions:
     out: Path | None = None
     """Where scores are kept for resuming, or None."""
     fused: bool = False
-    """Judge precision, recall, relevancy and what live requests are asked in one call, when no metrics are named."""
+    """Judge precision, recall, relevancy and what live requests are asked in one call, when no metrics
+    are named."""
     concurrency: int = 16
     """Rows scored at the same time; more than one only helps judged metrics."""
     limit: int | None = None

@@ -26,10 +26,10 @@ def judged_as_the_manual_says(request, item_id):
         return ["Kolka", "21 metres", "1884", "Roja"]
     if "questions" in request.form:
         return [("How tall?", "21 metres"), ("Lit when?", "1884"), ("Where did he live?", "Roja")]
-    if '"answer"' in str(request.form).replace("'", '"'):
-        return ["21 metres", "in 1884", None][int(item_id[1:]) - 1]
     if "sufficiency" in request.form:
         return LIVE[item_id]
+    if '"answer"' in str(request.form).replace("'", '"'):
+        return ["21 metres", "in 1884", None][int(item_id[1:]) - 1]
     [verdicts] = [v for words, v in TASKS.items() if words in request.user]
     return verdicts[int(item_id[1:]) - 1]
 

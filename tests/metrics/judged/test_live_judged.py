@@ -326,13 +326,16 @@ def test_all_prompts_put_the_same_questions():
 
 
 def test_the_prompt_keeps_to_its_tokens(server):
-    """730 tokens of chunks and 157 of answer are asked about with 1,400 of prompt, four characters each."""
+    """730 tokens of chunks and 157 of answer: at most 1,400 of prompt, four characters each."""
     chunk = ("The lighthouse of the town is 31 metres tall and stands on a rock. " * 30)[:973]
     contexts = [f"{number} {chunk}" for number in "123"]
-    sentence = "The lighthouse of the town is 31 metres tall, and it stands on a rock in the sea, "
-    answer = "".join(f"{sentence}so {who} say. " for who in ("they", "we", "all"))
-    answer += "".join(f"It is seen from {where}. " for where in ("afar", "near", "the town"))
-    answer += "It is seen from afar at night, and in good weather." * 1
+    sentence = (
+        "The lighthouse is 31 metres tall, it stands on a rock in the sea, and it was lit by "
+    )
+    answer = "".join(
+        f"{sentence}{keeper} first. " for keeper in ("Ann", "Bob", "Eve", "Jim", "Kim", "Leo")
+    )
+    answer += "It is white, and it is seen from afar. Yes."
     score(server, LiveJudged(), live(contexts=contexts, answer=answer))
     [request] = server.requests
 
