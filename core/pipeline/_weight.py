@@ -33,6 +33,8 @@ def weight_of(value: object) -> int:
         return getsizeof(value)
     if value is None:
         return 0
+    if type(value) is dict and not value:
+        return OBJECT  # most metadata
     try:
         return _weight(value, DEPTH)
     except RuntimeError:  # changed by another thread meanwhile

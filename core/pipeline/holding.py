@@ -313,7 +313,9 @@ class Holding:
         if not result.late:
             self._window.remember(result.run, result.sample_rate, result.selection, size_bytes)
         self._window.learn(result.run.run_id, known_values(result.scores), result.verdict)
-        result = replace(result, scores=self._redacted(result.scores))
+        redacted = self._redacted(result.scores)
+        if redacted is not result.scores:
+            result = replace(result, scores=redacted)
         if explanations.isEnabledFor(logging.DEBUG):
             explanations.debug("%s", explain(result))
         self._out(result, size_bytes)

@@ -184,7 +184,7 @@ class MetricSet:
         self.awaited_names = frozenset(
             name for metric in self.awaited for name in metric.score_names
         )
-        self._rank = {name: rank for rank, name in enumerate(owners)}
+        self._names = tuple(owners)
 
     def compute(
         self, samples: Sequence[RagSample], rest: Callable[[], None] | None = None
@@ -246,9 +246,9 @@ class MetricSet:
         )
 
     def in_order(self, scores: Mapping[str, Score]) -> dict[str, Score]:
-        """Return `scores` in the order of the metrics."""
-        last = len(self._rank)
-        return dict(sorted(scores.items(), key=lambda item: self._rank.get(item[0], last)))
+        """Return `scores` in the order of the metrics; those of no metric come last."""
+        ordered = {name: scores[name] for name in self._names if name in scores}
+        return ordered if len(ordered) == len(scores) else {**ordered, **scores}
 
 
 def _reads_reference(metric: Metric) -> bool:

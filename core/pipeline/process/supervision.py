@@ -182,7 +182,7 @@ class ScoringProcess:
         self, request: _Request, scores: Iterable[Score], unloaded: Mapping[int, str]
     ) -> None:
         request.scores = {score.name: score for score in scores}
-        for metric in request.metrics:
+        for metric in request.metrics if unloaded else ():
             reason = unloaded.get(self._places[metric.score_names])
             if reason is not None:
                 request.fail(metric, reason)
