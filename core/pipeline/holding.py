@@ -18,6 +18,7 @@ from ragmeter.exporters.protocol import RagRun, ScoredRun
 from ragmeter.metrics import Metric, RagSample, Score, Verdict, VerdictRules
 from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.verdict import known_values
+from ragmeter.quality.positions import StreamPositions
 
 from ._admission import Admission
 from ._weight import weight_of_run
@@ -169,15 +170,17 @@ class Pending:
 class PendingJob:
     """A pending run as the judge's loop sees it: a `ragmeter.pipeline.judging.JudgeJob`."""
 
-    __slots__ = ("_end", "_pending", "metrics")
+    __slots__ = ("_end", "_pending", "_positions", "metrics")
 
     def __init__(
         self,
         pending: Pending,
         metrics: Sequence[Metric],
+        positions: StreamPositions,
         end: Callable[[Pending, Sequence[Metric], str | None], None],
     ) -> None:
         self._pending = pending
+        self._positions = positions
         self._end = end
         self.metrics = metrics
 
@@ -193,7 +196,7 @@ class PendingJob:
 
     def judged(self, scores: Sequence[Score]) -> None:
         """Take the scores of one metric."""
-        self._pending.add(scores)
+        self._pending.add([*scores, *self._positions.of(self._pending.run, scores)])
 
     def done(self, skipped: str | None) -> None:
         """All metrics have answered, or `skipped` says why they were not asked."""
@@ -211,6 +214,7 @@ class Holding:
         counters: Where requests that were not judged are counted.
         admission: Learns what judging took.
         rules: What a request's scores say together.
+        positions: Where a score stands in its stream.
         hold_s: Seconds that a request is held.
         max_items: At most so many are held.
         max_bytes: At most so many bytes are held.
@@ -225,6 +229,7 @@ class Holding:
         counters: Counters,
         admission: Admission,
         rules: VerdictRules,
+        positions: StreamPositions,
         *,
         hold_s: float,
         max_items: int,
@@ -237,6 +242,7 @@ class Holding:
         self._counters = counters
         self._admission = admission
         self._rules = rules
+        self._positions = positions
         self._hold_s = hold_s
         self._max_items = max_items
         self._max_bytes = max_bytes
@@ -275,7 +281,7 @@ class Holding:
 
     def job(self, pending: Pending, metrics: Sequence[Metric]) -> PendingJob:
         """Return a run as the judge's loop sees it."""
-        return PendingJob(pending, metrics, self.end_judging)
+        return PendingJob(pending, metrics, self._positions, self.end_judging)
 
     def end_judging(self, pending: Pending, metrics: Sequence[Metric], skipped: str | None) -> None:
         """Let a run out whose judging has ended, or was `skipped` for a reason."""

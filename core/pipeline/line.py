@@ -18,6 +18,7 @@ from ragmeter._runtime.stats import Counters, NoDataWarning, explanations
 from ragmeter.context import leave_host
 from ragmeter.exporters.protocol import Exporter, RagRun, ScoredRun
 from ragmeter.metrics import Metric, Score, VerdictRules
+from ragmeter.quality.positions import StreamPositions
 
 from ._admission import Admission
 from .exporting import Destinations, ExportQueues
@@ -99,6 +100,7 @@ class Pipeline:
         self._scoring = scoring
         self._admission = admission
         self._rules = rules
+        self._positions = StreamPositions()
         self._counters = counters
         self._destinations = Destinations(exporters, counters, no_data, guard_for)
         self._exporting = ExportQueues(
@@ -121,6 +123,7 @@ class Pipeline:
             counters,
             admission,
             rules,
+            self._positions,
             hold_s=limits.hold_s,
             max_items=limits.queue_size,
             max_bytes=limits.queue_bytes,
@@ -238,6 +241,7 @@ class Pipeline:
                     built.append((run, item.candidate))
             scored = self._computes.compute([run.sample for run, _ in built], self._rest)
             for (run, candidate), scores in zip(built, scored, strict=True):
+                scores.update((one.name, one) for one in self._positions.of(run, scores.values()))
                 choice = self._selector.choose(candidate, run.sample, scores)
                 left -= 1
                 self._pass_on(run, scores, choice)

@@ -13,8 +13,6 @@ placed by its run id.
 
 from __future__ import annotations
 
-import bisect
-from collections import deque
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Literal, NamedTuple
@@ -22,6 +20,7 @@ from uuid import UUID
 
 from ragmeter.exporters.protocol import Selection
 from ragmeter.metrics import RagSample, Score, VerdictRules
+from ragmeter.quality.recent import RecentValues
 
 from ._admission import Admission
 
@@ -148,25 +147,6 @@ WARM_UP = 50
 """Scores needed before the quantile means anything."""
 
 
-class _Recent:
-    """The last `WINDOW` values of one score, sorted and by age."""
-
-    def __init__(self) -> None:
-        self._by_age: deque[float] = deque()
-        self._sorted: list[float] = []
-
-    def is_low(self, value: float) -> bool:
-        """Return whether `value` is below the window's low quantile, then take it in."""
-        known = len(self._sorted)
-        low = known >= WARM_UP and value < self._sorted[int(known * SHARE)]
-        self._by_age.append(value)
-        bisect.insort(self._sorted, value)
-        if len(self._by_age) > WINDOW:
-            oldest = self._by_age.popleft()
-            del self._sorted[bisect.bisect_left(self._sorted, oldest)]
-        return low
-
-
 class TailSampling:
     """Remembers recent lexical scores and picks out the worst. For one thread.
 
@@ -176,7 +156,7 @@ class TailSampling:
 
     def __init__(self, rules: VerdictRules = VerdictRules()) -> None:  # noqa: B008 -- frozen
         self._rules = rules
-        self._recent: dict[str, _Recent] = {}
+        self._recent: dict[str, RecentValues] = {}
 
     def keeps(self, sample: RagSample, scores: Mapping[str, Score]) -> bool:
         """Return whether the request failed, found nothing, is bad, or scored among the worst of late."""
@@ -184,8 +164,10 @@ class TailSampling:
         for score in scores.values():
             if score.method == "lexical" and score.value is not None and score.direction != "none":
                 goodness = -score.value if score.direction == "lower" else score.value
+                recent = self._recent.setdefault(score.name, RecentValues(WINDOW))
+                low = low or (len(recent) >= WARM_UP and goodness < recent.quantile(SHARE))
                 # Every score is taken in, also once the decision has fallen.
-                low = self._recent.setdefault(score.name, _Recent()).is_low(goodness) or low
+                recent.add(goodness)
         empty = scores.get("empty_retrieval")
         found_nothing = sample.contexts == () or (empty is not None and empty.value == 1.0)
         if low or found_nothing or sample.status == "error":

@@ -25,6 +25,7 @@ from ragmeter.metrics import (
     Score,
 )
 from ragmeter.metrics.metric import compute_metric, scores_without_value
+from ragmeter.quality.positions import POSITIONED, position_name
 from ragmeter.references import ReferenceSource
 
 from ._redaction import Redact, redacted_reference, redacted_run, redacted_scores, without_texts
@@ -181,9 +182,10 @@ class MetricSet:
                         f"{name!r}; rename one with .prefixed('my_')"
                     )
                 owners[name] = metric.name
-        self.awaited_names = frozenset(
-            name for metric in self.awaited for name in metric.score_names
-        )
+        awaited = [name for metric in self.awaited for name in metric.score_names]
+        # Where a score stands in its stream is known of the requests that have the score.
+        placed = [position_name(name) for name in awaited if name in POSITIONED]
+        self.awaited_names = frozenset([*awaited, *placed])
         self._names = tuple(owners)
 
     def compute(

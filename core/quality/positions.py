@@ -1,0 +1,115 @@
+"""Where a request's retriever scores stand among those that its own stream gave lately.
+
+What a store calls a score has a scale of its own: .8 is good here and bad there.  Its position among the
+last values of the same workflow, retriever and k has not: its mean is .5 as long as nothing changes, on
+every store, and moves when the index, the embedder or the questions do.  The pipeline asks for it once per
+score; what is known belongs to this process and begins anew with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ragmeter.exporters.protocol import RagRun
+from ragmeter.metrics import Score
+from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._tables import BoundedTable
+
+from .recent import RecentValues
+
+__all__ = ["POSITIONED", "StreamPositions", "position_name"]
+
+POSITIONED = ("retriever_top_score", "retriever_score_spread", "semantic_context_relevance")
+"""The scores whose values mean something only beside others of their stream."""
+WINDOW = 500
+"""Values that a stream remembers of each score."""
+WARM_UP = 30
+"""Values before which a position is not known."""
+MAX_STREAMS = 200
+"""Streams remembered; beyond, the one that was quiet longest is forgotten."""
+_NAMED = 4
+"""Retrievals of a request that name its stream."""
+
+
+def position_name(score_name: str) -> str:
+    """Return the name of the score that says where another one stands."""
+    return f"{score_name}_position"
+
+
+class StreamPositions:
+    """Remembers recent values by stream. Thread-safe; a forked child begins anew.
+
+    Args:
+        window: Values remembered of each score.
+        warm_up: Values before which a position is ``undefined``.
+        max_streams: Streams remembered.
+    """
+
+    def __init__(
+        self, window: int = WINDOW, warm_up: int = WARM_UP, max_streams: int = MAX_STREAMS
+    ) -> None:
+        self._window = window
+        self._warm_up = warm_up
+        self._max_streams = max_streams
+        self._lock = fork.lock()
+        self._fresh()
+        fork.forget(self._fresh)
+
+    def _fresh(self) -> None:
+        self._streams: BoundedTable[tuple[object, ...], dict[str, RecentValues]] = BoundedTable(
+            max_entries=self._max_streams
+        )
+
+    def of(self, run: RagRun, scores: Iterable[Score]) -> list[Score]:
+        """Return where the values among `scores` stand, and take them in.
+
+        Args:
+            run: The request, which names the stream.
+            scores: Scores of it, measured for the first time.
+        """
+        wanted = [
+            (score, score.value)
+            for score in scores
+            if score.name in POSITIONED and score.status == "ok" and score.value is not None
+        ]
+        if not wanted:
+            return []
+        stream = _stream(run)
+        with self._lock:
+            by_name = self._streams.get(stream)
+            if by_name is None:
+                by_name = {}
+                self._streams.put(stream, by_name)
+            return [self._position(by_name, score, value) for score, value in wanted]
+
+    def _position(self, by_name: dict[str, RecentValues], score: Score, value: float) -> Score:
+        recent = by_name.get(score.name)
+        if recent is None:
+            recent = by_name[score.name] = RecentValues(self._window)
+        count = len(recent)
+        position = recent.mid_rank(value) if count >= self._warm_up else None
+        recent.add(value)
+        if position is None:
+            said = f"not known before {self._warm_up} requests of this stream; {count} so far"
+        else:
+            said = f"{score.name} is above {position:.0%} of the last {count} of this stream"
+        return Score(
+            name=position_name(score.name),
+            value=position,
+            status="undefined" if position is None else "ok",
+            method=score.method,
+            definition="position-1",
+            target=score.target,
+            label=score.label,
+            explanation=said,
+            summary=said,
+            direction="none",
+        )
+
+
+def _stream(run: RagRun) -> tuple[object, ...]:
+    """Return what names a stream: the workflow, its retrievers, and how many chunks were asked for."""
+    retrievals = run.retrievals[:_NAMED]
+    top_k = next((one.top_k for one in retrievals if one.top_k is not None), None)
+    named = tuple((one.name, one.data_source_id) for one in retrievals)
+    return run.name, named, len(run.sample.contexts or ()) if top_k is None else top_k
