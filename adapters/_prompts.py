@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from ragmeter.pipeline._weight import weight_of as bytes_of
+from ragmeter.pipeline.weight import weight_of as bytes_of
 
 __all__ = ["Prompt", "Sent", "new_bytes", "prompt_of", "seen_in_prompts"]
 

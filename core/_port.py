@@ -17,10 +17,10 @@ from ._runtime.guard import ErrorLog, Guard, front_door
 from ._runtime.stats import Counters, NoDataWarning
 from ._runtime.threads import start_elsewhere
 from .context import RequestScope
-from .pipeline._weight import weight_of_scope
 from .pipeline.line import Pipeline
 from .pipeline.sampling import Candidate
 from .pipeline.scoring import Offered
+from .pipeline.weight import weight_of_scope
 
 __all__ = ["MeterPort"]
 

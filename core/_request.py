@@ -28,7 +28,7 @@ from ragmeter.metrics.sample import ContextsBy, SampleStatus
 
 from ._runtime.guard import Guard, front_door
 from .context import RequestScope, current_scope, is_suppressed, scoped
-from .pipeline._weight import weight_of, weight_of_scope
+from .pipeline.weight import weight_of, weight_of_scope
 from .references import as_reference
 
 __all__ = [

@@ -94,7 +94,7 @@ class Settings(BaseSettings):
     max_text_chars: int = _setting(300_000, unit="characters", gt=0)
     """Length of one text beyond which the metrics that read it are skipped."""
     judge_concurrency: int = _setting(16, unit="requests", gt=0, le=1024)
-    """Requests judged at the same time."""
+    """Requests judged at the same time; of a judge made from settings, its calls on the wire, too."""
     judge_deadline_s: float = _setting(60.0, unit="seconds", gt=0)
     """Time after which a request that is not judged gets ``timeout`` scores."""
     shutdown_timeout_s: float = _setting(10.0, unit="seconds", ge=0, le=600)
@@ -288,6 +288,7 @@ def _judge(settings: Settings) -> Judge | None:
         settings.judge_model,
         base_url=settings.judge_base_url,
         api_key=None if key is None else key.get_secret_value(),
+        concurrency=settings.judge_concurrency,
         budget=JudgeBudget(
             **{
                 field.removeprefix("judge_"): getattr(settings, field)

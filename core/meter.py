@@ -37,11 +37,11 @@ from ._arguments import (
 from ._port import MeterPort
 from ._request import Request, SubmittedSample, request
 from .pipeline._admission import Admission
-from .pipeline._weight import weight_of_sample
 from .pipeline.late import Amendment, feedback_score, request_key
 from .pipeline.line import Limits, Pipeline
 from .pipeline.sampling import TailSampling
 from .pipeline.scoring import MetricSet, Scoring
+from .pipeline.weight import weight_of_sample
 from .references import as_reference, load_references
 
 if TYPE_CHECKING:

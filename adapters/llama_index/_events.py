@@ -27,7 +27,7 @@ from ragmeter.adapters._prompts import new_bytes
 from ragmeter.context import is_suppressed
 from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.sample import SampleStatus
-from ragmeter.pipeline._weight import weight_of
+from ragmeter.pipeline.weight import weight_of
 
 from ._answers import Answer, Readers, answer_of, inputs_of, source_ids_of
 from ._build import build_run

@@ -21,10 +21,10 @@ from ragmeter.metrics.verdict import known_values
 from ragmeter.quality.positions import StreamPositions
 
 from ._admission import Admission
-from ._weight import weight_of_run
 from .late import LateWindow, Remembered
 from .sampling import Chances
 from .scoring import MetricSet
+from .weight import weight_of_run
 
 __all__ = ["Holding", "Pending", "PendingJob"]
 

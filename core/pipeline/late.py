@@ -19,7 +19,7 @@ from ragmeter.exporters.protocol import RagRun, Selection
 from ragmeter.metrics import ConfigurationError, Reference, Score, ScoreDirection, Verdict
 from ragmeter.metrics import _fork as fork
 
-from ._weight import weight_of_run
+from .weight import weight_of_run
 
 __all__ = ["Amendment", "LateWindow", "Remembered", "feedback_score", "request_key"]
 

@@ -127,6 +127,17 @@ def test_the_judges_budget_from_the_environment(monkeypatch):
     RagMeter.from_env().shutdown()
 
 
+def test_the_judge_has_as_many_calls_on_the_wire_as_requests_are_judged(monkeypatch):
+    monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "m")
+    monkeypatch.setenv("RAGMETER_JUDGE_API_KEY", "none")
+    monkeypatch.setenv("RAGMETER_JUDGE_CONCURRENCY", "3")
+
+    arguments = config.meter_arguments()
+
+    settings, _ = arguments["judge"].settings_and_secrets()
+    assert (arguments["judge_concurrency"], settings["concurrency"]) == (3, 3)
+
+
 PAGE = Path(__file__).parents[2] / "docs/configuration.md"
 
 
