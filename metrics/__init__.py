@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .computed.lexical_groundedness import LexicalGroundedness
     from .computed.precision_recall_f1 import PrecisionRecallF1
     from .computed.ranked_retrieval import RankedRetrieval
+    from .computed.refusal import Refusal
     from .computed.retrieval_health import RetrievalHealth
     from .evaluation import aevaluate, evaluate
     from .judged._quest_eval_scores import QuestEvalScores, quest_eval_scores
@@ -127,6 +128,7 @@ __all__ = [
     "RankedRetrieval",
     "Reference",
     "ReferenceFileError",
+    "Refusal",
     "RetrievalHealth",
     "RetrievedContext",
     "SampleStatus",

@@ -38,6 +38,7 @@ _FREE = {
     "lexical_entity_recall": "computed.lexical:LexicalEntityRecall",
     "lexical_groundedness": "computed.lexical_groundedness:LexicalGroundedness",
     "lexical_context_relevance": "computed.lexical_context_relevance:LexicalContextRelevance",
+    "refusal": "computed.refusal:Refusal",
     "retrieval_health": "computed.retrieval_health:RetrievalHealth",
 }
 # Free ones that are computed only when asked for by name.

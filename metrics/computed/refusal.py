@@ -1,0 +1,104 @@
+"""Does the answer refuse?
+
+Neither good nor bad by itself: right where the chunks lack the answer, wrong where they have it.
+The verdict reads it beside the other scores, because a refusal shares few words with any chunk.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.sample import RagSample
+from ragmeter.metrics.score import Score, ScoreItem
+from ragmeter.metrics.text.analysis import analyse
+from ragmeter.metrics.text.refusals import SentenceKind, sentence_kinds
+
+from ._wording import counted, quoted
+from .precision_recall_f1 import MOST_ITEMS
+
+__all__ = ["Refusal"]
+
+_FIRST = 2
+"""Sentences at the beginning in which a refusal limits the whole answer."""
+_LABELS = {1.0: "refused", 0.5: "partial", 0.0: "answered"}
+
+
+@dataclass(frozen=True)
+class Refusal(ComputedMetric):
+    """Does the answer refuse?
+
+        1.0 (`refused`)  = some sentence refuses and no other claims anything
+        0.5 (`partial`)  = a refusing sentence is among the first two, or as many refuse as claim
+        0.0 (`answered`) = none refuses, or one does deep inside a longer answer
+
+    Apologies, offers and "please contact ..." claim nothing.  Sentences are matched against
+    wordings in English, Russian and Chinese; in another language a refusal is not recognised.
+
+    Range: 0.0, 0.5 or 1.0; neither high nor low is better.
+    Needs: ``answer``.
+    Cost: no judge.
+    Source: ours; all of the 16 answers of MTRAG that it calls refused are (477 answers).
+    Differs from the source: nothing.
+
+    Without a value:
+        ``missing_input``: no answer; ``skipped``: the request failed.
+        ``undefined``: the answer has no letter.
+    """
+
+    name = "refusal"
+    score_names = ("refusal",)
+    needs = ("answer",)
+    method = "lexical"
+    target = "answer"
+    direction = "none"
+    definition = "1/en,ru,zh"
+
+    def compute(self, sample: RagSample) -> Sequence[Score]:
+        """Count the sentences that refuse and those that claim; the evidence is the refusing ones."""
+        answer = analyse(sample.answer or "")
+        if not any(map(str.isalpha, answer.plain)):
+            why = "no letter in the answer"
+            return (self.make_score(self.name, None, explanation=why, summary=why),)
+        kinds = answer.kept(sentence_kinds)
+        refusing = [at for at, kind in enumerate(kinds) if kind.refuses is not None]
+        items = [
+            ScoreItem(f"sentence-{at + 1}", None, answer.sentences[at], kinds[at].refuses)
+            for at in refusing[:MOST_ITEMS]
+        ]
+        value = _value(kinds, refusing)
+        explanation = summary = "no sentence refuses"
+        if refusing:
+            first = refusing[0]
+            summary = f"{_said(value, kinds, len(refusing))}: sentence-{first + 1}"
+            explanation = (
+                f"{_said(value, kinds, len(refusing))}: {quoted(answer.sentences[first])}, "
+                f"by the words {quoted(kinds[first].refuses or '')}"
+            )
+        return (
+            self.make_score(
+                self.name,
+                value,
+                label=_LABELS[value],
+                items=items,
+                explanation=explanation,
+                summary=summary,
+            ),
+        )
+
+
+def _value(kinds: Sequence[SentenceKind], refusing: Sequence[int]) -> float:
+    claims = sum(kind.claims for kind in kinds)
+    if not refusing:
+        return 0.0
+    if not claims:
+        return 1.0
+    return 0.5 if refusing[0] < _FIRST or len(refusing) >= claims else 0.0
+
+
+def _said(value: float, kinds: Sequence[SentenceKind], refusing: int) -> str:
+    if value == 1.0:
+        return "the answer refuses and claims nothing"
+    claims = counted(sum(kind.claims for kind in kinds), "claim")
+    refusals = counted(refusing, "refusal")
+    where = "" if value else ", deep inside,"
+    return f"{refusals}{where} beside {claims}"

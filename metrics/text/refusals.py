@@ -1,0 +1,111 @@
+"""Find the sentences of an answer that refuse it, and those that claim something.
+
+`refusal`, `lexical_context_utilization` and the citation scores call this; the wordings are in
+`refusal_rules`.  A sentence refuses only by a wording that a rule knows: some refusals are missed,
+and few answers are taken for one.
+"""
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+from .analysis import Analysis
+from .characters import HAN
+from .refusal_rules import ADVERBS, CHINESE, COURTESIES, ENGLISH, HINTS, RUSSIAN
+
+__all__ = ["LANGUAGES", "SentenceKind", "sentence_kinds"]
+
+LANGUAGES = ("en", "ru", "zh")
+"""Languages in which a refusal is recognised."""
+
+_RULES = {"en": ENGLISH, "ru": RUSSIAN, "zh": CHINESE}
+_LETTERS = {
+    "en": re.compile("[a-z]{2}"),
+    "ru": re.compile("[а-я]{2}"),
+    "zh": re.compile(f"[{HAN}]"),
+}
+_LOOKED_AT = 600
+"""Characters of a sentence; what stands beyond them is no refusal."""
+_LONGEST_MATCH = 120
+_LAYOUT = re.compile(r"[\s*_`#]+")
+_APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "´": "'", "ё": "е"})
+_WRITTEN_OUT = (
+    (re.compile(r"\bcan'?t\b|\bcannot\b"), "can not"),
+    (re.compile(r"\bwon'?t\b"), "will not"),
+    (re.compile(r"n't\b|(?<=\bdo)nt\b|(?<=\bdoes)nt\b|(?<=\bdid)nt\b|(?<=\bis)nt\b"), " not"),
+    (re.compile(r"\bi'?m\b"), "i am"),
+    (re.compile(r"'ve\b"), " have"),
+    (re.compile(r"'re\b"), " are"),
+    (re.compile(r"'ll\b"), " will"),
+    (re.compile(r"\b(it|that|there|this|what)'s\b"), r"\1 is"),
+)
+# What comes under a condition is not so now; and what is quoted somebody else says.
+_CONDITION = re.compile(
+    r"^\W*(?:(?:if|when|whenever|unless|in case|once|если|когда|как только)\b|如果|假如|要是|"
+    r"若(?!干)|当(?![前时地下中日年])|當(?![前時]))[^,，]*[,，]?"
+)
+_QUOTED = re.compile('"[^"]{1,200}"|“[^”]{1,200}”|«[^»]{1,200}»|「[^」]{1,200}」')
+
+
+class SentenceKind(NamedTuple):
+    """What a sentence of an answer does."""
+
+    refuses: str | None
+    """The words by which it refuses; None when it does not."""
+    claims: bool
+    """Whether it says something: it neither refuses nor only apologises, offers or points elsewhere."""
+
+
+@cache
+def _rules(language: str) -> tuple[re.Pattern[str], tuple[re.Pattern[str], ...]]:
+    return re.compile(HINTS[language]), tuple(map(re.compile, _RULES[language]))
+
+
+@cache
+def _courtesies() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    return re.compile(COURTESIES), re.compile(rf" (?:{'|'.join(ADVERBS.split())})(?= )")
+
+
+def sentence_kinds(known: Analysis) -> list[SentenceKind]:
+    """Return what each sentence of an answer does.  To be used as ``known.kept(sentence_kinds)``."""
+    return list(map(_kind, known.sentences))
+
+
+def _kind(sentence: str) -> SentenceKind:
+    text = _LAYOUT.sub(" ", sentence[:_LOOKED_AT].casefold().translate(_APOSTROPHES)).strip()
+    plain = _plain(text)
+    refusing = _refusing_words(_own_words(plain))
+    courtesy, _ = _courtesies()
+    return SentenceKind(refusing, refusing is None and courtesy.match(plain) is None)
+
+
+def _own_words(text: str) -> str:
+    """Leave out quotations, unless all is one, and the condition that a sentence begins with."""
+    if not _QUOTED.match(text):
+        text = _QUOTED.sub(" x ", text)
+    return _CONDITION.sub("", text)
+
+
+def _refusing_words(text: str) -> str | None:
+    for language, letters in _LETTERS.items():
+        if language != "en" and text.isascii():
+            break
+        if letters.search(text) is None:
+            continue
+        hint, rules = _rules(language)
+        if hint.search(text) is None:
+            continue
+        for rule in rules:
+            found = rule.search(text)
+            if found is not None:
+                return found.group().strip()[:_LONGEST_MATCH]
+    return None
+
+
+def _plain(text: str) -> str:
+    """Write out contractions and leave out adverbs of an English sentence in small letters."""
+    if "'" in text or "nt" in text or "cannot" in text or "im " in text:
+        for contraction, whole in _WRITTEN_OUT:
+            text = contraction.sub(whole, text)
+    _, adverbs = _courtesies()
+    return adverbs.sub("", text)

@@ -1,0 +1,63 @@
+"""`refusal`: whether an answer refuses, in part or in whole."""
+
+import pytest
+
+from ragmeter.metrics import RagSample, Refusal
+from ragmeter.metrics.metric import compute_metric
+
+
+def refusal(answer, **fields):
+    (score,) = compute_metric(Refusal(), RagSample(question="q", answer=answer, **fields))
+    return score
+
+
+@pytest.mark.parametrize(
+    ("answer", "value", "label"),
+    [
+        ("I don't know.", 1.0, "refused"),
+        ("Sorry, I can't find that. Please contact support.", 1.0, "refused"),
+        ("В документах нет ответа на этот вопрос.", 1.0, "refused"),
+        ("文档中没有提到价格。", 1.0, "refused"),
+        ("I have no information about fees. The limit is 5 GB.", 0.5, "partial"),
+        ("The limit is 5 GB. I have no information about fees. It is new.", 0.5, "partial"),
+        ("It is new. It is red. It is big. I have no information about fees.", 0.0, "answered"),
+        ("It is new. It is red. I don't know why. I have no answer to that.", 0.5, "partial"),
+        ("You can't return it without a receipt.", 0.0, "answered"),
+        ("The lighthouse is 21 metres tall.", 0.0, "answered"),
+        ("Ich weiß es nicht.", 0.0, "answered"),
+    ],
+)
+def test_three_values(answer, value, label):
+    """Whole, in part or not; deep inside a long answer is not; German is not among the languages."""
+    got = refusal(answer)
+    assert (got.value, got.label, got.status) == (value, label, "ok")
+    assert (got.target, got.direction, got.definition) == ("answer", "none", "1/en,ru,zh")
+    assert got.summary
+    assert got.explanation
+
+
+def test_the_evidence_is_the_refusing_sentence_and_its_words():
+    """The summary has no text, but the sentence's number."""
+    got = refusal("The limit is 5 GB. I do not have any details about fees.")
+    assert [(item.id, item.evidence) for item in got.items] == [
+        ("sentence-2", "i do not have any details")
+    ]
+    assert got.summary == "1 refusal beside 1 claim: sentence-2"
+    assert got.explanation == (
+        "1 refusal beside 1 claim: “I do not have any details about fees.”, "
+        "by the words “i do not have any details”"
+    )
+    assert refusal("No idea.").summary == "the answer refuses and claims nothing: sentence-1"
+    assert refusal("It is red.").summary == "no sentence refuses"
+
+
+@pytest.mark.parametrize("answer", ["", " \n", "---", "21", "?!"])
+def test_without_a_letter_it_is_undefined(answer):
+    """Nothing was said."""
+    assert refusal(answer).status == "undefined"
+
+
+def test_without_an_answer():
+    """Not given is missing, failed is skipped."""
+    assert refusal(None).status == "missing_input"
+    assert refusal("I don't know.", status="error").status == "skipped"
