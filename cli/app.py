@@ -100,6 +100,14 @@ def _print_json(value: object) -> None:
     typer.echo(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2))
 
 
+def _print_line(value: object) -> None:
+    """Print JSON on one line of standard output, likewise."""
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    line = json.dumps(value, ensure_ascii=encoding != "utf8", default=str)
+    # A lone surrogate has no UTF-8; its JSON escape has.
+    typer.echo(line.encode("utf-8", "backslashreplace").decode())
+
+
 def _print_version(asked_for: bool) -> None:
     if asked_for:
         from ragmeter import __version__
@@ -299,6 +307,65 @@ def metrics(
             _print_json([one.as_json() for one in list_metrics()])
         else:
             print_metrics(Console())
+
+
+@app.command()
+def spans(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Recorded OTLP: .pb, .json, .jsonl. Several files are one recording, in order.",
+        ),
+    ],
+    score: Annotated[
+        bool, typer.Option("--score", help="Add every score that needs no judge.")
+    ] = False,
+    retrieval_tool: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GLOB",
+            help="Tools whose results are retrieved documents, e.g. 'search_*'; repeat for more.",
+        ),
+    ] = None,
+    tool_separator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX",
+            help="What stands between two documents in such a result. (default: by its layout)",
+        ),
+    ] = None,
+) -> None:
+    """Print each request that recorded spans hold, one JSON object a line, and why it cannot be scored.
+
+    Exit code 1: something could not be read; what could be is printed.
+    """
+    errors = Console(stderr=True)
+    with _explained():
+        from ragmeter.adapters.opentelemetry import RetrievalTool
+
+        from .spans.run import as_row, read_recording
+
+        if tool_separator is not None and not retrieval_tool:
+            raise ConfigurationError("--tool-separator needs --retrieval-tool")
+        tools = [RetrievalTool(name, tool_separator) for name in retrieval_tool or ()]
+        recording = read_recording(files, tools)
+        for found in recording.requests:
+            _print_line(as_row(found, score=score))
+        sys.stdout.flush()
+        for bad in recording.bad:
+            errors.print(f"ragmeter: {bad}", style="red", markup=False, soft_wrap=True)
+        if recording.tools:
+            names = ", ".join(sorted(recording.tools))
+            errors.print(
+                f"ragmeter: some requests called tools ({names}) and retrieved nothing; if one of these "
+                "retrieves, name it with --retrieval-tool",
+                style="yellow",
+                markup=False,
+                soft_wrap=True,
+            )
+    if recording.bad:
+        raise typer.Exit(EXIT_FAILED)
 
 
 @app.command()

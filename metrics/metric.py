@@ -261,6 +261,10 @@ _missing_input = lru_cache(maxsize=512)(_score_without_value)
 they say names fields, never what a request said, so that one object will do for all."""
 
 
+def _reads_contexts(metric: Metric) -> bool:
+    return any("contexts" in need.split("|") for need in metric.needs)
+
+
 def _longest_text(metric: Metric, sample: RagSample) -> int:
     """Return the characters of the longest text that the metric reads."""
     reference = sample.reference
@@ -288,6 +292,13 @@ def _not_measurable(
     if missing is not None:
         return scores_without_value(
             metric, "missing_input", f"not given: {missing}", missing=missing
+        )
+    if sample.contexts_by == "ids" and metric.reads_texts and _reads_contexts(metric):
+        return scores_without_value(
+            metric,
+            "missing_input",
+            "only the ids of the contexts are known",
+            missing="contexts.text",
         )
     if max_text_chars is not None and metric.reads_texts:
         longest = _longest_text(metric, sample)

@@ -23,12 +23,13 @@ was asked for. ``partial``: the answer was streamed and not read to its end. ``c
 caller gave up. ``interrupted``: paused for a person and not resumed. ``error``: it raised.
 """
 
-ContextsBy = Literal["prompt", "runs", "given"]
+ContextsBy = Literal["prompt", "runs", "given", "ids"]
 """How it is known what the model saw.
 
 ``prompt``: each context stands in a prompt that the model was sent. ``runs``: no prompt could be
 read, or none showed a context; what retrievers returned, as the framework's runs passed it on.
-``given``: the application said it.
+``given``: the application said it. ``ids``: only the ids of what was retrieved are known; texts are empty,
+and metrics that read them answer ``missing_input``.
 """
 
 

@@ -54,6 +54,11 @@ class RetrievalHealth(ComputedMetric):
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Return the count, the emptiness and the share of repeats."""
         texts = [context.text for context in sample.contexts or ()]
+        if sample.contexts_by == "ids":  # two chunks of one id are one chunk
+            texts = [
+                f"#{position}" if context.id is None else f"id {context.id}"
+                for position, context in enumerate(sample.contexts or ())
+            ]
         seen: dict[str, int] = {}
         repeats: list[ScoreItem] = []
         for position, text in enumerate(_comparable(texts), start=1):

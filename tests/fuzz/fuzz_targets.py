@@ -16,7 +16,12 @@ from pydantic import ValidationError
 
 from ragmeter._runtime.guard import observed_errors
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
+from ragmeter.adapters.opentelemetry import RetrievalTool
+from ragmeter.adapters.opentelemetry._build import build_run
+from ragmeter.adapters.opentelemetry._record import SpanRecord
+from ragmeter.adapters.opentelemetry._requests import find_requests
 from ragmeter.cli.evaluate._samples import Row, read_samples
+from ragmeter.cli.spans.run import as_row, read_recording
 from ragmeter.context import RequestScope, parse_scope
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, ReferenceFileError, evaluate
 from ragmeter.metrics._rows import BadRow
@@ -179,4 +184,65 @@ def payloads(data):
     assert len(taking.runs) == 1
 
 
-TARGETS = [texts, reference_files, rows, replies, notes, payloads]
+def recordings(data):
+    """Recorded spans: a request, or what cannot be read and why; the same in protobuf, JSON and lines."""
+    for ending in ("pb", "traces.pb", "logs.pb", "json", "jsonl"):
+        path = _file(data, ending)
+        try:
+            recording = read_recording([path], [RetrievalTool("*")])
+        finally:
+            _gone(path)
+        for bad in recording.bad:
+            assert bad.reason
+        for request in recording.requests:
+            assert (request.usable == "full") == (request.reason is None)
+            json.dumps(as_row(request, score=True), default=str)
+
+
+def span_values(data):
+    """Spans of every convention with anything at all in their attributes: no reader raises."""
+    value = _text(data) if _is_text(data) else data.decode("latin-1")
+    keys = [
+        "input.value", "output.value", "retrieval.documents", "traceloop.entity.input",
+        "traceloop.entity.output", "langfuse.observation.input", "langfuse.observation.output",
+        "mlflow.spanInputs", "mlflow.spanOutputs", "haystack.component.input",
+        "haystack.component.output", "haystack.pipeline.input_data", "haystack.pipeline.output_data",
+        "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.retrieval.documents",
+        "gen_ai.tool.call.result", "pydantic_ai.all_messages", "final_result", "ai.prompt",
+        "ai.toolCall.result", "llm.output_messages.0.message.content",
+        "retrieval.documents.0.document.content", "retrieval.documents.0.document.metadata",
+    ]  # fmt: skip
+    said = dict.fromkeys(keys, value)
+    kinds = [
+        ("openinference.span.kind", ("CHAIN", "RETRIEVER", "RERANKER", "LLM", "TOOL")),
+        ("traceloop.span.kind", ("workflow", "task", "tool")),
+        ("langfuse.observation.type", ("chain", "retriever", "generation", "tool")),
+        ("mlflow.spanType", ('"CHAIN"', '"RETRIEVER"', '"RERANKER"', '"LLM"', '"TOOL"')),
+        ("haystack.component.type", ("ARetriever", "ARanker", "AGenerator")),
+        ("gen_ai.operation.name", ("invoke_agent", "retrieval", "rerank", "chat", "execute_tool")),
+        ("ai.operationId", ("ai.generateText", "ai.toolCall", "ai.generateText.doGenerate")),
+    ]
+    for key, roles in kinds:
+        spans = [
+            SpanRecord(
+                trace_id="1" * 32,
+                span_id=f"{place:016x}",
+                parent_id=f"{0:016x}" if place else None,
+                started_ns=place,
+                ended_ns=99 if place == 0 else place + 1,
+                attributes={**said, key: role},
+            )
+            for place, role in enumerate(roles)
+        ]
+        for request in find_requests(spans, (), [RetrievalTool("*")]):
+            build_run(request)
+
+
+def _is_text(data):
+    with contextlib.suppress(UnicodeDecodeError):
+        _text(data)
+        return True
+    return False
+
+
+TARGETS = [texts, reference_files, rows, replies, notes, payloads, recordings, span_values]

@@ -1,9 +1,21 @@
 """Data from others, at random and nearly right: no crash, no hang, no false score."""
 
 import json
+from pathlib import Path
 
 import pytest
-from fuzz_targets import TARGETS, notes, payloads, reference_files, replies, rows, texts, within
+from fuzz_targets import (
+    TARGETS,
+    notes,
+    payloads,
+    recordings,
+    reference_files,
+    replies,
+    rows,
+    span_values,
+    texts,
+    within,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +43,12 @@ LETTERS = st.text(
     ),
     max_size=120,
 ).map(lambda text: text.encode())
+_RECORDING = next(
+    (Path(__file__).parent.parent / "adapters/recorded_spans").rglob("*.pb")
+).read_bytes()
+RECORDED = st.tuples(
+    st.integers(0, len(_RECORDING)), st.integers(0, len(_RECORDING)), st.binary(max_size=8)
+).map(lambda cut: _RECORDING[: cut[0]] + cut[2] + _RECORDING[cut[1] :])
 INPUTS = {
     texts: LETTERS | st.binary(max_size=200),
     reference_files: LINES | LETTERS,
@@ -38,6 +56,8 @@ INPUTS = {
     replies: NEARLY | LETTERS | st.binary(max_size=100),
     notes: NEARLY | st.binary(max_size=60),
     payloads: NEARLY | LETTERS,
+    recordings: RECORDED | LINES | st.binary(max_size=200),
+    span_values: NEARLY | LETTERS | st.binary(max_size=60),
 }
 
 

@@ -1,0 +1,273 @@
+"""Spans and log records of many traces, in any order and in pieces, put together trace by trace.
+
+Nothing says that a trace is complete. One is taken to be when its first span in this process has come
+and every parent that its spans name, and `grace_s` has passed since anything came; or when nothing came
+for `idle_s`, as spans that were cut off by an exception never come.  What comes later opens it once
+more: it is delivered again, whole, as late.
+
+The clock is passed in and nothing runs by itself: `TraceAssembler.tick` closes what is due.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ragmeter.metrics import _fork as fork
+
+from ._record import LogNote, SpanNote, SpanRecord
+from ._requests import OWN_SCOPE
+from .conventions import reading
+
+__all__ = ["Assembled", "AssemblyStats", "TraceAssembler"]
+
+_KEPT = ("http.response.status_code", "http.status_code", "error.type", "session.id", "user.id")
+_REFERENCE = "ragmeter."
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """The spans and log records of one trace, as far as they have come."""
+
+    trace_id: str
+    """32 hex digits."""
+    spans: Sequence[SpanRecord]
+    """In the order in which they came."""
+    logs: Sequence[LogNote]
+    """Likewise."""
+    late: bool = False
+    """Whether the trace was delivered before, without some of these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssemblyStats:
+    """What came in, and what became of it. ``spans`` = ``delivered`` + every reason in ``lost`` + ``open``."""
+
+    spans: int = 0
+    """Spans that came in."""
+    logs: int = 0
+    """Log records that came in."""
+    delivered: int = 0
+    """Spans delivered, each once."""
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """Spans not delivered, by reason: ``own`` (ragmeter's), ``late`` (their trace was delivered twice), and
+    the limit that was reached: ``traces``, ``spans``, ``bytes``."""
+    evicted: Mapping[str, int] = field(default_factory=dict)
+    """Traces given up, by the limit that was reached."""
+    open: int = 0
+    """Spans that wait for their trace to be complete."""
+    open_traces: int = 0
+    """Traces that are not complete."""
+    bytes: int = 0
+    """Bytes that are held, estimated."""
+
+
+@dataclass(slots=True)
+class _Open:
+    changed: float
+    spans: list[SpanRecord] = field(default_factory=list)
+    logs: list[LogNote] = field(default_factory=list)
+    size: int = 0
+    undelivered: int = 0
+    rooted: bool = False
+    ids: set[str] = field(default_factory=set)
+    awaited: set[str] = field(default_factory=set)
+    times: int = 0
+
+    @property
+    def looks_complete(self) -> bool:
+        return self.rooted and not self.awaited
+
+    def take(self, span: SpanRecord) -> None:
+        self.spans.append(span)
+        self.undelivered += 1
+        self.ids.add(span.span_id)
+        self.awaited.discard(span.span_id)
+        if span.parent_id is None or span.is_entry:
+            self.rooted = True  # its parent, if it has one, is another process's
+        elif span.parent_id not in self.ids:
+            self.awaited.add(span.parent_id)
+
+
+class TraceAssembler:
+    """Puts traces together. Thread-safe; `deliver` is called outside the lock.
+
+    Args:
+        deliver: Called with each trace that is complete.
+        grace_s: Seconds without news after which a trace is complete of which nothing is known to be missing.
+        idle_s: Seconds without news after which any trace is.
+        late_s: Seconds for which a delivered trace is kept, so that late spans find it.
+        max_traces: At most so many traces are held; the oldest is given up, delivered ones first.
+        max_spans: At most so many spans.
+        max_bytes: At most so many bytes, estimated.
+        clock: Seconds on a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        deliver: Callable[[Assembled], None],
+        *,
+        grace_s: float = 1.0,
+        idle_s: float = 30.0,
+        late_s: float = 60.0,
+        max_traces: int = 10_000,
+        max_spans: int = 200_000,
+        max_bytes: int = 256 * 1024 * 1024,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._deliver = deliver
+        self._grace_s = grace_s
+        self._idle_s = idle_s
+        self._late_s = late_s
+        self._limits = {"traces": max_traces, "spans": max_spans, "bytes": max_bytes}
+        self._clock = clock
+        self._lock = fork.lock()
+        self._fresh()
+        fork.forget(self._fresh)  # in a child: they are the parent's
+
+    def _fresh(self) -> None:
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._closed: OrderedDict[str, _Open] = OrderedDict()
+        self._held = Counter({"traces": 0, "spans": 0, "bytes": 0})
+        self._received = self._received_logs = self._delivered = self._waiting = 0
+        self._lost: Counter[str] = Counter()
+        self._evicted: Counter[str] = Counter()
+
+    def add(self, spans: Iterable[SpanRecord], logs: Iterable[LogNote] = ()) -> None:
+        """Take in spans and log records of any traces, in any order."""
+        with self._lock:
+            now = self._clock()
+            for span in spans:
+                self._received += 1
+                if span.scope == OWN_SCOPE:
+                    self._lost["own"] += 1
+                    continue
+                kept = _slim(span)
+                trace = self._trace(span.trace_id, now)
+                if trace is None:
+                    self._lost["late"] += 1
+                    continue
+                trace.take(kept)
+                self._waiting += 1
+                self._held["spans"] += 1
+                self._grow(trace, kept.size_bytes())
+                self._shrink(span.trace_id)
+            for note in logs:
+                self._received_logs += 1
+                trace = self._trace(note.trace_id, now)
+                if trace is not None:
+                    trace.logs.append(note)
+                    self._grow(trace, note.size_bytes())
+                    self._shrink(note.trace_id)
+
+    def tick(self) -> None:
+        """Deliver what is complete, and forget what nothing more is expected of."""
+        with self._lock:
+            now = self._clock()
+            due = [
+                key
+                for key, trace in self._open.items()
+                if now - trace.changed >= (self._grace_s if trace.looks_complete else self._idle_s)
+            ]
+            done = [self._close(key, now) for key in due]
+            while self._closed:
+                key, trace = next(iter(self._closed.items()))
+                if now - trace.changed < self._late_s:
+                    break
+                self._forget(key)
+        self._hand_over(done)
+
+    def drain(self) -> None:
+        """Deliver everything that is held, complete or not."""
+        with self._lock:
+            now = self._clock()
+            done = [self._close(key, now) for key in tuple(self._open)]
+        self._hand_over(done)
+
+    def stats(self) -> AssemblyStats:
+        """Return what came in, and what became of it."""
+        with self._lock:
+            return AssemblyStats(
+                spans=self._received,
+                logs=self._received_logs,
+                delivered=self._delivered,
+                lost=dict(self._lost),
+                evicted=dict(self._evicted),
+                open=self._waiting,
+                open_traces=len(self._open),
+                bytes=self._held["bytes"],
+            )
+
+    def _trace(self, key: str, now: float) -> _Open | None:
+        """Return the open trace; a delivered one is opened once more, None: it was delivered twice."""
+        trace = self._open.get(key)
+        if trace is None:
+            trace = self._closed.get(key)
+            if trace is None:
+                trace = self._open[key] = _Open(now)
+                self._held["traces"] += 1
+            elif trace.times > 1:
+                return None
+            else:
+                del self._closed[key]
+                self._open[key] = trace
+        trace.changed = now
+        return trace
+
+    def _grow(self, trace: _Open, size: int) -> None:
+        trace.size += size
+        self._held["bytes"] += size
+
+    def _shrink(self, growing: str) -> None:
+        """Give up the oldest traces until what is held is within its limits."""
+        for reason, limit in self._limits.items():
+            while self._held[reason] > limit:
+                key = next(iter(self._closed), None)
+                if key is None:
+                    key = next(iter(self._open))
+                    if key == growing and len(self._open) > 1:
+                        self._open.move_to_end(key)
+                        continue
+                    self._lost[reason] += self._open[key].undelivered
+                    self._evicted[reason] += 1
+                self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        trace = self._open.pop(key, None) or self._closed.pop(key)
+        self._waiting -= trace.undelivered
+        self._held.subtract({"traces": 1, "spans": len(trace.spans), "bytes": trace.size})
+
+    def _close(self, key: str, now: float) -> Assembled:
+        trace = self._open.pop(key)
+        trace.times += 1
+        trace.changed = now
+        self._delivered += trace.undelivered
+        self._waiting -= trace.undelivered
+        trace.undelivered = 0
+        self._closed[key] = trace
+        return Assembled(key, tuple(trace.spans), tuple(trace.logs), trace.times > 1)
+
+    def _hand_over(self, done: Iterable[Assembled]) -> None:
+        for assembled in done:
+            self._deliver(assembled)
+
+
+def _slim(span: SpanRecord) -> SpanRecord:
+    """Return the span without what nobody will read."""
+    events = tuple(
+        SpanNote(event.name, {"exception.type": event.attributes["exception.type"]})
+        for event in span.events
+        if event.name == "exception" and "exception.type" in event.attributes
+    )
+    if reading(span) is not None:
+        return span if not span.events else replace(span, events=events)
+    if not span.events and not span.attributes:
+        return span
+    attributes = {
+        key: value
+        for key, value in span.attributes.items()
+        if key in _KEPT or key.startswith(_REFERENCE)
+    }
+    return replace(span, events=events, attributes=attributes)

@@ -1,0 +1,202 @@
+"""A request that was found in spans, as a `RagRun` for the meter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from opentelemetry.trace import SpanContext, TraceFlags
+
+from ragmeter.context import RequestScope
+from ragmeter.exporters.protocol import RagRun, Retrieval
+from ragmeter.metrics import RagSample, Reference, RetrievedContext
+from ragmeter.metrics.sample import SampleStatus
+
+from ._contexts import Read, Seen, documents_of
+from ._record import SpanRecord
+from ._requests import Found
+from .conventions._values import Document, opened
+
+__all__ = ["build_run", "reference_in", "sample_of", "scored"]
+
+_REFERENCE = "ragmeter.reference."
+_CONVERSATION = (
+    "session.id",
+    "langfuse.session.id",
+    "gen_ai.conversation.id",
+    "traceloop.association.properties.session_id",
+    "ai.telemetry.metadata.sessionId",
+)
+_USER = ("user.id", "langfuse.user.id", "enduser.id", "traceloop.association.properties.user_id")
+
+
+def scored(found: Found) -> bool:
+    """Return whether there is something to measure: a request that failed to retrieve is a result, too."""
+    return found.usable != "none" or found.reason == "retrieval_error"
+
+
+def sample_of(found: Found, reference: Reference | None = None) -> RagSample:
+    """Return the request as metrics see it."""
+    contexts = found.contexts if found.shown is None else found.shown
+    unknown = found.reason == "retrieval_error"
+    return RagSample(
+        question=found.question,
+        contexts=None if unknown else tuple(map(_context, contexts)),
+        contexts_by="ids"
+        if found.usable == "ids_only"
+        else "prompt"
+        if found.shown is not None
+        else "runs",
+        answer=found.answer,
+        reference=reference if reference is not None else reference_in(found.members),
+        status=_status(found),
+        name=_name(found),
+    )
+
+
+def build_run(found: Found, scope: RequestScope | None = None, *, remote: bool = False) -> RagRun:
+    """Build the run of a request.
+
+    Args:
+        found: The request.
+        scope: What the code around it said, where that is known.
+        remote: Whether its spans were made in another process.
+    """
+    scope = scope or RequestScope()
+    sample = sample_of(found, scope.reference)
+    if scope.question is not None or scope.name:
+        update = {"question": scope.question or sample.question, "name": scope.name or sample.name}
+        sample = sample.model_copy(update=update)
+    spans = found.members if found.span is None else (found.span, *found.members)
+    whole = spans[0] if found.span is not None else None
+    started = whole.started_ns if whole else min(span.started_ns for span in spans)
+    ended = whole.ended_ns if whole else max(span.ended_ns for span in spans)
+    attributes = [span.attributes for span in spans]
+    return RagRun(
+        sample=sample,
+        run_id=found.key,
+        framework=found.convention,
+        started_ns=started,
+        ended_ns=ended,
+        retrievals=tuple(_retrieval(seen, remote=remote) for seen in found.seen),
+        parent=_parent(found, remote=remote),
+        target=None
+        if found.span is None
+        else _context_of(found.span, found.span.span_id, remote=remote),
+        conversation_id=scope.conversation_id or _first(attributes, _CONVERSATION),
+        user_id=scope.user_id or _first(attributes, _USER),
+        tags=scope.tags,
+        metadata=scope.metadata,
+        error_type=(found.span or spans[0]).error_type if found.failed else None,
+    )
+
+
+def reference_in(spans: Iterable[SpanRecord]) -> Reference | None:
+    """Return the reference that ``ragmeter.reference.*`` on one of the spans gives."""
+    fields: dict[str, Any] = {}
+    for span in spans:
+        for key, value in span.attributes.items():
+            if key.startswith(_REFERENCE):
+                fields.setdefault(key[len(_REFERENCE) :], value)
+    return reference_of(fields)
+
+
+def reference_of(fields: Mapping[str, Any]) -> Reference | None:
+    """Return the reference of these fields: texts, lists, or lists as JSON; others are passed over."""
+    known: dict[str, Any] = {}
+    answer = fields.get("answer")
+    if isinstance(answer, str):
+        known["answer"] = answer
+    for name in ("contexts", "context_ids", "alternative_answers"):
+        value = opened(fields.get(name))
+        if isinstance(value, str):
+            value = [value]
+        if isinstance(value, (list, tuple)) and all(isinstance(item, (str, int)) for item in value):
+            known[name] = tuple(str(item) for item in value)
+    return Reference(**known) if known else None
+
+
+def _context(item: Document) -> RetrievedContext:
+    return RetrievedContext(
+        text=item.text or "", id=item.id, score=item.score, metadata=item.metadata
+    )
+
+
+def _status(found: Found) -> SampleStatus:
+    if found.failed or found.reason == "retrieval_error":
+        return "error"
+    if found.answer is not None:
+        return "ok"
+    return "no_answer" if found.asked_model else "retrieval_only"
+
+
+def _name(found: Found) -> str | None:
+    if found.span is None:
+        return None
+    for key in (
+        "gen_ai.workflow.name",
+        "gen_ai.agent.name",
+        "traceloop.workflow.name",
+        "ai.telemetry.functionId",
+    ):
+        named = found.span.attributes.get(key)
+        if isinstance(named, str) and named:
+            return named
+    return found.span.name or None
+
+
+def _retrieval(seen: Seen, *, remote: bool) -> Retrieval:
+    """Return a retrieval, or the reranking that took its place, whose span is the one to be judged."""
+    read = seen.read
+    query = next(filter(None, (_query(item) for item in (*seen.from_spans, read))), None)
+    source = seen.retrievals[0].span.attributes.get("gen_ai.data_source.id")
+    limit = read.span.attributes.get(
+        "gen_ai.retrieval.top_k", read.span.attributes.get("reranker.top_k")
+    )
+    return Retrieval(
+        started_ns=seen.retrievals[0].span.started_ns,
+        ended_ns=read.span.ended_ns,
+        contexts=tuple(_context(item) for item in _brought(seen)),
+        query=query,
+        name=seen.retrievals[0].span.name or None,
+        data_source_id=source if isinstance(source, str) else None,
+        top_k=limit if isinstance(limit, int) else None,
+        error_type=read.span.error_type if read.span.failed else None,
+        target=_context_of(read.span, read.span.span_id, remote=remote),
+    )
+
+
+def _brought(seen: Seen) -> tuple[Document, ...]:
+    if not seen.from_spans:
+        return seen.told.items
+    return tuple(item for read in seen.from_spans for item in documents_of(read).items)
+
+
+def _query(read: Read) -> str | None:
+    return read.reader.query(read.span)
+
+
+def _parent(found: Found, *, remote: bool) -> SpanContext | None:
+    first = found.span or (found.seen[0].retrievals[0].span if found.seen else found.members[0])
+    return None if first.parent_id is None else _context_of(first, first.parent_id, remote=remote)
+
+
+def _context_of(span: SpanRecord, span_id: str, *, remote: bool) -> SpanContext:
+    return SpanContext(
+        trace_id=int(span.trace_id, 16),
+        span_id=int(span_id, 16),
+        is_remote=remote,
+        trace_flags=TraceFlags(TraceFlags.SAMPLED if span.sampled else TraceFlags.DEFAULT),
+    )
+
+
+def _first(attributes: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> str | None:
+    given = list(attributes)
+    for key in keys:
+        for item in given:
+            value = item.get(key)
+            if isinstance(value, (str, int)) and str(value):
+                text = opened(value)
+                return text if isinstance(text, str) else json.dumps(text)
+    return None

@@ -1,0 +1,184 @@
+"""Which documents of a request reached its model: of the outermost retrievers, after the last reranking.
+
+A retriever may be written as two spans, one in the other, or really call others: the outermost that says what
+it found counts.  A reranking takes the place of the documents it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ragmeter.adapters._prompts import Prompt, seen_in_prompts
+
+from ._passages import RetrievalTool, cut, tool_for
+from ._record import SpanRecord
+from .conventions import Documents, Missing, Reader, Role
+from .conventions._values import Document, is_hidden
+
+__all__ = ["Read", "Seen", "documents_of", "missing_in", "reached", "shown", "with_rule"]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A span and what its convention makes of it."""
+
+    span: SpanRecord
+    reader: Reader
+    role: Role
+    tool: RetrievalTool | None = None
+    """The user's rule that makes a tool's call a retrieval."""
+
+    @property
+    def is_retrieval(self) -> bool:
+        """Whether documents were retrieved here."""
+        return self.role == "retrieval" or self.tool is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Documents that came out of one retrieval or reranking."""
+
+    read: Read
+    told: Documents
+    from_spans: tuple[Read, ...] = ()
+    """The retrievals they came from, where a reranking stands between."""
+
+    @property
+    def retrievals(self) -> tuple[Read, ...]:
+        """The spans of the retrievals."""
+        return self.from_spans or (self.read,)
+
+
+def documents_of(read: Read) -> Documents:
+    """Return what a retrieval, a reranking, or a tool that retrieves gave back."""
+    if read.tool is None:
+        return read.reader.documents(read.span)
+    result = read.reader.result(read.span)
+    if result is None:
+        if read.span.failed:
+            return Documents()
+        return Documents(missing="truncated" if read.span.dropped else "content_off")
+    if is_hidden(result):
+        return Documents(missing="redacted")
+    return Documents(cut(result, read.tool))
+
+
+def with_rule(read: Read, tools: Sequence[RetrievalTool]) -> Read:
+    """Return a tool's span with the user's rule for it, if there is one."""
+    if read.role != "tool" or not tools:
+        return read
+    return replace(read, tool=tool_for(read.reader.tool_name(read.span), tools))
+
+
+def reached(
+    reads: Iterable[Read], retrieval_above: Callable[[SpanRecord], str | None]
+) -> tuple[Seen, ...]:
+    """Return the documents of a request that reached its model, by retrieval, in start order.
+
+    Args:
+        reads: The request's spans, of one convention.
+        retrieval_above: Returns the id of the outermost retrieval above a span; None: there is none.
+    """
+    outer: list[Read] = []
+    inner: dict[str, list[Read]] = {}
+    for read in sorted(reads, key=lambda item: (item.span.started_ns, item.span.ended_ns)):
+        if read.is_retrieval or read.role in ("rerank", "join"):
+            above = retrieval_above(read.span)
+            if above is None:
+                outer.append(read)
+            elif read.is_retrieval:
+                inner.setdefault(above, []).append(read)
+    seen: list[Seen] = []
+    for read in outer:
+        if read.is_retrieval:
+            told = documents_of(read)
+            within = _told_within(read, told, inner.get(read.span.span_id, ()))
+            seen.extend(within if within is not None else [Seen(read, told)])
+        else:
+            seen = _reranked(seen, read)
+    return tuple(seen)
+
+
+def _told_within(read: Read, told: Documents, inner: Sequence[Read]) -> list[Seen] | None:
+    """Return what the retrievers within a retrieval tell, where the outer one tells less."""
+    if told.items and read.tool is None:
+        return None
+    within = [
+        Seen(item, documents)
+        for item in inner
+        if item.role == "retrieval" and (documents := documents_of(item)).items
+    ]
+    if not within:
+        return None
+    # Of these, too, only the outermost: one that begins while another is open is within it.
+    kept: list[Seen] = []
+    for item in within:
+        if not kept or item.read.span.started_ns >= kept[-1].read.span.ended_ns:
+            kept.append(item)
+    return kept
+
+
+def _reranked(seen: list[Seen], read: Read) -> list[Seen]:
+    """Return the documents after a reranking, which takes the place of those it was given."""
+    told = documents_of(read)
+    if read.span.failed:
+        return seen
+    if read.role == "join" and not seen:
+        return seen
+    given = read.reader.reranked(read.span)
+    taken = [item for item in seen if not given or _share(item.told.items, given)]
+    if read.role == "join":
+        told = told._replace(
+            items=_joined(told.items, [doc for item in taken for doc in item.told.items])
+        )
+        if not taken or not told.items:
+            return seen
+    left = [item for item in seen if item not in taken]
+    return [*left, Seen(read, told, _all(taken))]
+
+
+def _all(taken: Sequence[Seen]) -> tuple[Read, ...]:
+    return tuple(read for item in taken for read in item.retrievals)
+
+
+def _share(items: Sequence[Document], given: Sequence[Document]) -> bool:
+    """Return whether some of the documents were given; documents unknown may have been."""
+    if not items:
+        return True
+    ids = {item.id for item in given if item.id is not None}
+    texts = {item.text for item in given if item.text is not None}
+    return any(
+        item.id in ids if item.id is not None and ids else item.text in texts for item in items
+    )
+
+
+def _joined(short: Sequence[Document], full: Sequence[Document]) -> tuple[Document, ...]:
+    """Return the documents that a step names by id alone, whole; none if one is not known."""
+    if all(item.text is not None for item in short):
+        return tuple(short)
+    known = {item.id: item for item in full if item.id is not None}
+    whole = [(item, known.get(item.id)) for item in short if item.id is not None]
+    if len(whole) < len(short) or any(found is None for _, found in whole):
+        return ()
+    return tuple(
+        found if item.score is None else found._replace(score=item.score)
+        for item, found in whole
+        if found is not None
+    )
+
+
+def shown(
+    items: Sequence[Document], prompts: Sequence[Prompt], question: str | None
+) -> tuple[Document, ...] | None:
+    """Return the documents that stand in the prompts, in their order; None: the prompts show none."""
+    texts = [item.text or "" for item in items]
+    if not prompts or not all(texts):
+        return None
+    seen = seen_in_prompts(texts, prompts, question)
+    return None if seen is None else tuple(items[index] for index in seen)
+
+
+def missing_in(seen: Iterable[Seen]) -> Missing | None:
+    """Return the first reason why documents are missing."""
+    return next((item.told.missing for item in seen if item.told.missing is not None), None)

@@ -1,0 +1,232 @@
+"""OTLP export requests, as bytes or as JSON, turned into records.
+
+The messages are those of ``opentelemetry-proto``; nothing of the protocol is written here but the one
+place where OTLP's JSON is not protobuf's: ids are hex, not base64.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ragmeter.metrics import MissingDependencyError, RagmeterError
+
+from ._record import LogNote, SpanNote, SpanRecord
+
+try:
+    from google.protobuf.json_format import ParseDict, ParseError
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+except ImportError as error:
+    raise MissingDependencyError("opentelemetry-proto", "otlp", "reading OTLP") from error
+
+__all__ = ["MalformedError", "Received", "read_json", "read_logs", "read_protobuf", "read_traces"]
+
+_KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
+_ERROR = 2
+_IDS = frozenset({"traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id"})
+_MAX_DEPTH = 64
+_SAMPLED = 1
+
+
+class MalformedError(RagmeterError):
+    """What was received is no OTLP; the message says why, and quotes nothing of it."""
+
+
+class Received(NamedTuple):
+    """What one export request holds."""
+
+    spans: tuple[SpanRecord, ...] = ()
+    """Its spans, in its order."""
+    logs: tuple[LogNote, ...] = ()
+    """Its log records that belong to a span."""
+    invalid: int = 0
+    """Spans without a usable id: nothing can be joined to them."""
+
+
+def read_traces(body: bytes) -> Received:
+    """Read the body of an export of spans, in protobuf.
+
+    Raises:
+        MalformedError: It is none.
+    """
+    request = ExportTraceServiceRequest()
+    _parse(request, body)
+    return _spans_of(request)
+
+
+def read_logs(body: bytes) -> Received:
+    """Read the body of an export of log records, in protobuf.
+
+    Raises:
+        MalformedError: It is none.
+    """
+    request = ExportLogsServiceRequest()
+    _parse(request, body)
+    return _logs_of(request)
+
+
+def read_protobuf(body: bytes) -> Received:
+    """Read the body of an export of spans or of log records; which one it is, its content says.
+
+    Raises:
+        MalformedError: It is neither.
+    """
+    reason: MalformedError | None = None
+    for read in (read_traces, read_logs):
+        try:
+            found = read(body)
+        except MalformedError as error:
+            reason = error
+            continue
+        # The two have the same frame; under the other's eyes the ids are not where they should be.
+        if found.spans or found.logs or not body:
+            return found
+    if reason is not None:
+        raise reason
+    raise MalformedError("neither spans nor log records with the ids of spans are in it")
+
+
+def read_json(text: str | bytes) -> Received:
+    """Read one export request in OTLP's JSON: spans, log records, or both.
+
+    Metrics are passed over.
+
+    Raises:
+        MalformedError: It is no JSON, or JSON of another kind.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(f"no JSON ({type(error).__name__})") from None
+    if not isinstance(value, dict):
+        raise MalformedError("no OTLP: an object with resourceSpans or resourceLogs is expected")
+    spans = value.get("resourceSpans", value.get("resource_spans"))
+    logs = value.get("resourceLogs", value.get("resource_logs"))
+    if spans is None and logs is None:
+        if "resourceMetrics" in value or "resource_metrics" in value or not value:
+            return Received()
+        raise MalformedError("no OTLP: neither resourceSpans nor resourceLogs is in it")
+    traced, logged = Received(), Received()
+    if spans is not None:
+        request = ExportTraceServiceRequest()
+        _parse_json(request, {"resourceSpans": spans})
+        traced = _spans_of(request)
+    if logs is not None:
+        records = ExportLogsServiceRequest()
+        _parse_json(records, {"resourceLogs": logs})
+        logged = _logs_of(records)
+    return Received(traced.spans, logged.logs, traced.invalid)
+
+
+def _parse(request: Any, body: bytes) -> None:
+    try:
+        request.ParseFromString(body)
+    except (DecodeError, RecursionError) as error:
+        raise MalformedError(f"no OTLP in protobuf ({type(error).__name__})") from None
+
+
+def _parse_json(request: Any, value: dict[str, Any]) -> None:
+    try:
+        ParseDict(_with_base64_ids(value, 0), request, ignore_unknown_fields=True)
+    except (ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        # The parser's own message may quote what it could not read.
+        raise MalformedError(f"no OTLP in JSON ({type(error).__name__})") from None
+
+
+def _with_base64_ids(value: Any, depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        raise MalformedError(f"nested more than {_MAX_DEPTH} levels deep")
+    if isinstance(value, list):
+        return [_with_base64_ids(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {
+            key: b64encode(bytes.fromhex(item)).decode()
+            if key in _IDS and isinstance(item, str)
+            else _with_base64_ids(item, depth + 1)
+            for key, item in value.items()
+        }
+    return value
+
+
+def _spans_of(request: ExportTraceServiceRequest) -> Received:
+    spans: list[SpanRecord] = []
+    invalid = 0
+    for group in request.resource_spans:
+        service = _attributes(
+            item for item in group.resource.attributes if item.key == "service.name"
+        ).get("service.name")
+        for scoped in group.scope_spans:
+            scope, version = scoped.scope.name, scoped.scope.version
+            for span in scoped.spans:
+                if len(span.trace_id) != 16 or len(span.span_id) != 8:
+                    invalid += 1
+                    continue
+                spans.append(
+                    SpanRecord(
+                        trace_id=span.trace_id.hex(),
+                        span_id=span.span_id.hex(),
+                        parent_id=span.parent_span_id.hex()
+                        if len(span.parent_span_id) == 8 and any(span.parent_span_id)
+                        else None,
+                        name=span.name,
+                        kind=_KINDS[span.kind] if 0 <= span.kind < len(_KINDS) else "unspecified",
+                        started_ns=span.start_time_unix_nano,
+                        ended_ns=span.end_time_unix_nano,
+                        attributes=_attributes(span.attributes),
+                        events=tuple(
+                            SpanNote(event.name, _attributes(event.attributes))
+                            for event in span.events
+                        ),
+                        failed=span.status.code == _ERROR,
+                        dropped=span.dropped_attributes_count,
+                        scope=scope,
+                        scope_version=version,
+                        service=str(service) if service else None,
+                        # Old senders leave the flags out; what is sent was sampled.
+                        sampled=True if not span.flags else bool(span.flags & _SAMPLED),
+                    )
+                )
+    return Received(tuple(spans), (), invalid)
+
+
+def _logs_of(request: ExportLogsServiceRequest) -> Received:
+    return Received(
+        logs=tuple(
+            LogNote(
+                trace_id=record.trace_id.hex(),
+                span_id=record.span_id.hex(),
+                event=record.event_name or _event_name(record.attributes),
+                body=_value(record.body),
+                attributes=_attributes(record.attributes),
+                scope=scoped.scope.name,
+            )
+            for group in request.resource_logs
+            for scoped in group.scope_logs
+            for record in scoped.log_records
+            if len(record.trace_id) == 16 and len(record.span_id) == 8
+        )
+    )
+
+
+def _event_name(items: Iterable[Any]) -> str:
+    """Return the name as it was given before it became a field of its own."""
+    return next((item.value.string_value for item in items if item.key == "event.name"), "")
+
+
+def _attributes(items: Iterable[Any]) -> Mapping[str, Any]:
+    return {item.key: _value(item.value) for item in items}
+
+
+def _value(value: Any) -> Any:
+    which = value.WhichOneof("value")
+    if which == "string_value":
+        return value.string_value
+    if which == "array_value":
+        return [_value(item) for item in value.array_value.values]
+    if which == "kvlist_value":
+        return {item.key: _value(item.value) for item in value.kvlist_value.values}
+    return None if which is None else getattr(value, which)

@@ -1,0 +1,188 @@
+"""Tools whose results are retrieved documents: which tools, and how a result is cut into documents.
+
+No convention says that a tool call is a retrieval, or where in a tool's text one document ends; both are
+rules of the user's (`RetrievalTool`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ragmeter.metrics import ConfigurationError
+
+from .conventions._values import Document, documents_in, is_hidden, is_repr, messages_in, opened
+
+__all__ = ["RetrievalTool", "as_tools", "cut", "tool_for"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalTool:
+    """A tool whose results are retrieved documents.
+
+    A result that is a list of documents or texts, as JSON, is read as that.  Any other text is cut:
+
+    Args:
+        name: The tool's name; ``*``, ``?`` and ``[...]`` mean what they mean in file names.
+        separator: Regular expression of what stands between two documents.  Default: elements
+            such as ``<document>``, else lines of ``---`` or ``===``, else headings such as ``Document 2:`` or
+            ``[2]``, else blank lines.  A label in brackets before a text, ``[refund.md] ...``, is its id.
+
+    Raises:
+        ConfigurationError: `name` is empty, or `separator` is no regular expression.
+    """
+
+    name: str
+    """The tool's name, or a pattern of names."""
+    separator: str | None = None
+    """What stands between two documents."""
+
+    def __post_init__(self) -> None:
+        if not self.name or type(self.name) is not str:
+            raise ConfigurationError(
+                f"retrieval tool {self.name!r}: pass the name of a tool, e.g. 'search_*'"
+            )
+        if self.separator is not None:
+            try:
+                re.compile(self.separator)
+            except (re.error, TypeError) as error:
+                raise ConfigurationError(
+                    f"separator {self.separator!r} is no regular expression: {error}"
+                ) from None
+
+
+def as_tools(tools: Iterable[str | RetrievalTool]) -> tuple[RetrievalTool, ...]:
+    """Return the rules that the user gave, plain names among them.
+
+    Raises:
+        ConfigurationError: One is neither a name nor a rule, or all are one string.
+    """
+    if isinstance(tools, str):
+        raise ConfigurationError(
+            f"retrieval_tools={tools!r}: pass a list of names, e.g. [{tools!r}]"
+        )
+    return tuple(item if isinstance(item, RetrievalTool) else RetrievalTool(item) for item in tools)
+
+
+def tool_for(name: str, tools: Iterable[RetrievalTool]) -> RetrievalTool | None:
+    """Return the first rule for a tool of this name, or None."""
+    return next((tool for tool in tools if fnmatchcase(name, tool.name)), None)
+
+
+_WRAPPED = ("result", "output", "content", "text", "response", "results")
+
+
+def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...]:
+    """Return the documents in what a tool gave back."""
+    value = opened(result)
+    if isinstance(value, str):
+        if is_hidden(value):
+            return (Document(None, hidden=True),)
+        return () if is_repr(value) else tuple(_documents(value, tool))
+    messages = messages_in(value)
+    if messages:
+        return tuple(item for _, text in messages for item in cut(text, tool))
+    parts = _parts(value)
+    if parts is not None:
+        return cut("\n\n".join(parts) if len(parts) != 1 else parts[0], tool)
+    found = documents_in(value)
+    if found is not None:
+        bare = len(found) == 1 and found[0] == Document(found[0].text)
+        return cut(found[0].text or "", tool) if bare and isinstance(value, dict) else found
+    if isinstance(value, dict):
+        for key in _WRAPPED:
+            if value.get(key) not in (None, "", [], {}):
+                return cut(value[key], tool)
+    return ()
+
+
+def _parts(value: Any) -> list[str] | None:
+    """Return the texts of a result given as parts of content, as MCP and models' APIs give it."""
+    if not isinstance(value, list) or not value:
+        return None
+    texts = [
+        item.get("text")
+        for item in value
+        if isinstance(item, dict)
+        and item.get("type") in ("text", "output_text")
+        and "id" not in item
+    ]
+    return [str(text) for text in texts] if len(texts) == len(value) and all(texts) else None
+
+
+_ELEMENT = re.compile(
+    r"<(document|doc|chunk|passage|result|context|source|item)\b([^>]*)>(.*?)</\1>",
+    re.IGNORECASE | re.DOTALL,
+)
+_INNER = re.compile(
+    r"<(?:document_content|page_content|content|text)>(.*?)</(?:document_content|page_content|content|text)>",
+    re.IGNORECASE | re.DOTALL,
+)
+_ID_ATTRIBUTE = re.compile(r"""\b(?:id|source|name)\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
+_RULE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(
+    r"^[ \t]*(?:[=#*-]{2,}[ \t]*)?"
+    r"(?:(?:document|doc|result|source|passage|chunk|context|hit)[ \t]*\#?\d+[ \t]*"
+    r"(?:[=#*-]{2,}[ \t]*$|[:.)][ \t]*|$)"
+    r"|\[\d+\][ \t:]*|\(?\d{1,3}[.)][ \t]+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BLANK = re.compile(r"\n[ \t]*\n")
+_LABEL = re.compile(r"\A\[([^\]\n]{1,200})\][ \t:]*(?=\S)")
+_NOTHING = re.compile(
+    r"(?:sorry[,.]?\s+)?(?:i\s+)?(?:no|nothing|found (?:no|nothing)|0|none|could(?:n't| not) find any)\b"
+    r"[^.\n]{0,60}(?:found|results?|match(?:es|ing)?|documents?|hits?|entries)?[^\n]{0,40}",
+    re.IGNORECASE,
+)
+_FOUND = re.compile(r"\b(?:found|results?|match\w*|documents?|hits?|entries)\b", re.IGNORECASE)
+
+
+def _documents(text: str, tool: RetrievalTool) -> Iterator[Document]:
+    if tool.separator is not None:
+        yield from map(_labelled, filter(str.strip, _split(re.compile(tool.separator), text)))
+        return
+    if not text.strip() or _is_nothing(text.strip()):
+        return
+    elements = list(_ELEMENT.finditer(text))
+    if elements:
+        for element in elements:
+            inner = _INNER.search(element[3])
+            named = _ID_ATTRIBUTE.search(element[2])
+            body = (inner[1] if inner else element[3]).strip()
+            if body:
+                yield Document(body, named[1] if named else None)
+        return
+    for rule in (_RULE, _HEADING, _BLANK):
+        if rule.search(text):
+            yield from map(_labelled, filter(str.strip, _split(rule, text)))
+            return
+    yield _labelled(text)
+
+
+def _split(rule: re.Pattern[str], text: str) -> Iterator[str]:
+    """Yield what stands between the matches; groups in the user's expression do not count."""
+    start = 0
+    for match in rule.finditer(text):
+        if match.end() > match.start():
+            yield text[start : match.start()]
+            start = match.end()
+    yield text[start:]
+
+
+def _is_nothing(text: str) -> bool:
+    """Return whether a tool says in one short line that it found nothing."""
+    return (
+        len(text) <= 100
+        and _NOTHING.fullmatch(text) is not None
+        and _FOUND.search(text) is not None
+    )
+
+
+def _labelled(text: str) -> Document:
+    label = _LABEL.match(text.strip())
+    if label is None or label[1].isdigit():
+        return Document(text.strip())
+    return Document(text.strip()[label.end() :], label[1])

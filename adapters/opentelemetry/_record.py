@@ -1,0 +1,110 @@
+"""One span and one log record as everything here knows them, whatever brought them.
+
+OTLP in protobuf or JSON (`_otlp`) and the SDK's own objects (`_sdk`) become the same record, so that a
+reader of a convention is written once.  Ids are lower-case hex, times nanoseconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["LogNote", "SpanNote", "SpanRecord"]
+
+_BESIDE_TEXTS = 400
+"""Bytes that a record takes beside its texts, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanNote:
+    """An event on a span."""
+
+    name: str
+    """Its name."""
+    attributes: Mapping[str, Any]
+    """Its attributes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanRecord:
+    """One ended span."""
+
+    trace_id: str
+    """32 hex digits."""
+    span_id: str
+    """16 hex digits."""
+    parent_id: str | None = None
+    """16 hex digits, or None for the first span of a trace."""
+    name: str = ""
+    """Its name."""
+    kind: str = "internal"
+    """``internal``, ``server``, ``client``, ``producer``, ``consumer`` or ``unspecified``."""
+    started_ns: int = 0
+    """Start, nanoseconds since the epoch."""
+    ended_ns: int = 0
+    """End, likewise."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """Its attributes, decoded: strings, numbers, lists, mappings."""
+    events: tuple[SpanNote, ...] = ()
+    """Its events."""
+    failed: bool = False
+    """Whether its status says error."""
+    dropped: int = 0
+    """Attributes that the SDK's limit took away."""
+    scope: str = ""
+    """Name of the instrumentation."""
+    scope_version: str = ""
+    """Its version."""
+    service: str | None = None
+    """``service.name`` of its resource."""
+    sampled: bool = True
+    """Whether the trace is recorded by others, too."""
+
+    @property
+    def is_entry(self) -> bool:
+        """Whether a request came in here from another process."""
+        return self.kind in ("server", "consumer")
+
+    @property
+    def error_type(self) -> str | None:
+        """The low-cardinality class of what it raised, where one is given."""
+        named = self.attributes.get("error.type")
+        if isinstance(named, str):
+            return named
+        for event in self.events:
+            raised = event.attributes.get("exception.type") if event.name == "exception" else None
+            if isinstance(raised, str):
+                return raised.rpartition(".")[2] or None
+        return "Error" if self.failed else None
+
+    def size_bytes(self) -> int:
+        """Return the bytes it takes up, estimated."""
+        size = _BESIDE_TEXTS
+        for key, value in self.attributes.items():
+            size += 100 + len(key) + (len(value) * 2 if isinstance(value, (str, bytes)) else 64)
+            if isinstance(value, (list, tuple, dict)):
+                size += 100 * len(value)
+        return size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogNote:
+    """One log record that belongs to a span."""
+
+    trace_id: str
+    """32 hex digits."""
+    span_id: str
+    """16 hex digits."""
+    event: str = ""
+    """Name of the event it reports."""
+    body: Any = None
+    """Its body, decoded."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """Its attributes, decoded."""
+    scope: str = ""
+    """Name of the instrumentation."""
+
+    def size_bytes(self) -> int:
+        """Return the bytes it takes up, estimated."""
+        return _BESIDE_TEXTS + 2 * len(str(self.body)) + 2 * len(str(dict(self.attributes)))

@@ -1,0 +1,517 @@
+"""The requests in the spans of one trace: one for each outermost step below which something was retrieved.
+
+Neither a trace nor the span of an HTTP request is a request: several may stand below one, and some
+emitters put a request below another one's.  Where the request's own span is missing, its retrievals
+are the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ragmeter.adapters._prompts import Prompt, prompt_of
+
+from ._contexts import Read, Seen, documents_of, missing_in, reached, shown, with_rule
+from ._limits import CutLength
+from ._passages import RetrievalTool
+from ._record import LogNote, SpanRecord
+from ._tree import SpanTree
+from .conventions import READERS, reading
+from .conventions._genai import GenAI
+from .conventions._values import Document, has_context, is_hidden, last_of, messages_in, question_in
+
+__all__ = ["OWN_SCOPE", "Found", "Reason", "Usable", "find_requests", "uncalled_tools"]
+
+Usable = Literal["full", "ids_only", "none"]
+"""``full``: everything can be scored. ``ids_only``: ids, counts and emptiness. ``none``: nothing."""
+
+Reason = Literal[
+    "convention_has_no_text",
+    "content_off",
+    "content_in_logs",
+    "redacted",
+    "truncated",
+    "retrieval_error",
+    "no_retrieval_span",
+]
+"""Why a request cannot be scored in full."""
+
+OWN_SCOPE = "ragmeter"
+_DETAILS = "gen_ai.client.inference.operation.details"
+_NEVER_END = "opentelemetry.instrumentation.llamaindex"
+"""Leaves spans open, and so unsent, when an exception goes through them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One request, as far as its spans tell."""
+
+    convention: str
+    """Name of the convention its retrieval is written by."""
+    scope: str
+    """Name of the instrumentation that wrote it."""
+    question: str | None
+    """What was asked."""
+    contexts: tuple[Document, ...]
+    """What reached the model, in order."""
+    answer: str | None
+    """What was answered."""
+    failed: bool
+    """Whether the request raised."""
+    usable: Usable
+    """What of it can be scored."""
+    reason: Reason | None
+    """Why no more; None when all."""
+    span: SpanRecord | None
+    """The request's own span; None: it was never sent."""
+    seen: tuple[Seen, ...] = ()
+    """Its retrievals and rerankings, in start order."""
+    asked_model: bool = False
+    """Whether a model was called for it."""
+    members: tuple[SpanRecord, ...] = ()
+    """All its spans that belong to a convention, and those above them."""
+    shown: tuple[Document, ...] | None = None
+    """The documents as the prompts show them, in their order; None: no prompt shows any."""
+
+    @property
+    def trace_id(self) -> str:
+        """32 hex digits."""
+        return self.members[0].trace_id
+
+    @property
+    def key(self) -> str:
+        """What stays the same when spans come later: the span of the request, or of its first retrieval."""
+        first = self.span or (self.seen[0].retrievals[0].span if self.seen else self.members[0])
+        return f"{first.trace_id}-{first.span_id}"
+
+
+def find_requests(
+    spans: Iterable[SpanRecord],
+    logs: Sequence[LogNote] = (),
+    tools: Sequence[RetrievalTool] = (),
+) -> list[Found]:
+    """Return the requests in the spans of one trace, by their start.
+
+    Args:
+        spans: The trace's spans, in any order.
+        logs: Its log records.
+        tools: Which tools retrieve.
+    """
+    tree = SpanTree(spans)
+    reads = {
+        span.span_id: with_rule(Read(span, *known), tools)
+        for span in tree.spans.values()
+        if span.scope != OWN_SCOPE and (known := reading(span)) is not None
+    }
+    judged = tree.outermost(
+        lambda span: (
+            span.scope == OWN_SCOPE
+            or ((read := reads.get(span.span_id)) is not None and read.role == "evaluation")
+        ),
+        itself=True,
+    )
+    reads = {key: read for key, read in reads.items() if judged[key] is None}
+    if not reads:
+        return []
+    finder = _Finder(tree, reads, logs)
+    return sorted(finder.requests(), key=_start)
+
+
+def uncalled_tools(spans: Iterable[SpanRecord]) -> set[str]:
+    """Return the names of the tools that were called: one of them may be a retrieval."""
+    known = ((span, reading(span)) for span in spans)
+    return {
+        read[0].tool_name(span) for span, read in known if read is not None and read[1] == "tool"
+    }
+
+
+def _start(found: Found) -> tuple[int, str]:
+    first = found.span or min(found.members, key=lambda span: span.started_ns)
+    return first.started_ns, first.span_id
+
+
+class _Finder:
+    """Groups the read spans of a trace into requests, and makes what can be made of each."""
+
+    def __init__(self, tree: SpanTree, reads: dict[str, Read], logs: Sequence[LogNote]) -> None:
+        self._tree = tree
+        self._reads = reads
+        self._logs = logs
+        self._cut = CutLength(tree.spans.values())
+        self._request_of = tree.outermost(self._is_step, itself=True)
+        self._retrieval_above = tree.outermost(self._is_retrieval, itself=False)
+
+    def _is_step(self, span: SpanRecord) -> bool:
+        read = self._reads.get(span.span_id)
+        return read is not None and read.role in ("step", "join")
+
+    def _is_retrieval(self, span: SpanRecord) -> bool:
+        read = self._reads.get(span.span_id)
+        return read is not None and read.is_retrieval
+
+    def requests(self) -> list[Found]:
+        groups: dict[str, list[Read]] = {}
+        alone: list[Read] = []
+        for key, read in self._reads.items():
+            request = self._request_of[key]
+            if request is None:
+                alone.append(read)
+            else:
+                groups.setdefault(request, []).append(read)
+        found: list[Found] = []
+        bare: list[tuple[SpanRecord, list[Read]]] = []
+        for request, members in groups.items():
+            if any(read.is_retrieval or read.role == "rerank" for read in members):
+                found.append(self._best(self._tree.spans[request], members))
+            else:
+                bare.append((self._tree.spans[request], members))
+        found.extend(self._without_request(alone))
+        found = _once(found)
+        if bare:
+            found.extend(self._without_retrieval(bare, alone, found))
+        return found
+
+    def _without_request(self, alone: Sequence[Read]) -> list[Found]:
+        """Return requests whose own span never came.
+
+        Retrievals whose parents are missing belong to one request; those of one query below a span
+        that is there, too.
+        """
+        groups: dict[tuple[str, str | None], list[Read]] = {}
+        for read in alone:
+            if not (read.is_retrieval or read.role == "rerank"):
+                continue
+            if self._retrieval_above[read.span.span_id] is not None and read.role != "rerank":
+                outer = self._tree.spans[self._retrieval_above[read.span.span_id] or ""]
+                read_of = self._reads[outer.span_id]
+            else:
+                read_of = read
+            present = self._tree.parent(read_of.span) is not None
+            query = read_of.reader.query(read_of.span) if present else None
+            groups.setdefault((read_of.reader.name if present else "", query), []).append(read)
+        others = [read for read in alone if read.role == "model"]
+        if len(groups) > 1:
+            others = []  # whose calls they are is not told
+        return [self._best(None, [*members, *others]) for members in groups.values()]
+
+    def _best(self, request: SpanRecord | None, members: list[Read]) -> Found:
+        """Return the request as told by the convention that tells most of it."""
+        names = {
+            read.reader.name: None for read in members if read.is_retrieval or read.role == "rerank"
+        }
+        order = [reader.name for reader in READERS if reader.name in names]
+        options = [self._found(request, members, name) for name in order]
+        return min(options, key=_rank)
+
+    def _found(self, request: SpanRecord | None, members: list[Read], convention: str) -> Found:
+        seen = reached(
+            (read for read in members if read.reader.name == convention),
+            lambda span: self._retrieval_above[span.span_id],
+        )
+        if not seen:  # a reranking that failed, of documents that no span tells of
+            ours = (read for read in members if read.reader.name == convention)
+            lone = next(read for read in ours if read.is_retrieval or read.role == "rerank")
+            seen = (Seen(lone, documents_of(lone)),)
+        first = seen[0].retrievals[0]
+        models = self._models(members, seen)
+        path = [] if request is None else self._tree.path(request.span_id, first.span)
+        steps = [read for span in path if (read := self._reads.get(span.span_id)) is not None]
+        failed = self._failed(request, members, first)
+        asked = _Asked.of(steps, seen, models)
+        if failed:
+            answer, answer_hidden = None, False
+        else:
+            answer, answer_hidden = self._answer(request, models)
+        contexts = tuple(item for one in seen for item in one.told.items)
+        found = Found(
+            convention=convention,
+            scope=first.span.scope,
+            question=asked.question,
+            contexts=contexts,
+            answer=answer,
+            failed=failed,
+            usable="full",
+            reason=None,
+            span=request,
+            seen=seen,
+            asked_model=bool(models),
+            members=self._members(request, members),
+        )
+        found = self._judged(found, hidden=asked.hidden, answer_hidden=answer_hidden)
+        if found.usable != "full" or not contexts:
+            return found
+        prompts = [prompt for read in models if (prompt := self._prompt(read)) is not None]
+        stood = shown(contexts, prompts, found.question)
+        if stood is None:
+            return found
+        texts = {item.text for item in stood}
+        # Retrieved twice and shown once is still retrieved twice; never shown is left out.
+        told = tuple(item for item in contexts if item.text in texts)
+        return replace(found, contexts=told, shown=stood)
+
+    def _members(
+        self, request: SpanRecord | None, members: Sequence[Read]
+    ) -> tuple[SpanRecord, ...]:
+        spans = [read.span for read in members]
+        entry = self._tree.entry_above(request or spans[0])
+        return tuple(spans) if entry is None else (*spans, entry)
+
+    def _models(self, members: Sequence[Read], seen: Sequence[Seen]) -> list[Read]:
+        """Return the calls to models that may have seen what was retrieved, in start order."""
+        begun = min((item.read.span.started_ns for item in seen), default=0)
+        return sorted(
+            (
+                read
+                for read in members
+                if read.role == "model" and self._retrieval_above[read.span.span_id] is None
+            ),
+            key=lambda read: (
+                read.span.started_ns < begun,
+                read.span.started_ns,
+                read.span.ended_ns,
+            ),
+        )
+
+    def _prompt(self, read: Read) -> Prompt | None:
+        messages = read.reader.prompt(read.span)
+        if not messages or any(is_hidden(text) or self._cut.is_cut(text) for _, text in messages):
+            return None
+        return prompt_of((role, (text,)) for role, text in messages)
+
+    def _failed(self, request: SpanRecord | None, members: Sequence[Read], first: Read) -> bool:
+        if request is not None:
+            return request.failed
+        entry = self._tree.entry_above(first.span)
+        if entry is not None and (entry.failed or _is_server_error(entry)):
+            return True
+        if any(read.span.failed for read in members):
+            return True
+        lost = first.span.parent_id is not None and self._tree.parent(first.span) is None
+        if first.span.scope != _NEVER_END or not lost:
+            return False
+        # An answer would have been said by a model, whose span ends also when others do not.
+        return not any(_is_model_of(span) for span in self._tree.spans.values())
+
+    def _answer(
+        self, request: SpanRecord | None, models: Sequence[Read]
+    ) -> tuple[str | None, bool]:
+        """Return the answer, and whether the user had it hidden."""
+        read = None if request is None else self._reads[request.span_id]
+        if read is not None:
+            if read.reader.hides(read.span, "output"):
+                return None, True
+            answer = read.reader.answer(read.span)
+            if answer is not None:
+                return answer, False
+        by_end = sorted(models, key=lambda item: (item.span.ended_ns, -item.span.started_ns))
+        for model in reversed(by_end):
+            if model.reader.hides(model.span, "output"):
+                return None, True
+            said = model.reader.said(model.span)
+            if said is not None and said.strip():
+                return said, False
+        return None, False
+
+    def _judged(self, found: Found, *, hidden: bool, answer_hidden: bool) -> Found:
+        """Return the request with what can be scored of it, and why no more."""
+        missing = missing_in(found.seen)
+        texts_hidden = missing == "redacted" or any(item.hidden for item in found.contexts)
+        has_ids = bool(found.contexts) and all(item.id is not None for item in found.contexts)
+        usable: Usable = "none"
+        reason: Reason | None
+        if missing == "convention_has_no_text":
+            usable, reason = "ids_only", missing
+        elif found.seen and all(item.read.span.failed for item in found.seen):
+            reason = "retrieval_error"
+        elif missing == "content_off":
+            return self._with_logs(found)
+        elif hidden or answer_hidden or texts_hidden:
+            usable, reason = ("ids_only" if texts_hidden and has_ids else "none"), "redacted"
+        elif missing == "truncated" or self._is_cut(found):
+            reason = "truncated"
+        elif any(item.text is None for item in found.contexts):
+            usable, reason = "ids_only", "convention_has_no_text"
+        else:
+            usable, reason = "full", None
+        return replace(found, usable=usable, reason=reason)
+
+    def _is_cut(self, found: Found) -> bool:
+        texts = [found.question, found.answer, *(item.text for item in found.contexts)]
+        return any(self._cut.is_cut(text) for text in texts if text is not None)
+
+    def _with_logs(self, found: Found) -> Found:
+        """Return a request whose texts are not on its spans, with what log records say of it."""
+        ours = {span.span_id for span in found.members}
+        told = [note for note in self._logs if note.span_id in ours and _tells(note)]
+        if not told:
+            return replace(found, usable="none", reason="content_off")
+        last = told[-1].attributes
+        asked = _asked_in(GenAI.variables_in(last))
+        said = last_of(messages_in(_told_by(told[-1], "gen_ai.output.messages")), "assistant")
+        return replace(
+            found,
+            question=found.question or asked,
+            answer=None if found.failed else found.answer or said,
+            usable="none",
+            reason="content_in_logs",
+        )
+
+    def _without_retrieval(
+        self,
+        bare: Sequence[tuple[SpanRecord, list[Read]]],
+        alone: Sequence[Read],
+        found: Sequence[Found],
+    ) -> list[Found]:
+        """Return requests that were handed documents, though no span tells of a retrieval.
+
+        Some emitters write the steps of a request side by side: a step that runs within another
+        one's time, below the same parent, is a part of it.
+        """
+        taken = {span.span_id for one in found for span in one.members}
+        requests: list[tuple[SpanRecord, list[Read]]] = []
+        for span, members in sorted(bare, key=lambda item: item[0].started_ns - item[0].ended_ns):
+            for request, others in requests:
+                within = request.started_ns <= span.started_ns and span.ended_ns <= request.ended_ns
+                if within and request.parent_id == span.parent_id:
+                    others.extend(members)
+                    break
+            else:
+                requests.append((span, [*members]))
+        made: list[Found] = []
+        for span, members in requests:
+            beside = [
+                read
+                for read in alone
+                if read.role == "model"
+                and read.span.parent_id == span.parent_id
+                and span.started_ns <= read.span.started_ns <= span.ended_ns
+            ]
+            read = self._reads[span.span_id]
+            values = (
+                value
+                for item in members
+                for value in (
+                    item.span.attributes.get(item.reader.input_key),
+                    item.span.attributes.get(item.reader.output_key),
+                )
+            )
+            if span.span_id in taken or not has_context(values):
+                continue
+            answer, _ = self._answer(
+                span, [item for item in (*members, *beside) if item.role == "model"]
+            )
+            made.append(
+                Found(
+                    convention=read.reader.name,
+                    scope=span.scope,
+                    question=read.reader.question(span),
+                    contexts=(),
+                    answer=None if span.failed else answer,
+                    failed=span.failed,
+                    usable="none",
+                    reason="no_retrieval_span",
+                    span=span,
+                    members=self._members(span, members),
+                )
+            )
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a request was asked, and whether the user had it hidden."""
+
+    question: str | None
+    hidden: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        steps: Sequence[Read],
+        seen: Sequence[Seen],
+        models: Sequence[Read],
+    ) -> _Asked:
+        for read in steps:
+            if read.reader.hides(read.span, "input"):
+                return cls(None, hidden=True)
+            question = read.reader.question(read.span) if not read.is_retrieval else None
+            if question is not None:
+                return cls(question)
+        sources = [read for item in seen for read in item.retrievals]
+        if any(read.reader.hides(read.span, "input") for read in sources):
+            return cls(None, hidden=True)
+        for model in models:
+            asked = _asked_in(model.reader.variables(model.span))
+            if asked is not None:
+                return cls(asked)
+        by_tool = [read for read in sources if read.tool is not None]
+        if by_tool:
+            for model in sorted(models, key=lambda item: item.span.started_ns):
+                asked = last_of(model.reader.prompt(model.span), "user")
+                if asked is not None:
+                    return cls(None, hidden=True) if is_hidden(asked) else cls(asked)
+        queries = {read.reader.query(read.span) for read in sources} - {None}
+        # Several queries are parts of a question, or several questions: none of them is the question.
+        return cls(queries.pop() if len(queries) == 1 else None)
+
+
+def _asked_in(variables: Mapping[str, object]) -> str | None:
+    """Return the question among the variables of a prompt."""
+    names = ("question", "query", "user_question", "query_str", "input")
+    return next((asked for name in names if (asked := question_in(variables.get(name)))), None)
+
+
+def _rank(found: Found) -> int:
+    return ("full", "ids_only", "none").index(found.usable)
+
+
+def _once(found: Sequence[Found]) -> list[Found]:
+    """Return the requests without those that a second convention tells of again."""
+    kept: list[Found] = []
+    for one in sorted(found, key=_rank):
+        if not any(_is_same(one, other) for other in kept):
+            kept.append(one)
+    return kept
+
+
+def _is_same(one: Found, other: Found) -> bool:
+    if one.convention == other.convention or one.question != other.question:
+        return False
+    first, second = (item.span or item.seen[0].read.span for item in (one, other))
+    return first.started_ns <= second.ended_ns and second.started_ns <= first.ended_ns
+
+
+def _is_server_error(span: SpanRecord) -> bool:
+    for key in ("http.response.status_code", "http.status_code"):
+        code = span.attributes.get(key)
+        if isinstance(code, int):
+            return code >= 500
+    return False
+
+
+def _is_model_of(span: SpanRecord) -> bool:
+    """Return whether LlamaIndex's model was called here, as OpenLLMetry names such spans."""
+    if span.scope != _NEVER_END:
+        return "gen_ai.request.model" in span.attributes
+    value = span.attributes.get("traceloop.entity.input")
+    is_call = span.attributes.get("traceloop.span.kind") == "workflow"
+    return (
+        is_call
+        or "gen_ai.output.messages" in span.attributes
+        or (isinstance(value, str) and value.startswith(('{"args"', '{"messages"', '{"prompt"')))
+    )
+
+
+def _tells(note: LogNote) -> bool:
+    return note.event == _DETAILS or any(
+        _told_by(note, key) is not None
+        for key in ("gen_ai.input.messages", "gen_ai.output.messages")
+    )
+
+
+def _told_by(note: LogNote, key: str) -> object:
+    if key in note.attributes:
+        return note.attributes[key]
+    return note.body.get(key) if isinstance(note.body, dict) else None

@@ -1,0 +1,87 @@
+"""The spans of one trace as a tree: what stands above a span, and whose request it is part of.
+
+Everything here takes time linear in the number of spans, whatever their parents say, circles among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ._record import SpanRecord
+
+__all__ = ["SpanTree"]
+
+
+class SpanTree:
+    """The spans of one trace.
+
+    Args:
+        spans: In any order; of two with one id the one that says more counts.
+    """
+
+    def __init__(self, spans: Iterable[SpanRecord]) -> None:
+        self.spans: dict[str, SpanRecord] = {}
+        for span in spans:
+            known = self.spans.get(span.span_id)
+            if known is None or len(span.attributes) > len(known.attributes):
+                self.spans[span.span_id] = span
+
+    def parent(self, span: SpanRecord) -> SpanRecord | None:
+        """Return the span's parent, if it is here."""
+        return None if span.parent_id is None else self.spans.get(span.parent_id)
+
+    def outermost(
+        self, wanted: Callable[[SpanRecord], bool], *, itself: bool
+    ) -> dict[str, str | None]:
+        """Return, for each span, the id of the outermost wanted span above it, within its process.
+
+        Args:
+            wanted: Whether a span may be the one.
+            itself: Whether a span may be its own.
+        """
+        found: dict[str, str | None] = {}
+        for start in self.spans.values():
+            path: list[SpanRecord] = []
+            on_path: set[str] = set()
+            span: SpanRecord | None = start
+            while span is not None and span.span_id not in found and span.span_id not in on_path:
+                path.append(span)
+                on_path.add(span.span_id)
+                span = None if span.is_entry else self.parent(span)
+            above = None
+            if span is not None and span.span_id in found:
+                above = found[span.span_id] or (span.span_id if wanted(span) else None)
+            for step in reversed(path):
+                if step.is_entry:
+                    above = None
+                found[step.span_id] = above
+                above = above or (step.span_id if wanted(step) else None)
+        if not itself:
+            return found
+        return {
+            key: above or (key if wanted(self.spans[key]) else None) for key, above in found.items()
+        }
+
+    def entry_above(self, span: SpanRecord) -> SpanRecord | None:
+        """Return the span by which the request came into the process, or None."""
+        passed: set[str] = set()
+        above: SpanRecord | None = span
+        while above is not None and above.span_id not in passed:
+            if above.is_entry:
+                return above
+            passed.add(above.span_id)
+            above = self.parent(above)
+        return None
+
+    def path(self, top: str, below: SpanRecord) -> list[SpanRecord]:
+        """Return the spans from `top` down to `below`."""
+        steps: list[SpanRecord] = []
+        passed: set[str] = set()
+        span: SpanRecord | None = below
+        while span is not None and span.span_id not in passed:
+            steps.append(span)
+            passed.add(span.span_id)
+            if span.span_id == top:
+                break
+            span = self.parent(span)
+        return steps[::-1]

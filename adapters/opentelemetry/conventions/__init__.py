@@ -1,0 +1,38 @@
+"""The conventions that spans of RAG requests are written by: one reader each, told apart by the span itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragmeter.adapters.opentelemetry._record import SpanRecord
+
+from ._genai import GenAI, PydanticAI, VercelAI
+from ._haystack import Haystack
+from ._langfuse import Langfuse
+from ._mlflow import MLflow
+from ._openinference import OpenInference
+from ._openllmetry import OpenLLMetry
+from ._reader import Documents, Missing, Reader, Role
+
+__all__ = ["READERS", "Documents", "Missing", "Reader", "Role", "reading"]
+
+READERS: Sequence[Reader] = (
+    OpenInference(),
+    OpenLLMetry(),
+    Langfuse(),
+    MLflow(),
+    Haystack(),
+    PydanticAI(),
+    VercelAI(),
+    GenAI(),
+)
+"""In the order in which a span is offered to them; the first that knows it reads it, and no other."""
+
+
+def reading(span: SpanRecord) -> tuple[Reader, Role] | None:
+    """Return who reads the span and what it is about; None: it belongs to no known convention."""
+    for reader in READERS:
+        role = reader.role(span)
+        if role is not None:
+            return reader, role
+    return None

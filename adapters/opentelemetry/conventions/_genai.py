@@ -1,0 +1,207 @@
+"""The GenAI semantic conventions, and the agent frameworks that write their spans by them.
+
+A retrieval by these conventions has ids and scores, and no texts; some emitters add them.  Pydantic AI and
+the Vercel AI SDK use the same names and differ in where question and answer of the request stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragmeter.adapters.opentelemetry._record import SpanRecord
+
+from ._reader import Documents, Reader, Role
+from ._values import (
+    answer_in,
+    documents_in,
+    is_broken,
+    is_hidden,
+    last_of,
+    messages_in,
+    opened,
+    question_in,
+)
+
+__all__ = ["GenAI", "PydanticAI", "VercelAI"]
+
+_OPERATION = "gen_ai.operation.name"
+_ROLES: Mapping[str, Role] = {
+    "invoke_workflow": "step",
+    "invoke_agent": "step",
+    "create_agent": "other",
+    "retrieval": "retrieval",
+    "rerank": "rerank",
+    "execute_tool": "tool",
+    "chat": "model",
+    "text_completion": "model",
+    "generate_content": "model",
+    "embeddings": "other",
+}
+_VARIABLE = "gen_ai.prompt.variable."
+
+
+class GenAI(Reader):
+    """Reads spans of the GenAI semantic conventions."""
+
+    name = "gen_ai"
+    switch = "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
+    input_key = "gen_ai.input.messages"
+    output_key = "gen_ai.output.messages"
+
+    def role(self, span: SpanRecord) -> Role | None:
+        """See `Reader.role`."""
+        operation = span.attributes.get(_OPERATION)
+        return _ROLES.get(operation, "other") if isinstance(operation, str) else None
+
+    def tool_name(self, span: SpanRecord) -> str:
+        """See `Reader.tool_name`."""
+        return str(
+            span.attributes.get("gen_ai.tool.name") or span.name.removeprefix("execute_tool ")
+        )
+
+    def question(self, span: SpanRecord) -> str | None:
+        """See `Reader.question`."""
+        asked = last_of(messages_in(span.attributes.get(self.input_key)), "user")
+        # What a chain was called with stands there as JSON.
+        return None if asked is None else question_in(opened(asked))
+
+    def query(self, span: SpanRecord) -> str | None:
+        """See `Reader.query`."""
+        query = span.attributes.get("gen_ai.retrieval.query.text")
+        if isinstance(query, str):
+            return None if is_hidden(query) or not query else query
+        return None
+
+    def answer(self, span: SpanRecord) -> str | None:
+        """See `Reader.answer`."""
+        # The text of all steps stands in one message, before the tools' calls and results.
+        said = last_of(messages_in(span.attributes.get(self.output_key)), "assistant")
+        return None if said is None else answer_in(opened(said)) or said
+
+    def documents(self, span: SpanRecord) -> Documents:
+        """See `Reader.documents`."""
+        value = span.attributes.get("gen_ai.retrieval.documents")
+        if value is None:
+            if span.dropped:
+                return Documents(missing="truncated")
+            told = "gen_ai.retrieval.query.text" in span.attributes
+            return Documents(missing="convention_has_no_text" if told else "content_off")
+        if is_hidden(value):
+            return Documents(missing="redacted")
+        found = documents_in(value)
+        if found is None:
+            return Documents(missing="truncated" if is_broken(value) else "convention_has_no_text")
+        if any(item.hidden for item in found):
+            return Documents(found, "redacted")
+        if found and all(item.text is not None for item in found):
+            return Documents(found)
+        return Documents(found, "convention_has_no_text")
+
+    def reranked(self, span: SpanRecord) -> tuple[Any, ...]:
+        """See `Reader.reranked`."""
+        del span
+        return ()
+
+    def result(self, span: SpanRecord) -> Any:
+        """See `Reader.result`."""
+        value = opened(span.attributes.get("gen_ai.tool.call.result"))
+        if value is None and "gen_ai.tool.call.arguments" in span.attributes:
+            return ""
+        return value
+
+    def variables(self, span: SpanRecord) -> Mapping[str, Any]:
+        """See `Reader.variables`."""
+        return self.variables_in(span.attributes)
+
+    @staticmethod
+    def variables_in(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the prompt's variables among the attributes of a span or a log record."""
+        return {
+            key[len(_VARIABLE) :]: value
+            for key, value in attributes.items()
+            if key.startswith(_VARIABLE)
+        }
+
+
+class PydanticAI(GenAI):
+    """Reads Pydantic AI's spans: the whole conversation and the final result stand on the agent's."""
+
+    name = "pydantic_ai"
+    switch = "let Instrumentation include content"
+
+    def role(self, span: SpanRecord) -> Role | None:
+        """See `Reader.role`."""
+        ours = span.scope == "pydantic-ai" or "pydantic_ai.all_messages" in span.attributes
+        return super().role(span) if ours else None
+
+    def question(self, span: SpanRecord) -> str | None:
+        """See `Reader.question`."""
+        value = opened(span.attributes.get("pydantic_ai.all_messages"))
+        if isinstance(value, list):
+            begun = span.attributes.get("pydantic_ai.new_message_index")
+            found = messages_in(value[begun:] if isinstance(begun, int) else value)
+            return last_of(found, "user") or last_of(messages_in(value), "user")
+        return super().question(span)
+
+    def answer(self, span: SpanRecord) -> str | None:
+        """See `Reader.answer`."""
+        value = span.attributes.get("final_result")
+        if isinstance(value, str) and value:
+            return None if is_hidden(value) else answer_in(opened(value)) or value
+        return super().answer(span) or last_of(
+            messages_in(span.attributes.get("pydantic_ai.all_messages")), "assistant"
+        )
+
+
+class VercelAI(GenAI):
+    """Reads the spans of the Vercel AI SDK, by the conventions or in its own older form."""
+
+    name = "vercel_ai_sdk"
+    switch = "leave recordInputs and recordOutputs on"
+
+    def role(self, span: SpanRecord) -> Role | None:
+        """See `Reader.role`."""
+        operation = span.attributes.get("ai.operationId")
+        if isinstance(operation, str):
+            if operation == "ai.toolCall":
+                return "tool"
+            if "embed" in operation:
+                return "other"
+            return "model" if ".do" in operation else "step"
+        return super().role(span) if span.scope == "ai" else None
+
+    def tool_name(self, span: SpanRecord) -> str:
+        """See `Reader.tool_name`."""
+        named = span.attributes.get("ai.toolCall.name")
+        return str(named) if named else super().tool_name(span)
+
+    def question(self, span: SpanRecord) -> str | None:
+        """See `Reader.question`."""
+        prompt = opened(span.attributes.get("ai.prompt"))
+        if isinstance(prompt, dict):
+            asked = prompt.get("prompt")
+            if isinstance(asked, str):
+                return None if is_hidden(asked) else asked
+            return last_of(messages_in(asked if asked is not None else prompt), "user")
+        return super().question(span)
+
+    def answer(self, span: SpanRecord) -> str | None:
+        """See `Reader.answer`."""
+        for key in ("ai.response.text", "ai.response.object"):
+            text = span.attributes.get(key)
+            if isinstance(text, str) and text.strip():
+                return None if is_hidden(text) else text
+        return super().answer(span)
+
+    def result(self, span: SpanRecord) -> Any:
+        """See `Reader.result`."""
+        if "ai.toolCall.result" in span.attributes:
+            return opened(span.attributes["ai.toolCall.result"])
+        if "ai.toolCall.args" in span.attributes:
+            return ""
+        return super().result(span)
+
+    def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
+        """See `Reader.prompt`."""
+        return messages_in(span.attributes.get("ai.prompt.messages")) or super().prompt(span)

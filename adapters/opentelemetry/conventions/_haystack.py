@@ -1,0 +1,143 @@
+"""Haystack's own tracer: ``haystack.pipeline.run`` around ``haystack.component.run``.
+
+All components have one span name; what one does is told by its type, and by what it is given and gives back,
+which stands there without any content, too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ragmeter.adapters.opentelemetry._record import SpanRecord
+
+from ._reader import Documents, Reader, Role
+from ._values import (
+    Document,
+    answer_in,
+    documents_in,
+    last_of,
+    mapping_of,
+    messages_in,
+    query_in,
+)
+
+__all__ = ["Haystack"]
+
+_PIPELINE = re.compile(r"haystack\.(?:async_)?pipeline\.run")
+_FIELDS = frozenset(
+    {"id", "content", "score", "blob", "embedding", "sparse_embedding", "dataframe", "meta"}
+)
+_MAKERS = re.compile(
+    r".*(?:Joiner|Converter|Splitter|Cleaner|Writer|Fetcher|Embedder|Preprocessor)"
+)
+
+
+class Haystack(Reader):
+    """Reads the spans of Haystack's tracer."""
+
+    name = "haystack"
+    switch = "set HAYSTACK_CONTENT_TRACING_ENABLED=true"
+    input_key = "haystack.component.input"
+    output_key = "haystack.component.output"
+
+    def role(self, span: SpanRecord) -> Role | None:
+        """See `Reader.role`."""
+        attributes = span.attributes
+        kind = attributes.get("haystack.component.type")
+        if not isinstance(kind, str):
+            if "haystack.pipeline.input_data" in attributes or _PIPELINE.fullmatch(span.name):
+                return "step"
+            return None
+        if kind.endswith("Retriever"):
+            return "retrieval"
+        if kind.endswith("Ranker"):
+            return "rerank"
+        if "Generator" in kind or kind in ("LLM", "Agent"):
+            return "model" if kind != "Agent" else "step"
+        if kind == "ToolInvoker":
+            return "tool"
+        gives = "documents" in mapping_of(attributes.get("haystack.component.output_spec"))
+        if not gives or _MAKERS.fullmatch(kind):
+            return "other"
+        given = mapping_of(attributes.get("haystack.component.input_types"))
+        if "documents" in given:
+            return "join"
+        return "retrieval" if any("query" in key for key in given) else "other"
+
+    def question(self, span: SpanRecord) -> str | None:
+        """See `Reader.question`."""
+        return super().question(span) or _asked(span)
+
+    def answer(self, span: SpanRecord) -> str | None:
+        """See `Reader.answer`."""
+        value = mapping_of(span.attributes.get("haystack.pipeline.output_data"))
+        for output in reversed(tuple(value.values())):
+            fields = mapping_of(output)
+            for key in ("answers", "replies", "messages", "last_message"):
+                found = _reply(fields.get(key))
+                if found is not None:
+                    return found
+        return answer_in(value) if value else None
+
+    def said(self, span: SpanRecord) -> str | None:
+        """See `Reader.said`."""
+        return _reply(mapping_of(span.attributes.get(self.output_key)).get("replies"))
+
+    def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
+        """See `Reader.prompt`."""
+        given = mapping_of(span.attributes.get(self.input_key))
+        prompt = given.get("prompt")
+        return messages_in(given.get("messages")) or (
+            [("user", prompt)] if isinstance(prompt, str) else []
+        )
+
+    def documents(self, span: SpanRecord) -> Documents:
+        """See `Reader.documents`."""
+        told = super().documents(span)
+        raw = mapping_of(span.attributes.get(self.output_key)).get("documents")
+        if not isinstance(raw, list) or len(raw) != len(told.items):
+            return told
+        # Flattened: what the store keeps stands beside the document's own fields.
+        return Documents(
+            tuple(map(_with_metadata, told.items, raw)),
+            told.missing,
+        )
+
+    def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
+        """See `Reader.reranked`."""
+        return documents_in(mapping_of(span.attributes.get(self.input_key)).get("documents")) or ()
+
+
+def _with_metadata(item: Document, raw: Any) -> Document:
+    if not isinstance(raw, dict):
+        return item
+    beside = {key: value for key, value in raw.items() if key not in _FIELDS}
+    return item._replace(metadata={**item.metadata, **beside})
+
+
+def _asked(span: SpanRecord) -> str | None:
+    """Return the question among the inputs of all components: the same name for it in any of them."""
+    inputs = mapping_of(span.attributes.get("haystack.pipeline.input_data"))
+    fields = [mapping_of(item) for item in inputs.values()]
+    for key in ("question", "query", "text", "messages", "user_query", "prompt"):
+        for item in fields:
+            value = item.get(key)
+            if isinstance(value, str) and value.strip():
+                return value
+            found = last_of(messages_in(value), "user") if isinstance(value, list) else None
+            if found is not None:
+                return found
+    return query_in(inputs) if inputs else None
+
+
+def _reply(value: Any) -> str | None:
+    if isinstance(value, list) and value:
+        first = value[0]
+        if isinstance(first, str):
+            return first or None
+        if isinstance(first, dict) and isinstance(first.get("data", first.get("answer")), str):
+            told = first.get("data", first.get("answer"))
+            return told if isinstance(told, str) and told else None
+        return last_of(messages_in(value), "assistant")
+    return answer_in(value) if isinstance(value, (dict, str)) else None

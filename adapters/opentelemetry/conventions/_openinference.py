@@ -1,0 +1,213 @@
+"""OpenInference: ``openinference.span.kind``, documents flattened into attributes or as one JSON.
+
+Ids that LangChain's documents lack there stand in the JSON of ``output.value``.  Prompt variables and
+prompts are never read for what the user had hidden.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ragmeter.adapters.opentelemetry._record import SpanRecord
+
+from ._reader import Documents, Reader, Role
+from ._values import (
+    Document,
+    answer_in,
+    documents_in,
+    is_hidden,
+    is_repr,
+    mapping_of,
+    messages_in,
+    opened,
+    query_in,
+    question_in,
+)
+
+__all__ = ["OpenInference"]
+
+_KIND = "openinference.span.kind"
+_ROLES: Mapping[str, Role] = {
+    "CHAIN": "step",
+    "AGENT": "step",
+    "RETRIEVER": "retrieval",
+    "RERANKER": "rerank",
+    "LLM": "model",
+    "TOOL": "tool",
+    "EVALUATOR": "evaluation",
+}
+_FLAT = re.compile(r"\.?(\d+)\.document\.(content|id|score|metadata)")
+_MESSAGE = re.compile(r"(\d+)\.message\.(role|content|contents\.(\d+)\.message_content\.text)")
+_NODE = re.compile(r"<?NodeWithScore\(node=\w+\(id_=(.+?)\), score=(None|-?[\d.e+-]+)\)>?")
+_PROMPTS = re.compile(r"llm\.prompts\.\d+\.prompt\.text")
+
+
+class OpenInference(Reader):
+    """Reads OpenInference's spans."""
+
+    name = "openinference"
+    switch = "take OPENINFERENCE_HIDE_INPUTS, _HIDE_OUTPUTS and their like out of the environment"
+    input_key = "input.value"
+    output_key = "output.value"
+
+    def role(self, span: SpanRecord) -> Role | None:
+        """See `Reader.role`."""
+        kind = span.attributes.get(_KIND)
+        if not isinstance(kind, str):
+            return None
+        if kind.upper() == "CHAIN" and span.name.endswith("postprocess_nodes"):
+            return "join"  # LlamaIndex tells of a reranking only where the step fires its events
+        return _ROLES.get(kind.upper(), "other")
+
+    def tool_name(self, span: SpanRecord) -> str:
+        """See `Reader.tool_name`."""
+        return str(span.attributes.get("tool.name") or span.name)
+
+    def question(self, span: SpanRecord) -> str | None:
+        """See `Reader.question`."""
+        return question_in(_value(span, "input"))
+
+    def query(self, span: SpanRecord) -> str | None:
+        """See `Reader.query`."""
+        query = span.attributes.get("reranker.query")
+        return query_in(_value(span, "input")) or (query if isinstance(query, str) else None)
+
+    def answer(self, span: SpanRecord) -> str | None:
+        """See `Reader.answer`."""
+        return answer_in(_value(span, "output"))
+
+    def documents(self, span: SpanRecord) -> Documents:
+        """See `Reader.documents`."""
+        if self.role(span) == "join":
+            return Documents(_nodes_of(span.attributes.get("output.value")))
+        prefix = (
+            "reranker.output_documents" if self.role(span) == "rerank" else "retrieval.documents"
+        )
+        found, whole = _flat(span, prefix)
+        output = span.attributes.get("output.value")
+        if found:
+            items = tuple(found)
+            if any(item.hidden for item in items):
+                return Documents(items, "redacted")
+            return Documents(_identified(items, output), None if whole else "truncated")
+        if span.failed:
+            return Documents()
+        if span.dropped:
+            return Documents(missing="truncated")
+        one = documents_in(span.attributes.get(prefix))
+        if one is None and prefix in span.attributes:
+            hidden = is_hidden(span.attributes[prefix])
+            return Documents(missing="redacted" if hidden else "truncated")
+        return Documents(one if one is not None else documents_in(output) or ())
+
+    def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
+        """See `Reader.reranked`."""
+        if self.role(span) == "join":
+            return _nodes_of(mapping_of(span.attributes.get("input.value")).get("nodes"))
+        found, _ = _flat(span, "reranker.input_documents")
+        return tuple(found) or documents_in(span.attributes.get("reranker.input_documents")) or ()
+
+    def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
+        """See `Reader.prompt`."""
+        messages = _messages(span, "llm.input_messages.")
+        prompts = span.attributes.get("llm.prompts")
+        texts = list(prompts) if isinstance(prompts, (list, tuple)) else []
+        texts += [value for key, value in span.attributes.items() if _PROMPTS.fullmatch(key)]
+        return messages or [("user", text) for text in texts if isinstance(text, str)]
+
+    def said(self, span: SpanRecord) -> str | None:
+        """See `Reader.said`."""
+        messages = _messages(span, "llm.output_messages.")
+        for role, text in reversed(messages):
+            if role in ("assistant", "") and text.strip():
+                return None if is_hidden(text) else text
+        if messages or any(key.startswith("llm.output_messages.") for key in span.attributes):
+            return None  # it called tools
+        value = _value(span, "output")
+        if isinstance(opened(value), str):
+            return self.answer(span)
+        return answer_in(messages_in(value))
+
+    def hides(self, span: SpanRecord, side: Literal["input", "output"]) -> bool:
+        """See `Reader.hides`."""
+        return is_hidden(span.attributes.get(f"{side}.value"))
+
+
+def _value(span: SpanRecord, side: str) -> Any:
+    value = span.attributes.get(f"{side}.value")
+    return value if span.attributes.get(f"{side}.mime_type") == "text/plain" else opened(value)
+
+
+def _flat(span: SpanRecord, prefix: str) -> tuple[list[Document], bool]:
+    """Return the documents flattened under a prefix, and whether none of them can be absent."""
+    rows: dict[int, dict[str, Any]] = {}
+    for key, value in span.attributes.items():
+        if key.startswith(prefix):
+            match = _FLAT.fullmatch(key, len(prefix))
+            if match is not None and len(match[1]) < 10:
+                rows.setdefault(int(match[1]), {})[match[2]] = value
+    found: list[Document] = []
+    for _, row in sorted(rows.items()):
+        text, score = row.get("content"), row.get("score")
+        hidden = is_hidden(text) or (text is None and is_hidden(row.get("metadata")))
+        found.append(
+            Document(
+                None if hidden or not isinstance(text, str) else text,
+                None if row.get("id") is None or is_hidden(row["id"]) else str(row["id"]),
+                float(score) if isinstance(score, (int, float)) else None,
+                mapping_of(row.get("metadata")),
+                hidden,
+            )
+        )
+    return found, not span.dropped and (not rows or max(rows) == len(rows) - 1)
+
+
+def _identified(items: tuple[Document, ...], output: Any) -> tuple[Document, ...]:
+    """Add the ids and scores that the documents have in the span's output."""
+    if all(item.id is not None for item in items):
+        return items
+    if not isinstance(output, str) or '"page_content"' not in output:
+        return items
+    others = documents_in(output) or ()
+    if [item.text for item in others] != [item.text for item in items]:
+        return items
+    return tuple(
+        item._replace(
+            id=item.id if item.id is not None else other.id,
+            score=item.score if item.score is not None else other.score,
+            metadata=item.metadata or other.metadata,
+        )
+        for item, other in zip(items, others, strict=True)
+    )
+
+
+def _nodes_of(value: Any) -> tuple[Document, ...]:
+    """Return ids and scores of LlamaIndex's nodes in the short form that stands for them."""
+    found = opened(value)
+    if not isinstance(found, list):
+        return ()
+    matches = [_NODE.fullmatch(item) for item in found if isinstance(item, str) and is_repr(item)]
+    return tuple(
+        Document(None, match[1], None if match[2] == "None" else float(match[2]))
+        for match in matches
+        if match is not None
+    )
+
+
+def _messages(span: SpanRecord, prefix: str) -> list[tuple[str, str]]:
+    roles: dict[int, str] = {}
+    texts: dict[int, list[tuple[int, str]]] = {}
+    for key, value in span.attributes.items():
+        match = _MESSAGE.fullmatch(key, len(prefix)) if key.startswith(prefix) else None
+        if match is None or not isinstance(value, str) or len(match[1]) > 9:
+            continue
+        if match[2] == "role":
+            roles[int(match[1])] = value
+        else:
+            texts.setdefault(int(match[1]), []).append((int((match[3] or "0")[:9]), value))
+    return [
+        (roles.get(place, ""), "\n".join(text for _, text in sorted(parts)))
+        for place, parts in sorted(texts.items())
+    ]

@@ -1,0 +1,95 @@
+"""OpenLLMetry (Traceloop): ``traceloop.span.kind``, what went in and came out as JSON in one attribute each.
+
+A retriever is a ``task`` like any other step; it is told by its name, or by the documents that it gave back
+without having been given any.  Every text stands on the span twice; one is read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ragmeter.adapters.opentelemetry._record import SpanRecord
+
+from ._reader import Reader, Role
+from ._values import answer_in, documents_in, mapping_of, messages_in, opened
+
+__all__ = ["OpenLLMetry"]
+
+_KIND = "traceloop.span.kind"
+_RETRIEVER = re.compile(r"(?:.*[a-z])?retriever|.*Retriever|vectorstore", re.IGNORECASE)
+_RERANKER = re.compile(r".*(?:Rerank\w*|PostProcessor|Postprocessor)")
+
+
+class OpenLLMetry(Reader):
+    """Reads OpenLLMetry's spans."""
+
+    name = "openllmetry"
+    switch = "set TRACELOOP_TRACE_CONTENT=true"
+    input_key = "traceloop.entity.input"
+    output_key = "traceloop.entity.output"
+
+    def role(self, span: SpanRecord) -> Role | None:
+        """See `Reader.role`."""
+        attributes = span.attributes
+        kind = attributes.get(_KIND)
+        if kind is None:
+            if (
+                "traceloop.workflow.name" not in attributes
+                and "traceloop.entity.path" not in attributes
+            ):
+                return None
+            return "model" if "gen_ai.operation.name" in attributes else "other"
+        operation = attributes.get("gen_ai.operation.name")
+        if operation == "vector_db_retrieve":
+            return "retrieval"
+        if operation == "rerank":
+            return "rerank"
+        if kind == "tool":
+            return "tool"
+        name = str(attributes.get("traceloop.entity.name", span.name)).removesuffix(".task")
+        if kind == "task" and operation is None:
+            # LlamaIndex's: its other steps are given nodes, or give back texts.
+            if _RETRIEVER.fullmatch(name):
+                return "retrieval"
+            if "gen_ai.output.messages" in attributes:
+                return "model"
+            return self._by_nodes(span, name)
+        return "step" if kind in ("workflow", "task", "agent") else "other"
+
+    def _by_nodes(self, span: SpanRecord, name: str) -> Role:
+        output = span.attributes.get(self.output_key)
+        if isinstance(output, str) and '\\"node\\"' in output[:200]:
+            return (
+                "rerank"
+                if "nodes" in mapping_of(span.attributes.get(self.input_key))
+                else "retrieval"
+            )
+        return "rerank" if output is None and _RERANKER.fullmatch(name) else "step"
+
+    def tool_name(self, span: SpanRecord) -> str:
+        """See `Reader.tool_name`."""
+        named = span.attributes.get(
+            "gen_ai.tool.name", span.attributes.get("traceloop.entity.name")
+        )
+        return str(named or span.name).removesuffix(".tool")
+
+    def reranked(self, span: SpanRecord) -> Any:
+        """See `Reader.reranked`."""
+        given = mapping_of(span.attributes.get(self.input_key))
+        return documents_in(given.get("nodes", given.get("documents"))) or ()
+
+    def result(self, span: SpanRecord) -> Any:
+        """See `Reader.result`."""
+        value = opened(span.attributes.get(self.output_key))
+        return value["output"] if isinstance(value, dict) and "output" in value else value
+
+    def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
+        """See `Reader.prompt`."""
+        return messages_in(span.attributes.get("gen_ai.input.messages"))
+
+    def said(self, span: SpanRecord) -> str | None:
+        """See `Reader.said`."""
+        messages = span.attributes.get("gen_ai.output.messages")
+        told = span.attributes.get("gen_ai.completion.0.content")
+        return answer_in(messages_in(messages)) or (told if isinstance(told, str) else None)

@@ -1,0 +1,129 @@
+"""What a reader of a convention answers about one span, and the few things all readers do alike."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from ragmeter.adapters.opentelemetry._record import SpanRecord
+
+from ._values import (
+    Document,
+    answer_in,
+    documents_in,
+    is_broken,
+    is_hidden,
+    messages_in,
+    query_in,
+    question_in,
+)
+
+__all__ = ["Documents", "Missing", "Reader", "Role", "told_in"]
+
+Role = Literal["step", "retrieval", "rerank", "join", "model", "tool", "evaluation", "other"]
+"""What a span is about.
+
+``step``: a chain, agent, workflow or pipeline, or a part of one; the outermost is the request.
+``retrieval``: a retriever's call. ``rerank``: documents in, fewer or reordered ones out. ``join``: the same
+by a step that does not say so of itself: it counts only after a retrieval. ``model``: a model's call.
+``tool``: a tool's call, a retrieval if the user says so. ``evaluation``: somebody's judgement.
+"""
+
+Missing = Literal[
+    "content_off", "redacted", "truncated", "convention_has_no_text", "content_in_logs"
+]
+"""Why a span does not tell its documents."""
+
+
+class Documents(NamedTuple):
+    """The documents of a retrieval, as far as its span tells."""
+
+    items: tuple[Document, ...] = ()
+    """The documents, in rank order."""
+    missing: Missing | None = None
+    """Why they are not all there; None: they are."""
+
+
+class Reader(ABC):
+    """Reads the spans of one convention. Every method takes any span and must not raise."""
+
+    name: ClassVar[str]
+    """The convention's name."""
+    switch: ClassVar[str] = ""
+    """What turns its texts on where they are off."""
+    input_key: ClassVar[str] = ""
+    """The attribute with what a step was called with."""
+    output_key: ClassVar[str] = ""
+    """The attribute with what it gave back."""
+
+    @abstractmethod
+    def role(self, span: SpanRecord) -> Role | None:
+        """Return what the span is about; None: it is none of this convention's."""
+
+    def tool_name(self, span: SpanRecord) -> str:
+        """Return the name of the tool that was called."""
+        return span.name
+
+    def question(self, span: SpanRecord) -> str | None:
+        """Return what a request was asked."""
+        return question_in(span.attributes.get(self.input_key))
+
+    def query(self, span: SpanRecord) -> str | None:
+        """Return what a retriever or a tool was asked for."""
+        return query_in(span.attributes.get(self.input_key))
+
+    def answer(self, span: SpanRecord) -> str | None:
+        """Return what a request gave back."""
+        return answer_in(span.attributes.get(self.output_key))
+
+    def documents(self, span: SpanRecord) -> Documents:
+        """Return the documents that a retrieval or a reranking gave back."""
+        return told_in(span, self.output_key, self.input_key)
+
+    def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
+        """Return the documents that a reranking was given; empty: it does not say."""
+        return documents_in(span.attributes.get(self.input_key)) or ()
+
+    def result(self, span: SpanRecord) -> Any:
+        """Return what a tool gave back; None: its span does not tell."""
+        return span.attributes.get(self.output_key)
+
+    def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
+        """Return role and text of each message that a model was sent."""
+        return messages_in(span.attributes.get(self.input_key))
+
+    def said(self, span: SpanRecord) -> str | None:
+        """Return what a model said."""
+        return self.answer(span)
+
+    def variables(self, span: SpanRecord) -> Mapping[str, Any]:
+        """Return the variables of the prompt that a model was sent, where they are told."""
+        del span
+        return {}
+
+    def hides(self, span: SpanRecord, side: Literal["input", "output"]) -> bool:
+        """Return whether the user had what went in, or what came out, replaced."""
+        return is_hidden(
+            span.attributes.get(self.input_key if side == "input" else self.output_key)
+        )
+
+
+def told_in(span: SpanRecord, output_key: str, input_key: str) -> Documents:
+    """Return the documents in the one attribute that a retrieval's output stands in."""
+    value = span.attributes.get(output_key)
+    if value is None:
+        if span.failed:
+            return Documents()
+        if span.dropped:
+            return Documents(missing="truncated")
+        # A retriever that found nothing says so; one that says nothing may not.
+        return Documents(missing=None if input_key in span.attributes else "content_off")
+    if is_hidden(value):
+        return Documents(missing="redacted")
+    documents = documents_in(value)
+    if documents is None:
+        return Documents(missing="truncated" if is_broken(value) else None)
+    if any(item.hidden for item in documents):
+        return Documents(documents, "redacted")
+    return Documents(documents)

@@ -1,0 +1,401 @@
+"""What stands in an attribute's value: documents, messages, a question, an answer, by their shape.
+
+Values come as plain text, as JSON, as JSON in JSON, or as the ``repr`` of an object; a ``repr`` is nothing
+that anybody said.  No convention is known here, only what frameworks call such things.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+__all__ = [
+    "Document",
+    "answer_in",
+    "documents_in",
+    "has_context",
+    "is_broken",
+    "is_hidden",
+    "is_repr",
+    "last_of",
+    "mapping_of",
+    "messages_in",
+    "opened",
+    "query_in",
+    "question_in",
+]
+
+MAX_DEPTH = 8
+"""Levels of mappings and lists, JSON in JSON among them, that are looked into."""
+
+
+class Document(NamedTuple):
+    """One retrieved document, as far as a span tells."""
+
+    text: str | None
+    """Its text; None: the span does not tell it."""
+    id: str | None = None
+    """Its id."""
+    score: float | None = None
+    """The retriever's own score."""
+    metadata: Mapping[str, Any] = {}
+    """What stands beside the text."""
+    hidden: bool = False
+    """Whether the user had its text replaced."""
+
+
+_HIDDEN = re.compile(r"[\[<({*_]*redacted[\]>)}*_]*|\*{3,}", re.IGNORECASE)
+
+
+def is_hidden(value: object) -> bool:
+    """Return whether a value says that the user had it taken out."""
+    return (
+        isinstance(value, str) and len(value) < 24 and _HIDDEN.fullmatch(value.strip()) is not None
+    )
+
+
+_REPR = re.compile(
+    r"<(?:async_)?(?:generator|coroutine|function|bound method) ?|<[\w.]+ object at 0x|"
+    r"<[\w.]+ object>|<[A-Z]\w+\(|[A-Z]\w+\(_?[a-z]\w*="
+)
+
+
+def is_repr(text: str) -> bool:
+    """Return whether a text is the ``repr`` of an object."""
+    return _REPR.match(text.lstrip()) is not None
+
+
+def opened(value: Any) -> Any:
+    """Return what a JSON text says; anything else unchanged."""
+    if isinstance(value, str) and value[:1] in '{["' and len(value) > 1:
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def is_broken(value: Any) -> bool:
+    """Return whether a text begins as JSON does and is none: cut off."""
+    return isinstance(value, str) and value[:2] in ('{"', '["', "[{") and opened(value) is value
+
+
+def mapping_of(value: Any) -> Mapping[str, Any]:
+    """Return the mapping that a value, or the JSON in it, is; else an empty one."""
+    found = opened(value)
+    return found if isinstance(found, dict) else {}
+
+
+_TEXT_KEYS = (
+    "page_content",
+    "pageContent",
+    "content",
+    "text",
+    "document",
+    "chunk",
+    "passage",
+    "body",
+    "snippet",
+)
+_ID_KEYS = ("id", "id_", "_id", "doc_id", "document_id", "chunk_id", "node_id")
+_SCORE_KEYS = ("score", "relevance_score", "similarity", "similarity_score", "relevance", "_score")
+_METADATA_KEYS = ("metadata", "meta")
+_LIST_KEYS = (
+    "documents", "docs", "results", "source_documents", "source_nodes", "nodes", "hits", "matches",
+    "chunks", "passages", "contexts", "retrieved_documents", "items", "data", "output", "result",
+    "response",
+)  # fmt: skip
+
+
+def documents_in(value: Any, depth: int = 0) -> tuple[Document, ...] | None:
+    """Return the documents that a value holds, in its order; None: it holds none, not even no documents."""
+    found = opened(value)
+    if depth > MAX_DEPTH:
+        return None
+    if isinstance(found, (list, tuple)):
+        documents = tuple(filter(None, (_document(item, depth + 1) for item in found)))
+        if len(documents) == len(found):
+            return documents
+        if len(found) == 1:
+            return documents_in(found[0], depth + 1)
+        return None
+    if isinstance(found, dict):
+        inner = _constructed(found)
+        if inner is not found:
+            return documents_in(inner, depth + 1)
+        for key in _LIST_KEYS:
+            if isinstance(opened(found.get(key)), (list, tuple, dict)):
+                documents_or_none = documents_in(found[key], depth + 1)
+                if documents_or_none is not None:
+                    return documents_or_none
+    return None
+
+
+def _constructed(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments that LangChain's JSON of an object holds."""
+    if value.get("type") == "constructor" and isinstance(value.get("kwargs"), dict):
+        inner: Mapping[str, Any] = value["kwargs"]
+        return inner
+    return value
+
+
+def _document(value: Any, depth: int) -> Document | None:
+    found = opened(value)
+    if isinstance(found, str):
+        if is_hidden(found):
+            return Document(None, hidden=True)
+        return None if is_repr(found) else Document(found)
+    if isinstance(found, (list, tuple)) and len(found) == 2 and _number(found[1]) is not None:
+        document = _document(found[0], depth + 1)
+        return None if document is None else document._replace(score=_number(found[1]))
+    if not isinstance(found, dict) or depth > MAX_DEPTH:
+        return None
+    found = _constructed(found)
+    if "role" in found or found.get("type") in _ROLES:
+        return None  # a message
+    fields = {str(key).removeprefix("document."): item for key, item in found.items()}
+    for key in ("node", "document"):
+        if isinstance(opened(fields.get(key)), dict):
+            inner = _document(fields[key], depth + 1)
+            score = _first_number(fields)
+            return inner if inner is None or score is None else inner._replace(score=score)
+    text = next((fields[key] for key in _TEXT_KEYS if isinstance(fields.get(key), str)), None)
+    identity = next(
+        (str(fields[key]) for key in _ID_KEYS if isinstance(fields.get(key), (str, int))), None
+    )
+    if text is None and (identity is None or not _is_listed(fields)):
+        return None
+    hidden = is_hidden(text)
+    metadata = next((opened(fields[key]) for key in _METADATA_KEYS if key in fields), None)
+    return Document(
+        None if hidden else text,
+        None if is_hidden(identity) else identity,
+        _first_number(fields),
+        metadata if isinstance(metadata, dict) else {},
+        hidden,
+    )
+
+
+def _is_listed(fields: Mapping[str, Any]) -> bool:
+    """Return whether something that has an id and no text says no more than a document may."""
+    return all(
+        key in (*_ID_KEYS, *_SCORE_KEYS, *_METADATA_KEYS, *_TEXT_KEYS, "type") for key in fields
+    )
+
+
+def _first_number(fields: Mapping[str, Any]) -> float | None:
+    return next(
+        (number for key in _SCORE_KEYS if (number := _number(fields.get(key))) is not None), None
+    )
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+_ROLES: Mapping[str, str] = {
+    "human": "user", "HumanMessage": "user", "HumanMessageChunk": "user", "user": "user",
+    "ai": "assistant", "AIMessage": "assistant", "AIMessageChunk": "assistant", "assistant": "assistant",
+    "model": "assistant", "chatbot": "assistant", "system": "system", "SystemMessage": "system",
+    "developer": "system", "tool": "tool", "ToolMessage": "tool", "function": "tool",
+}  # fmt: skip
+_TOLD_TWICE = frozenset(
+    """tool tool_call tool-call tool_call_response tool-result tool_result thinking reasoning""".split()
+)
+
+
+def messages_in(value: Any, depth: int = 0) -> list[tuple[str, str]]:
+    """Return role (``user``, ``assistant``, ``system``, ``tool``) and text of each message in a value."""
+    found = opened(value)
+    if depth > MAX_DEPTH:
+        return []
+    if isinstance(found, dict):
+        message = _message(found)
+        if message is not None:
+            return [message]
+        for key in ("messages", "chat_history", "choices", "generations", "replies", "message"):
+            inner = messages_in(found[key], depth + 1) if key in found else []
+            if inner:
+                return inner
+        return []
+    if isinstance(found, (list, tuple)):
+        if len(found) == 2 and all(isinstance(item, str) for item in found) and found[0] in _ROLES:
+            return [(_ROLES[found[0]], found[1])]
+        return [message for item in found for message in messages_in(item, depth + 1)]
+    return []
+
+
+def _message(value: Mapping[str, Any]) -> tuple[str, str] | None:
+    inner = _constructed(value)
+    named = inner.get("role")
+    if named is None and value is not inner and isinstance(value.get("id"), list):
+        named = str(value["id"][-1]) if value["id"] else None
+    if named is None:
+        named = inner.get("type")
+        if isinstance(inner.get("data"), dict):
+            inner = inner["data"]
+    if not isinstance(named, str) or (named not in _ROLES and "role" not in inner):
+        return None
+    if not any(key in inner for key in ("content", "parts", "text", "blocks", "tool_calls")):
+        return None
+    content = next(
+        (inner[key] for key in ("content", "parts", "blocks", "text") if inner.get(key)), None
+    )
+    return _ROLES.get(named, named), _text_of(content)
+
+
+def _text_of(content: Any) -> str:
+    """Return the text of a message's content: a string, or the text among its parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        content = [content]
+    if not isinstance(content, (list, tuple)):
+        return ""
+    texts: list[str] = []
+    for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, dict) and part.get("type") not in _TOLD_TWICE:
+            text = part.get("text", part.get("content"))
+            if isinstance(text, dict):
+                text = text.get("value", text.get("text"))
+            if isinstance(text, str):
+                texts.append(text)
+    return "\n".join(texts)
+
+
+def last_of(messages: Sequence[tuple[str, str]], role: str) -> str | None:
+    """Return the text of the last message of a role that says something."""
+    return next(
+        (text for named, text in reversed(messages) if named == role and text.strip()), None
+    )
+
+
+_QUESTION_KEYS = (
+    "question", "user_question", "query", "user_query", "query_str", "str_or_query_bundle", "query_bundle",
+    "bundle", "user_input", "user_message", "user_msg", "message", "input", "task", "prompt", "text", "inputs",
+)  # fmt: skip
+_QUERY_KEYS = (
+    "query",
+    "search_query",
+    "q",
+    *_QUESTION_KEYS,
+    "search",
+    "keywords",
+    "kwargs",
+    "args",
+)
+_ANSWER_KEYS = (
+    "answer", "final_answer", "output", "result", "response", "output_text", "reply", "replies", "completion",
+    "generation", "text", "content", "outputs", "final_output", "value",
+)  # fmt: skip
+
+
+def question_in(value: Any) -> str | None:
+    """Return the question in what a request was called with: a text, a field, or the last user message."""
+    return _spoken(opened(value), _QUESTION_KEYS, "user", 0)
+
+
+def query_in(value: Any) -> str | None:
+    """Return the query in what a retriever or a tool was called with."""
+    return _spoken(opened(value), _QUERY_KEYS, "user", 0)
+
+
+def answer_in(value: Any) -> str | None:
+    """Return the answer in what a request gave back: a text, a field, or the last assistant's message."""
+    return _spoken(opened(value), _ANSWER_KEYS, "assistant", 0)
+
+
+def _spoken(value: Any, keys: Sequence[str], role: str, depth: int) -> str | None:
+    if isinstance(value, str):
+        inner = opened(value) if depth else value
+        if inner is not value:
+            return _spoken(inner, keys, role, depth + 1)
+        return None if not value.strip() or is_hidden(value) or is_repr(value) else value
+    if depth > MAX_DEPTH:
+        return None
+    if isinstance(value, (list, tuple)):
+        said = last_of(messages_in(value), role)
+        if said is not None:
+            return said if not is_hidden(said) else None
+        return _spoken(value[0], keys, role, depth + 1) if len(value) == 1 else None
+    if not isinstance(value, dict):
+        return None
+    fields = _constructed(value)
+    message = _message(value)
+    if message is not None:
+        return message[1] if message[0] == role and message[1].strip() else None
+    for key in keys:
+        if key in fields:
+            found = _spoken(fields[key], keys, role, depth + 1)
+            if found is not None:
+                return found
+    said = last_of(messages_in(fields), role)
+    if said is not None:
+        return said
+    return _below(fields, keys, role, depth)
+
+
+def _below(fields: Mapping[str, Any], keys: Sequence[str], role: str, depth: int) -> str | None:
+    """Look for the keys one level down, the first of them in all places first; then for a lone text."""
+    inner = [item for item in map(opened, fields.values()) if isinstance(item, dict)]
+    for key in keys:
+        for item in inner:
+            if key in item:
+                found = _spoken(item[key], keys, role, depth + 2)
+                if found is not None:
+                    return found
+    for item in inner:
+        found = _spoken(item, keys, role, depth + 1)
+        if found is not None:
+            return found
+    texts = [item for item in fields.values() if isinstance(item, str) and item.strip()]
+    lone = (
+        len(texts) == 1 and len(fields) == 1 and not is_repr(texts[0]) and not is_hidden(texts[0])
+    )
+    return texts[0] if lone else None
+
+
+_CONTEXT_KEYS = (
+    "context",
+    "contexts",
+    "documents",
+    "docs",
+    "source_documents",
+    "context_str",
+    "passages",
+)
+_CONTEXT_MARKS = ("page_content", "pageContent", *(f'"{key}"' for key in _CONTEXT_KEYS))
+
+
+def has_context(values: Iterable[Any]) -> bool:
+    """Return whether documents were handed on somewhere: by their shape, or under a name for them."""
+    return any(
+        _holds_documents(opened(value))
+        for value in values
+        if isinstance(value, str) and any(mark in value for mark in _CONTEXT_MARKS)
+    )
+
+
+def _holds_documents(value: Any) -> bool:
+    for item in _nested(value, 0):
+        if not isinstance(item, dict):
+            continue
+        if "page_content" in item or "pageContent" in item:
+            return True
+        # A context is handed to a prompt together with the question it is for.
+        if any(key in item for key in _CONTEXT_KEYS) and any(
+            key in item for key in _QUESTION_KEYS[:5]
+        ):
+            return True
+    return False
+
+
+def _nested(value: Any, depth: int) -> Iterator[Any]:
+    yield value
+    if depth <= MAX_DEPTH and isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _nested(item, depth + 1)

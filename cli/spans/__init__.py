@@ -1,0 +1,1 @@
+"""``ragmeter spans``: the requests in recorded OTLP, and why one cannot be scored."""

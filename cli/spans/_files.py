@@ -1,0 +1,122 @@
+"""Recorded OTLP in files: raw export requests, JSON, and what a Collector's file exporter writes."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ragmeter.adapters.opentelemetry._otlp import (
+    MalformedError,
+    Received,
+    read_json,
+    read_logs,
+    read_protobuf,
+    read_traces,
+)
+
+__all__ = ["BadInput", "read_file"]
+
+_GZIP = b"\x1f\x8b"
+_MAX_BYTES = 1024 * 1024 * 1024
+"""A file, or what a packed file holds, may be so large."""
+
+
+class BadInput(NamedTuple):
+    """A file, or a line of one, that cannot be read."""
+
+    path: Path
+    line: int | None
+    """Counted from 1; None: the file as a whole."""
+    reason: str
+
+    def __str__(self) -> str:
+        place = str(self.path) if self.line is None else f"{self.path}:{self.line}"
+        return f"{place}: {self.reason}"
+
+
+def read_file(path: Path) -> Iterator[Received | BadInput]:
+    """Read a recording.
+
+    ``.traces.pb`` and ``.logs.pb`` hold what their names say; of any other file the content tells: raw
+    protobuf, JSON, or one JSON a line. Each may be packed with gzip.
+
+    Yields:
+        What each export request holds; in place of what cannot be read, where it stands and why.
+    """
+    try:
+        body = _unpacked(path)
+    except (OSError, EOFError, zlib.error) as error:
+        yield BadInput(path, None, _why(error))
+        return
+    except MalformedError as error:
+        yield BadInput(path, None, str(error))
+        return
+    name = path.name.removesuffix(".gz")
+    start = body.lstrip()[:1]
+    if name.endswith((".json", ".jsonl", ".ndjson")) or (
+        not name.endswith(".pb") and start in (b"{", b"[")
+    ):
+        yield from _json(path, body)
+        return
+    read = (
+        read_traces
+        if name.endswith(".traces.pb")
+        else read_logs
+        if name.endswith(".logs.pb")
+        else read_protobuf
+    )
+    try:
+        yield read(body)
+    except MalformedError as error:
+        yield BadInput(path, None, str(error))
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return f"cannot be unpacked ({type(error).__name__})"
+
+
+def _unpacked(path: Path) -> bytes:
+    with path.open("rb") as plain:
+        packed = plain.read(2) == _GZIP
+        plain.seek(0)
+        if not packed:
+            body = plain.read(_MAX_BYTES + 1)
+        else:
+            with gzip.open(plain) as inner:
+                body = inner.read(_MAX_BYTES + 1)
+    if len(body) > _MAX_BYTES:
+        raise MalformedError(
+            f"larger than {_MAX_BYTES // 1024**2} MiB; split it into several files"
+        )
+    return body
+
+
+def _json(path: Path, body: bytes) -> Iterator[Received | BadInput]:
+    lines = body.splitlines() if body.strip() else []
+    if len(lines) > 1:
+        try:
+            whole = read_json(lines[0])
+        except MalformedError:
+            # The first line is no request: one request over several lines, or no OTLP at all.
+            try:
+                yield read_json(body)
+            except MalformedError as error:
+                if path.name.endswith(".json"):
+                    yield BadInput(path, None, str(error))
+                    return
+            else:
+                return
+        else:
+            yield whole
+            lines[0] = b""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield read_json(line)
+            except MalformedError as error:
+                yield BadInput(path, number, str(error))

@@ -1,0 +1,107 @@
+"""Finds the requests in recorded spans and prints one JSON object a line for each."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragmeter.adapters.opentelemetry._assembly import Assembled, TraceAssembler
+from ragmeter.adapters.opentelemetry._build import sample_of, scored
+from ragmeter.adapters.opentelemetry._passages import RetrievalTool
+from ragmeter.adapters.opentelemetry._requests import Found, find_requests, uncalled_tools
+from ragmeter.metrics import RagSample
+from ragmeter.metrics.metric import ComputedMetric, compute_metric
+from ragmeter.metrics.registry import default_metrics
+
+from ._files import BadInput, read_file
+
+__all__ = ["Recording", "as_row", "read_recording", "scores_of"]
+
+
+@dataclass(slots=True)
+class Recording:
+    """What the files hold."""
+
+    requests: list[Found] = field(default_factory=list)
+    """Their requests, by the start of their traces."""
+    bad: list[BadInput] = field(default_factory=list)
+    """What could not be read."""
+    spans: int = 0
+    """Spans read."""
+    invalid: int = 0
+    """Spans without an id."""
+    tools: Counter[str] = field(default_factory=Counter)
+    """Tools that agents called in requests without a retrieval, by name."""
+
+
+def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -> Recording:
+    """Read recorded spans and find the requests in them.
+
+    Args:
+        files: Several are one recording, in order: a trace may be spread over them.
+        tools: Which tools retrieve.
+    """
+    recording = Recording()
+    traces: list[tuple[int, list[Found]]] = []
+
+    def found_in(trace: Assembled) -> None:
+        requests = find_requests(trace.spans, trace.logs, tools)
+        if requests:
+            traces.append((min(span.started_ns for span in trace.spans), requests))
+        else:
+            recording.tools.update(uncalled_tools(trace.spans))
+
+    # Nothing is given up: the recording is there, and ends.
+    assembler = TraceAssembler(
+        found_in, max_traces=sys.maxsize, max_spans=sys.maxsize, max_bytes=sys.maxsize
+    )
+    for path in files:
+        for part in read_file(path):
+            if isinstance(part, BadInput):
+                recording.bad.append(part)
+                continue
+            recording.invalid += part.invalid
+            assembler.add(part.spans, part.logs)
+    assembler.drain()
+    recording.spans = assembler.stats().spans
+    traces.sort(key=lambda item: item[0])
+    recording.requests = [found for _, requests in traces for found in requests]
+    return recording
+
+
+def as_row(found: Found, *, score: bool = False) -> dict[str, Any]:
+    """Return the request as ``ragmeter spans`` prints it."""
+    row: dict[str, Any] = {
+        "question": found.question,
+        "contexts": [
+            {
+                "text": item.text,
+                "id": item.id,
+                "score": item.score,
+                "metadata": dict(item.metadata),
+            }
+            for item in found.contexts
+        ],
+        "answer": found.answer,
+        "status": "error" if found.failed else "ok",
+        "usable": found.usable,
+        "reason": found.reason,
+        "trace_id": found.trace_id,
+        "span_id": None if found.span is None else found.span.span_id,
+        "convention": found.convention,
+    }
+    if score:
+        row["scores"] = dict(scores_of(sample_of(found))) if scored(found) else {}
+    return row
+
+
+def scores_of(sample: RagSample) -> Iterator[tuple[str, float | None]]:
+    """Yield name and value of every score that is free; None: it could not be measured."""
+    for metric in default_metrics(judged=False):
+        if isinstance(metric, ComputedMetric):
+            for one in compute_metric(metric, sample):
+                yield one.name, one.value

@@ -1,0 +1,61 @@
+"""Spans as records, made by hand: for shapes of which no recording is here."""
+
+import json
+
+from ragmeter.adapters.opentelemetry._passages import as_tools
+from ragmeter.adapters.opentelemetry._record import SpanRecord
+from ragmeter.adapters.opentelemetry._requests import find_requests
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+def span(number, parent=None, name="step", *, start=None, end=None, **more):
+    """A span: `number` is its id and, unless said otherwise, its start in seconds."""
+    begun = number if start is None else start
+    fields = {
+        "trace_id": TRACE,
+        "span_id": f"{number:016x}",
+        "parent_id": None if parent is None else f"{parent:016x}",
+        "name": name,
+        "started_ns": int(begun * 1e9),
+        "ended_ns": int((begun + 0.5 if end is None else end) * 1e9),
+        "attributes": {},
+    }
+    return SpanRecord(**{**fields, **more})
+
+
+def openinference(number, parent, kind, name="step", **attributes):
+    """A span of OpenInference's; ``input`` and ``output`` are its values, as JSON unless texts."""
+    values = {"openinference.span.kind": kind}
+    for key, value in attributes.items():
+        if key in ("input", "output"):
+            values[f"{key}.value"] = value if isinstance(value, str) else json.dumps(value)
+        elif key not in ("failed", "dropped", "start", "end"):
+            values[key] = value
+    given = {
+        key: attributes[key] for key in ("failed", "dropped", "start", "end") if key in attributes
+    }
+    return span(number, parent, name, attributes=values, **given)
+
+
+def documents(*texts, prefix="retrieval.documents", ids=()):
+    """Attributes of documents, flattened as OpenInference does."""
+    made = {f"{prefix}.{place}.document.content": text for place, text in enumerate(texts)}
+    made |= {f"{prefix}.{place}.document.id": identity for place, identity in enumerate(ids)}
+    return made
+
+
+def found(*spans, tools=(), logs=()):
+    """The requests in these spans."""
+    return find_requests(spans, logs, as_tools(tools))
+
+
+def only(*spans, tools=(), logs=()):
+    """The one request in these spans."""
+    (one,) = found(*spans, tools=tools, logs=logs)
+    return one
+
+
+def texts(request):
+    """The texts of a request's contexts."""
+    return [item.text for item in request.contexts]

@@ -1,0 +1,153 @@
+"""Traces put together from pieces: when they are complete, what is given up, and that all is counted."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from otlp_spans import documents, openinference, span
+
+from ragmeter.adapters.opentelemetry._assembly import TraceAssembler
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def _assembler(**limits):
+    clock, traces = Clock(), []
+    return TraceAssembler(traces.append, clock=clock, **limits), clock, traces
+
+
+def _of(number, *spans):
+    for one in spans:
+        object.__setattr__(one, "trace_id", f"{number:032x}")
+    return spans
+
+
+def test_a_trace_is_complete_after_the_grace():
+    assembler, clock, traces = _assembler(grace_s=1.0)
+    assembler.add([openinference(1, None, "CHAIN"), openinference(2, 1, "RETRIEVER")])
+    assembler.tick()
+    assert traces == []
+
+    clock.now = 1.0
+    assembler.tick()
+
+    assert [len(trace.spans) for trace in traces] == [2]
+    assert not traces[0].late
+
+
+def test_a_trace_whose_parents_are_missing_waits_longer():
+    assembler, clock, traces = _assembler(grace_s=1.0, idle_s=30.0)
+    assembler.add([span(1, None, kind="server"), openinference(3, 2, "RETRIEVER")])
+    clock.now = 29.0
+    assembler.tick()
+    assert traces == []
+
+    clock.now = 30.0
+    assembler.tick()
+
+    assert len(traces) == 1
+
+
+def test_late_spans_open_a_trace_once_more_and_no_more():
+    assembler, clock, traces = _assembler(grace_s=1.0)
+    for number in (1, 2, 3):
+        assembler.add([openinference(number, None, "CHAIN")])
+        clock.now += 2.0
+        assembler.tick()
+
+    assert [(len(trace.spans), trace.late) for trace in traces] == [(1, False), (2, True)]
+    assert assembler.stats().lost == {"late": 1}
+
+
+def test_a_delivered_trace_is_forgotten_after_a_while():
+    assembler, clock, _ = _assembler(grace_s=1.0, late_s=10.0)
+    assembler.add([openinference(1, None, "CHAIN")])
+    for clock.now in (2.0, 12.0):
+        assembler.tick()
+
+    assert assembler.stats().bytes == 0
+
+
+def test_the_oldest_traces_are_given_up_and_counted():
+    assembler, _, traces = _assembler(max_traces=2)
+    for number in range(5):
+        assembler.add(_of(number, span(1, 0), span(2, 1)))
+    assembler.drain()
+
+    stats = assembler.stats()
+    assert [int(trace.trace_id, 16) for trace in traces] == [3, 4]
+    assert stats.evicted == {"traces": 3}
+    assert stats.spans == stats.delivered + sum(stats.lost.values()) == 10
+
+
+def test_many_tiny_spans_take_a_bounded_room():
+    assembler, _, _ = _assembler(max_spans=1_000, max_bytes=10_000_000)
+    for number in range(0, 20_000, 100):
+        assembler.add(
+            _of(
+                number % 7,
+                *(span(number + one, 1, attributes={"x": "y" * 99}) for one in range(100)),
+            )
+        )
+        assert assembler.stats().open <= 1_000
+        assert assembler.stats().bytes <= 10_000_000
+
+    stats = assembler.stats()
+    assert stats.spans == stats.delivered + sum(stats.lost.values()) + stats.open == 20_000
+
+
+def test_large_spans_take_a_bounded_room():
+    assembler, _, _ = _assembler(max_bytes=1_000_000)
+    for number in range(100):
+        assembler.add(_of(number, openinference(1, None, "CHAIN", input="x" * 50_000)))
+
+        assert assembler.stats().bytes <= 1_000_000
+
+
+def test_what_nobody_reads_is_not_kept():
+    assembler, _, traces = _assembler()
+    assembler.add(
+        [span(1, None, attributes={"db.statement": "x" * 999, "http.response.status_code": 500})]
+    )
+    assembler.drain()
+
+    assert traces[0].spans[0].attributes == {"http.response.status_code": 500}
+
+
+def test_our_own_spans_are_never_taken_in():
+    assembler, _, traces = _assembler()
+    assembler.add([span(1, None, scope="ragmeter")])
+    assembler.drain()
+
+    assert traces == []
+    assert assembler.stats().lost == {"own": 1}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.integers(0, 9), st.integers(0, 9), st.integers(0, 3)),
+        max_size=60,
+    ),
+    st.integers(1, 12),
+    st.integers(1, 4),
+)
+def test_every_span_is_delivered_once_or_counted(steps, max_spans, max_traces):
+    assembler, clock, traces = _assembler(max_spans=max_spans, max_traces=max_traces, late_s=3.0)
+    for trace, number, parent, pause in steps:
+        assembler.add(_of(trace, openinference(number, parent, "CHAIN", **documents("x"))))
+        clock.now += pause
+        assembler.tick()
+    stats = assembler.stats()
+
+    assert stats.spans == stats.delivered + sum(stats.lost.values()) + stats.open == len(steps)
+    assert stats.open <= max_spans
+    assembler.drain()
+    assert assembler.stats().open == 0
+    assert stats.open_traces <= max_traces
+    assert all(trace.spans for trace in traces)

@@ -1,0 +1,441 @@
+"""Where question, documents and answer stand in each convention, beyond what is recorded."""
+
+import json
+
+import pytest
+from otlp_spans import documents, found, only, openinference, span, texts
+
+from ragmeter.adapters.opentelemetry._passages import RetrievalTool, cut
+from ragmeter.adapters.opentelemetry._record import LogNote
+from ragmeter.adapters.opentelemetry.conventions._values import (
+    answer_in,
+    documents_in,
+    messages_in,
+    question_in,
+)
+from ragmeter.metrics import ConfigurationError
+
+
+def _request(*inner, question="Why?", answer="Because.", **more):
+    return (openinference(1, None, "CHAIN", "qa", input=question, output=answer, **more), *inner)
+
+
+def test_documents_as_one_json_are_read():
+    """As OpenInference's Java instrumentation writes them."""
+    one = json.dumps([{"document.content": "a text", "document.id": "7", "document.score": 0.5}])
+    retriever = openinference(2, 1, "RETRIEVER", **{"retrieval.documents": one})
+
+    [context] = only(*_request(retriever)).contexts
+
+    assert (context.text, context.id, context.score) == ("a text", "7", 0.5)
+
+
+def test_a_retriever_without_documents_found_none():
+    request = only(*_request(openinference(2, 1, "RETRIEVER", input="Why?")))
+
+    assert (request.contexts, request.usable, request.reason) == ((), "full", None)
+
+
+def test_a_retriever_that_failed_is_an_error_and_no_empty_retrieval():
+    request = only(*_request(openinference(2, 1, "RETRIEVER", failed=True), failed=True, answer=""))
+
+    assert (request.usable, request.reason, request.failed) == ("none", "retrieval_error", True)
+
+
+def test_one_retriever_of_two_failed():
+    good = openinference(3, 1, "RETRIEVER", **documents("a text"))
+    request = only(*_request(openinference(2, 1, "RETRIEVER", failed=True), good))
+
+    assert (texts(request), request.usable) == (["a text"], "full")
+
+
+def test_a_retriever_in_a_retriever_counts_once():
+    outer = openinference(2, 1, "RETRIEVER", end=6, **documents("b", "a"))
+    inner = [openinference(n, 2, "RETRIEVER", **documents("a", "b", "c")) for n in (3, 4)]
+
+    assert texts(only(*_request(outer, *inner))) == ["b", "a"]
+
+
+def test_the_inner_retriever_counts_where_the_outer_one_says_nothing():
+    outer = openinference(2, 1, "RETRIEVER", end=9)
+    inner = [
+        openinference(n, 2, "RETRIEVER", **documents(text)) for n, text in ((3, "a"), (5, "b"))
+    ]
+
+    assert texts(only(*_request(outer, *inner))) == ["a", "b"]
+
+
+def test_the_last_of_two_rerankings_counts():
+    def rerank(number, given, kept):
+        return openinference(
+            number,
+            1,
+            "RERANKER",
+            **documents(*given, prefix="reranker.input_documents"),
+            **documents(*kept, prefix="reranker.output_documents"),
+        )
+
+    request = only(
+        *_request(
+            openinference(2, 1, "RETRIEVER", **documents("a", "b", "c")),
+            rerank(3, "abc", "cb"),
+            rerank(4, "cb", "b"),
+        )
+    )
+
+    assert texts(request) == ["b"]
+    assert [one.read.span.span_id for one in request.seen] == [f"{4:016x}"]
+
+
+def test_a_reranking_of_one_retrieval_leaves_the_other_alone():
+    request = only(
+        *_request(
+            openinference(2, 1, "RETRIEVER", **documents("a", "b")),
+            openinference(3, 1, "RETRIEVER", **documents("x", "y")),
+            openinference(
+                4,
+                1,
+                "RERANKER",
+                **documents("a", "b", prefix="reranker.input_documents"),
+                **documents("b", prefix="reranker.output_documents"),
+            ),
+        )
+    )
+
+    assert texts(request) == ["x", "y", "b"]
+
+
+def test_a_step_that_reranks_is_known_by_its_nodes():
+    """LlamaIndex: a node postprocessor of the application's own has no documents on its span."""
+
+    def nodes(*ids):
+        return json.dumps([f"<NodeWithScore(node=TextNode(id_={i}), score=0.5)>" for i in ids])
+
+    request = only(
+        *_request(
+            openinference(2, 1, "RETRIEVER", **documents("one", "two", "three", ids="abc")),
+            openinference(
+                3, 1, "CHAIN", "Mine._postprocess_nodes", input={"nodes": json.loads(nodes(*"abc"))},
+                output=nodes("c", "a"),
+            ),
+        )
+    )  # fmt: skip
+
+    assert texts(request) == ["three", "one"]
+
+
+def test_what_the_model_was_not_sent_was_not_seen():
+    first, second = "The first of two long enough texts.", "The other one, which nobody sent."
+    model = openinference(
+        3,
+        1,
+        "LLM",
+        **{
+            "llm.input_messages.0.message.role": "user",
+            "llm.input_messages.0.message.content": f"Use this: {first}",
+        },
+    )
+    request = only(*_request(openinference(2, 1, "RETRIEVER", **documents(first, second)), model))
+
+    assert texts(request) == [first]
+
+
+def test_hidden_texts_are_not_taken_from_where_they_leak():
+    leak = openinference(
+        3, 1, "PROMPT", **{"llm.prompt_template.variables": json.dumps({"context": "a text"})}
+    )
+    request = only(
+        *_request(
+            openinference(2, 1, "RETRIEVER", **documents("__REDACTED__", ids=["7"])),
+            leak,
+            question="__REDACTED__",
+            answer="__REDACTED__",
+        )
+    )
+
+    assert (request.question, request.answer, texts(request)) == (None, None, [None])
+    assert (request.usable, request.reason) == ("ids_only", "redacted")
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"dropped": 3, **documents("a", "b")},
+        {"retrieval.documents.7.document.content": "the first seven are gone"},
+        {"dropped": 9},
+    ],
+)
+def test_a_retrieval_whose_attributes_were_dropped_is_truncated(attributes):
+    request = only(*_request(openinference(2, 1, "RETRIEVER", **attributes)))
+
+    assert (request.usable, request.reason) == ("none", "truncated")
+
+
+def test_json_that_breaks_off_is_truncated():
+    broken = '{"documents": [{"page_content": "a text that br'
+    attributes = {"traceloop.span.kind": "task", "gen_ai.operation.name": "vector_db_retrieve"}
+    request = only(
+        span(1, None, attributes={"traceloop.span.kind": "workflow"}),
+        span(2, 1, attributes={**attributes, "traceloop.entity.output": broken}),
+    )
+
+    assert request.reason == "truncated"
+
+
+def test_two_requests_below_one_server_span_are_two():
+    server = span(1, None, "POST /ask", kind="server", end=99)
+    spans = [server]
+    for first in (10, 20):
+        spans += [
+            openinference(first, 1, "CHAIN", input=f"Question {first}?", output="An answer."),
+            openinference(first + 1, first, "RETRIEVER", **documents(f"text {first}")),
+        ]
+
+    assert [one.question for one in found(*spans)] == ["Question 10?", "Question 20?"]
+
+
+def test_a_server_called_by_an_agent_is_a_request_of_its_own():
+    spans = [
+        openinference(1, None, "AGENT", input="Plan."),
+        span(2, 1, "GET", kind="client"),
+        span(3, 2, "GET /ask", kind="server"),
+        openinference(4, 3, "CHAIN", input="Why?"),
+        openinference(5, 4, "RETRIEVER", **documents("a text")),
+    ]
+
+    assert [one.question for one in found(*spans)] == ["Why?"]
+
+
+def test_two_conventions_tell_of_one_request_once():
+    spans = [
+        openinference(1, None, "CHAIN", input="Why?", output="So.", start=1, end=9),
+        openinference(2, 1, "RETRIEVER", **documents("a text", ids=["7"])),
+        span(
+            3, None, start=1, end=9,
+            attributes={
+                "traceloop.span.kind": "workflow",
+                "traceloop.entity.input": '{"inputs": "Why?"}',
+            },
+        ),
+        span(
+            4, 3,
+            attributes={
+                "traceloop.span.kind": "task",
+                "gen_ai.operation.name": "vector_db_retrieve",
+                "traceloop.entity.output": '{"documents": [{"page_content": "a text", "metadata": {}}]}',
+            },
+        ),
+    ]  # fmt: skip
+
+    assert [one.convention for one in found(*spans)] == ["openinference"]
+
+
+def test_evaluations_and_what_is_ours_are_no_requests():
+    judged = [
+        openinference(1, None, "EVALUATOR", input="Was it good?"),
+        openinference(2, 1, "CHAIN", input="Why?"),
+        openinference(3, 2, "RETRIEVER", **documents("a text")),
+    ]
+    ours = [
+        span(11, None, scope="ragmeter", attributes={"gen_ai.operation.name": "invoke_workflow"}),
+        span(12, 11, scope="ragmeter", attributes={"gen_ai.operation.name": "retrieval"}),
+    ]
+
+    assert found(*judged, *ours) == []
+
+
+def test_circles_and_long_chains_of_parents_end():
+    circle = [openinference(1, 2, "CHAIN"), openinference(2, 1, "CHAIN")]
+    chain = [openinference(n, n - 1, "CHAIN", input="Why?") for n in range(11, 3_000)]
+    deep = openinference(3_000, 2_999, "RETRIEVER", **documents("a text"))
+
+    assert only(*circle, *chain, deep).span.span_id == f"{11:016x}"
+
+
+def test_texts_in_the_documents_of_the_genai_conventions_are_read():
+    """The conventions allow more keys; some emitters add the text."""
+    told = json.dumps([{"id": "1", "score": 0.5, "content": "a text"}])
+    attributes = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "Why?"}
+    request = only(span(1, None, attributes={**attributes, "gen_ai.retrieval.documents": told}))
+
+    assert (texts(request), request.usable, request.span) == (["a text"], "full", None)
+
+
+def test_log_records_tell_question_and_answer_of_a_request():
+    note = LogNote(
+        trace_id=span(1).trace_id,
+        span_id=f"{3:016x}",
+        event="gen_ai.client.inference.operation.details",
+        attributes={
+            "gen_ai.prompt.variable.question": "Why?",
+            "gen_ai.output.messages": [
+                {"role": "assistant", "parts": [{"type": "text", "content": "So."}]}
+            ],
+        },
+    )
+    request = only(
+        span(1, None, attributes={"gen_ai.operation.name": "invoke_workflow"}),
+        span(2, 1, attributes={"gen_ai.operation.name": "retrieval"}),
+        span(3, 1, attributes={"gen_ai.operation.name": "chat"}),
+        logs=[note],
+    )
+
+    assert (request.question, request.answer, request.reason) == ("Why?", "So.", "content_in_logs")
+
+
+def test_llama_index_by_openllmetry_is_told_by_its_nodes():
+    def task(number, parent, name, given, gave):
+        return span(
+            number, parent, f"{name}.task", scope="opentelemetry.instrumentation.llamaindex",
+            attributes={
+                "traceloop.span.kind": "task",
+                "traceloop.entity.name": f"{name}.task",
+                "traceloop.entity.input": json.dumps(given),
+                "traceloop.entity.output": json.dumps(gave),
+            },
+        )  # fmt: skip
+
+    def node(identity, text):
+        return json.dumps({"node": {"id_": identity, "text": text, "metadata": {}}, "score": 0.5})
+
+    request = only(
+        task(1, None, "Engine", {"str_or_query_bundle": "Why?"}, {"response": "So."}),
+        task(
+            2,
+            1,
+            "ShopSearch",
+            {"bundle": {"query_str": "Why?"}},
+            [node("a", "one"), node("b", "two")],
+        ),
+        task(3, 1, "Cut", {"nodes": [node("a", "one"), node("b", "two")]}, [node("b", "two")]),
+    )
+
+    assert (request.question, request.answer, texts(request)) == ("Why?", "So.", ["two"])
+
+
+TOOL = RetrievalTool("search_*")
+
+
+@pytest.mark.parametrize(
+    ("result", "wanted"),
+    [
+        ('[{"id": "a", "text": "one"}, {"id": "b", "text": "two"}]', [("one", "a"), ("two", "b")]),
+        ('["one", "two"]', [("one", None), ("two", None)]),
+        ('{"results": [{"content": "one", "doc_id": 3}]}', [("one", "3")]),
+        ("[a.md] one\n---\n[b.md] two\n\nmore", [("one", "a.md"), ("two\n\nmore", "b.md")]),
+        ("one\n\ntwo", [("one", None), ("two", None)]),
+        ("Document 1:\none\nDocument 2:\ntwo", [("one", None), ("two", None)]),
+        (
+            "===== Document 0 =====\none\n===== Document 1 =====\ntwo",
+            [("one", None), ("two", None)],
+        ),
+        ("[1] one\n[2] two", [("one", None), ("two", None)]),
+        ('<doc id="a">one</doc>\n<doc id="b">two</doc>', [("one", "a"), ("two", "b")]),
+        ('{"content": "one", "type": "tool"}', [("one", None)]),
+        ('[{"type": "text", "text": "one"}]', [("one", None)]),
+        ("No results found.", []),
+        ("[]", []),
+        ("", []),
+        (None, []),
+    ],
+)
+def test_a_tools_result_is_cut_into_documents(result, wanted):
+    assert [(item.text, item.id) for item in cut(result, TOOL)] == wanted
+
+
+def test_a_rule_of_ones_own_cuts_a_tools_result():
+    tool = RetrievalTool("search_*", separator=r"\|\|")
+
+    assert [item.text for item in cut("one\n\nstill one||two", tool)] == ["one\n\nstill one", "two"]
+
+
+@pytest.mark.parametrize("arguments", [("",), ("search", "(")])
+def test_a_rule_that_cannot_be_is_refused(arguments):
+    with pytest.raises(ConfigurationError):
+        RetrievalTool(*arguments)
+
+
+def test_a_retriever_within_a_tool_is_the_retrieval():
+    request = only(
+        openinference(1, None, "AGENT", input="Why?", output="So."),
+        openinference(2, 1, "TOOL", "search_docs", output="one\n\ntwo", end=9),
+        openinference(3, 2, "RETRIEVER", **documents("one", "two", ids="ab")),
+        tools=["search_*"],
+    )
+
+    assert [item.id for item in request.contexts] == ["a", "b"]
+
+
+def test_a_tool_that_hands_out_its_last_answer_is_no_retrieval():
+    request = only(
+        openinference(1, None, "AGENT", input={"task": "Why?"}, output="So."),
+        openinference(2, 1, "TOOL", "Search", **{"tool.name": "search_docs"}, output='["one"]'),
+        openinference(3, 1, "TOOL", "FinalAnswer", **{"tool.name": "final_answer"}, output="So."),
+        tools=["search_*"],
+    )
+
+    assert (texts(request), request.question) == (["one"], "Why?")
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("Why?", "Why?"),
+        ('{"question": "Why?", "context": "texts"}', '{"question": "Why?", "context": "texts"}'),
+        ({"input": "Why?", "chat_history": []}, "Why?"),
+        ({"data": {"prompt": {"question": "Why?"}, "retriever": {"query": "why"}}}, "Why?"),
+        ({"query_bundle": {"query_str": "Why?", "embedding": None}}, "Why?"),
+        ({"messages": [{"role": "user", "content": "Hm"}, ["user", "Why?"]]}, "Why?"),
+        ({"messages": [[{"id": ["m", "HumanMessage"], "lc": 1, "type": "constructor",
+                         "kwargs": {"content": "Why?"}}]]}, "Why?"),
+        ([{"type": "human", "data": {"content": "Why?"}}], "Why?"),
+        ({"topic": "Why?"}, "Why?"),
+        ({"topic": "one", "tone": "two"}, None),
+        ("__REDACTED__", None),
+        ("<Query object at 0x7f>", None),
+        (None, None),
+    ],
+)  # fmt: skip
+def test_the_question_is_found(value, wanted):
+    if isinstance(value, str) and value.startswith("{"):
+        value = json.loads(value)
+        wanted = value["question"]
+    assert question_in(value) == wanted
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("So.", "So."),
+        ({"question": "Why?", "docs": ["a"], "answer": "So."}, "So."),
+        ({"response": "So.", "source_nodes": ["<NodeWithScore(node=TextNode(id_=1), score=1)>"]}, "So."),
+        ({"response_gen": "<generator object>", "source_nodes": []}, None),
+        ({"llm": {"replies": ["ChatMessage(_role=<ChatRole.ASSISTANT: 'a'>, _content=[])"]}}, None),
+        ({"messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]}, "So."),
+        ({"lc": 1, "type": "constructor", "id": ["x", "AIMessage"], "kwargs": {"content": "So."}}, "So."),
+        ([{"role": "assistant", "parts": [{"type": "text", "content": "So."},
+                                          {"type": "tool_call", "name": "x"}]}], "So."),
+        ("<generator object f at 0x7f>", None),
+        ([], None),
+    ],
+)  # fmt: skip
+def test_the_answer_is_found(value, wanted):
+    assert answer_in(value) == wanted
+
+
+@pytest.mark.parametrize(
+    "value", ["a text", "12", {"a": 1}, [{"role": "user", "content": "x"}], 7, None]
+)
+def test_what_is_no_list_of_documents_is_none(value):
+    assert documents_in(value) is None
+
+
+def test_messages_and_documents_nested_without_end_are_given_up():
+    value = "[" * 50_000 + "]" * 50_000
+    deep = []
+    for _ in range(50):
+        deep = [deep]
+
+    assert documents_in(value) is None
+    assert documents_in(deep) is None
+    assert messages_in(deep) == []

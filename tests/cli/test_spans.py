@@ -1,0 +1,146 @@
+"""`ragmeter spans`: one line for each request in recorded spans, and why it is not scored."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ragmeter.cli.app import app
+
+RECORDED = Path(__file__).parent.parent / "adapters" / "recorded_spans"
+KEYS = [
+    "question", "contexts", "answer", "status", "usable", "reason", "trace_id", "span_id", "convention",
+]  # fmt: skip
+FULL = RECORDED / "openinference-langchain-py/reranked/001.traces.pb"
+
+
+def _run(*arguments):
+    result = CliRunner().invoke(app, ["spans", *map(str, arguments)])
+    return [json.loads(line) for line in result.stdout.splitlines()], result
+
+
+def _files(case):
+    return sorted((RECORDED / case).glob("*.pb"))
+
+
+def test_each_request_is_a_line_with_these_keys():
+    [row], result = _run(FULL)
+
+    assert result.exit_code == 0
+    assert list(row) == KEYS
+    assert list(row["contexts"][0]) == ["text", "id", "score", "metadata"]
+    assert (row["status"], row["usable"], row["reason"]) == ("ok", "full", None)
+    assert row["convention"] == "openinference"
+
+
+def test_scores_are_added():
+    [row], _ = _run(FULL, "--score")
+
+    assert row["scores"]["lexical_groundedness"] is not None
+    assert row["scores"]["context_count"] == 2.0
+
+
+def test_of_ids_alone_counts_and_emptiness_are_scored():
+    [row], _ = _run(*_files("otel-genai-langchain-py/normal_zh"), "--score")
+
+    assert row["usable"] == "ids_only"
+    assert row["scores"]["context_count"] == 3.0
+    assert row["scores"]["empty_retrieval"] == 0.0
+    assert row["scores"]["lexical_groundedness"] is None
+    assert row["scores"]["lexical_query_coverage"] is None
+
+
+def test_a_truncated_retrieval_gets_no_score():
+    [row], _ = _run(*_files("openinference-langchain-py/truncated_attributes"), "--score")
+
+    assert (row["usable"], row["reason"], row["scores"]) == ("none", "truncated", {})
+
+
+def test_tools_that_retrieve_are_named():
+    files = _files("vercel-ai-sdk-js/two_retrievals")
+
+    without, said = _run(*files)
+    [row], _ = _run(*files, "--retrieval-tool", "other", "--retrieval-tool", "search_*")
+
+    assert without == []
+    assert "search_shelf" in said.stderr
+    assert len(row["contexts"]) == 4
+
+
+def test_several_files_are_one_recording():
+    files = _files("openinference-langchain-py/late_spans")
+    assert len(files) > 1
+
+    [row], _ = _run(*files)
+
+    assert row["usable"] == "full"
+
+
+@pytest.mark.parametrize("name", ["packed.pb.gz", "no_ending", "other.bin"])
+def test_the_content_says_what_a_file_is(tmp_path, name):
+    body = FULL.read_bytes()
+    (tmp_path / name).write_bytes(gzip.compress(body) if name.endswith("gz") else body)
+
+    rows, _ = _run(tmp_path / name)
+
+    assert len(rows) == 1
+
+
+def test_log_records_are_told_from_spans_by_their_content(tmp_path):
+    files = _files("otel-genai-langchain-py/content_in_logs")
+    for place, file in enumerate(files):
+        shutil.copy(file, tmp_path / f"{place}.pb")
+
+    [row], _ = _run(*sorted(tmp_path.iterdir()))
+
+    assert row["reason"] == "content_in_logs"
+    assert row["answer"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("bad.pb", b"\xff\xff\xff", "bad.pb: no OTLP in protobuf"),
+        ("bad.json", b'{"a": 1}', "neither resourceSpans nor resourceLogs"),
+        ("bad.json", b"[1", "bad.json:1: no JSON"),
+        ("bad.jsonl", b'{"resourceSpans": []}\n{"resourceSpans": [{]\n', "bad.jsonl:2: no JSON"),
+        ("bad.json", b'{"resourceSpans": [{"scopeSpans": 7}]}', "no OTLP in JSON"),
+        ("bad.json", b"[" * 100_000, "no JSON"),
+        ("bad.json", b'{"resourceSpans": ' + b'[{"a":' * 100 + b"1" + b"}]" * 100 + b"}", "nested"),
+        ("bad.pb.gz", b"\x1f\x8b\x08\x00oops", "cannot be unpacked"),
+    ],
+)
+def test_what_cannot_be_read_is_named_and_nothing_else_is_lost(tmp_path, name, content, said):
+    bad = tmp_path / name
+    bad.write_bytes(content)
+
+    rows, result = _run(bad, FULL, tmp_path / "absent.pb")
+
+    assert len(rows) == 1
+    assert result.exit_code == 1
+    assert said in result.stderr.replace("\n", "")
+    assert "absent.pb: no such file or directory" in result.stderr.replace("\n", "")
+
+
+def test_metrics_between_them_are_passed_over(tmp_path):
+    (tmp_path / "all.jsonl").write_text('{"resourceMetrics": []}\n{}\n', encoding="utf-8")
+
+    rows, result = _run(tmp_path / "all.jsonl")
+
+    assert (rows, result.exit_code) == ([], 0)
+
+
+def test_a_separator_needs_a_tool():
+    _, result = _run(FULL, "--tool-separator", "x")
+
+    assert result.exit_code == 2
+
+
+def test_a_pattern_that_is_none_is_refused():
+    _, result = _run(FULL, "--retrieval-tool", "search", "--tool-separator", "(")
+
+    assert result.exit_code == 2
+    assert "no regular expression" in result.stderr
