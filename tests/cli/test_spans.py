@@ -50,7 +50,7 @@ def test_of_ids_alone_counts_and_emptiness_are_scored():
     assert row["scores"]["context_count"] == 3.0
     assert row["scores"]["empty_retrieval"] == 0.0
     assert row["scores"]["lexical_groundedness"] is None
-    assert row["scores"]["lexical_query_coverage"] is None
+    assert row["scores"]["lexical_context_relevance"] is None
 
 
 def test_a_truncated_retrieval_gets_no_score():
