@@ -53,6 +53,11 @@ class Placed:
     """A sampled span: one that reaches the backend."""
     document: int | None = None
     """The place of the document among those of the span, from 0; None: it is about the span."""
+    around: SpanContext | None = None
+    """The application's span around the request, if there is one besides `span` that is sampled and of
+    this process."""
+    beside_verdict: bool = False
+    """Whether the request has a verdict as well."""
 
 
 class Placement:
@@ -119,17 +124,26 @@ class Placement:
         return found or recorded_spans(run)
 
     def _of(self, scored: ScoredRun, spans: JudgedSpans) -> Iterator[Placed]:
+        judged = scored.verdict is not None
         for said in request_annotations(scored, self._chosen, texts=self._texts):
             target: ScoreTarget = "answer" if said.target == "request" else said.target
             span = spans.carrier(target)
             # An unsampled span never reaches the backend: its scores would wait there forever.
             if span is not None and span.trace_flags.sampled:
-                yield Placed(said, span)
+                around = _around(scored.run, span)
+                yield Placed(said, span, around=around, beside_verdict=judged)
         if self._documents:
             places = _document_places(scored.run, spans)
             for said in chunk_annotations(scored, self._chosen, texts=self._texts):
                 for span, document in places.get(said.chunk, ()):
                     yield Placed(said, span, document)
+
+
+def _around(run: RagRun, span: SpanContext) -> SpanContext | None:
+    parent = run.parent
+    if parent is None or parent.is_remote or not parent.trace_flags.sampled:
+        return None
+    return parent if parent.span_id != span.span_id and parent.trace_id == span.trace_id else None
 
 
 def _document_places(

@@ -7,7 +7,7 @@ spans by id; Phoenix keeps those whose span has not arrived yet and attaches the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from . import semconv
@@ -25,9 +25,10 @@ _RESERVED = "note"
 class PhoenixAnnotations:
     """Annotates traces, judged spans and documents in Phoenix. Needs the extra ``sinks`` (httpx).
 
-    The verdict (``ragmeter.verdict``, its word as label, its reasons as explanation) goes to the trace and to
-    the request's span, a score to the span it judges, and what it says of a chunk to that document of
-    the retrieval's span.
+    The verdict (``ragmeter.verdict``, its word as label, its reasons as explanation) goes to the trace, to
+    the request's span and to the application's span around it; a score about the retrieval to the
+    retrieval's span, and what it says of a chunk to that document of it. Phoenix sorts by name and
+    folds what does not fit, so where there is a verdict, scores about the answer go to the trace.
 
     Sending the same score twice leaves one annotation: Phoenix updates the one of the same span,
     name and identifier, and the identifier is the score's definition.  Scores without a value or
@@ -41,8 +42,8 @@ class PhoenixAnnotations:
         scores: Names of the scores to send, ``ragmeter.verdict`` among them. None: the verdict and all
             scores but those that judge nothing (counts, and where neither way is better) and those of
             the retrieval's health (``empty_retrieval``, ...) that are as usual.
-        trace_annotations: Annotate the trace with all scores, not only the verdict, so that they count in
-            the averages of Phoenix's default view, which shows root spans and traces only.
+        trace_annotations: Annotate the trace with the retrieval's scores, too, so that they count in the
+            averages of traces.
         document_annotations: Annotate documents with what scores say of each chunk.
         include_explanations: Whether to send explanations, which quote contexts. Otherwise a score explains
             itself by ids, counts and numbers.
@@ -79,6 +80,7 @@ class PhoenixAnnotations:
             documents=document_annotations,
         )
         self._trace_annotations = trace_annotations
+        self._fold = scores is None
 
     def __repr__(self) -> str:
         return f"PhoenixAnnotations({self._delivery.shown_address!r})"
@@ -109,17 +111,29 @@ class PhoenixAnnotations:
         for start in range(0, len(placed), PER_REQUEST):
             some = placed[start : start + PER_REQUEST]
             for path, data in (
-                ("/v1/trace_annotations", [_of_trace(p) for p in some if self._is_of_trace(p)]),
-                ("/v1/span_annotations", [_of_span(p) for p in some if p.document is None]),
+                ("/v1/trace_annotations", [_of_trace(p) for p in some if self._on_trace(p)]),
+                ("/v1/span_annotations", [each for p in some for each in self._of_spans(p)]),
                 ("/v1/document_annotations", [_of_span(p) for p in some if p.document is not None]),
             ):
                 if data:
                     self._delivery.post(path, {"data": data})
 
-    def _is_of_trace(self, placed: Placed) -> bool:
-        return placed.document is None and (
-            self._trace_annotations or placed.said.target == "request"
-        )
+    def _on_trace(self, placed: Placed) -> bool:
+        if placed.document is not None:
+            return False
+        return self._trace_annotations or placed.said.target == "request" or self._folded(placed)
+
+    def _folded(self, placed: Placed) -> bool:
+        return self._fold and placed.beside_verdict and placed.said.target == "answer"
+
+    def _of_spans(self, placed: Placed) -> Iterator[dict[str, Any]]:
+        if placed.document is not None or self._folded(placed):
+            return
+        yield _of_span(placed)
+        if placed.said.target == "request" and placed.around is not None:
+            # Where requests are listed, the root span stands for them; it may be around several.
+            span_id = f"{placed.around.span_id:016x}"
+            yield {**_of_span(placed), "span_id": span_id, "identifier": _unique(placed)}
 
     def delivers(self) -> bool:
         """Return whether there are spans to attach scores to."""
@@ -137,10 +151,13 @@ class PhoenixAnnotations:
 
 
 def _of_trace(placed: Placed) -> dict[str, Any]:
-    # A trace may hold several requests, of which each has a verdict.
-    identifier = f"{placed.said.identifier}@{placed.span.span_id:016x}"
     trace_id = f"{placed.span.trace_id:032x}"
-    return {"trace_id": trace_id, **_annotation(placed), "identifier": identifier}
+    return {"trace_id": trace_id, **_annotation(placed), "identifier": _unique(placed)}
+
+
+def _unique(placed: Placed) -> str:
+    # A trace may hold several requests, of which each has a verdict.
+    return f"{placed.said.identifier}@{placed.span.span_id:016x}"
 
 
 def _of_span(placed: Placed) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
+from opentelemetry.trace import SpanContext, TraceFlags
+
 from ragmeter.exporters._span_targets import JudgedSpans
 from ragmeter.exporters.phoenix import PhoenixAnnotations
 from ragmeter.metrics import RetrievedContext, ScoreItem, Verdict
@@ -13,7 +16,7 @@ def phoenix(backend, **options):
     return PhoenixAnnotations(backend.url, KEY, **options)
 
 
-def of_spans(backend):
+def annotated_spans(backend):
     """What was sent about spans."""
     return [
         item
@@ -37,7 +40,7 @@ def test_phoenix_gets_one_annotation_per_score_with_a_value(backend, recorded):
     """On the judged span by its hexadecimal id, with who judged, by which definition, and what it saw."""
     phoenix(backend).export([recorded])
     (headers,) = (headers for path, headers, *_ in backend.requests if "span_" in path)
-    annotations = of_spans(backend)
+    annotations = annotated_spans(backend)
 
     assert headers["Authorization"] == f"Bearer {KEY}"
     assert annotations[0] == {
@@ -66,31 +69,67 @@ def test_phoenix_gets_one_annotation_per_score_with_a_value(backend, recorded):
     }
 
 
-def test_the_trace_gets_the_verdict_and_on_request_all_scores(backend, recorded):
-    """The list of traces shows the trace's annotations; its averages are of root spans and traces only."""
-    judged = replace(recorded, verdict=Verdict(word="good"))
-    sent = {}
-    for all_scores in (False, True):
-        backend.requests.clear()
-        phoenix(backend, trace_annotations=all_scores).export([judged])
-        (body,) = (body for path, _, body, _ in backend.requests if "trace_" in path)
-        sent[all_scores] = {item["name"] for item in body["data"]}
-        assert {item["trace_id"] for item in body["data"]} == {f"{0xA1:032x}"}
+def with_verdict(run, word="bad"):
+    return replace(run, verdict=Verdict(word=word))
 
-    assert sent[False] == {"ragmeter.verdict"}
-    assert sent[True] == {"ragmeter.verdict", "context_precision", "faithfulness"}
+
+@pytest.mark.parametrize(
+    ("options", "of_spans", "of_trace"),
+    [
+        ({}, {("ragmeter.verdict", "c1"), ("ragmeter.verdict", "b1"), ("context_precision", "d1")},
+         {"ragmeter.verdict", "faithfulness"}),
+        ({"trace_annotations": True},
+         {("ragmeter.verdict", "c1"), ("ragmeter.verdict", "b1"), ("context_precision", "d1")},
+         {"ragmeter.verdict", "faithfulness", "context_precision"}),
+        ({"scores": ["faithfulness"]}, {("faithfulness", "c1")}, set()),
+    ],
+    ids=["default", "trace_annotations", "scores"],
+)  # fmt: skip
+def test_on_the_requests_span_the_verdict_stands_alone(
+    backend, recorded, options, of_spans, of_trace
+):
+    """Phoenix sorts chips by name and folds them away; what they say of the answer is on the trace."""
+    phoenix(backend, **options).export([with_verdict(recorded)])
+    sent = {
+        path: {(item["name"], item.get("span_id", "")[-2:]) for item in body["data"]}
+        for path, _, body, _ in backend.requests
+    }
+
+    assert sent.get("/v1/span_annotations") == of_spans
+    assert {name for name, _ in sent.get("/v1/trace_annotations", ())} == of_trace
+
+
+@pytest.mark.parametrize("around", ["remote", "unsampled", "none"])
+def test_only_a_span_of_this_process_around_the_request_gets_its_verdict(backend, make, around):
+    """Another service's span is not about this request, and an unsampled one never arrives."""
+    remote = SpanContext(0xA1, 0xB1, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    unsampled = make.span_context(sampled=False)
+    parents = {"remote": remote, "unsampled": unsampled, "none": None}
+    run = make.scored_run(target=make.span_context(span=0xC1), parent=parents[around])
+    phoenix(backend).export([with_verdict(run)])
+
+    spans = {item["span_id"][-2:] for item in annotated_spans(backend)}
+    assert spans == {"c1"}
 
 
 def test_two_requests_of_one_trace_have_a_verdict_each(backend, make):
     """Phoenix keeps one annotation of the same name and identifier."""
     runs = [
-        replace(make.scored_run(target=make.span_context(span=span)), verdict=Verdict(word=word))
+        with_verdict(make.scored_run(target=make.span_context(span=span)), word)
         for span, word in ((0xC1, "bad"), (0xC2, "good"))
     ]
     phoenix(backend).export(runs)
-    stored = [key for key in backend.stored if key[0] == "/v1/trace_annotations"]
+    verdicts = {
+        (path, target): item["result"]["label"]
+        for (path, target, name, _), item in backend.stored.items()
+        if name == "ragmeter.verdict"
+    }
+    of_trace = [key for key in backend.stored if key[0] == "/v1/trace_annotations"]
 
-    assert len(stored) == 2
+    assert len([key for key in of_trace if key[2] == "ragmeter.verdict"]) == 2
+    assert len([key for key in backend.stored if key[1] == (f"{0xB1:016x}", None)]) == 2
+    assert verdicts["/v1/span_annotations", (f"{0xC1:016x}", None)] == "bad"
+    assert verdicts["/v1/span_annotations", (f"{0xC2:016x}", None)] == "good"
 
 
 def test_what_a_score_says_of_a_chunk_goes_to_the_document(backend, make):
@@ -203,4 +242,4 @@ def test_phoenix_keeps_the_name_note_for_people(backend, make):
     target = make.span_context(span=0xC1)
     phoenix(backend).export([make.scored_run((make.score("note", 1.0),), target=target)])
 
-    assert of_spans(backend)[0]["name"] == "ragmeter_note"
+    assert annotated_spans(backend)[0]["name"] == "ragmeter_note"
