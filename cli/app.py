@@ -192,7 +192,10 @@ def evaluate(
     data: Annotated[Path, typer.Argument(help="Data set: .jsonl or .csv.", metavar="DATA")],
     metrics: Annotated[
         str | None,
-        typer.Option(help="Metrics, separated by commas. (default: all that can run)"),
+        typer.Option(
+            help="live, golden or all, or metrics, separated by commas. "
+            "(default: golden for rows with a reference, live for the others)"
+        ),
     ] = None,
     judge_model: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Model that judges, e.g. gpt-4o-mini.")

@@ -71,8 +71,8 @@ class Settings(BaseSettings):
     enabled: bool = _setting(True, "instrument()")
     """``false``: instrumentation without code does nothing."""
     metrics: Names | None = _setting(None)
-    """Names of metrics, separated by commas; unset: the free ones, and with a judge ``live_judged`` and
-    those that need a reference."""
+    """``live``, ``golden`` or ``all``, or names of metrics, separated by commas; unset: ``live``, and
+    ``golden`` for requests that have a reference or, with a file of references, for all."""
     references: str | None = _setting(None)
     """Path of a ``.jsonl`` or ``.csv`` file of references."""
     sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
@@ -254,7 +254,9 @@ def _metrics(settings: Settings) -> Sequence[Metric] | None:
     if settings.metrics is None:
         return None
     with _naming("metrics"):
-        metrics = resolve_metrics(settings.metrics)
+        metrics = resolve_metrics(
+            settings.metrics, judged=settings.judge_model is not None, fused=settings.fused
+        )
         judged = ", ".join(metric.name for metric in metrics if metric.judged)
         if judged and settings.judge_model is None:
             raise ConfigurationError(f"{judged} ask a judge; set {variable_of('judge_model')}")

@@ -21,7 +21,7 @@ from ragmeter.metrics import (
     ScoreDirection,
     VerdictRules,
 )
-from ragmeter.metrics.registry import default_metrics, resolve_metrics
+from ragmeter.metrics.registry import resolve_metrics
 
 from ._arguments import (
     at_least,
@@ -57,8 +57,11 @@ class RagMeter(MeterPort):
     """Scores live RAG requests in the background and hands the scores to exporters.
 
     Args:
-        metrics: Names of registered metrics or `Metric` objects, in order. Default: the free ones, and
-            once a `judge` is given `live_judged`, one call, and the judged ones that need a reference.
+        metrics: A preset: ``"live"``, the few that need no reference, ``"golden"``, those and all that
+            read one, or ``"all"``; or names of metrics and presets and `Metric` objects, in order.
+            Presets bring judged metrics once a `judge` is given: to ``"live"`` one call, `live_judged`.
+            Default: the live ones, and the golden ones for requests that have a reference or, once
+            `references` are given, for all.
         judge: Who gives verdicts, e.g. ``ragmeter.metrics.judge.OpenAIJudge(model=...)``.
         references: Path of a ``.jsonl`` or ``.csv`` file, a mapping from question to reference, or a
             callable. A reference that a request brings along wins.
@@ -74,7 +77,7 @@ class RagMeter(MeterPort):
         verdict: The rules, with thresholds, by which a request is ``good``, ``suspect`` or ``bad``;
             see ``docs/verdict.md``.
         fused: Judge precision, recall, relevancy and what `live_judged` asks in one call; for the
-            default metrics only.
+            default and presets only.
         hold_s: Seconds that a request's spans wait for judged scores; later ones follow on a linked
             span.
         queue_size: Requests that may wait to be scored; beyond, the oldest is dropped and counted.
@@ -95,7 +98,7 @@ class RagMeter(MeterPort):
 
     def __init__(
         self,
-        metrics: Sequence[str | Metric] | None = None,
+        metrics: Literal["live", "golden", "all"] | Sequence[str | Metric] | None = None,
         judge: Judge | None = None,
         references: str | os.PathLike[str] | Mapping[str, Any] | Callable[[str], Any] | None = None,
         exporters: Sequence[Exporter] | None = None,
@@ -139,10 +142,11 @@ class RagMeter(MeterPort):
         if not isinstance(rules, VerdictRules):
             raise ConfigurationError(f"verdict is {verdict!r}; pass ragmeter.VerdictRules(...)")
         self._metrics = MetricSet(
-            default_metrics(judged=judge is not None, fused=fused)
-            if metrics is None
-            else resolve_metrics(metrics),
+            resolve_metrics(
+                "golden" if metrics is None else metrics, judged=judge is not None, fused=fused
+            ),
             self._limits.max_text_chars,
+            sparing=metrics is None and references is None,
         )
         needing = [metric.name for metric in self._metrics.awaited if metric.judged]
         if needing and judge is None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from .errors import ConfigurationError
 from .judge.protocol import Judge
 from .metric import ComputedMetric, Metric, compute_metric, run_metric
-from .registry import default_metrics, resolve_metrics
+from .registry import resolve_metrics
 from .sample import RagSample
 from .score import Score
 from .verdict import Verdict, VerdictRules
@@ -30,7 +30,7 @@ class SampleScores(dict[str, Score]):
 
 def evaluate(
     samples: Iterable[RagSample],
-    metrics: Iterable[str | Metric] | None = None,
+    metrics: str | Iterable[str | Metric] | None = None,
     judge: Judge | None = None,
     *,
     concurrency: int = 16,
@@ -40,7 +40,9 @@ def evaluate(
 
     Args:
         samples: What to score.
-        metrics: Names or `Metric` objects; None: all free ones, and with a judge the judged ones.
+        metrics: ``"live"``, ``"golden"`` or ``"all"``, or names or `Metric` objects, as `RagMeter` takes
+            them; None: ``"golden"`` if a sample has a reference, else ``"live"``. With a judge they bring
+            judged metrics.
         judge: The judge that judged metrics ask; without one their scores are ``skipped``.
         concurrency: Judged measurements under way at once, at least 1.
         verdict: The rules of the verdict; None: with their usual thresholds.
@@ -85,7 +87,7 @@ def evaluate(
 
 async def aevaluate(
     samples: Iterable[RagSample],
-    metrics: Iterable[str | Metric] | None = None,
+    metrics: str | Iterable[str | Metric] | None = None,
     judge: Judge | None = None,
     *,
     concurrency: int = 16,
@@ -99,7 +101,7 @@ async def aevaluate(
 
 def _check(
     samples: Iterable[RagSample],
-    metrics: Iterable[str | Metric] | None,
+    metrics: str | Iterable[str | Metric] | None,
     judge: Judge | None,
     concurrency: int,
 ) -> tuple[list[Metric], list[RagSample]]:
@@ -107,9 +109,10 @@ def _check(
         raise ConfigurationError(f"concurrency is {concurrency!r}; it is at least 1")
     if isinstance(samples, RagSample):
         raise ConfigurationError("samples is a list of RagSample, not one: evaluate([sample])")
+    listed = list(samples)
     if metrics is None:
-        return default_metrics(judged=judge is not None), list(samples)
-    return resolve_metrics(metrics), list(samples)
+        metrics = "golden" if any(sample.reference is not None for sample in listed) else "live"
+    return resolve_metrics(metrics, judged=judge is not None), listed
 
 
 def _in_a_loop() -> bool:

@@ -176,6 +176,11 @@ class ComputedMetric(Metric):
         return self.compute(sample)
 
 
+def reads_reference(metric: Metric) -> bool:
+    """Return whether a metric reads anything of a reference, so that without one it has no value."""
+    return any("reference." in need for need in metric.needs)
+
+
 def missing_field(sample: RagSample, needs: Sequence[str]) -> str | None:
     """Return the first of `needs` that was never given, or None.
 

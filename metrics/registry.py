@@ -12,9 +12,17 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigurationError, UnknownMetricError
-from .metric import Metric
+from .metric import Metric, reads_reference
 
-__all__ = ["BUILTIN", "ENTRY_POINT_GROUP", "default_metrics", "known_metrics", "resolve_metrics"]
+__all__ = [
+    "BUILTIN",
+    "ENTRY_POINT_GROUP",
+    "PRESETS",
+    "default_metrics",
+    "known_metrics",
+    "preset_metrics",
+    "resolve_metrics",
+]
 
 # The one table: name → module and class, in the order in which metrics are shown. Those that ask a
 # judge stand by themselves: a meter without one never loads them.
@@ -67,6 +75,9 @@ if TYPE_CHECKING:
     BUILTIN: tuple[type[Metric], ...]
     """Every metric that ships with ragmeter, in the order in which they are shown."""
 
+PRESETS = ("live", "golden", "all")
+"""Names of sets of metrics, to be given in the place of a metric's name or of the whole list."""
+
 ENTRY_POINT_GROUP = "ragmeter.metrics"
 """Where other packages register theirs: ``my_metric = "my_package:MyMetric"``."""
 
@@ -108,39 +119,76 @@ def known_metrics() -> tuple[str, ...]:
 
 
 def default_metrics(*, judged: bool = False, fused: bool = False) -> list[Metric]:
-    """Return one of every free metric but those kept for who asks for them, in the order of `BUILTIN`.
+    """Return the metrics of the preset ``golden``: what a meter measures that was told no metrics.
 
     Args:
-        judged: Add those that ask a judge: `live_judged`, one call for a request without a reference,
-            and all others for requests with a reference answer.
+        judged: Add those that ask a judge.
         fused: For those with a reference answer, ask about chunks and references in one call, too.
     """
-    if not judged:
-        return [_builtin(name)() for name in _FREE]
+    return preset_metrics("golden", judged=judged, fused=fused)
+
+
+def preset_metrics(preset: str, *, judged: bool = False, fused: bool = False) -> list[Metric]:
+    """Return a set of metrics.
+
+    Args:
+        preset: ``live``: the few that need no reference. ``golden``: those, and all that read a
+            reference. ``all``: every built-in metric, those included that are kept for who asks for them.
+        judged: Add those that ask a judge: `live_judged`, one call for a request without a reference; to
+            ``golden`` and ``all`` the others, which ``golden`` asks for requests with a reference answer.
+        fused: For requests with a reference answer, ask about chunks and references in one call, too.
+
+    Raises:
+        ConfigurationError: There is no such set.
+    """
+    if preset not in PRESETS:
+        raise ConfigurationError(
+            f"metrics is {preset!r}; pass a set, {', '.join(map(repr, PRESETS))}, or a list of names or "
+            f"Metric objects: [{preset!r}]"
+        )
+    free = [_builtin(name)() for name in (_FREE if preset != "all" else {**_FREE, **_ON_REQUEST})]
+    found = [*_judged(preset, fused=fused), *free] if judged else free
+    if preset == "live":
+        found = [metric for metric in found if not reads_reference(metric)]
+    return _beside(found)
+
+
+def _judged(preset: str, *, fused: bool) -> list[Metric]:
+    # Fused ones first: in their own call they answer for metrics that come later.
+    fused = fused and preset != "live"
     names = [name for name in _FUSED if fused or name != "fused_context_metrics"]
     stand_ins: list[Metric] = [_builtin(name)() for name in names]
     covered = {name for metric in stand_ins for name in getattr(metric, "covers", ())}
     others = [_builtin(name)() for name in _JUDGED if name not in covered]
-    others = [
-        one.needing("reference.answer") if one.name in _WITH_REFERENCE else one for one in others
-    ]
-    # Fused ones first: in their own call they answer for metrics that come later.
-    return _beside([*stand_ins, *others, *(_builtin(name)() for name in _FREE)])
+    if preset != "all":
+        others = [
+            one.needing("reference.answer") if one.name in _WITH_REFERENCE else one
+            for one in others
+        ]
+    return [*stand_ins, *others]
 
 
-def resolve_metrics(metrics: Iterable[str | Metric]) -> list[Metric]:
+def resolve_metrics(
+    metrics: str | Iterable[str | Metric], *, judged: bool = False, fused: bool = False
+) -> list[Metric]:
     """Turn names into metrics, with their default settings; metric objects pass as they are.
 
     Args:
-        metrics: Names or objects, in the order wanted.
+        metrics: A preset, or names of metrics and presets, and objects, in the order wanted. What a preset
+            brings need not be named again.
+        judged: Whether presets bring the metrics that ask a judge.
+        fused: As of `preset_metrics`.
 
     Raises:
         UnknownMetricError: No metric has that name; the message lists all that exist.
         ConfigurationError: Two metrics give scores of the same name, or an entry is not a metric.
     """
-    if isinstance(metrics, (str, Metric)) or not isinstance(metrics, Iterable):
+    if isinstance(metrics, str):
+        return preset_metrics(metrics, judged=judged, fused=fused)
+    if isinstance(metrics, Metric) or not isinstance(metrics, Iterable):
         raise ConfigurationError(f"metrics is a list of names or Metric objects: [{metrics!r}]")
-    resolved = [_resolve(entry) for entry in _joined(list(metrics))]
+    entries = _with_presets(list(metrics), judged=judged, fused=fused)
+    resolved = [_resolve(entry) for entry in _joined(entries)]
     owners: dict[str, Metric] = {}
     for metric in resolved:
         for score_name in metric.score_names:
@@ -151,6 +199,26 @@ def resolve_metrics(metrics: Iterable[str | Metric]) -> list[Metric]:
                     f"rename one's scores: metric.prefixed('other_')"
                 )
     return _beside(resolved)
+
+
+def _with_presets(entries: list[str | Metric], *, judged: bool, fused: bool) -> list[str | Metric]:
+    """Put its metrics in the place of a preset, and leave out names of what it brings."""
+    named = [entry for entry in entries if isinstance(entry, str) and entry in PRESETS]
+    if not named:
+        return entries
+    if len(named) > 1:
+        raise ConfigurationError(
+            f"metrics names {' and '.join(map(repr, named))}; each preset holds the one before: name one"
+        )
+    brought = preset_metrics(named[0], judged=judged, fused=fused)
+    names = {name for metric in brought for name in (metric.name, *metric.score_names)}
+    found: list[str | Metric] = []
+    for entry in entries:
+        if entry == named[0]:
+            found += brought
+        elif not isinstance(entry, str) or entry not in names:
+            found.append(entry)
+    return found
 
 
 def _joined(entries: list[str | Metric]) -> list[str | Metric]:

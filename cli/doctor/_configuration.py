@@ -78,7 +78,7 @@ def _metrics(settings: Settings) -> Iterator[Finding]:
     if settings.metrics is None:
         return
     try:
-        chosen = resolve_metrics(settings.metrics)
+        chosen = resolve_metrics(settings.metrics, judged=settings.judge_model is not None)
     except RagmeterError as error:
         yield CONFIGURED.failed(
             "RAGMETER_METRICS", str(error), "`ragmeter metrics` lists all names"

@@ -19,8 +19,8 @@ from ragmeter.cli.evaluate._output_paths import check_output_paths
 from ragmeter.metrics import ConfigurationError, Metric, Score, Verdict, VerdictRules
 from ragmeter.metrics._rows import BadRow, count_rows
 from ragmeter.metrics.judge.protocol import Judge, JudgeStats
-from ragmeter.metrics.metric import run_metric
-from ragmeter.metrics.registry import default_metrics, resolve_metrics
+from ragmeter.metrics.metric import reads_reference, run_metric
+from ragmeter.metrics.registry import resolve_metrics
 
 from ._samples import Row, read_samples
 from ._score_file import ScoreFile, measurement_key
@@ -37,7 +37,8 @@ class EvaluateOptions:
     data: Path
     """The data set, ``.jsonl`` or ``.csv``."""
     metrics: Sequence[str | Metric] = ()
-    """Names of metrics, or metrics; empty: all that can run."""
+    """Presets, names of metrics, or metrics; empty: the golden ones for rows with a reference, the live
+    ones for the others."""
     judge: Judge | None = None
     """The judge of judged metrics, or None."""
     out: Path | None = None
@@ -98,9 +99,9 @@ def choose_metrics(options: EvaluateOptions) -> list[Metric]:
     Raises:
         ConfigurationError: A metric is unknown, or needs a judge and there is none.
     """
-    if not options.metrics:
-        return list(default_metrics(judged=options.judge is not None, fused=options.fused))
-    metrics = list(resolve_metrics(options.metrics))
+    metrics = resolve_metrics(
+        options.metrics or "golden", judged=options.judge is not None, fused=options.fused
+    )
     needing = [metric.name for metric in metrics if metric.judged]
     if needing and options.judge is None:
         raise ConfigurationError(f"a judge is needed for {', '.join(needing)}: give --judge-model")
@@ -151,6 +152,12 @@ class _Run:
         self._limit = options.limit
         self._found = read_samples(options.data)
         self._measurements = [(metric, measurement_key(metric, self.model)) for metric in metrics]
+        # Where nobody chose the metrics, a row is spared those that it has no reference for.
+        self._without_reference = [
+            (metric, key)
+            for metric, key in self._measurements
+            if options.metrics or not reads_reference(metric)
+        ]
         self._kept = kept
         self._under_way: dict[str, asyncio.Event] = {}
         self.rows = 0
@@ -202,7 +209,8 @@ class _Run:
         while (other := self._under_way.get(row.key)) is not None:
             await other.wait()  # an equal row: what it pays for is not paid twice
         known = self._kept.of(row)
-        missing = [(metric, key) for metric, key in self._measurements if key not in known]
+        wanted = self._measurements_of(row)
+        missing = [(metric, key) for metric, key in wanted if key not in known]
         if not missing and self._kept.is_earlier(row):
             self.resumed += 1
         if missing:
@@ -212,7 +220,7 @@ class _Run:
             finally:
                 del self._under_way[row.key]
                 done.set()
-        scores = {score.name: score for _, key in self._measurements for score in known[key]}
+        scores = {score.name: score for _, key in wanted for score in known[key]}
         for score in scores.values():
             if score.status in _FAILED:
                 self.failed[score.status] = self.failed.get(score.status, 0) + 1
@@ -220,11 +228,13 @@ class _Run:
         self.worst.add(row, scores)
         self.verdicts.add(row, self._rules.verdict(scores, row.sample.status))
 
+    def _measurements_of(self, row: Row) -> Sequence[tuple[Metric, str]]:
+        return self._measurements if row.sample.reference is not None else self._without_reference
+
     def _verdict(self, row: Row, known: Mapping[str, tuple[Score, ...]]) -> Verdict | None:
         """Return what everything that is known of a row by now says together."""
-        by_name = {
-            score.name: score for _, key in self._measurements for score in known.get(key, ())
-        }
+        wanted = self._measurements_of(row)
+        by_name = {score.name: score for _, key in wanted for score in known.get(key, ())}
         return self._rules.verdict(by_name, row.sample.status)
 
     async def _measure(

@@ -277,7 +277,7 @@ class Holding:
     def hold(self, pending: Pending) -> PendingJob:
         """Hold a run until it is judged or its time is over; return it as the judge's loop sees it."""
         self._held.append(pending)
-        return self.job(pending, self._metrics.awaited)
+        return self.job(pending, self._metrics.awaited_for(pending.run.sample))
 
     def job(self, pending: Pending, metrics: Sequence[Metric]) -> PendingJob:
         """Return a run as the judge's loop sees it."""

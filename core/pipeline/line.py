@@ -270,7 +270,8 @@ class Pipeline:
         if self._judging is None:
             pending.finish()
         elif choice.unjudged is not None:
-            self._holding.end_judging(pending, self._metrics.awaited, choice.unjudged)
+            awaited = self._metrics.awaited_for(run.sample)
+            self._holding.end_judging(pending, awaited, choice.unjudged)
         else:
             self._judging.submit(self._holding.hold(pending))
 

@@ -24,7 +24,7 @@ from ragmeter.metrics import (
     Reference,
     Score,
 )
-from ragmeter.metrics.metric import compute_metric, scores_without_value
+from ragmeter.metrics.metric import compute_metric, reads_reference, scores_without_value
 from ragmeter.quality.positions import POSITIONED, position_name
 from ragmeter.references import ReferenceSource
 
@@ -160,6 +160,8 @@ class MetricSet:
     Args:
         metrics: The metrics.
         max_text_chars: Characters of a text beyond which the metrics that read it are skipped.
+        sparing: Leave the metrics that read a reference out where a request has none, rather than say
+            of each that its input is missing.
 
     Raises:
         ConfigurationError: Two metrics would write the same score name.
@@ -168,11 +170,26 @@ class MetricSet:
     batch = 1
     """Samples to compute at a time: there is nothing to be gained by more."""
 
-    def __init__(self, metrics: Iterable[Metric], max_text_chars: int | None = None) -> None:
+    def __init__(
+        self,
+        metrics: Iterable[Metric],
+        max_text_chars: int | None = None,
+        *,
+        sparing: bool = False,
+    ) -> None:
         self.max_text_chars = max_text_chars
+        self.sparing = sparing
         self.all = tuple(metrics)
         self.computed = tuple(m for m in self.all if isinstance(m, ComputedMetric))
         self.awaited = tuple(m for m in self.all if not isinstance(m, ComputedMetric))
+        self.computed_again = tuple(m for m in self.computed if reads_reference(m))
+        """The computed metrics that a reference makes possible."""
+        self.awaiting_reference = tuple(m for m in self.awaited if reads_reference(m))
+        """The awaited metrics that a reference makes possible."""
+        self._without_reference = (
+            tuple(m for m in self.computed if m not in self.computed_again),
+            tuple(m for m in self.awaited if m not in self.awaiting_reference),
+        )
         owners: dict[str, str] = {}
         for metric in self.all:
             for name in metric.score_names:
@@ -197,7 +214,17 @@ class MetricSet:
             samples: What to score.
             rest: Called between two metrics after every `WORK_S` seconds of work.
         """
-        return [self._compute(self.computed, sample, rest) for sample in samples]
+        return [self._compute(self.computed_for(sample), sample, rest) for sample in samples]
+
+    def computed_for(self, sample: RagSample) -> tuple[ComputedMetric, ...]:
+        """Return the computed metrics of a request."""
+        spared = self.sparing and sample.reference is None
+        return self._without_reference[0] if spared else self.computed
+
+    def awaited_for(self, sample: RagSample) -> tuple[Metric, ...]:
+        """Return the awaited metrics of a request."""
+        spared = self.sparing and sample.reference is None
+        return self._without_reference[1] if spared else self.awaited
 
     def compute_again(self, sample: RagSample) -> dict[str, Score]:
         """Run those computed metrics that a reference makes possible."""
@@ -228,16 +255,6 @@ class MetricSet:
     def rest(self) -> None:
         """Do nothing, likewise."""
 
-    @property
-    def computed_again(self) -> tuple[ComputedMetric, ...]:
-        """The computed metrics that a reference makes possible."""
-        return tuple(metric for metric in self.computed if _reads_reference(metric))
-
-    @property
-    def awaiting_reference(self) -> tuple[Metric, ...]:
-        """The awaited metrics that a reference makes possible."""
-        return tuple(metric for metric in self.awaited if _reads_reference(metric))
-
     @staticmethod
     def unjudged(metrics: Iterable[Metric], reason: str) -> tuple[Score, ...]:
         """Return a ``skipped`` score for every name that is not going to be measured."""
@@ -251,7 +268,3 @@ class MetricSet:
         """Return `scores` in the order of the metrics; those of no metric come last."""
         ordered = {name: scores[name] for name in self._names if name in scores}
         return ordered if len(ordered) == len(scores) else {**ordered, **scores}
-
-
-def _reads_reference(metric: Metric) -> bool:
-    return any("reference." in need for need in metric.needs)

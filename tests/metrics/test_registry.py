@@ -32,6 +32,7 @@ from ragmeter.metrics import (
 from ragmeter.metrics import registry as registry_module
 from ragmeter.metrics.judge import Ask, CountingJudge, Reply
 from ragmeter.metrics.metric import missing_field
+from ragmeter.metrics.registry import PRESETS, preset_metrics
 
 SAMPLE = RagSample(question="a b", contexts=["b c"], reference=Reference(contexts=["b c"]))
 
@@ -287,3 +288,38 @@ def test_a_metric_can_be_kept_to_requests_with_a_reference():
 
 LIVE = RagSample(question="How?", contexts=["Tall."], answer="Tall.")
 GOLDEN = LIVE.model_copy(update={"reference": Reference(answer="So.")})
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("judged", [False, True])
+def test_each_preset_holds_the_one_before(judged, fused):
+    """By score names: what is in ``live`` is in ``golden``, and that in ``all``."""
+    live, golden, every = (
+        {
+            name
+            for one in preset_metrics(preset, judged=judged, fused=fused)
+            for name in one.score_names
+        }
+        for preset in PRESETS
+    )
+
+    assert live < golden < every
+    assert "lexical_query_coverage" in every - golden
+
+
+def test_the_live_preset_asks_a_judge_once():
+    """One call for everything that can be judged without a reference."""
+    judged = [one.name for one in preset_metrics("live", judged=True, fused=True) if one.judged]
+
+    assert judged == ["live_judged"]
+    assert not any(one.judged for one in preset_metrics("all"))
+
+
+def test_what_a_preset_brings_need_not_be_named_again():
+    plain = resolve_metrics(["live"], judged=True)
+    again = resolve_metrics(["live", "faithfulness", "retrieval_health"], judged=True)
+
+    assert [one.name for one in again] == [one.name for one in plain]
+    assert [one.name for one in resolve_metrics("golden")] == [
+        one.name for one in default_metrics()
+    ]

@@ -179,7 +179,8 @@ class _Serving:
         with Guard("the worker process could not load the judge", attempt):
             self._judge = unpacking.load(judge)
         max_text_chars = limits.pop("max_text_chars")
-        self._set = MetricSet(self._metrics.values(), max_text_chars)
+        sparing = limits.pop("sparing")
+        self._set = MetricSet(self._metrics.values(), max_text_chars, sparing=sparing)
         if self._set.awaited:
             if self._judge is not None:
                 self._judge.subscribe(self._called)

@@ -90,6 +90,7 @@ class ScoringProcess:
             "concurrency": concurrency,
             "deadline_s": deadline_s,
             "max_text_chars": metrics.max_text_chars,
+            "sparing": metrics.sparing,
         }
         self._places = {metric.score_names: place for place, metric in enumerate(metrics.all)}
         self.judges = JudgesInWorker(self._places, self._wanted, self._left_out, self._guard)
@@ -128,16 +129,14 @@ class ScoringProcess:
     ) -> list[dict[str, Score]]:
         """Compute the free metrics; never raises `Exception`, always one score per name and sample."""
         del rest  # nothing is computed under this interpreter's lock
-        return self._computed("compute", self._metrics.computed, samples)
+        batch = [_Request(sample, self._metrics.computed_for(sample)) for sample in samples]
+        return self._computed("compute", batch)
 
     def compute_again(self, sample: RagSample) -> dict[str, Score]:
         """Compute those free metrics that a reference makes possible."""
-        return self._computed("compute_again", self._metrics.computed_again, (sample,))[0]
+        return self._computed("compute_again", [_Request(sample, self._metrics.computed_again)])[0]
 
-    def _computed(
-        self, which: str, metrics: Iterable[Metric], samples: Sequence[RagSample]
-    ) -> list[dict[str, Score]]:
-        batch = [_Request(sample, tuple(metrics)) for sample in samples]
+    def _computed(self, which: str, batch: Sequence[_Request]) -> list[dict[str, Score]]:
         for request in batch:
             self._pack(request)
         tries = 0

@@ -1,0 +1,116 @@
+"""What a meter measures that was told nothing, a preset, or names: the few that matter, and no noise."""
+
+import pytest
+
+from ragmeter import ConfigurationError, RagMeter, RagSample, Reference
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import evaluate
+
+LIVE = RagSample(question="Which towers?", contexts=["Two towers stand."], answer="Two towers.")
+GOLDEN = LIVE.model_copy(
+    update={"reference": Reference(answer="Two towers.", contexts=("Two towers stand.",))}
+)
+
+
+def _scored(sample, **arguments):
+    memory = InMemoryExporter()
+    with RagMeter(exporters=[memory], **arguments) as meter:
+        meter.submit(sample)
+        assert meter.flush(30)
+    return memory.results[0].scores
+
+
+def _missing(scores):
+    return {score.missing for score in scores.values() if score.status == "missing_input"}
+
+
+@pytest.mark.parametrize("scoring", ["thread", "process"])
+def test_by_default_a_request_without_a_reference_hears_nothing_of_references(scoring):
+    scores = _scored(LIVE, scoring=scoring)
+
+    assert {"lexical_groundedness", "lexical_context_relevance", "context_count"} <= set(scores)
+    assert {"precision", "ndcg", "rouge_l", "lexical_query_coverage"}.isdisjoint(scores)
+    assert _missing(scores) == set()
+
+
+@pytest.mark.parametrize("scoring", ["thread", "process"])
+def test_by_default_a_request_that_brings_a_reference_has_the_golden_scores(scoring):
+    scores = _scored(GOLDEN, scoring=scoring)
+
+    assert scores["precision"].value == 1.0
+    assert scores["rouge_l"].value == 1.0
+    assert scores["lexical_groundedness"].value == 1.0
+
+
+def test_by_default_a_late_reference_leads_to_the_golden_scores():
+    memory = InMemoryExporter()
+    with RagMeter(exporters=[memory]) as meter:
+        with meter.request("Which towers?") as request:
+            request.retrieved(["Two towers stand."])
+            request.answered("Two towers.")
+        assert meter.flush(30)
+        meter.attach_reference(request.run_id, {"contexts": ["Two towers stand."]})
+        assert meter.flush(30)
+
+    assert "precision" not in memory.results[0].scores
+    assert memory.results[1].scores["precision"].value == 1.0
+
+
+def test_whoever_gives_references_hears_which_requests_have_none():
+    scores = _scored(LIVE, references={"Which harbour?": "This one."})
+
+    assert scores["precision"].status == "missing_input"
+
+
+@pytest.mark.parametrize("metrics", ["live", ["live"]])
+def test_live_reads_no_reference_even_where_there_is_one(metrics):
+    scores = _scored(GOLDEN, metrics=metrics)
+
+    assert "lexical_groundedness" in scores
+    assert "precision" not in scores
+
+
+def test_golden_is_always_measured_and_says_what_is_missing():
+    scores = _scored(LIVE, metrics="golden")
+
+    assert scores["lexical_groundedness"].value == 1.0
+    assert _missing(scores) >= {"reference.contexts", "reference.answer"}
+
+
+def test_all_holds_what_is_kept_for_who_asks():
+    assert "lexical_query_coverage" in _scored(LIVE, metrics="all")
+
+
+def test_presets_and_names_may_be_mixed():
+    scores = _scored(LIVE, metrics=["live", "lexical_query_coverage", "lexical_groundedness"])
+
+    assert {"lexical_groundedness", "lexical_query_coverage"} <= set(scores)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        ("lively", "'live', 'golden', 'all', or a list of names"),
+        ("faithfulness", r"\['faithfulness'\]"),
+        (["live", "all"], "'live' and 'all'"),
+    ],
+)
+def test_a_wrong_preset_is_explained(metrics, said):
+    with pytest.raises(ConfigurationError, match=said):
+        RagMeter(metrics=metrics)
+
+
+def test_evaluate_takes_them_and_follows_the_references_it_is_given():
+    (live,), both = evaluate([LIVE]), evaluate([LIVE, GOLDEN])
+
+    assert "precision" not in live
+    assert [found["precision"].status for found in both] == ["missing_input", "ok"]
+    assert "precision" not in evaluate([GOLDEN], "live")[0]
+    assert live.verdict.word == "good"
+
+
+def test_from_the_environment(monkeypatch):
+    monkeypatch.setenv("RAGMETER_METRICS", "live")
+    with RagMeter.from_env() as meter:
+        assert "lexical_groundedness" in repr(meter)
+        assert "precision_recall_f1" not in repr(meter)
