@@ -16,7 +16,8 @@ Nothing here attaches, detaches, changes or keeps a span: only its `SpanContext`
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -27,9 +28,11 @@ from opentelemetry.trace import Span, SpanContext, get_current_span
 
 __all__ = [
     "CallSpans",
+    "CapturedSpans",
     "SeenSpan",
     "ambient_context",
     "ambient_span",
+    "captured",
     "choose_spans",
     "is_retrieval",
     "is_workflow",
@@ -192,3 +195,65 @@ def _is_child(own: SeenSpan | None, around: SeenSpan | None) -> bool:
         around.context.trace_id,
         around.context.span_id,
     )
+
+
+class CapturedSpans:
+    """Where callbacks captured requests, for whoever finds requests in spans. Lock-free and bounded.
+
+    Nothing is noted until somebody watches.
+    """
+
+    def __init__(self) -> None:
+        self._watched = False
+        self._requests: dict[int, tuple[_Captured, ...]] = {}
+
+    def watch(self) -> None:
+        """Have requests noted from now on."""
+        self._watched = True
+
+    def note(self, own: SpanContext | None, around: SpanContext | None, started_ns: int) -> None:
+        """Note a request that a callback captured and that ends now.
+
+        Args:
+            own: The span that another instrumentation recorded for it; None: none is known.
+            around: The span around it.
+            started_ns: When it began.
+        """
+        span = own or around
+        if not self._watched or span is None:
+            return
+        one = _Captured(None if own is None else own.span_id, started_ns, time.time_ns())
+        self._requests[span.trace_id] = (*self._requests.get(span.trace_id, ()), one)[
+            -MOST_IN_TRACE:
+        ]
+        while len(self._requests) > MOST_TRACES:
+            for oldest in tuple(self._requests)[: MOST_TRACES // 10]:
+                self._requests.pop(oldest, None)
+
+    def covers(
+        self, trace_id: str, span_ids: Collection[str], started_ns: int, ended_ns: int
+    ) -> bool:
+        """Return whether a callback captured the request of these spans.
+
+        By its span; where the callback did not know it, by its time: within the trace.
+        """
+        for one in self._requests.get(int(trace_id, 16), ()):
+            if one.span_id is not None:
+                if f"{one.span_id:016x}" in span_ids:
+                    return True
+            elif one.started_ns <= ended_ns and started_ns <= one.ended_ns:
+                return True
+        return False
+
+
+class _Captured(NamedTuple):
+    span_id: int | None
+    started_ns: int
+    ended_ns: int
+
+
+MOST_TRACES = 5_000
+MOST_IN_TRACE = 100
+
+captured = CapturedSpans()
+"""What all callbacks of this process captured."""

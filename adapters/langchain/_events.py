@@ -17,6 +17,7 @@ from ragmeter.adapters._open_requests import error_type, scope_around
 from ragmeter.adapters._other_spans import (
     ambient_context,
     ambient_span,
+    captured,
     is_retrieval,
     is_workflow,
     keeps_spans,
@@ -481,6 +482,7 @@ def _end_request(
         request.dissolve()
         return
     span = request.target or request.parent_span
+    captured.note(request.target, request.parent_span, request.root.started_ns)
     meter.offer(
         lambda: build_run(request, ending, output, given, output_contexts),
         run_id=run_id,

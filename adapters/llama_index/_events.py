@@ -23,6 +23,7 @@ from ragmeter.adapters._open_requests import (
     scope_around,
     status_of_error,
 )
+from ragmeter.adapters._other_spans import captured
 from ragmeter.adapters._prompts import new_bytes
 from ragmeter.context import is_suppressed
 from ragmeter.metrics import _fork as fork
@@ -482,6 +483,7 @@ class SpanFollower:
             return
         ended = request.ended(status, answer, error, time.time_ns())
         span = ended.spans.target or ended.spans.parent
+        captured.note(ended.spans.target, ended.spans.parent, ended.started_ns)
         self._meter.offer(
             partial(build_run, ended),
             run_id=request.run_id,

@@ -3,6 +3,8 @@
 Needs nothing but OpenTelemetry; reading OTLP needs ``opentelemetry-proto``, too.
 """
 
+from ._handler import RagMeterSpanProcessor
 from ._passages import RetrievalTool
+from ._stripping import TextStrippingExporter
 
-__all__ = ["RetrievalTool"]
+__all__ = ["RagMeterSpanProcessor", "RetrievalTool", "TextStrippingExporter"]

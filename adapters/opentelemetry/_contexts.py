@@ -6,7 +6,7 @@ it found counts.  A reranking takes the place of the documents it was given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ragmeter.adapters._prompts import Prompt, seen_in_prompts
@@ -127,14 +127,17 @@ def _reranked(seen: list[Seen], read: Read) -> list[Seen]:
     if read.role == "join" and not seen:
         return seen
     given = read.reader.reranked(read.span)
-    taken = [item for item in seen if not given or _share(item.told.items, given)]
+    ids = {item.id for item in given if item.id is not None}
+    known = {item.text for item in given if item.text is not None}
+    taken = [item for item in seen if not given or _share(item.told.items, ids, known)]
     if read.role == "join":
         told = told._replace(
             items=_joined(told.items, [doc for item in taken for doc in item.told.items])
         )
         if not taken or not told.items:
             return seen
-    left = [item for item in seen if item not in taken]
+    consumed = {id(item) for item in taken}
+    left = [item for item in seen if id(item) not in consumed]
     return [*left, Seen(read, told, _all(taken))]
 
 
@@ -142,12 +145,12 @@ def _all(taken: Sequence[Seen]) -> tuple[Read, ...]:
     return tuple(read for item in taken for read in item.retrievals)
 
 
-def _share(items: Sequence[Document], given: Sequence[Document]) -> bool:
+def _share(
+    items: Sequence[Document], ids: Collection[str | None], texts: Collection[str | None]
+) -> bool:
     """Return whether some of the documents were given; documents unknown may have been."""
     if not items:
         return True
-    ids = {item.id for item in given if item.id is not None}
-    texts = {item.text for item in given if item.text is not None}
     return any(
         item.id in ids if item.id is not None and ids else item.text in texts for item in items
     )

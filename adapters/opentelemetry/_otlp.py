@@ -29,7 +29,9 @@ _KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
 _ERROR = 2
 _IDS = frozenset({"traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id"})
 _MAX_DEPTH = 64
-_SAMPLED = 1
+_SAMPLED = 0x1
+_REMOTE = 0x300
+"""It is told where the parent is, and it is elsewhere."""
 
 
 class MalformedError(RagmeterError):
@@ -172,6 +174,7 @@ def _spans_of(request: ExportTraceServiceRequest) -> Received:
                         parent_id=span.parent_span_id.hex()
                         if len(span.parent_span_id) == 8 and any(span.parent_span_id)
                         else None,
+                        parent_is_remote=span.flags & _REMOTE == _REMOTE,
                         name=span.name,
                         kind=_KINDS[span.kind] if 0 <= span.kind < len(_KINDS) else "unspecified",
                         started_ns=span.start_time_unix_nano,

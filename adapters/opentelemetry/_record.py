@@ -36,6 +36,8 @@ class SpanRecord:
     """16 hex digits."""
     parent_id: str | None = None
     """16 hex digits, or None for the first span of a trace."""
+    parent_is_remote: bool = False
+    """Whether its parent is known to be another process's."""
     name: str = ""
     """Its name."""
     kind: str = "internal"
@@ -64,7 +66,7 @@ class SpanRecord:
     @property
     def is_entry(self) -> bool:
         """Whether a request came in here from another process."""
-        return self.kind in ("server", "consumer")
+        return self.kind in ("server", "consumer") or self.parent_is_remote
 
     @property
     def error_type(self) -> str | None:

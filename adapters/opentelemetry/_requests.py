@@ -370,23 +370,25 @@ class _Finder:
         one's time, below the same parent, is a part of it.
         """
         taken = {span.span_id for one in found for span in one.members}
+        models: dict[str | None, list[Read]] = {}
+        for read in alone:
+            if read.role == "model":
+                models.setdefault(read.span.parent_id, []).append(read)
         requests: list[tuple[SpanRecord, list[Read]]] = []
-        for span, members in sorted(bare, key=lambda item: item[0].started_ns - item[0].ended_ns):
-            for request, others in requests:
-                within = request.started_ns <= span.started_ns and span.ended_ns <= request.ended_ns
-                if within and request.parent_id == span.parent_id:
-                    others.extend(members)
-                    break
-            else:
-                requests.append((span, [*members]))
+        last: dict[str | None, tuple[SpanRecord, list[Read]]] = {}
+        for span, members in sorted(bare, key=lambda item: (item[0].started_ns, -item[0].ended_ns)):
+            open_one = last.get(span.parent_id)
+            if open_one is not None and span.ended_ns <= open_one[0].ended_ns:
+                open_one[1].extend(members)
+                continue
+            last[span.parent_id] = (span, [*members])
+            requests.append(last[span.parent_id])
         made: list[Found] = []
         for span, members in requests:
             beside = [
                 read
-                for read in alone
-                if read.role == "model"
-                and read.span.parent_id == span.parent_id
-                and span.started_ns <= read.span.started_ns <= span.ended_ns
+                for read in models.get(span.parent_id, ())
+                if span.started_ns <= read.span.started_ns <= span.ended_ns
             ]
             read = self._reads[span.span_id]
             values = (
@@ -469,15 +471,18 @@ def _rank(found: Found) -> int:
 
 def _once(found: Sequence[Found]) -> list[Found]:
     """Return the requests without those that a second convention tells of again."""
-    kept: list[Found] = []
+    if len({one.convention for one in found}) < 2:
+        return [*found]
+    kept: dict[str | None, list[Found]] = {}
     for one in sorted(found, key=_rank):
-        if not any(_is_same(one, other) for other in kept):
-            kept.append(one)
-    return kept
+        others = kept.setdefault(one.question, [])
+        if not any(_is_same(one, other) for other in others):
+            others.append(one)
+    return [one for others in kept.values() for one in others]
 
 
 def _is_same(one: Found, other: Found) -> bool:
-    if one.convention == other.convention or one.question != other.question:
+    if one.convention == other.convention:
         return False
     first, second = (item.span or item.seen[0].read.span for item in (one, other))
     return first.started_ns <= second.ended_ns and second.started_ns <= first.ended_ns

@@ -21,6 +21,7 @@ class SpanTree:
 
     def __init__(self, spans: Iterable[SpanRecord]) -> None:
         self.spans: dict[str, SpanRecord] = {}
+        self._entries: dict[str, SpanRecord | None] = {}
         for span in spans:
             known = self.spans.get(span.span_id)
             if known is None or len(span.attributes) > len(known.attributes):
@@ -64,14 +65,15 @@ class SpanTree:
 
     def entry_above(self, span: SpanRecord) -> SpanRecord | None:
         """Return the span by which the request came into the process, or None."""
-        passed: set[str] = set()
+        path: list[str] = []
         above: SpanRecord | None = span
-        while above is not None and above.span_id not in passed:
-            if above.is_entry:
-                return above
-            passed.add(above.span_id)
-            above = self.parent(above)
-        return None
+        while above is not None and above.span_id not in self._entries:
+            self._entries[above.span_id] = above if above.is_entry else None
+            path.append(above.span_id)
+            above = None if above.is_entry else self.parent(above)
+        entry = self._entries[above.span_id] if above is not None else self._entries[path[-1]]
+        self._entries.update(dict.fromkeys(path, entry))
+        return entry
 
     def path(self, top: str, below: SpanRecord) -> list[SpanRecord]:
         """Return the spans from `top` down to `below`."""

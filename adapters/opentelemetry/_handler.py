@@ -1,0 +1,191 @@
+"""`RagMeterSpanProcessor`: scores the requests that the spans of this process tell of.
+
+An SDK calls it when a span ends; all it does then is to keep the span.  A thread of its own puts
+traces together, finds requests in them and offers them to the meter.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry import baggage
+
+from ragmeter._runtime.threads import Bell, start_elsewhere
+from ragmeter.adapters import check_meter
+from ragmeter.adapters._other_spans import ambient_context, captured
+from ragmeter.context import RequestScope, current_scope, is_suppressed, leave_host
+from ragmeter.metrics import _fork as fork
+
+from ._assembly import Assembled, AssemblyStats, TraceAssembler
+from ._build import reference_of
+from ._passages import RetrievalTool, as_tools
+from ._reporter import Missing, Reporter
+from ._requests import OWN_SCOPE
+from ._sdk import record_of
+
+if TYPE_CHECKING:
+    from ragmeter import RagMeter
+
+__all__ = ["RagMeterSpanProcessor"]
+
+_PACE_S = 0.25
+"""Seconds between two looks at what has come."""
+_EXIT_S = 10.0
+"""Seconds that a provider's shutdown waits for scores, at most."""
+_MAX_WAITING = 50_000
+"""Spans that may wait to be looked at; beyond, the oldest is dropped and counted."""
+_REFERENCE = "ragmeter.reference."
+
+
+class _Waiting(NamedTuple):
+    span: Any
+    scope: RequestScope | None
+    said: Mapping[str, object] | None
+
+
+class RagMeterSpanProcessor:
+    """Hands a meter every RAG request that is traced in this process, whoever traces it.
+
+    ``provider.add_span_processor(RagMeterSpanProcessor(meter))``. Spans are neither changed nor kept
+    longer than it takes to read them. A request that a callback handler of ours captured is not counted again,
+    nor are evaluations and ragmeter's own spans. Add it before the processor that exports: at shutdown
+    scores then still leave.
+
+    References come from the meter (by question), from ``with ragmeter.reference(...)``, from baggage or
+    attributes named ``ragmeter.reference.answer``, ``.contexts`` and ``.context_ids`` (lists as JSON).
+
+    Args:
+        meter: Where requests go.
+        retrieval_tools: Names of tools whose results are retrieved documents, e.g. ``"search_*"``, or
+            `RetrievalTool` for a rule of how their text is cut.
+        grace_s: Seconds without news after which a trace is complete of which nothing is known to be
+            missing.
+        idle_s: Seconds without news after which any trace is.
+
+    Raises:
+        ConfigurationError: `meter` takes no requests, or a tool is named by nothing.
+    """
+
+    def __init__(
+        self,
+        meter: RagMeter,
+        *,
+        retrieval_tools: Iterable[str | RetrievalTool] = (),
+        grace_s: float = 1.0,
+        idle_s: float = 30.0,
+    ) -> None:
+        check_meter(meter)
+        self._meter = meter
+        self._end_guard = meter.guard("opentelemetry.span_end")
+        self._read_guard = meter.guard("opentelemetry.read")
+        self._reporter = Reporter(meter, as_tools(retrieval_tools))
+        self._assembler = TraceAssembler(self._report, grace_s=grace_s, idle_s=idle_s)
+        self._waiting: deque[_Waiting] = deque()
+        self._scopes: dict[str, dict[str, RequestScope]] = {}
+        self._reading = fork.reentrant_lock()
+        self._bell = Bell()
+        self._running = False
+        self._stopped = False
+        captured.watch()
+        fork.forget(self._begin_child)
+        meter.attached("opentelemetry")
+
+    @property
+    def missing(self) -> Mapping[Missing, int]:
+        """Requests that could not be scored in full, by convention, instrumentation and reason."""
+        return self._reporter.missing
+
+    def assembly(self) -> AssemblyStats:
+        """Return how many spans came, and what became of them."""
+        return self._assembler.stats()
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        """Called by the SDK when a span starts; nothing is done."""
+
+    def _on_ending(self, span: Any) -> None:
+        """Called by the SDK just before a span ends; nothing is done."""
+
+    def on_end(self, span: Any) -> None:
+        """Called by the SDK when a span has ended: keeps it, and waits for nothing."""
+        with self._end_guard:
+            scope = span.instrumentation_scope
+            if self._stopped or (scope is not None and scope.name == OWN_SCOPE) or is_suppressed():
+                return
+            around = ambient_context()
+            said = baggage.get_all() if around else None
+            if len(self._waiting) >= _MAX_WAITING:
+                self._waiting.popleft()
+                self._meter.lost("evicted")
+            self._waiting.append(_Waiting(span, current_scope(), said or None))
+            if not self._running:
+                self._running = True
+                start_elsewhere(self._start)
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Offer what has come to the meter, complete or not; ``meter.flush()`` then waits for the scores."""
+        del (
+            timeout_millis
+        )  # nothing is waited for: a meter that flushes has its providers flush, too
+        with self._read_guard:
+            self._read()
+            self._assembler.drain()
+        return True
+
+    def shutdown(self) -> None:
+        """Offer what has come, and have the meter flush. Spans that end later are passed over."""
+        self._stopped = True
+        self._bell.ring()
+        self.force_flush()
+        with self._read_guard:
+            self._meter.flush(_EXIT_S)
+
+    def _start(self) -> None:
+        threading.Thread(target=self._run, name="ragmeter-spans", daemon=True).start()
+
+    def _run(self) -> None:
+        leave_host()
+        while not self._stopped:
+            self._bell.wait(_PACE_S)
+            with self._read_guard:
+                self._read()
+                self._assembler.tick()
+            if not self._waiting and not self._assembler.stats().bytes:
+                self._running = False
+                if not self._waiting:  # what came in between has found it running
+                    return
+                self._running = True
+
+    def _read(self) -> None:
+        with self._reading:
+            while self._waiting:
+                noted = self._waiting.popleft()
+                record = record_of(noted.span)
+                self._assembler.add([record])
+                scope = _scope_of(noted)
+                if scope is not None:
+                    self._scopes.setdefault(record.trace_id, {})[record.span_id] = scope
+            while len(self._scopes) > _MAX_WAITING:
+                self._scopes.pop(next(iter(self._scopes)))
+
+    def _report(self, trace: Assembled) -> None:
+        with self._read_guard:
+            self._reporter.report(trace, self._scopes.pop(trace.trace_id, None))
+
+    def _begin_child(self) -> None:
+        self._waiting.clear()
+        self._scopes.clear()
+        self._running = False
+
+
+def _scope_of(noted: _Waiting) -> RequestScope | None:
+    """Return what the code around a span said: in this process, and by baggage from another."""
+    said = noted.said or {}
+    fields = {key[len(_REFERENCE) :]: said[key] for key in said if key.startswith(_REFERENCE)}
+    reference = reference_of(fields) if fields else None
+    if reference is None:
+        return noted.scope
+    by_baggage = RequestScope(reference=reference)
+    return by_baggage if noted.scope is None else noted.scope.merged_over(by_baggage)

@@ -1,0 +1,135 @@
+"""Traces → requests → the meter; and what of them could not be scored, counted by convention and scope."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ragmeter.adapters._open_requests import ReportedOnce
+from ragmeter.adapters._other_spans import captured
+from ragmeter.context import RequestScope
+
+from ._assembly import Assembled
+from ._build import build_run, scored
+from ._passages import RetrievalTool
+from ._requests import Found, Reason, find_requests
+from .conventions import READERS
+
+if TYPE_CHECKING:
+    from ragmeter import RagMeter
+
+__all__ = ["Missing", "Reporter"]
+
+_log = logging.getLogger("ragmeter")
+_SWITCHES: Mapping[str, str] = {reader.name: reader.switch for reader in READERS}
+_FIXES: Mapping[Reason, str] = {
+    "convention_has_no_text": "the convention tells ids only; use an instrumentation that tells texts",
+    "content_in_logs": "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
+    "truncated": "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=1000 and no limit on the length of values",
+    "no_retrieval_span": "the instrumentation does not trace retrievals",
+}
+
+
+class Missing(NamedTuple):
+    """What requests lack, and who wrote them."""
+
+    convention: str
+    """The convention of their spans."""
+    scope: str
+    """The instrumentation."""
+    reason: Reason
+    """Why they are not scored, or not in full."""
+
+
+class Reporter:
+    """Offers the requests of complete traces to a meter, each once.
+
+    Args:
+        meter: Takes the requests.
+        tools: Which tools retrieve.
+        remote: Whether the spans come from other processes; else a request that a callback of this
+            process captured is left out.
+    """
+
+    def __init__(
+        self, meter: RagMeter, tools: Sequence[RetrievalTool] = (), *, remote: bool = False
+    ) -> None:
+        self._meter = meter
+        self._tools = tools
+        self._remote = remote
+        self._once = ReportedOnce()
+        self._missing: Counter[Missing] = Counter()
+        self.captured = 0
+        """Requests that a callback had captured already."""
+
+    @property
+    def missing(self) -> Mapping[Missing, int]:
+        """Requests that could not be scored in full, by convention, scope and reason."""
+        return dict(self._missing)
+
+    def report(self, trace: Assembled, scopes: Mapping[str, RequestScope] | None = None) -> None:
+        """Offer the requests of a trace.
+
+        Args:
+            trace: The trace; late, it is looked at again for what was not seen before.
+            scopes: What the code around a span said, by the span's id.
+        """
+        for found in find_requests(trace.spans, trace.logs, self._tools):
+            if self._is_known(found):
+                continue
+            if found.reason is not None:
+                self._note(found, found.reason)
+            if not scored(found):
+                self._meter.lost(found.reason or "error")
+                continue
+            scope = _scope_of(found, scopes or {})
+            self._meter.offer(
+                partial(build_run, found, scope, remote=self._remote),
+                run_id=found.key,
+                trace_id=int(found.trace_id, 16),
+                size_bytes=sum(2 * len(item.text or "") + 200 for item in found.contexts),
+                scope=scope,
+            )
+
+    def _is_known(self, found: Found) -> bool:
+        """Return whether the request was reported before, here or by a callback."""
+        spans = {span.span_id for span in found.members}
+        first = found.span or found.members[0]
+        if not self._remote and captured.covers(
+            found.trace_id, spans, first.started_ns, first.ended_ns
+        ):
+            self.captured += 1
+            return True
+        # By its retrievals: its own span may come later than they.
+        keys = [
+            f"{found.trace_id}-{read.span.span_id}" for one in found.seen for read in one.retrievals
+        ]
+        firsts = [self._once.is_first(key) for key in keys or [found.key]]
+        return not all(firsts)
+
+    def _note(self, found: Found, reason: Reason) -> None:
+        missing = Missing(found.convention, found.scope, reason)
+        self._missing[missing] += 1
+        if self._missing[missing] > 1 or reason == "retrieval_error":
+            return
+        fix = _FIXES.get(reason) or _SWITCHES.get(found.convention, "")
+        _log.warning(
+            "requests traced by %s are %s: %s; %s (said once)",
+            found.scope or found.convention,
+            "scored by ids only" if found.usable == "ids_only" else "not scored",
+            reason,
+            fix,
+        )
+
+
+def _scope_of(found: Found, scopes: Mapping[str, RequestScope]) -> RequestScope | None:
+    """Return what was said around the request: innermost first, as it is the more special."""
+    merged: RequestScope | None = None
+    for span in (*found.members, *filter(None, [found.span])):
+        said = scopes.get(span.span_id)
+        if said is not None and said is not merged:
+            merged = said if merged is None else merged.merged_over(said)
+    return merged

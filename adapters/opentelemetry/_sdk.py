@@ -1,0 +1,39 @@
+"""An ended span of an OpenTelemetry SDK → a record. The SDK is not imported: it belongs to the application."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._record import SpanNote, SpanRecord
+
+__all__ = ["record_of"]
+
+
+def record_of(span: Any) -> SpanRecord:
+    """Return the record of a ``ReadableSpan``: a copy, so this is not for the request's path."""
+    context = span.context
+    parent = span.parent
+    scope = span.instrumentation_scope
+    resource = span.resource
+    service = None if resource is None else resource.attributes.get("service.name")
+    status = span.status
+    return SpanRecord(
+        trace_id=f"{context.trace_id:032x}",
+        span_id=f"{context.span_id:016x}",
+        parent_id=None if parent is None else f"{parent.span_id:016x}",
+        parent_is_remote=parent is not None and parent.is_remote,
+        name=span.name,
+        kind=span.kind.name.lower(),
+        started_ns=span.start_time or 0,
+        ended_ns=span.end_time or 0,
+        attributes=dict(span.attributes or {}),
+        events=tuple(
+            SpanNote(event.name, dict(event.attributes or {})) for event in span.events or ()
+        ),
+        failed=status is not None and status.status_code.name == "ERROR",
+        dropped=getattr(span, "dropped_attributes", 0) or 0,
+        scope="" if scope is None else scope.name,
+        scope_version="" if scope is None else scope.version or "",
+        service=str(service) if service else None,
+        sampled=context.trace_flags.sampled,
+    )

@@ -1,0 +1,78 @@
+"""An exporter around an exporter, for which the spans of conventions have no texts.
+
+Scores may leave where texts may not: `RagMeterSpanProcessor` reads the spans, this wrapper shows the exporter
+a view of them.  The spans themselves are not changed, other processors see them whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ._sdk import record_of
+from .conventions import reading
+
+__all__ = ["TextStrippingExporter"]
+
+_SAFE = re.compile(
+    r"(?:.*[._])?(?:kind|type|types|name|names|id|ids|model|provider|system|role|mime_type|version|path|"
+    r"operation|operationId|method|route|reason|reasons|format|language|environment|status|status_code)"
+)
+"""Names of attributes whose texts are words of a system's, not of a user's."""
+
+
+class TextStrippingExporter:
+    """Passes spans on to an exporter without the texts that conventions write on them.
+
+    Of spans that belong to a known convention, attributes with texts are left out, but for names, ids,
+    kinds and models; so are messages of errors and attributes of events. Numbers stay, and all other spans.
+
+    Args:
+        exporter: A span exporter of an OpenTelemetry SDK.
+    """
+
+    def __init__(self, exporter: Any) -> None:
+        self._exporter = exporter
+
+    def export(self, spans: Sequence[Any]) -> Any:
+        """Pass `spans` on, without texts."""
+        return self._exporter.export([_stripped(span) for span in spans])
+
+    def shutdown(self) -> None:
+        """Shut the exporter down."""
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Have the exporter flush."""
+        return bool(self._exporter.force_flush(timeout_millis))
+
+
+def _stripped(span: Any) -> Any:
+    return span if reading(record_of(span)) is None else _View(span)
+
+
+class _View:
+    """A span without texts: everything else is the span's own."""
+
+    def __init__(self, span: Any) -> None:
+        self._span = span
+        self.attributes = _without_texts(span.attributes or {})
+        self.events = tuple(map(_event, span.events or ()))
+        self.status = type(span.status)(span.status.status_code)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._span, name)
+
+
+def _event(event: Any) -> Any:
+    attributes = _without_texts(event.attributes or {})
+    return type(event)(name=event.name, attributes=attributes, timestamp=event.timestamp)
+
+
+def _without_texts(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in attributes.items()
+        if isinstance(value, (bool, int, float)) or _SAFE.fullmatch(key) is not None
+    }

@@ -1,0 +1,300 @@
+"""`RagMeterSpanProcessor` in an SDK: requests of this process's spans, scored once each."""
+
+import json
+import logging
+import threading
+
+import pytest
+from opentelemetry import baggage, context, trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
+
+import ragmeter
+from ragmeter import RagMeter
+from ragmeter.adapters._other_spans import captured
+from ragmeter.adapters.opentelemetry import RagMeterSpanProcessor, TextStrippingExporter
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.metrics import ConfigurationError
+
+KIND = "openinference.span.kind"
+
+
+@pytest.fixture
+def traced():
+    """A provider with the processor, its meter's results, and a tracer of an instrumentation's."""
+    made = _Traced()
+    yield made
+    made.provider.shutdown()
+
+
+class _Traced:
+    def __init__(self, **options):
+        self.memory = InMemoryExporter()
+        self.provider = TracerProvider()
+        self.spans = InMemorySpanExporter()
+        self.exporter = OpenTelemetryExporter(
+            tracer_provider=self.provider, metrics=False, events="off"
+        )
+        self.meter = RagMeter(exporters=[self.memory, self.exporter], **options.pop("meter", {}))
+        self.processor = RagMeterSpanProcessor(self.meter, **options)
+        self.provider.add_span_processor(self.processor)
+        self.provider.add_span_processor(SimpleSpanProcessor(self.spans))
+        self.tracer = self.provider.get_tracer("openinference.instrumentation.toy")
+
+    def results(self):
+        self.processor.force_flush()
+        assert self.meter.flush(20)
+        return self.memory.results
+
+    def ask(self, question="Why?", answer="Because it rains.", texts=("It rains.",), **attributes):
+        with self.tracer.start_as_current_span("qa", attributes={KIND: "CHAIN"}) as request:
+            request.set_attributes({"input.value": question, "output.value": answer, **attributes})
+            with self.tracer.start_as_current_span(
+                "retrieve", attributes={KIND: "RETRIEVER"}
+            ) as found:
+                for place, text in enumerate(texts):
+                    found.set_attribute(f"retrieval.documents.{place}.document.content", text)
+        return request
+
+
+def test_a_traced_request_is_scored(traced):
+    request = traced.ask()
+
+    [result] = traced.results()
+
+    assert result.sample.question == "Why?"
+    assert result.sample.answer == "Because it rains."
+    assert [one.text for one in result.sample.contexts] == ["It rains."]
+    context = request.get_span_context()
+    assert (result.run.target.trace_id, result.run.target.span_id) == (
+        context.trace_id,
+        context.span_id,
+    )
+    assert result.run.target.trace_flags.sampled
+    assert result.run.retrievals[0].target is not None
+    assert result.scores["context_count"].value == 1.0
+
+
+def test_our_own_spans_are_not_taken_in(traced):
+    traced.ask()
+
+    assert len(traced.results()) == 1
+    assert len(traced.results()) == 1
+    assert [
+        span
+        for span in traced.spans.get_finished_spans()
+        if span.instrumentation_scope.name == "ragmeter"
+    ]
+    assert traced.processor.assembly().lost == {}
+
+
+def test_requests_are_scored_without_a_flush():
+    traced = _Traced(grace_s=0.0)
+    arrived = threading.Event()
+    export = traced.memory.export
+    traced.memory.export = lambda batch: (export(batch), arrived.set())
+
+    traced.ask()
+
+    assert arrived.wait(30)
+    traced.provider.shutdown()
+
+
+def test_the_shutdown_of_the_provider_loses_nothing():
+    traced = _Traced()
+    traced.ask()
+
+    traced.provider.shutdown()
+
+    assert len(traced.memory.results) == 1
+    judged = [
+        s for s in traced.spans.get_finished_spans() if s.instrumentation_scope.name == "ragmeter"
+    ]
+    assert judged
+
+
+def test_a_failed_request_is_one(traced):
+    with traced.tracer.start_as_current_span(
+        "qa", attributes={KIND: "CHAIN", "input.value": "Why?"}
+    ) as span:
+        with traced.tracer.start_as_current_span(
+            "retrieve", attributes={KIND: "RETRIEVER"}
+        ) as found:
+            found.set_status(Status(StatusCode.ERROR))
+        span.set_status(Status(StatusCode.ERROR))
+        span.set_attribute("error.type", "ConnectionError")
+
+    [result] = traced.results()
+
+    assert (result.sample.status, result.sample.contexts) == ("error", None)
+    assert result.run.error_type == "ConnectionError"
+
+
+def test_a_request_of_another_processs_trace(traced):
+    """Its parent never comes, and need not."""
+    remote = SpanContext(7, 9, is_remote=True, trace_flags=TraceFlags(1))
+    around = trace.set_span_in_context(trace.NonRecordingSpan(remote))
+    token = context.attach(around)
+    traced.ask()
+    context.detach(token)
+    traced.processor._read()
+
+    assert [one.looks_complete for one in traced.processor._assembler._open.values()] == [True]
+    assert traced.results()[0].run.parent.span_id == 9
+
+
+def test_references_come_from_the_meter_by_question():
+    traced = _Traced(meter={"references": {"why?": {"answer": "It rains."}}})
+    traced.ask()
+
+    assert traced.results()[0].scores["token_f1"].value is not None
+    traced.provider.shutdown()
+
+
+def test_references_come_from_the_code_around(traced):
+    with ragmeter.reference(answer="It rains."):
+        traced.ask()
+
+    assert traced.results()[0].sample.reference.answer == "It rains."
+
+
+def test_references_come_from_baggage(traced):
+    said = baggage.set_baggage("ragmeter.reference.context_ids", json.dumps(["a", "b"]))
+    token = context.attach(said)
+    traced.ask()
+    context.detach(token)
+
+    assert traced.results()[0].sample.reference.context_ids == ("a", "b")
+
+
+def test_references_come_from_attributes(traced):
+    traced.ask(**{"ragmeter.reference.answer": "It rains."})
+
+    assert traced.results()[0].sample.reference.answer == "It rains."
+
+
+def test_what_is_suppressed_is_not_captured(traced):
+    with ragmeter.suppress():
+        traced.ask()
+
+    assert traced.results() == []
+
+
+def test_sampling_and_redaction_are_the_meters():
+    traced = _Traced(meter={"redact": lambda text: text.replace("rains", "xxx")})
+    traced.ask()
+    assert traced.results()[0].sample.answer == "Because it xxx."
+    traced.provider.shutdown()
+
+    unsampled = _Traced(meter={"sample_rate": 0.0})
+    unsampled.ask()
+    assert unsampled.results() == []
+    unsampled.provider.shutdown()
+
+
+def test_a_request_that_a_callback_captured_is_left_out(traced):
+    request = traced.ask()
+    captured.note(request.get_span_context(), None, request.start_time)
+    traced.ask(question="And now?")
+
+    assert [one.sample.question for one in traced.results()] == ["And now?"]
+    assert traced.processor._reporter.captured == 1
+
+
+def test_a_callback_that_saw_only_the_span_around_is_known_by_its_time(traced):
+    with traced.tracer.start_as_current_span("POST /ask") as around:
+        request = traced.ask()
+        captured.note(None, around.get_span_context(), request.start_time)
+
+    assert traced.results() == []
+
+
+def test_spans_that_come_late_make_no_second_request(traced):
+    held = []
+    take = traced.processor.on_end
+    traced.processor.on_end = lambda span: held.append(span) if span.name == "qa" else take(span)
+    traced.ask()
+    assert len(traced.results()) == 1
+
+    take(held[0])
+
+    assert len(traced.results()) == 1
+
+
+def test_what_is_missing_is_counted_and_said_once(traced, caplog):
+    with caplog.at_level(logging.WARNING, "ragmeter"):
+        for _ in range(3):
+            traced.ask(texts=("__REDACTED__",))
+        assert traced.results() == []
+
+    [(missing, count)] = traced.processor.missing.items()
+    assert (missing.convention, missing.scope) == (
+        "openinference",
+        "openinference.instrumentation.toy",
+    )
+    assert (missing.reason, count) == ("redacted", 3)
+    assert traced.meter.stats().dropped == {"redacted": 3}
+    said = [record.getMessage() for record in caplog.records if "redacted" in record.getMessage()]
+    assert len([line for line in said if "OPENINFERENCE_HIDE_INPUTS" in line]) == 1
+
+
+def test_tools_that_retrieve_are_named():
+    traced = _Traced(retrieval_tools=["search_*"])
+    with traced.tracer.start_as_current_span(
+        "agent", attributes={KIND: "AGENT", "input.value": "Why?"}
+    ):
+        with traced.tracer.start_as_current_span("search_docs", attributes={KIND: "TOOL"}) as tool:
+            tool.set_attribute("output.value", "one\n\ntwo")
+
+    assert [c.text for c in traced.results()[0].sample.contexts] == ["one", "two"]
+    traced.provider.shutdown()
+
+
+@pytest.mark.parametrize("arguments", [(None,), (RagMeter,)], ids=["none", "class"])
+def test_what_is_no_meter_is_refused(arguments):
+    with pytest.raises(ConfigurationError):
+        RagMeterSpanProcessor(*arguments)
+
+
+def test_a_string_of_tools_is_refused():
+    with pytest.raises(ConfigurationError):
+        RagMeterSpanProcessor(RagMeter(exporters=[InMemoryExporter()]), retrieval_tools="search")
+
+
+def test_texts_are_left_out_of_what_is_exported():
+    traced, sent = _Traced(), InMemorySpanExporter()
+    traced.provider.add_span_processor(SimpleSpanProcessor(TextStrippingExporter(sent)))
+
+    request = traced.ask(
+        question="Who is Anna?", **{"session.id": "s1", "llm.token_count.total": 7}
+    )
+    with traced.tracer.start_as_current_span("model", attributes={KIND: "LLM"}) as span:
+        span.record_exception(ValueError("Anna was refused"))
+        span.set_status(Status(StatusCode.ERROR, "Anna was refused"))
+    with traced.tracer.start_as_current_span("SELECT", attributes={"db.statement": "SELECT 1"}):
+        pass
+
+    whole = "".join(span.to_json() for span in traced.spans.get_finished_spans())
+    left = {span.name: span for span in sent.get_finished_spans()}
+    shown = str(
+        [
+            (dict(s.attributes), [dict(e.attributes) for e in s.events], s.status.description)
+            for s in left.values()
+        ]
+    )
+    assert "Anna" in whole
+    assert "Anna" not in shown
+    assert "rains" not in shown
+    assert dict(left["qa"].attributes) == {
+        KIND: "CHAIN",
+        "session.id": "s1",
+        "llm.token_count.total": 7,
+    }
+    assert left["qa"].context == request.get_span_context()
+    assert left["SELECT"].attributes["db.statement"] == "SELECT 1"
+    assert left["model"].status.status_code is StatusCode.ERROR
+    assert traced.results()[0].sample.question == "Who is Anna?"
+    traced.provider.shutdown()
