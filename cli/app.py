@@ -392,7 +392,8 @@ def doctor(
         typer.Option(metavar="URL", help="Try this OTLP endpoint, not the environment's."),
     ] = None,
     no_judge: Annotated[
-        bool, typer.Option("--no-judge", help="Do not ask the configured judge anything.")
+        bool,
+        typer.Option("--no-judge", help="Do not ask the configured judge and embedder anything."),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print findings as JSON and nothing else.")

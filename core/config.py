@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from ragmeter.exporters.protocol import Exporter
 from ragmeter.metrics import ConfigurationError, Metric, ReferenceFileError, VerdictRules
+from ragmeter.metrics.embedder import Embedder
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.registry import resolve_metrics
 
@@ -26,6 +27,7 @@ __all__ = [
     "PREFIX",
     "Settings",
     "argument_of",
+    "embedder_of",
     "meter_arguments",
     "read_settings",
     "unit_of",
@@ -149,6 +151,22 @@ class Settings(BaseSettings):
         None, "JudgeBudget(cached_input_price)", "money", ge=0
     )
     """Price of a million prompt tokens from the endpoint's own cache; unset: as the others."""
+    embedding_model: str | None = _setting(None, "OpenAIEmbedder(model)")
+    """Model of the embedder for semantic metrics; unset: no embedder."""
+    embedding_base_url: str | None = _setting(None, "OpenAIEmbedder(base_url)")
+    """OpenAI-compatible endpoint with ``/embeddings``; unset: the client's own default."""
+    embedding_api_key: SecretStr | None = _setting(None, "OpenAIEmbedder(api_key)")
+    """Key of the embedder's endpoint; unset: ``OPENAI_API_KEY``."""
+    embedding_query_prefix: str = _setting("", "OpenAIEmbedder(query_prefix)")
+    """Put before every question, if the model wants it, e.g. ``query: `` for e5."""
+    embedding_passage_prefix: str = _setting("", "OpenAIEmbedder(passage_prefix)")
+    """Put before every chunk, likewise, e.g. ``passage: ``."""
+    embedding_calls_per_minute: int | None = _setting(None, "OpenAIEmbedder(budget)", "calls", gt=0)
+    """Most calls to the embedder in any sixty seconds; unset: no limit."""
+    embedding_tokens_per_minute: int | None = _setting(
+        None, "OpenAIEmbedder(budget)", "tokens", gt=0
+    )
+    """Most tokens, estimated, in any sixty seconds; unset: no limit."""
     span_mode: Literal["auto", "own", "evaluation", "off"] = _setting(
         "auto", "OpenTelemetryExporter(span_mode)"
     )
@@ -227,14 +245,16 @@ def meter_arguments() -> dict[str, Any]:
     Raises:
         ConfigurationError: A value is not allowed; names the variable, the value and what is
             allowed.
-        MissingDependencyError: A judge is configured but ``openai`` is not installed.
+        MissingDependencyError: A judge or an embedder is configured but ``openai`` is not installed.
     """
     settings = read_settings()
     arguments = {field: getattr(settings, field) for field in _fields_of("RagMeter")}
+    embedder = embedder_of(settings)
     return arguments | {
-        "metrics": _metrics(settings),
+        "metrics": _metrics(settings, embedder),
         "references": _references(settings),
         "judge": _judge(settings),
+        "embedder": embedder,
         "verdict": _verdict(settings),
         "exporters": _exporters(settings),
     }
@@ -250,16 +270,23 @@ def _naming(field: str) -> Iterator[None]:
         raise ConfigurationError(f"{variable}={os.environ.get(variable)!r}: {error}") from error
 
 
-def _metrics(settings: Settings) -> Sequence[Metric] | None:
+def _metrics(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] | None:
     if settings.metrics is None:
         return None
     with _naming("metrics"):
         metrics = resolve_metrics(
-            settings.metrics, judged=settings.judge_model is not None, fused=settings.fused
+            settings.metrics,
+            judged=settings.judge_model is not None,
+            fused=settings.fused,
+            embedder=embedder,
         )
         judged = ", ".join(metric.name for metric in metrics if metric.judged)
         if judged and settings.judge_model is None:
             raise ConfigurationError(f"{judged} ask a judge; set {variable_of('judge_model')}")
+        lacking = ", ".join(metric.name for metric in metrics if metric.lacks_embedder)
+        if lacking:
+            variable = variable_of("embedding_model")
+            raise ConfigurationError(f"{lacking} ask an embedder; set {variable}")
         return metrics
 
 
@@ -301,6 +328,30 @@ def _judge(settings: Settings) -> Judge | None:
     )
 
 
+def embedder_of(settings: Settings) -> Embedder | None:
+    """Return the embedder that the settings describe; None: they describe none.
+
+    Raises:
+        ConfigurationError: There is neither key nor address, or no client can be made with them.
+        MissingDependencyError: ``openai`` is not installed.
+    """
+    if settings.embedding_model is None:
+        return None
+    from ragmeter.metrics.embedder import OpenAIEmbedder  # noqa: PLC0415 -- loads when wanted
+    from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- likewise
+
+    key = settings.embedding_api_key
+    calls, tokens = settings.embedding_calls_per_minute, settings.embedding_tokens_per_minute
+    return OpenAIEmbedder(
+        settings.embedding_model,
+        base_url=settings.embedding_base_url,
+        api_key=None if key is None else key.get_secret_value(),
+        query_prefix=settings.embedding_query_prefix,
+        passage_prefix=settings.embedding_passage_prefix,
+        budget=None if calls is None and tokens is None else JudgeBudget(calls, tokens),
+    )
+
+
 def _exporters(settings: Settings) -> tuple[Exporter, ...]:
     from ragmeter.exporters.otel import OpenTelemetryExporter  # noqa: PLC0415 -- loads when wanted
 
@@ -318,6 +369,6 @@ def _explain(error: ValidationError, names: Mapping[str, str]) -> str:
     lines: list[str] = []
     for problem in error.errors(include_url=False):
         field = str(problem["loc"][0]) if problem["loc"] else "?"
-        shown = "(hidden)" if field == "judge_api_key" else repr(problem["input"])
+        shown = "(hidden)" if field.endswith("_api_key") else repr(problem["input"])
         lines.append(f"{names.get(field, field)}={shown}: {problem['msg']}")
     return "; ".join(lines)

@@ -45,12 +45,19 @@ from .pipeline.weight import weight_of_sample
 from .references import as_reference, load_references
 
 if TYPE_CHECKING:
+    from ragmeter.metrics.embedder import Embedder
     from ragmeter.metrics.judge.protocol import Judge
 
     from .pipeline.judging import Judges
     from .pipeline.process import ScoringProcess
 
 __all__ = ["RagMeter"]
+
+
+def _as_embedder(given: object) -> Embedder:
+    from ragmeter.metrics.embedder import as_embedder  # noqa: PLC0415 -- brings asyncio
+
+    return as_embedder(given)
 
 
 class RagMeter(MeterPort):
@@ -63,6 +70,10 @@ class RagMeter(MeterPort):
             Default: the live ones, and the golden ones for requests that have a reference or, once
             `references` are given, for all.
         judge: Who gives verdicts, e.g. ``ragmeter.metrics.judge.OpenAIJudge(model=...)``.
+        embedder: What turns texts into vectors for `semantic_context_relevance`: a LangChain
+            ``Embeddings``, a LlamaIndex embedding, a function from texts to vectors, or an
+            ``OpenAIEmbedder`` of ``ragmeter.metrics.embedder``. Sampled and asked as the judge is, off the
+            request's path. None: no such score.
         references: Path of a ``.jsonl`` or ``.csv`` file, a mapping from question to reference, or a
             callable. A reference that a request brings along wins.
         exporters: Where results go. Default: `ragmeter.exporters.otel.OpenTelemetryExporter`, which
@@ -105,6 +116,7 @@ class RagMeter(MeterPort):
         sample_rate: float = 1.0,
         judge_sample_rate: float = 1.0,
         *,
+        embedder: object = None,
         scoring: Literal["thread", "process"] = "thread",
         keep: Literal["none", "worst"] = "none",
         verdict: VerdictRules | None = None,
@@ -143,7 +155,10 @@ class RagMeter(MeterPort):
             raise ConfigurationError(f"verdict is {verdict!r}; pass ragmeter.VerdictRules(...)")
         self._metrics = MetricSet(
             resolve_metrics(
-                "golden" if metrics is None else metrics, judged=judge is not None, fused=fused
+                "golden" if metrics is None else metrics,
+                judged=judge is not None,
+                fused=fused,
+                embedder=None if embedder is None else _as_embedder(embedder),
             ),
             self._limits.max_text_chars,
             sparing=metrics is None and references is None,
@@ -153,6 +168,12 @@ class RagMeter(MeterPort):
             raise ConfigurationError(
                 f"metrics {', '.join(needing)} ask a judge; pass "
                 "judge=OpenAIJudge(model=...) from ragmeter.metrics.judge"
+            )
+        lacking = [metric.name for metric in self._metrics.awaited if metric.lacks_embedder]
+        if lacking:
+            raise ConfigurationError(
+                f"metrics {', '.join(lacking)} ask an embedder; pass embedder=, e.g. the one of your "
+                "vector store, or OpenAIEmbedder(model=...) from ragmeter.metrics.embedder"
             )
         super().__init__(
             sample_rate=None if keep == "worst" else self._limits.sample_rate,
@@ -216,6 +237,7 @@ class RagMeter(MeterPort):
             judge,
             self._limits.judge_deadline_s,
             guard=self.guard("meter.judge"),
+            metrics=self._metrics.awaited,
             max_text_chars=self._limits.max_text_chars,
         )
 

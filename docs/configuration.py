@@ -12,6 +12,7 @@ PAGE = Path(__file__).with_suffix(".md")
 IN_CODE_ONLY = {
     "judge": "An `OpenAIJudge`, or any other object of that protocol; from the environment: the variables below.",
     "verdict": "`ragmeter.VerdictRules`, when a request is good, suspect or bad; from the environment: the variables below.",
+    "embedder": "What turns texts into vectors for semantic metrics; from the environment: the variables below.",
     "exporters": "Where results go; default: OpenTelemetry.",
     "redact": "A function that sees every text first and returns what may be seen; see [production](production.md).",
 }
@@ -33,6 +34,7 @@ TABLES = (
     ("The meter: `RagMeter(...)`", ""),
     ("The verdict: `verdict=ragmeter.VerdictRules(...)`", "VerdictRules("),
     ("The judge: `ragmeter.metrics.judge`", "Judge(|JudgeBudget("),
+    ("The embedder: `ragmeter.metrics.embedder`", "OpenAIEmbedder("),
     ("Exporters", "Exporter("),
     ("Instrumentation without code", "instrument("),
 )

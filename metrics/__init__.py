@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .judged.live_judged import LiveJudged
     from .judged.rag_quest_eval import RagQuestEval
     from .registry import BUILTIN, default_metrics, known_metrics, resolve_metrics
+    from .semantic.semantic_context_relevance import SemanticContextRelevance
     from .text.entities import EntityFinder, EntityMatch, entity_recall
     from .text.overlap import rouge_l_recall, token_f1
     from .text.sentences import sentences
@@ -138,6 +139,7 @@ __all__ = [
     "ScoreMethod",
     "ScoreStatus",
     "ScoreTarget",
+    "SemanticContextRelevance",
     "UnknownMetricError",
     "Verdict",
     "VerdictRules",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from .errors import ConfigurationError
@@ -16,6 +16,7 @@ from .sample import RagSample
 from .score import Score
 
 if TYPE_CHECKING:
+    from .embedder import Embedder
     from .judge.protocol import Judge
 
 __all__ = ["AdjustedComputedMetric", "AdjustedMetric", "needing", "passing", "prefixed"]
@@ -49,7 +50,7 @@ class _Adjustment:
     def __post_init__(self) -> None:
         inner = self.metric
         for attribute in (
-            "method", "target", "definition", "range", "reads_texts", "direction",
+            "method", "target", "definition", "range", "reads_texts", "direction", "lacks_embedder",
         ):  # fmt: skip
             object.__setattr__(self, attribute, getattr(inner, attribute))
         object.__setattr__(self, "needs", (*inner.needs, *self.more_needs))
@@ -92,6 +93,14 @@ class AdjustedMetric(_Adjustment, Metric):
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
         """Measure with the wrapped metric, then rename and label its scores."""
         return self._adjust(await self.metric.measure(sample, judge))
+
+    def asking(self, embedder: Embedder | None) -> Metric:
+        """Return this metric with the wrapped one asking `embedder`."""
+        return replace(self, metric=self.metric.asking(embedder))
+
+    async def aclose(self) -> None:
+        """Release what the wrapped metric has on the running event loop."""
+        await self.metric.aclose()
 
 
 @dataclass(frozen=True)

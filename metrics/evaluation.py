@@ -33,6 +33,7 @@ def evaluate(
     metrics: str | Iterable[str | Metric] | None = None,
     judge: Judge | None = None,
     *,
+    embedder: object = None,
     concurrency: int = 16,
     verdict: VerdictRules | None = None,
 ) -> list[SampleScores]:
@@ -44,6 +45,7 @@ def evaluate(
             them; None: ``"golden"`` if a sample has a reference, else ``"live"``. With a judge they bring
             judged metrics.
         judge: The judge that judged metrics ask; without one their scores are ``skipped``.
+        embedder: What semantic metrics ask, as for `ragmeter.RagMeter`; without one they are ``skipped``.
         concurrency: Judged measurements under way at once, at least 1.
         verdict: The rules of the verdict; None: with their usual thresholds.
 
@@ -56,7 +58,7 @@ def evaluate(
         ConfigurationError: A metric is unknown, two scores share a name, or `concurrency` is < 1.
     """
     rules = VerdictRules() if verdict is None else verdict
-    chosen, listed = _check(samples, metrics, judge, concurrency)
+    chosen, listed = _check(samples, metrics, judge, embedder, concurrency)
     if all(isinstance(metric, ComputedMetric) for metric in chosen):
         return [_compute(sample, chosen, rules) for sample in listed]
     results: list[SampleScores] = []
@@ -90,11 +92,12 @@ async def aevaluate(
     metrics: str | Iterable[str | Metric] | None = None,
     judge: Judge | None = None,
     *,
+    embedder: object = None,
     concurrency: int = 16,
     verdict: VerdictRules | None = None,
 ) -> list[SampleScores]:
     """Do the same as `evaluate`, on the running event loop."""
-    chosen, listed = _check(samples, metrics, judge, concurrency)
+    chosen, listed = _check(samples, metrics, judge, embedder, concurrency)
     rules = VerdictRules() if verdict is None else verdict
     return await _measure(listed, chosen, judge, concurrency, rules)
 
@@ -103,6 +106,7 @@ def _check(
     samples: Iterable[RagSample],
     metrics: str | Iterable[str | Metric] | None,
     judge: Judge | None,
+    embedder: object,
     concurrency: int,
 ) -> tuple[list[Metric], list[RagSample]]:
     if concurrency < 1:
@@ -112,7 +116,12 @@ def _check(
     listed = list(samples)
     if metrics is None:
         metrics = "golden" if any(sample.reference is not None for sample in listed) else "live"
-    return resolve_metrics(metrics, judged=judge is not None), listed
+    asked = None
+    if embedder is not None:
+        from .embedder import as_embedder  # noqa: PLC0415 -- only if there is one
+
+        asked = as_embedder(embedder)
+    return resolve_metrics(metrics, judged=judge is not None, embedder=asked), listed
 
 
 def _in_a_loop() -> bool:
@@ -140,12 +149,14 @@ async def _measure_and_close(
     concurrency: int,
     rules: VerdictRules,
 ) -> list[SampleScores]:
-    """Measure, and close the judge's connections before their event loop ends."""
+    """Measure, and close judge's and embedder's connections before their event loop ends."""
     try:
         return await _measure(samples, metrics, judge, concurrency, rules)
     finally:
         if judge is not None:
             await judge.aclose()
+        for metric in metrics:
+            await metric.aclose()
 
 
 async def _measure(

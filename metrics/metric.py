@@ -32,6 +32,7 @@ from .score import (
 )
 
 if TYPE_CHECKING:
+    from .embedder import Embedder
     from .judge.protocol import Judge
 
 __all__ = [
@@ -75,12 +76,22 @@ class Metric(ABC):
     """Whether it reads the texts it needs, so that one that is too long skips it; ids are none."""
     direction: ScoreDirection = "higher"
     """Which way is better."""
+    lacks_embedder: bool = False
+    """Whether it asks an embedder and has none: it is ``skipped`` until `asking` gives it one."""
     directions: Mapping[str, ScoreDirection] = MappingProxyType({})
     """The same for single scores, by their names, where they differ from `direction`."""
 
     @abstractmethod
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
         """Return one `Score` per name in `score_names`, in that order."""
+
+    def asking(self, embedder: Embedder | None) -> Metric:
+        """Return this metric with `embedder`, if it asks one and has none of its own."""
+        del embedder
+        return self
+
+    async def aclose(self) -> None:  # noqa: B027 -- most have nothing to release
+        """Release what it has on the running event loop, which ends. It can be used again."""
 
     def direction_of(self, score_name: str) -> ScoreDirection:
         """Return which way is better for the score called `score_name`."""

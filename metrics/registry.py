@@ -5,6 +5,8 @@ register a class, an object or a function returning one under the entry-point gr
 ``ragmeter.metrics``, and are imported only when asked for by name.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
@@ -53,6 +55,10 @@ _FREE = {
 _ON_REQUEST = {
     "lexical_query_coverage": "computed.lexical:LexicalQueryCoverage",
 }
+# Those that ask an embedder: in every preset once there is one.
+_SEMANTIC = {
+    "semantic_context_relevance": "semantic.semantic_context_relevance:SemanticContextRelevance",
+}
 # Metrics that judge several others' questions in one call; each has `covers`, their names.
 _FUSED = {
     "fused_context_metrics": "judged.fused_context:FusedContextMetrics",
@@ -69,9 +75,11 @@ _LIVE = (
 )
 # By default these are asked where there is a reference: elsewhere one call is enough, `live_judged`.
 _WITH_REFERENCE = frozenset({"context_utilization", "context_relevancy", "answer_relevancy"})
-_HOMES = {**_JUDGED, **_FREE, **_ON_REQUEST, **_FUSED}
+_HOMES = {**_JUDGED, **_FREE, **_SEMANTIC, **_ON_REQUEST, **_FUSED}
 
 if TYPE_CHECKING:
+    from .embedder import Embedder
+
     BUILTIN: tuple[type[Metric], ...]
     """Every metric that ships with ragmeter, in the order in which they are shown."""
 
@@ -118,17 +126,22 @@ def known_metrics() -> tuple[str, ...]:
     return (*ours, *sorted(set(_registered()) - set(ours)))
 
 
-def default_metrics(*, judged: bool = False, fused: bool = False) -> list[Metric]:
+def default_metrics(
+    *, judged: bool = False, fused: bool = False, embedder: Embedder | None = None
+) -> list[Metric]:
     """Return the metrics of the preset ``golden``: what a meter measures that was told no metrics.
 
     Args:
         judged: Add those that ask a judge.
         fused: For those with a reference answer, ask about chunks and references in one call, too.
+        embedder: Add those that ask it.
     """
-    return preset_metrics("golden", judged=judged, fused=fused)
+    return preset_metrics("golden", judged=judged, fused=fused, embedder=embedder)
 
 
-def preset_metrics(preset: str, *, judged: bool = False, fused: bool = False) -> list[Metric]:
+def preset_metrics(
+    preset: str, *, judged: bool = False, fused: bool = False, embedder: Embedder | None = None
+) -> list[Metric]:
     """Return a set of metrics.
 
     Args:
@@ -137,6 +150,7 @@ def preset_metrics(preset: str, *, judged: bool = False, fused: bool = False) ->
         judged: Add those that ask a judge: `live_judged`, one call for a request without a reference; to
             ``golden`` and ``all`` the others, which ``golden`` asks for requests with a reference answer.
         fused: For requests with a reference answer, ask about chunks and references in one call, too.
+        embedder: Add those that ask it.
 
     Raises:
         ConfigurationError: There is no such set.
@@ -147,6 +161,8 @@ def preset_metrics(preset: str, *, judged: bool = False, fused: bool = False) ->
             f"Metric objects: [{preset!r}]"
         )
     free = [_builtin(name)() for name in (_FREE if preset != "all" else {**_FREE, **_ON_REQUEST})]
+    if embedder is not None:
+        free += [_builtin(name)().asking(embedder) for name in _SEMANTIC]
     found = [*_judged(preset, fused=fused), *free] if judged else free
     if preset == "live":
         found = [metric for metric in found if not reads_reference(metric)]
@@ -169,7 +185,11 @@ def _judged(preset: str, *, fused: bool) -> list[Metric]:
 
 
 def resolve_metrics(
-    metrics: str | Iterable[str | Metric], *, judged: bool = False, fused: bool = False
+    metrics: str | Iterable[str | Metric],
+    *,
+    judged: bool = False,
+    fused: bool = False,
+    embedder: Embedder | None = None,
 ) -> list[Metric]:
     """Turn names into metrics, with their default settings; metric objects pass as they are.
 
@@ -178,17 +198,18 @@ def resolve_metrics(
             brings need not be named again.
         judged: Whether presets bring the metrics that ask a judge.
         fused: As of `preset_metrics`.
+        embedder: What metrics ask that have no embedder of their own; presets bring those that ask it.
 
     Raises:
         UnknownMetricError: No metric has that name; the message lists all that exist.
         ConfigurationError: Two metrics give scores of the same name, or an entry is not a metric.
     """
     if isinstance(metrics, str):
-        return preset_metrics(metrics, judged=judged, fused=fused)
+        return preset_metrics(metrics, judged=judged, fused=fused, embedder=embedder)
     if isinstance(metrics, Metric) or not isinstance(metrics, Iterable):
         raise ConfigurationError(f"metrics is a list of names or Metric objects: [{metrics!r}]")
-    entries = _with_presets(list(metrics), judged=judged, fused=fused)
-    resolved = [_resolve(entry) for entry in _joined(entries)]
+    entries = _with_presets(list(metrics), judged=judged, fused=fused, embedder=embedder)
+    resolved = [_resolve(entry).asking(embedder) for entry in _joined(entries)]
     owners: dict[str, Metric] = {}
     for metric in resolved:
         for score_name in metric.score_names:
@@ -201,7 +222,9 @@ def resolve_metrics(
     return _beside(resolved)
 
 
-def _with_presets(entries: list[str | Metric], *, judged: bool, fused: bool) -> list[str | Metric]:
+def _with_presets(
+    entries: list[str | Metric], *, judged: bool, fused: bool, embedder: Embedder | None
+) -> list[str | Metric]:
     """Put its metrics in the place of a preset, and leave out names of what it brings."""
     named = [entry for entry in entries if isinstance(entry, str) and entry in PRESETS]
     if not named:
@@ -210,7 +233,7 @@ def _with_presets(entries: list[str | Metric], *, judged: bool, fused: bool) -> 
         raise ConfigurationError(
             f"metrics names {' and '.join(map(repr, named))}; each preset holds the one before: name one"
         )
-    brought = preset_metrics(named[0], judged=judged, fused=fused)
+    brought = preset_metrics(named[0], judged=judged, fused=fused, embedder=embedder)
     names = {name for metric in brought for name in (metric.name, *metric.score_names)}
     found: list[str | Metric] = []
     for entry in entries:

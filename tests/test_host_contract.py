@@ -181,6 +181,58 @@ def test_judge_calls_are_never_captured_or_traced_as_the_users():
     assert memory.results[0].scores["nosy"].value == 1.0
 
 
+def test_the_embedders_calls_are_never_captured_or_traced_as_the_users():
+    """Both frameworks' embedders, one of them with a chain inside, under global handlers."""
+    from langchain_core.embeddings import Embeddings
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+
+    from ragmeter.adapters import instrument, uninstrument
+
+    seen = []
+
+    def note():
+        seen.append(trace.get_current_span().is_recording())
+        return rag_chain().invoke("as embedder")
+
+    class OfLangChain(Embeddings):
+        def embed_query(self, text):
+            note()
+            return [1.0, 0.0]
+
+        def embed_documents(self, texts):
+            return [[1.0, 1.0] for _ in texts]
+
+    class OfLlamaIndex(BaseEmbedding):
+        def _get_query_embedding(self, query):
+            note()
+            return [1.0, 0.0]
+
+        async def _aget_query_embedding(self, query):
+            return self._get_query_embedding(query)
+
+        def _get_text_embedding(self, text):
+            return [1.0, 1.0]
+
+    for embedder in (OfLangChain(), OfLlamaIndex()):
+        memory = InMemoryExporter()
+        meter = RagMeter(
+            metrics=["semantic_context_relevance"], embedder=embedder, exporters=[memory]
+        )
+        instrument(meter)
+        try:
+            assert rag_chain().invoke(QUESTION) == ANSWER
+            assert meter.flush(20)
+            assert meter.flush(20)
+        finally:
+            uninstrument()
+            meter.shutdown(10)
+
+        assert [result.sample.question for result in memory.results] == [QUESTION]
+        assert memory.results[0].scores["semantic_context_relevance"].status == "ok"
+        assert meter.stats().captured == 1
+    assert seen == [False, False]
+
+
 def test_a_secret_is_never_logged(caplog):
     key = "sk-very-secret-key"
     with OpenAIServer() as server, caplog.at_level(logging.DEBUG):

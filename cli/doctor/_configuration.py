@@ -91,6 +91,14 @@ def _metrics(settings: Settings) -> Iterator[Finding]:
             f"{', '.join(judged)} ask a judge, and there is none",
             "set RAGMETER_JUDGE_MODEL, or leave these metrics out",
         )
+        return
+    lacking = [metric.name for metric in chosen if metric.lacks_embedder]
+    if lacking and settings.embedding_model is None:
+        yield CONFIGURED.failed(
+            "RAGMETER_METRICS",
+            f"{', '.join(lacking)} ask an embedder, and there is none",
+            "set RAGMETER_EMBEDDING_MODEL, or leave these metrics out",
+        )
     else:
         yield CONFIGURED.ok("metrics", ", ".join(metric.name for metric in chosen))
 

@@ -22,6 +22,7 @@ from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import MissingDependencyError
 from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge.protocol import Judge
+from ragmeter.metrics.registry import resolve_metrics
 
 from ._backends import Destination
 from ._findings import TEST_REQUEST, Finding
@@ -61,8 +62,13 @@ def _one_request(
 ) -> list[Finding]:
     memory = InMemoryExporter()
     spans = telemetry.exporter(settings.span_mode, settings.events)
-    # Metrics that ask a judge are left out when there is none: that is a finding of its own.
-    chosen = settings.metrics if judge is not None or settings.judge_model is None else None
+    # Metrics that ask a judge are left out when there is none: that is a finding of its own; so is
+    # whether an embedder answers.
+    named = settings.metrics if judge is not None or settings.judge_model is None else None
+    chosen = None
+    if named is not None:
+        resolved = resolve_metrics(named, judged=judge is not None)
+        chosen = [one for one in resolved if not one.lacks_embedder]
     with (
         RagMeter(metrics=chosen, judge=judge, exporters=[memory, spans]) as meter,
         telemetry.tracer_provider.get_tracer("ragmeter.doctor").start_as_current_span(

@@ -24,7 +24,7 @@ class DoctorOptions:
     otlp: str | None = None
     """Endpoint to try instead of the environment's."""
     judge: bool = True
-    """Whether to ask the judge, which may cost a fraction of a cent."""
+    """Whether to ask judge and embedder, which may cost a fraction of a cent."""
 
 
 def examine(options: DoctorOptions) -> Iterator[Finding]:
@@ -50,8 +50,10 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
         return
     judge: Any = _judge() if options.judge and settings.judge_model is not None else None
     if options.judge:
+        from ._embedder import check_embedder  # noqa: PLC0415 -- loads the judge's client
         from ._judge import check_judge  # noqa: PLC0415 -- loads the judged metrics
 
+        yield from check_embedder(settings)
         findings = list(check_judge(settings, judge))
         yield from findings
         if any(one.state == "failed" for one in findings):

@@ -101,6 +101,7 @@ class JudgesHere:
         judge: The judge they ask; may be None when they bring their own.
         deadline_s: Seconds that a request has, as its ``timeout`` scores say.
         guard: Contains errors of ours.
+        metrics: All that may be measured; closed with the loop.
         max_text_chars: Characters of a text beyond which the metrics that read it are skipped.
     """
 
@@ -110,9 +111,11 @@ class JudgesHere:
         deadline_s: float,
         *,
         guard: Guard,
+        metrics: Sequence[Metric] = (),
         max_text_chars: int | None = None,
     ) -> None:
         self._judge = judge
+        self._metrics = metrics
         self._deadline_s = deadline_s
         self._guard = guard
         self._max_text_chars = max_text_chars
@@ -123,9 +126,11 @@ class JudgesHere:
         return None
 
     async def aclose(self) -> None:
-        """Release the judge's connections."""
+        """Release the connections of the judge and of what metrics ask besides."""
         if self._judge is not None:
             await self._judge.aclose()
+        for metric in self._metrics:
+            await metric.aclose()
 
     async def _measure(self, job: JudgeJob, metric: Metric, left_s: float) -> None:
         try:

@@ -258,8 +258,10 @@ class Wire:
             OSError, RuntimeError, ValueError,
         )  # fmt: skip
 
-    async def post(self, body: Mapping[str, Any], most_bytes: int) -> Reply:
-        """Post `body` and read at most `most_bytes` of the reply; waits without limit.
+    async def post(
+        self, body: Mapping[str, Any], most_bytes: int, path: str = "/chat/completions"
+    ) -> Reply:
+        """Post `body` to `path` and read at most `most_bytes` of the reply; waits without limit.
 
         Raises:
             FailedCall: There was no connection, or it broke.
@@ -269,7 +271,7 @@ class Wire:
             # Not `chat.completions.create`: that walks every message for a millisecond, and
             # instrumentations would record it as the user's call.
             response: Any = await self._client.post(
-                "/chat/completions",
+                path,
                 cast_to=self._response,
                 body=body,
                 stream=True,

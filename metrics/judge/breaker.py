@@ -30,6 +30,7 @@ class CircuitBreaker:
         pause_s: Seconds until the first probe; doubled after each probe that fails, up to
             ten minutes.
         clock: Monotonic seconds.
+        whose: What it stands before, for messages.
     """
 
     def __init__(
@@ -38,8 +39,10 @@ class CircuitBreaker:
         threshold: int = 5,
         pause_s: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
+        whose: str = "judge",
     ) -> None:
-        self._name = name
+        self._name = f"{whose} {name}"
+        self._whose = whose
         self._threshold = threshold
         self._first_pause_s = pause_s
         self._clock = clock
@@ -63,7 +66,7 @@ class CircuitBreaker:
                 self._probing = True
                 return
             cause = self._cause
-        raise JudgeError(f"the judge is not asked for now, after: {cause}", cause)
+        raise JudgeError(f"the {self._whose} is not asked for now, after: {cause}", cause)
 
     def succeeded(self) -> None:
         """Record a call that was answered; closes the circuit."""
@@ -74,7 +77,7 @@ class CircuitBreaker:
             self._open_until = None
             self._probing = False
         if recovered:
-            logger.warning("the judge %s answers again", self._name)
+            logger.warning("the %s answers again", self._name)
 
     def failed(self, error_type: str, message: str, *, fatal: bool = False) -> None:
         """Record a call that failed for good; `fatal` opens the circuit at once."""
@@ -94,8 +97,8 @@ class CircuitBreaker:
             self._cause = error_type
         if announce:
             logger.error(
-                "the judge %s is not asked any more: %s. Judged metrics report judge_error; it is "
-                "tried again in %g s.",
+                "the %s is not asked any more: %s. Its metrics have no value (judge_error, or "
+                "metric_error); it is tried again in %g s.",
                 self._name,
                 message,
                 pause_s,

@@ -12,15 +12,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._clerk import Clerk
 from ragmeter.metrics._tables import BoundedTable
 from ragmeter.metrics.errors import ConfigurationError
 
@@ -166,7 +165,7 @@ class JudgeCache:
             file.close()
 
     def _take_on(self) -> None:
-        self._clerk = _Clerk()
+        self._clerk = Clerk("ragmeter-cache")
         self._waiting = 0
 
     def _take_over(self, rows: dict[bytes, str]) -> dict[bytes, Answer]:
@@ -181,42 +180,6 @@ class JudgeCache:
     def _keep(self, key: bytes, text: str) -> None:
         with self._lock:
             self._entries.put(key, text, _cost(text))
-
-
-class _Clerk:
-    """Does one job after the other on a thread of its own, which starts with the first."""
-
-    def __init__(self) -> None:
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
-
-    def do(self, job: Callable[[], None]) -> None:
-        """Have `job` done; here and now if no thread can be had any more."""
-        if self._thread is None or not self._thread.is_alive():
-            thread = threading.Thread(
-                target=_work, args=(self._jobs,), name="ragmeter-cache", daemon=True
-            )
-            try:
-                thread.start()
-            except RuntimeError:
-                job()
-                return
-            self._thread = thread
-        self._jobs.put(job)
-
-    def finish(self, timeout_s: float) -> None:
-        """Wait until all jobs are done, for so long at most, and let the thread go."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._jobs.put(None)
-            if timeout_s:
-                thread.join(timeout_s)
-
-
-def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
-    while (job := jobs.get()) is not None:
-        job()
-        del job  # it holds the cache, which may be let go otherwise
 
 
 def _resolve(future: asyncio.Future[dict[bytes, str]], rows: dict[bytes, str]) -> None:

@@ -90,9 +90,9 @@ class OpenAIJudge(CountingJudge):
         headers: Mapping[str, str] | None = None,
         extra_body: Mapping[str, Any] | None = None,
     ) -> None:
-        _require_openai()
+        require_openai("OpenAIJudge")
         _check_numbers(model, timeout_s, max_retries, concurrency, max_output_tokens)
-        extra = _checked_body(extra_body)
+        extra = checked_body(extra_body)
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         key = api_key or os.environ.get("OPENAI_API_KEY") or ("none" if base_url else None)
         if key is None:
@@ -126,7 +126,7 @@ class OpenAIJudge(CountingJudge):
             self.cache = cache if isinstance(cache, JudgeCache) else JudgeCache(path=cache)
         self._concurrency = concurrency
         self._caller = Caller(address, key, api_version, dict(headers or {}))
-        _check_client(self._caller)
+        check_client(self._caller, "judge")
         name = f"{model} at {self.host}"
         self._breaker = CircuitBreaker(name)
         self._learned = Learned(name)
@@ -227,15 +227,15 @@ class OpenAIJudge(CountingJudge):
         return resources
 
 
-def _require_openai() -> None:
+def require_openai(purpose: str) -> None:
     """Raise unless the package ``openai`` is there."""
     try:
         import openai  # noqa: F401, PLC0415 -- optional dependency, looked for when it is needed
     except ImportError as error:
-        raise MissingDependencyError(error.name or "openai", "judge", "OpenAIJudge") from error
+        raise MissingDependencyError(error.name or "openai", "judge", purpose) from error
 
 
-def _check_client(caller: Caller) -> None:
+def check_client(caller: Caller, whose: str) -> None:
     """Make a client once: what is missing shows now, not on every score.
 
     Raises:
@@ -247,12 +247,12 @@ def _check_client(caller: Caller) -> None:
     except ImportError as error:
         if error.name is None:
             # Such as "Using SOCKS proxy, but the 'socksio' package is not installed": theirs says it.
-            raise ConfigurationError(f"the judge's client cannot be made: {error}") from error
-        raise MissingDependencyError(error.name, "judge", "OpenAIJudge") from error
+            raise ConfigurationError(f"the {whose}'s client cannot be made: {error}") from error
+        raise MissingDependencyError(error.name, "judge", f"OpenAI{whose.title()}") from error
     except ValueError as error:
         # Not its message, nor itself as the cause: it may quote the key.
         raise ConfigurationError(
-            f"the judge's client cannot be made ({type(error).__name__}): check base_url, api_key, "
+            f"the {whose}'s client cannot be made ({type(error).__name__}): check base_url, api_key, "
             "headers, and the proxy variables of the environment"
         ) from None
 
@@ -282,7 +282,7 @@ _NOT_EXTRA = {
 }
 
 
-def _checked_body(extra_body: Mapping[str, Any] | None) -> dict[str, Any]:
+def checked_body(extra_body: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a copy of `extra_body`, which the caller cannot change later."""
     if not extra_body:
         return {}

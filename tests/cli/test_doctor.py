@@ -9,6 +9,7 @@ from importlib import metadata
 from importlib.metadata import PackageNotFoundError
 
 import pytest
+from embedding_server import EmbeddingServer
 from openai_server import OpenAIServer, error, well_formed
 from otlp_receiver import OtlpReceiver
 from typer.testing import CliRunner
@@ -221,6 +222,28 @@ def test_a_refused_key_is_named_and_not_shown(monkeypatch):
     assert "sk-very-secret" not in json.dumps(findings)
     # The rest works all the same.
     assert "scores" in about(findings, "LangChain", "recall")["detail"]
+
+
+def test_the_embedder_is_asked_for_a_vector(monkeypatch):
+    with EmbeddingServer() as server:
+        monkeypatch.setenv("RAGMETER_EMBEDDING_MODEL", "e5")
+        monkeypatch.setenv("RAGMETER_EMBEDDING_BASE_URL", server.url)
+        monkeypatch.setenv("RAGMETER_EMBEDDING_API_KEY", "sk-very-secret")
+        monkeypatch.setenv("RAGMETER_METRICS", "semantic_context_relevance,retrieval_health")
+        code, _, findings = doctor()
+        server.script.extend([(401, {"error": {"message": "sk-very-secret"}}, {})])
+        _, _, refused = doctor()
+
+    assert code == 0
+    assert "e5 at 127.0.0.1 answered, with 17 numbers" in about(findings, "embedder")["detail"]
+    assert "RAGMETER_EMBEDDING_API_KEY" in about(refused, "embedder", "authentication")["fix"]
+    assert "sk-very-secret" not in json.dumps(findings + refused)
+
+
+def test_a_semantic_metric_without_an_embedder_is_explained(monkeypatch):
+    monkeypatch.setenv("RAGMETER_METRICS", "semantic_context_relevance")
+    _, _, findings = doctor("--no-judge")
+    assert "RAGMETER_EMBEDDING_MODEL" in about(findings, "ask an embedder")["fix"]
 
 
 def test_a_judge_without_key_or_endpoint_is_explained(monkeypatch):

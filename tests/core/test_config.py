@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragmeter import RagMeter, VerdictRules, config
-from ragmeter.config import Settings, argument_of, read_settings
+from ragmeter.config import Settings, argument_of, meter_arguments, read_settings
 from ragmeter.metrics import ConfigurationError
 
 
@@ -115,6 +115,25 @@ def test_a_broken_reference_file_is_named_with_its_variable_and_line(monkeypatch
         RagMeter.from_env()
 
 
+def test_the_embedder_from_the_environment(monkeypatch):
+    monkeypatch.setenv("RAGMETER_EMBEDDING_MODEL", "e5")
+    monkeypatch.setenv("RAGMETER_EMBEDDING_BASE_URL", "http://localhost:1/v1")
+    monkeypatch.setenv("RAGMETER_EMBEDDING_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("RAGMETER_EMBEDDING_QUERY_PREFIX", "query: ")
+    monkeypatch.setenv("RAGMETER_EMBEDDING_CALLS_PER_MINUTE", "7")
+    embedder = meter_arguments()["embedder"]
+
+    assert (embedder.name, embedder.host, embedder.query_prefix) == ("e5", "localhost", "query: ")
+    assert embedder.budget.calls_per_minute == 7
+    assert "secret" not in repr(read_settings()) + repr(embedder)
+
+
+def test_a_semantic_metric_needs_an_embedder(monkeypatch):
+    monkeypatch.setenv("RAGMETER_METRICS", "semantic_context_relevance")
+    with pytest.raises(ConfigurationError, match="set RAGMETER_EMBEDDING_MODEL"):
+        meter_arguments()
+
+
 def test_the_judges_budget_from_the_environment(monkeypatch):
     """Calls, tokens and, with a price, money per minute."""
     monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "m")
@@ -176,7 +195,10 @@ def test_every_setting_but_the_secret_is_a_flag():
 
     assert flags == {
         f"OTEL_INSTRUMENTATION_RAGMETER_{field.upper()}" for field in Settings.model_fields
-    } - {"OTEL_INSTRUMENTATION_RAGMETER_JUDGE_API_KEY"}
+    } - {
+        "OTEL_INSTRUMENTATION_RAGMETER_JUDGE_API_KEY",
+        "OTEL_INSTRUMENTATION_RAGMETER_EMBEDDING_API_KEY",
+    }
 
 
 def test_the_window_for_late_scores_is_set_from_the_environment(monkeypatch):

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Protocol, runtime_checkable
 
+from pydantic import SecretBytes, SecretStr
+
 from ragmeter.metrics import ConfigurationError, Metric
 from ragmeter.metrics.judge.budget import JudgeBudget
 from ragmeter.metrics.judge.protocol import Judge
@@ -27,7 +29,7 @@ UNSENDABLE = (pickle.PickleError, AttributeError, TypeError, ValueError, Recursi
 
 @runtime_checkable
 class KeepsSecrets(Protocol):
-    """A judge that can be made again of its settings and its secrets; `OpenAIJudge` is one."""
+    """What can be made again of its settings and its secrets: `OpenAIJudge`, `OpenAIEmbedder`."""
 
     def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return its arguments: those that may be pickled, and those that must not be."""
@@ -43,7 +45,8 @@ class Payload:
     judge: bytes
     """A pickle of the judge, or of None."""
     secrets: tuple[dict[str, Any], ...]
-    """What was taken out of the pickles: the secret arguments of each judge."""
+    """What was taken out of the pickles: secret arguments of judge and embedder, and what their
+    frameworks mark as secret."""
     budgets: tuple[JudgeBudget, ...]
     """The budgets that the pickles refer to by number."""
 
@@ -99,6 +102,9 @@ class _Packing:
             settings, secret = thing.settings_and_secrets()
             reference = ("judge", len(self.secrets), type(thing), settings)
             self.secrets.append(secret)
+        elif isinstance(thing, (SecretStr, SecretBytes)):
+            reference = ("secret", len(self.secrets), type(thing))
+            self.secrets.append({"value": thing.get_secret_value()})
         elif isinstance(thing, JudgeBudget) and thing.counts:
             reference = ("budget", len(self.budgets), thing.limits)
             self.budgets.append(thing)
@@ -150,6 +156,8 @@ class Unpacking:
             if kind == "judge":
                 make, settings = rest
                 made = make(**settings, **self._secrets[number])
+            elif kind == "secret":
+                made = rest[0](self._secrets[number]["value"])
             else:
                 made = self._budget(number, rest[0])
             self._made[kind, number] = made

@@ -185,7 +185,11 @@ class _Serving:
             if self._judge is not None:
                 self._judge.subscribe(self._called)
             judges = JudgesHere(
-                self._judge, limits["deadline_s"], guard=self._guard, max_text_chars=max_text_chars
+                self._judge,
+                limits["deadline_s"],
+                guard=self._guard,
+                metrics=self._set.awaited,
+                max_text_chars=max_text_chars,
             )
             # The meter's process sends no more than are judged at once.
             self._judging = JudgeLoop(judges, guard=self._guard, max_backlog=1_000_000, **limits)

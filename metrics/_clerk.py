@@ -1,0 +1,53 @@
+"""A thread that does one blocking job after the other, for those who must not wait: event loops.
+
+Daemonic, started with the first job and again after it was let go: a job that hangs holds up no exit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+__all__ = ["Clerk"]
+
+
+class Clerk:
+    """Does one job after the other on a thread of its own, which starts with the first.
+
+    Args:
+        name: The thread's name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def do(self, job: Callable[[], None]) -> None:
+        """Have `job` done; here and now if no thread can be had any more."""
+        if self._thread is None or not self._thread.is_alive():
+            thread = threading.Thread(
+                target=_work, args=(self._jobs,), name=self._name, daemon=True
+            )
+            try:
+                thread.start()
+            except RuntimeError:
+                job()
+                return
+            self._thread = thread
+        self._jobs.put(job)
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait until all jobs are done, for so long at most, and let the thread go."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._jobs.put(None)
+            if timeout_s:
+                thread.join(timeout_s)
+
+
+def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (job := jobs.get()) is not None:
+        job()
+        del job  # it holds its owner, which may be let go otherwise

@@ -1,0 +1,162 @@
+"""Embedders that run in this process: a framework's, or a plain function.
+
+`as_embedder` makes one of what a user has: a LangChain ``Embeddings``, a LlamaIndex embedding, a function
+from texts to vectors, or an object with `embed`.  They block, so they are called on a thread of their own, in a
+context of ours: what instruments them does not take it for the application's call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from functools import partial
+from typing import Any, Protocol, cast, runtime_checkable
+
+from ragmeter.metrics._clerk import Clerk
+from ragmeter.metrics.errors import ConfigurationError
+
+from .embedder import Embedder, Numbers
+
+__all__ = ["InProcessEmbedder", "as_embedder"]
+
+
+@runtime_checkable
+class _OfLangChain(Protocol):
+    """The part of ``langchain_core.embeddings.Embeddings`` that is used."""
+
+    def embed_query(self, text: str) -> list[float]: ...
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]: ...
+
+
+@runtime_checkable
+class _OfLlamaIndex(Protocol):
+    """The part of ``llama_index.core.embeddings.BaseEmbedding`` that is used."""
+
+    def get_query_embedding(self, query: str) -> list[float]: ...
+
+    def get_text_embedding_batch(self, texts: list[str]) -> list[list[float]]: ...
+
+
+class InProcessEmbedder(Embedder):
+    """An embedding model in this process, as an `Embedder`.
+
+    Args:
+        source: A LangChain ``Embeddings``, a LlamaIndex embedding, a function (also an ``async`` one) from
+            a list of texts to one vector per text, or an object with ``embed(texts, *, query)``.
+        name: The model's name; None: what `source` says it is.
+        options: As in `Embedder`.
+
+    Raises:
+        ConfigurationError: `source` is none of these, or an option is wrong.
+    """
+
+    def __init__(self, source: object, name: str | None = None, **options: Any) -> None:
+        self._source = source
+        self._options = options
+        self._embed = _embed_with(source)
+        self.knows_questions = self._embed.func is not _with_function
+        super().__init__(name or _name_of(source), **options)
+
+    def __repr__(self) -> str:
+        return f"InProcessEmbedder(name={self.name!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the model and the options; what is remembered stays here."""
+        return partial(InProcessEmbedder, self._source, self.name, **self._options), ()
+
+    def _open(self) -> None:
+        super()._open()
+        self._clerk = Clerk("ragmeter-embedder")
+
+    async def embed(self, texts: Sequence[str], *, query: bool) -> Numbers:
+        """Embed on a thread; the loop goes on meanwhile."""
+        made = await self._on_thread(partial(self._embed, list(texts), query))
+        return cast("Numbers", await made if inspect.isawaitable(made) else made)
+
+    async def aclose(self) -> None:
+        """End what is under way; a call that hangs is left to its thread, which holds nobody up."""
+        await super().aclose()
+        self._clerk.finish(0.0)
+
+    async def _on_thread(self, call: Callable[[], Any]) -> Any:
+        made: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        context = copy_context()
+
+        def work() -> None:
+            if not made.set_running_or_notify_cancel():
+                return  # it took too long to get here
+            try:
+                made.set_result(context.run(call))
+            except BaseException as error:
+                if isinstance(error, Exception):
+                    made.set_exception(error)
+                    return
+                # On the loop it would end all judging.
+                made.set_exception(RuntimeError(f"it raised {type(error).__name__}"))
+                if not isinstance(error, SystemExit):
+                    raise
+
+        self._clerk.do(work)
+        return await asyncio.wrap_future(made)
+
+
+def as_embedder(given: object) -> Embedder:
+    """Return what was passed as ``embedder=`` as an `Embedder`.
+
+    Raises:
+        ConfigurationError: It is nothing that embeds.
+    """
+    return given if isinstance(given, Embedder) else InProcessEmbedder(given)
+
+
+def _embed_with(source: Any) -> partial[Any]:
+    """Return how `source` is called."""
+    if not isinstance(source, type):
+        if isinstance(source, _OfLangChain):
+            return partial(_with_langchain, source)
+        if isinstance(source, _OfLlamaIndex):
+            return partial(_with_llama_index, source)
+        embed = getattr(source, "embed", None)
+        if callable(embed):
+            return partial(_with_object, embed)
+        if callable(source):
+            return partial(_with_function, source)
+    # Not its repr, which may show a key.
+    shown = repr(source) if isinstance(source, (str, type)) else f"a {type(source).__name__}"
+    raise ConfigurationError(
+        f"embedder is {shown}; pass a LangChain Embeddings, a LlamaIndex embedding, "
+        "OpenAIEmbedder(...) from ragmeter.metrics.embedder, or a function from a list of texts to "
+        "their vectors"
+    )
+
+
+def _with_langchain(source: _OfLangChain, texts: list[str], query: bool) -> Any:
+    return [source.embed_query(text) for text in texts] if query else source.embed_documents(texts)
+
+
+def _with_llama_index(source: _OfLlamaIndex, texts: list[str], query: bool) -> Any:
+    if query:
+        return [source.get_query_embedding(text) for text in texts]
+    return source.get_text_embedding_batch(texts)
+
+
+def _with_object(embed: Callable[..., Any], texts: list[str], query: bool) -> Any:
+    return embed(texts, query=query)
+
+
+def _with_function(function: Callable[[list[str]], Any], texts: list[str], query: bool) -> Any:
+    del query  # what it is for, only prefixes say
+    return function(texts)
+
+
+def _name_of(source: object) -> str:
+    """Return the model's name as frameworks keep it, else the name of function or class."""
+    for attribute in ("model_name", "model", "name", "__name__"):
+        name = getattr(source, attribute, None)
+        if isinstance(name, str) and name and name != "unknown":
+            return name
+    return type(source).__name__

@@ -1,0 +1,216 @@
+"""`OpenAIEmbedder`: any OpenAI-compatible ``/embeddings`` endpoint as an embedder.
+
+It goes out through the same client as the judge, with the same care for keys and addresses.  Rows are put in
+the order of their ``index``, and counted: an endpoint may return them in any order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragmeter.metrics._retry import pause_before
+from ragmeter.metrics.errors import ConfigurationError
+from ragmeter.metrics.judge._failures import FailedCall, refused
+from ragmeter.metrics.judge._transport import Address, Caller, LoopResources, Wire
+from ragmeter.metrics.judge.budget import JudgeBudget
+from ragmeter.metrics.judge.openai import check_client, checked_body, require_openai
+
+from .embedder import MAX_VECTORS, Embedder, Numbers
+
+__all__ = ["OpenAIEmbedder"]
+
+_MOST_REPLY_BYTES = 64 * 2**20
+"""A longer reply is not read: 64 vectors of 4,096 numbers take some 6 MiB."""
+_LONGEST_PAUSE_S = 20.0
+"""Between two attempts, unless the endpoint asks for more."""
+
+
+class OpenAIEmbedder(Embedder):
+    """An embedding model behind an OpenAI-compatible endpoint.
+
+    Calls that may pass are retried with backoff, honouring ``Retry-After``. No redirect is followed.
+
+    Args:
+        model: The model's name, e.g. ``text-embedding-3-small``.
+        base_url: The endpoint, e.g. ``http://localhost:11434/v1``; None: ``OPENAI_BASE_URL``, else
+            OpenAI's own. What is secret in it is neither shown, logged nor pickled.
+        api_key: The key; None: ``OPENAI_API_KEY``. Endpoints with a `base_url` may do without. Never
+            shown, logged or pickled.
+        timeout_s: Seconds for one call, its retries included.
+        max_retries: Attempts after the first.
+        headers: Sent with every call.
+        extra_body: Fields added to every request, e.g. ``{"dimensions": 256}``. Pickled: no secrets.
+        query_prefix: As in `Embedder`, as are the others.
+        passage_prefix: Likewise.
+        batch_size: Texts of one call.
+        concurrency: Calls on the wire at once, per event loop.
+        max_vectors: Vectors remembered.
+        budget: Limits on calls and tokens per minute.
+
+    Raises:
+        MissingDependencyError: The package ``openai`` is not installed.
+        ConfigurationError: A number is out of range, there is neither key nor `base_url`, or no client
+            can be made with them.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+        max_retries: int = 2,
+        headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        query_prefix: str = "",
+        passage_prefix: str = "",
+        batch_size: int = 64,
+        concurrency: int = 4,
+        max_vectors: int = MAX_VECTORS,
+        budget: JudgeBudget | None = None,
+    ) -> None:
+        require_openai("OpenAIEmbedder")
+        if max_retries < 0:
+            raise ConfigurationError(f"max_retries is {max_retries!r}; pass 0 or more")
+        extra = checked_body(extra_body)
+        base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
+        key = api_key or os.environ.get("OPENAI_API_KEY") or ("none" if base_url else None)
+        if key is None:
+            raise ConfigurationError(
+                "the embedder has no key: pass api_key=, set OPENAI_API_KEY, or pass the base_url= of "
+                "an endpoint that needs none"
+            )
+        address = None if base_url is None else Address.of(base_url)
+        self._caller = Caller(address, key, None, dict(headers or {}))
+        check_client(self._caller, "embedder")
+        self._extra = extra
+        self._max_retries = max_retries
+        self._settings: dict[str, Any] = {
+            "model": model,
+            "timeout_s": timeout_s,
+            "max_retries": max_retries,
+            "extra_body": extra or None,
+            "query_prefix": query_prefix,
+            "passage_prefix": passage_prefix,
+            "batch_size": batch_size,
+            "concurrency": concurrency,
+            "max_vectors": max_vectors,
+            "budget": budget,
+        }
+        super().__init__(
+            model,
+            query_prefix=query_prefix,
+            passage_prefix=passage_prefix,
+            batch_size=batch_size,
+            concurrency=concurrency,
+            timeout_s=timeout_s,
+            max_vectors=max_vectors,
+            budget=budget,
+        )
+
+    def __repr__(self) -> str:
+        return f"OpenAIEmbedder(model={self.name!r}, host={self.host!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the settings without key, headers and what is secret in the address."""
+        address = self._caller.address
+        plain = None if address is None else address.without_secrets
+        return _rebuild, ({**self._settings, "base_url": plain},)
+
+    def _open(self) -> None:
+        super()._open()
+        self._wires: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopResources] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    @property
+    def host(self) -> str:
+        """Host of the endpoint; nothing else of its address, which may hold a secret."""
+        address = self._caller.address
+        return "api.openai.com" if address is None else address.host
+
+    def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return its arguments: those that may be pickled, and those that must not.
+
+        For a worker process of our own, which makes the same embedder of both.
+        """
+        address = self._caller.address
+        headers = {str(name): str(value) for name, value in self._caller.headers.items()}
+        whole = None if address is None else address.whole
+        return self._settings, {"base_url": whole, "api_key": self._caller.key, "headers": headers}
+
+    async def embed(self, texts: Sequence[str], *, query: bool) -> Numbers:
+        """Post the texts, again where that may pass, and return the rows in order."""
+        del query  # the API knows no difference; models that do want a prefix
+        body = {"model": self.name, "input": list(texts), "encoding_format": "float", **self._extra}
+        ends_at = time.monotonic() + self.timeout_s
+        retry = 0
+        while True:
+            try:
+                return await self._posted(body, len(texts))
+            except FailedCall as failure:
+                pause_s = pause_before(retry, failure.retry_after_s, longest_s=_LONGEST_PAUSE_S)
+                out_of_time = time.monotonic() + pause_s >= ends_at
+                if not failure.retry or retry >= self._max_retries or out_of_time:
+                    raise
+                self._count(calls=1)
+            retry += 1
+            await asyncio.sleep(pause_s)
+
+    async def _posted(self, body: Mapping[str, Any], count: int) -> Numbers:
+        async with self._wire().slot() as wire:
+            reply = await wire.post(body, _MOST_REPLY_BYTES, "/embeddings")
+        if not 200 <= reply.status < 300:
+            raise refused(reply.status, reply.headers, reply.body)
+        if not reply.complete:
+            raise FailedCall("reply_too_large", "its reply is too large")
+        return _rows(reply.body, count)
+
+    async def aclose(self) -> None:
+        """Close this event loop's connections. The embedder can be used again."""
+        await super().aclose()
+        with self._lock:
+            wires = self._wires.pop(asyncio.get_running_loop(), None)
+        if wires is not None:
+            await wires.close()
+
+    def _wire(self) -> LoopResources:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            wires = self._wires.get(loop)
+            if wires is None:
+                wires = LoopResources(self._concurrency, lambda: Wire(self._caller.client()))
+                self._wires[loop] = wires
+        return wires
+
+
+def _rows(body: bytes, count: int) -> Numbers:
+    """Return the vectors of a reply in the order of the texts.
+
+    Raises:
+        FailedCall: It is no reply of embeddings, or not one row for each text.
+    """
+    unusable = "unusable_reply"
+    try:
+        data = json.loads(body)["data"]
+        rows = {row["index"]: row["embedding"] for row in data}
+    except (ValueError, RecursionError, KeyError, TypeError):
+        raise FailedCall(unusable, "its reply has not the form of embeddings") from None
+    if len(data) != count or rows.keys() != set(range(count)):
+        raise FailedCall(unusable, f"it returned {len(data)} rows for {count} texts") from None
+    return [rows[place] for place in range(count)]
+
+
+def _rebuild(settings: dict[str, Any]) -> OpenAIEmbedder:
+    """Make a pickled embedder again; key and the secrets of its address are the environment's."""
+    base_url = os.environ.get("OPENAI_BASE_URL")
+    if base_url and Address.of(base_url).without_secrets == settings["base_url"]:
+        settings = {**settings, "base_url": base_url}
+    return OpenAIEmbedder(**settings)
