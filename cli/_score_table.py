@@ -47,7 +47,7 @@ def new_table(title: str | None = None, *, caption: str | None = None) -> Table:
 _STYLES: Mapping[Grade | None, str] = {"good": "green", "fair": "yellow", "poor": "red", None: ""}
 
 
-def format_value(value: float, value_range: tuple[float, float | None]) -> str:
+def format_value(value: float, value_range: tuple[float | None, float | None]) -> str:
     """Write a value with two decimals, a whole number of a count without."""
     if value_range != (0.0, 1.0) and value == int(value):
         return str(int(value))

@@ -55,7 +55,7 @@ class ScoreSummary:
     """Lower end of the mean's 95 % bootstrap interval; None with fewer than two values."""
     mean_high: float | None
     """Upper end."""
-    range: tuple[float, float | None]
+    range: tuple[float | None, float | None]
     """Smallest and largest possible value."""
     direction: ScoreDirection = "higher"
     """Which way is better."""
@@ -65,9 +65,10 @@ class ScoreSummary:
     def histogram(self, bins: int) -> tuple[list[int], float, float]:
         """Count the values in `bins` equal bins; return the counts and the ends of the axis.
 
-        The axis is the score's range; where that has no upper bound, it ends at the largest value.
+        The axis is the score's range; where that has no bound, it ends at the outermost value.
         """
-        low, upper = self.range
+        lower, upper = self.range
+        low = lower if lower is not None else min(self.values, default=0.0)
         high = upper if upper is not None else max(self.values, default=low + 1.0)
         width = (high - low) or 1.0
         counts = [0] * bins
@@ -92,7 +93,7 @@ class _Described(Protocol):
     @property
     def direction(self) -> ScoreDirection: ...
     @property
-    def range(self) -> tuple[float, float | None]: ...
+    def range(self) -> tuple[float | None, float | None]: ...
 
 
 def grade(described: _Described, value: float) -> Grade | None:

@@ -44,8 +44,8 @@ class MetricFacts:
     """``exact``, ``rouge``, ``lexical`` or ``llm``."""
     cost: str
     """``free``, or the judge calls it makes."""
-    ranges: Mapping[str, tuple[float, float | None]]
-    """Smallest and largest possible value of each score; None: no upper bound."""
+    ranges: Mapping[str, tuple[float | None, float | None]]
+    """Smallest and largest possible value of each score; None: no bound."""
     target: str
     """What it judges: ``retrieval`` or ``answer``."""
     definition: str
@@ -76,7 +76,7 @@ def _facts(name: str, metric: Metric) -> MetricFacts:
     )
 
 
-def _ranges(metric: Metric) -> dict[str, tuple[float, float | None]]:
+def _ranges(metric: Metric) -> dict[str, tuple[float | None, float | None]]:
     """Ask a free metric for the ranges of its scores; a judged one has one range for all."""
     ranges = dict.fromkeys(metric.score_names, metric.range)
     if isinstance(metric, ComputedMetric):
@@ -92,6 +92,10 @@ _EXAMPLE = RagSample(
 )
 
 
+def _end(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
 def _cost(metric: Metric, docstring: str) -> str:
     if not metric.judged:
         return "free"
@@ -100,9 +104,7 @@ def _cost(metric: Metric, docstring: str) -> str:
 
 
 def _range_column(facts: MetricFacts) -> str:
-    texts = [
-        f"{low:g} – {'' if high is None else f'{high:g}'}" for low, high in facts.ranges.values()
-    ]
+    texts = [f"{_end(low)} – {_end(high)}".strip() for low, high in facts.ranges.values()]
     return texts[0] if len(set(texts)) == 1 else "\n".join(("", *texts))
 
 

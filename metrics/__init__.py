@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         reciprocal_rank,
     )
     from .computed.answer_overlap import AnswerOverlap
+    from .computed.citations import Citations
     from .computed.id_precision_recall import IdPrecisionRecall
     from .computed.lexical import (
         LexicalContextPrecision,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         LexicalQueryCoverage,
     )
     from .computed.lexical_context_relevance import LexicalContextRelevance
+    from .computed.lexical_context_utilization import LexicalContextUtilization
     from .computed.lexical_groundedness import LexicalGroundedness
     from .computed.precision_recall_f1 import PrecisionRecallF1
     from .computed.ranked_retrieval import RankedRetrieval
@@ -98,6 +100,7 @@ __all__ = [
     "VERDICT_CODES",
     "AnswerOverlap",
     "AnswerRelevancy",
+    "Citations",
     "ComputedMetric",
     "ConfigurationError",
     "ContextEntityRecall",
@@ -114,6 +117,7 @@ __all__ = [
     "LexicalContextPrecision",
     "LexicalContextRecall",
     "LexicalContextRelevance",
+    "LexicalContextUtilization",
     "LexicalEntityRecall",
     "LexicalGroundedness",
     "LexicalQueryCoverage",

@@ -81,9 +81,13 @@ class AdjustedComputedMetric(_Adjustment, ComputedMetric):
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Compute the wrapped metric, then rename and label its scores."""
+        return self.compute_within(sample, None)
+
+    def compute_within(self, sample: RagSample, max_text_chars: int | None) -> Sequence[Score]:
+        """Do the same, with texts up to that length."""
         if not isinstance(self.metric, ComputedMetric):
             raise TypeError(f"{self.metric.name!r} is not a ComputedMetric")
-        return self._adjust(self.metric.compute(sample))
+        return self._adjust(self.metric.compute_within(sample, max_text_chars))
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,9 @@ def passing(metric: Metric, at_least: float) -> Metric:
         ConfigurationError: `at_least` lies outside the metric's range.
     """
     lowest, highest = metric.range
-    if not at_least >= lowest or (highest is not None and at_least > highest):
+    if at_least != at_least or (  # noqa: PLR0124 -- NaN
+        (lowest is not None and at_least < lowest) or (highest is not None and at_least > highest)
+    ):
         raise ConfigurationError(
             f"at_least is {at_least!r}, but {metric.name!r} ranges from {lowest} to {highest}"
         )

@@ -45,6 +45,7 @@ __all__ = [
     "missing_field",
     "run_metric",
     "scores_without_value",
+    "too_long_scores",
 ]
 
 _ANSWERED = frozenset({"ok"})
@@ -70,7 +71,7 @@ class Metric(ABC):
     """The same for single scores, by their names, where they differ from `target`."""
     definition: str
     """Version of the formula and prompt; changes whenever scores can move."""
-    range: tuple[float, float | None] = (0.0, 1.0)
+    range: tuple[float | None, float | None] = (0.0, 1.0)
     """Smallest and largest possible value of its scores."""
     reads_texts: bool = True
     """Whether it reads the texts it needs, so that one that is too long skips it; ids are none."""
@@ -110,7 +111,7 @@ class Metric(ABC):
         summary: str | None = None,
         label: str | None = None,
         items: Sequence[ScoreItem] = (),
-        range: tuple[float, float | None] | None = None,  # noqa: A002 -- the public word for it
+        range: tuple[float | None, float | None] | None = None,  # noqa: A002 -- the public word for it
     ) -> Score:
         """Build the `Score` called `name` of this metric: ``ok``, or ``undefined`` without a value.
 
@@ -181,6 +182,11 @@ class ComputedMetric(Metric):
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Return one `Score` per name in `score_names`, in that order."""
 
+    def compute_within(self, sample: RagSample, max_text_chars: int | None) -> Sequence[Score]:
+        """Do the same as `compute`; one that reads texts for some of its scores only bounds them here."""
+        del max_text_chars
+        return self.compute(sample)
+
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
         """Do the same as `compute`; `judge` is not asked."""
         del judge
@@ -217,6 +223,7 @@ def scores_without_value(
     error_type: str | None = None,
     *,
     missing: str | None = None,
+    names: Sequence[str] | None = None,
 ) -> tuple[Score, ...]:
     """Build the scores of a metric that has no value to give, all for the same reason.
 
@@ -226,6 +233,7 @@ def scores_without_value(
         explanation: The same in a sentence.
         error_type: Low-cardinality class of what went wrong.
         missing: The field that was not given, as `Metric.needs` spells it.
+        names: Which of its scores; None: all.
     """
     build = _score_without_value if missing is None else _missing_input
     return tuple(
@@ -241,7 +249,7 @@ def scores_without_value(
             missing,
             error_type,
         )
-        for name in metric.score_names
+        for name in (metric.score_names if names is None else names)
     )
 
 
@@ -252,7 +260,7 @@ def _score_without_value(
     definition: str,
     target: ScoreTarget,
     explanation: str,
-    range: tuple[float, float | None],  # noqa: A002 -- the field's name
+    range: tuple[float | None, float | None],  # noqa: A002 -- the field's name
     direction: ScoreDirection,
     missing: str | None,
     error_type: str | None,
@@ -299,6 +307,14 @@ def _longest_text(metric: Metric, sample: RagSample) -> int:
     return max(map(len, filter(None, texts)), default=0)
 
 
+def too_long_scores(
+    metric: Metric, longest: int, max_text_chars: int, names: Sequence[str]
+) -> tuple[Score, ...]:
+    """Build the scores called `names` of a metric that would have to read a text that is too long."""
+    why = f"too long: a text of {longest} characters, max_text_chars is {max_text_chars}"
+    return scores_without_value(metric, "skipped", why, "too_long", names=names)
+
+
 def _not_measurable(
     metric: Metric, sample: RagSample, max_text_chars: int | None = None
 ) -> tuple[Score, ...] | None:
@@ -319,12 +335,7 @@ def _not_measurable(
     if max_text_chars is not None and metric.reads_texts:
         longest = _longest_text(metric, sample)
         if longest > max_text_chars:
-            return scores_without_value(
-                metric,
-                "skipped",
-                f"too long: a text of {longest} characters, max_text_chars is {max_text_chars}",
-                "too_long",
-            )
+            return too_long_scores(metric, longest, max_text_chars, metric.score_names)
     return None
 
 
@@ -381,7 +392,7 @@ def compute_metric(
     """
     try:
         unmeasurable = _not_measurable(metric, sample, max_text_chars)
-        return unmeasurable or _directed(metric, metric.compute(sample))
+        return unmeasurable or _directed(metric, metric.compute_within(sample, max_text_chars))
     except Exception as error:  # noqa: BLE001 -- what a metric raises is data: a score with a status
         return _failed(metric, error)
 
@@ -412,7 +423,7 @@ class FunctionMetric(ComputedMetric):
     needs: tuple[str, ...] = ()
     target: ScoreTarget = "retrieval"
     method: ScoreMethod = "exact"
-    range: tuple[float, float | None] = (0.0, 1.0)
+    range: tuple[float | None, float | None] = (0.0, 1.0)
     direction: ScoreDirection = "higher"
     definition: str = "1"
     score_names: tuple[str, ...] = field(init=False)
@@ -439,7 +450,11 @@ class FunctionMetric(ComputedMetric):
             return scores_without_value(self, "undefined", "the function returned None")
         value = float(value)
         lowest, highest = self.range
-        if not math.isfinite(value) or value < lowest or (highest is not None and value > highest):
+        if (
+            not math.isfinite(value)
+            or (lowest is not None and value < lowest)
+            or (highest is not None and value > highest)
+        ):
             raise ValueError(f"{self.name!r} returned {value!r}, outside {self.range!r}")
         return (
             Score(
@@ -474,7 +489,7 @@ def metric(
     needs: Sequence[str] = (),
     target: ScoreTarget = "retrieval",
     method: ScoreMethod = "exact",
-    range: tuple[float, float | None] = (0.0, 1.0),
+    range: tuple[float | None, float | None] = (0.0, 1.0),
     direction: ScoreDirection = "higher",
     definition: str = "1",
 ) -> Callable[[Callable[[RagSample], float | None]], FunctionMetric]: ...
@@ -488,7 +503,7 @@ def metric(
     needs: Sequence[str] = (),
     target: ScoreTarget = "retrieval",
     method: ScoreMethod = "exact",
-    range: tuple[float, float | None] = (0.0, 1.0),  # noqa: A002 -- the public word for it
+    range: tuple[float | None, float | None] = (0.0, 1.0),  # noqa: A002 -- the public word for it
     direction: ScoreDirection = "higher",
     definition: str = "1",
 ) -> FunctionMetric | Callable[[Callable[[RagSample], float | None]], FunctionMetric]:

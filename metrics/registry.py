@@ -48,12 +48,14 @@ _FREE = {
     "lexical_entity_recall": "computed.lexical:LexicalEntityRecall",
     "lexical_groundedness": "computed.lexical_groundedness:LexicalGroundedness",
     "lexical_context_relevance": "computed.lexical_context_relevance:LexicalContextRelevance",
+    "lexical_context_utilization": "computed.lexical_context_utilization:LexicalContextUtilization",
     "refusal": "computed.refusal:Refusal",
     "retrieval_health": "computed.retrieval_health:RetrievalHealth",
 }
 # Free ones that are computed only when asked for by name.
 _ON_REQUEST = {
     "lexical_query_coverage": "computed.lexical:LexicalQueryCoverage",
+    "citations": "computed.citations:Citations",
 }
 # Those that ask an embedder: in every preset once there is one.
 _SEMANTIC = {

@@ -162,8 +162,8 @@ class Score(BaseModel):
     """Upper bound, as `lower`."""
     items: tuple[_Item, ...] = ()
     """The evidence."""
-    range: tuple[float, float | None] = (0.0, 1.0)
-    """Smallest and largest possible value; None: no upper bound."""
+    range: tuple[float | None, float | None] = (0.0, 1.0)
+    """Smallest and largest possible value; None: no bound."""
     direction: ScoreDirection = "higher"
     """Which way is better; alarms, panels and ``keep="worst"`` follow it."""
     missing: str | None = None

@@ -47,8 +47,9 @@ def event_attributes(
         semconv.SCORE_METHOD: score.method,
         semconv.SCORE_TARGET: score.target,
         semconv.SCORE_DIRECTION: score.direction,
-        semconv.SCORE_MIN: float(score.range[0]),
     }
+    if score.range[0] is not None:
+        attributes[semconv.SCORE_MIN] = float(score.range[0])
     if score.range[1] is not None:
         attributes[semconv.SCORE_MAX] = float(score.range[1])
     if score.value is not None:

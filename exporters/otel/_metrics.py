@@ -181,7 +181,9 @@ class MetricWriter:
         self._count(semconv.RESULTS, 1, result)
         lowest, highest = score.range
         # Buckets and dashboards are made for 0 to 1; counts and the like would drown them.
-        if score.value is None or lowest < 0.0 or highest is None or highest > 1.0:
+        if score.value is None or lowest is None or highest is None:
+            return
+        if lowest < 0.0 or highest > 1.0:
             return
         named[semconv.GEN_AI_OPERATION_NAME] = str(
             semconv.OPERATION_RETRIEVAL

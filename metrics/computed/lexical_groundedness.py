@@ -10,13 +10,12 @@ from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse
-from ragmeter.metrics.text.function_words import has_cyrillic, russian_function_stems
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import (
     Vocabulary,
     as_written,
+    compared_terms,
     credit,
-    sentence_terms,
     together,
     vocabulary,
 )
@@ -64,7 +63,7 @@ class LexicalGroundedness(ComputedMetric):
         for context in contexts:
             # Other metrics need the sentences; a text's tokens follow from its sentences' tokens.
             _ = context.marked_tokens
-        sentences = answer.kept(_compared_terms)
+        sentences = answer.kept(compared_terms)
         terms = [term for sentence in sentences for term in sentence]
         if not terms:
             return (self._without_value("no content word in the answer"),)
@@ -95,15 +94,6 @@ class LexicalGroundedness(ComputedMetric):
 
     def _without_value(self, why: str) -> Score:
         return self.make_score(self.name, None, explanation=why, summary=why)
-
-
-def _compared_terms(answer: Analysis) -> list[list[str]]:
-    """Return the terms of each sentence that are looked for."""
-    sentences = answer.kept(sentence_terms)
-    if not has_cyrillic(answer.text):
-        return sentences
-    dropped = russian_function_stems()
-    return [[term for term in sentence if term not in dropped] for sentence in sentences]
 
 
 def _said(

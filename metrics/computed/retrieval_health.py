@@ -1,18 +1,23 @@
-"""Did the retriever bring anything, and how much of it twice?
+"""Did the retriever bring anything, how much, how much of it twice, and how sure was it?
 
 The one metric that needs nothing but the contexts; it is worth having on every request.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ragmeter.metrics.metric import ComputedMetric
-from ragmeter.metrics.sample import RagSample
+from ragmeter.metrics.metric import ComputedMetric, scores_without_value, too_long_scores
+from ragmeter.metrics.sample import RagSample, RetrievedContext
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import analyse
+
+from ._repetition import Repetition, repetitions
+from ._wording import counted, percent
+from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = ["RetrievalHealth"]
 
@@ -20,68 +25,212 @@ _NO_LETTER = re.compile(r"[\W_]+")
 _END = 200
 _LETTERS = 8
 """Characters at either end of a text that are looked at, and letters and digits taken of them."""
+_READING = ("repeated_context_ratio", "context_tokens")
+_OF_THE_RETRIEVER: dict[str, tuple[float | None, float | None]] = {
+    "retriever_top_score": (None, None),
+    "retriever_score_spread": (0.0, None),
+}
+"""With their ranges."""
+_COUNT = (0.0, None)
 
 
 @dataclass(frozen=True)
 class RetrievalHealth(ComputedMetric):
-    """Did the retriever bring anything, and how much of it twice?
+    """Did the retriever bring anything, how much, how much of it twice, and how sure was it?
 
-        context_count   = K, the number of retrieved chunks
-        empty_retrieval = 1.0 if K = 0 or every chunk is blank, else 0.0
-        duplicate_ratio = 1 - distinct chunks / K, texts compared without their layout
+        context_count          = K, the number of retrieved chunks
+        empty_retrieval        = 1.0 if K = 0 or every chunk is blank, else 0.0
+        duplicate_ratio        = 1 - distinct chunks / K, texts compared without their layout
+        repeated_context_ratio = runs of five tokens that an earlier chunk had / runs of five tokens
+        context_tokens         = words of all chunks, each Han character a word
+        retriever_top_score    = the retriever's own score of the first chunk
+        retriever_score_spread = |its score of the first chunk - that of the last|
 
-    Range: `context_count` is a count, 0 or more; the other two 0.0 to 1.0.  Lower is better for
-    both: these are plain measurements, not quality scores.
+    The retriever's scores have the scale of the store: compare them within one stream only.  Their
+    label is ``distance`` where they rise with the rank.
+
+    Range: counts are 0 or more, the retriever's scores unbounded; the others 0.0 to 1.0, lower is
+    better: these are plain measurements, not quality scores.
     Needs: ``contexts``.
     Cost: none.
     Source: ours.
 
     Without a value:
-        ``missing_input``: retrieval was not captured.
-        ``undefined``: `duplicate_ratio` of an empty retrieval.
+        ``missing_input``: retrieval was not captured; for the retriever's scores, that the
+            framework does not tell them all.
+        ``undefined``: `duplicate_ratio` and the retriever's scores of an empty retrieval,
+            `repeated_context_ratio` without a token, `retriever_score_spread` of one chunk.
+        ``skipped``: `repeated_context_ratio` and `context_tokens` of a text that is too long.
     """
 
     name = "retrieval_health"
-    score_names = ("context_count", "empty_retrieval", "duplicate_ratio")
+    score_names = (
+        "context_count",
+        "empty_retrieval",
+        "duplicate_ratio",
+        *_READING,
+        *_OF_THE_RETRIEVER,
+    )
     needs = ("contexts",)
     method = "exact"
     target = "retrieval"
     direction = "lower"
-    directions = MappingProxyType({"context_count": "none"})
+    directions = MappingProxyType(
+        dict.fromkeys(("context_count", "context_tokens", *_OF_THE_RETRIEVER), "none")
+    )
     definition = "2"
     reads_texts = False  # of a text of any length it is known that it was retrieved
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
-        """Return the count, the emptiness and the share of repeats."""
-        texts = [context.text for context in sample.contexts or ()]
-        if sample.contexts_by == "ids":  # two chunks of one id are one chunk
-            texts = [
+        """Return what can be counted."""
+        return self.compute_within(sample, None)
+
+    def compute_within(self, sample: RagSample, max_text_chars: int | None) -> Sequence[Score]:
+        """Do the same, and read no text that is longer."""
+        contexts = sample.contexts or ()
+        texts = [context.text for context in contexts]
+        if (
+            sample.contexts_by == "ids"
+        ):  # the texts are not known; two chunks of one id are one chunk
+            names = [
                 f"#{position}" if context.id is None else f"id {context.id}"
-                for position, context in enumerate(sample.contexts or ())
+                for position, context in enumerate(contexts)
             ]
+            unread = scores_without_value(
+                self,
+                "missing_input",
+                "only the ids of the contexts are known",
+                missing="contexts.text",
+                names=_READING,
+            )
+            return (*self._counted(names), *unread, *self._by_the_retriever(contexts))
+        longest = max(map(len, texts), default=0)
+        read: Sequence[Score]
+        if max_text_chars is not None and longest > max_text_chars:
+            read = too_long_scores(self, longest, max_text_chars, _READING)
+        else:
+            read = self._read(texts)
+        return (*self._counted(texts), *read, *self._by_the_retriever(contexts))
+
+    def _said(
+        self,
+        name: str,
+        value: float | None,
+        said: str,
+        *,
+        label: str | None = None,
+        items: Sequence[ScoreItem] = (),
+        range: tuple[float | None, float | None] | None = None,  # noqa: A002 -- as in `make_score`
+    ) -> Score:
+        # No text of the request is ever in what is said of these.
+        return self.make_score(
+            name, value, explanation=said, summary=said, label=label, items=items, range=range
+        )
+
+    def _counted(self, texts: Sequence[str]) -> tuple[Score, Score, Score]:
         seen: dict[str, int] = {}
         repeats: list[ScoreItem] = []
         for position, text in enumerate(_comparable(texts), start=1):
             first = seen.setdefault(text, position)
             if first != position:
                 repeats.append(
-                    ScoreItem(
-                        id=f"chunk-{position}", verdict=False, reason=f"repeats chunk-{first}"
-                    )
+                    ScoreItem(f"chunk-{position}", False, None, None, f"repeats chunk-{first}")
                 )
         count = len(texts)
-        empty = all(not text or text.isspace() for text in texts)
-        ratio = (count - len(seen)) / count if count else None
+        blank = sum(not text or text.isspace() for text in texts)
+        chunks = counted(count, "chunk") if count else "nothing was retrieved"
+        distinct = (
+            f"{len(repeats)} of {chunks} repeat another" if repeats else "no chunk is a repeat"
+        )
         return (
-            self.make_score("context_count", float(count), range=(0.0, None)),
-            self.make_score("empty_retrieval", float(empty)),
-            self.make_score(
+            self._said("context_count", float(count), chunks, range=_COUNT),
+            self._said(
+                "empty_retrieval",
+                float(blank == count),
+                f"{chunks}, {blank} blank" if blank else chunks,
+            ),
+            self._said(
                 "duplicate_ratio",
-                ratio,
+                (count - len(seen)) / count if count else None,
+                distinct if count else chunks,
                 items=repeats,
-                explanation="nothing was retrieved" if ratio is None else None,
             ),
         )
+
+    def _read(self, texts: Sequence[str]) -> tuple[Score, Score]:
+        tokens = [analyse(text).tokens for text in texts]
+        share, pairs = repetitions(tokens)
+        items = [
+            ScoreItem(f"chunk-{pair.chunk + 1}", False, None, None, _repeats(pair), pair.share)
+            for pair in pairs[:MOST_ITEMS]
+        ]
+        if share is None:
+            said = "no word was retrieved"
+        elif pairs:
+            said = f"chunk-{pairs[0].chunk + 1} {_repeats(pairs[0])}; in all {percent(share)}"
+        else:
+            said = f"{percent(share)} of the chunks' words stood in an earlier chunk"
+        count = sum(map(len, tokens))
+        return (
+            self._said("repeated_context_ratio", share, said, items=items),
+            self._said(
+                "context_tokens",
+                float(count),
+                f"{counted(count, 'word')} in {counted(len(texts), 'chunk')}",
+                range=_COUNT,
+            ),
+        )
+
+    def _by_the_retriever(self, contexts: Sequence[RetrievedContext]) -> tuple[Score, ...]:
+        scores = [
+            context.score
+            for context in contexts
+            if context.score is not None and math.isfinite(context.score)
+        ]
+        if len(scores) < len(contexts):
+            why = "the retriever does not tell every chunk's score"
+            lacking = scores_without_value(
+                self, "missing_input", why, missing="contexts.score", names=[*_OF_THE_RETRIEVER]
+            )
+            return tuple(
+                score.model_copy(update={"range": _OF_THE_RETRIEVER[score.name]})
+                for score in lacking
+            )
+        if not scores:
+            return tuple(
+                self._said(name, None, "nothing was retrieved", range=span)
+                for name, span in _OF_THE_RETRIEVER.items()
+            )
+        top, last = scores[0], scores[-1]
+        label = "distance" if top < last else None
+        spread = abs(top - last) if len(scores) > 1 else None
+        if spread is not None and not math.isfinite(spread):
+            spread = None
+        return (
+            self._said(
+                "retriever_top_score",
+                top,
+                f"the retriever scores the first chunk {top:.4g}",
+                label=label,
+                range=_OF_THE_RETRIEVER["retriever_top_score"],
+            ),
+            self._said(
+                "retriever_score_spread",
+                spread,
+                f"from {top:.4g} for the first chunk to {last:.4g} for the last"
+                if spread is not None
+                else "one chunk has no spread",
+                label=label,
+                range=_OF_THE_RETRIEVER["retriever_score_spread"],
+            ),
+        )
+
+
+def _repeats(pair: Repetition) -> str:
+    earlier = f"chunk-{pair.earlier + 1}"
+    if pair.of_earlier:
+        return f"repeats {percent(pair.share)} of {earlier}"
+    return f"is to {percent(pair.share)} in {earlier}"
 
 
 def _comparable(texts: Sequence[str]) -> list[str]:

@@ -13,12 +13,14 @@ from typing import NamedTuple
 
 from .analysis import Analysis, shared
 from .characters import HAN
+from .function_words import has_cyrillic, russian_function_stems
 from .stems import CONTENT
 from .tokens import content_of, has_han, line_tokens, normalise
 
 __all__ = [
     "Vocabulary",
     "as_written",
+    "compared_terms",
     "credit",
     "sentence_terms",
     "terms_of_line",
@@ -61,6 +63,18 @@ def sentence_terms(known: Analysis) -> list[list[str]]:
     if not has_han(known.text):
         return known.sentence_content
     return list(map(terms_of_line, known.sentences))
+
+
+def compared_terms(known: Analysis) -> list[list[str]]:
+    """Return `sentence_terms` of an answer, less Russian function words.
+
+    To be used as ``known.kept(compared_terms)``.
+    """
+    sentences = known.kept(sentence_terms)
+    if not has_cyrillic(known.text):
+        return sentences
+    dropped = russian_function_stems()
+    return [[term for term in sentence if term not in dropped] for sentence in sentences]
 
 
 def vocabulary(known: Analysis) -> Vocabulary:

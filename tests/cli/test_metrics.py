@@ -31,7 +31,9 @@ def test_json_has_needs_method_cost_and_range():
 def test_a_count_has_no_upper_bound_and_qualities_have():
     listed = json.loads(CliRunner().invoke(app, ["metrics", "--json"]).stdout)
     ranges = {name: ends for one in listed for name, ends in one["ranges"].items()}
-    assert ranges.pop("context_count") == [0.0, None]
+    for count in ("context_count", "context_tokens", "retriever_score_spread"):
+        assert ranges.pop(count) == [0.0, None]
+    assert ranges.pop("retriever_top_score") == [None, None]
     assert set(map(tuple, ranges.values())) == {(0.0, 1.0)}
 
 

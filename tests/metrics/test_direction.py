@@ -23,6 +23,8 @@ from ragmeter.metrics.metric import compute_metric
 from ragmeter.metrics.registry import resolve_metrics
 from ragmeter.pipeline.process.codec import pack_scores, unpack_scores
 
+COUNTS = ("context_count", "context_tokens", "retriever_top_score", "retriever_score_spread")
+REPEATS = ("empty_retrieval", "duplicate_ratio", "repeated_context_ratio")
 SAMPLE = RagSample(question="q", contexts=["a", "a"], answer="b")
 
 
@@ -108,9 +110,9 @@ def test_the_built_in_ones():
         if (score := one.direction_of(name)) != "higher"
     }
     assert other == {
-        "context_count": "none",
-        "empty_retrieval": "lower",
-        "duplicate_ratio": "lower",
+        **dict.fromkeys(COUNTS, "none"),
+        **dict.fromkeys(REPEATS, "lower"),
+        "refusal": "none",
         "judged_refusal": "none",
     }
 
@@ -125,7 +127,7 @@ def test_it_passes_to_the_worker_and_into_files(tmp_path):
         assert meter.flush(10)
     (line,) = path.read_text("utf-8").splitlines()
     said = {name: score["direction"] for name, score in json.loads(line)["scores"].items()}
-    assert said == {"context_count": "none", "empty_retrieval": "lower", "duplicate_ratio": "lower"}
+    assert said == {**dict.fromkeys(COUNTS, "none"), **dict.fromkeys(REPEATS, "lower")}
 
 
 @pytest.mark.parametrize(

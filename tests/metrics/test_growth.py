@@ -102,8 +102,10 @@ def test_a_text_that_is_too_long_skips_what_reads_it():
         scores = compute_metric(metric, long_sample(), 100)
         skipped = "contexts" in metric.needs and metric.reads_texts
         for score in scores:
-            assert (score.status == "skipped") is skipped, score
-            if skipped:
+            if not skipped and score.name not in {"repeated_context_ratio", "context_tokens"}:
+                assert score.status != "skipped", score
+            else:
+                assert score.status == "skipped", score
                 assert (score.value, score.error_type) == (None, "too_long")
                 assert score.explanation is not None
                 assert score.explanation.startswith("too long: ")

@@ -17,7 +17,6 @@ from ragmeter.metrics import (
     LexicalQueryCoverage,
     RagSample,
     Reference,
-    RetrievalHealth,
     default_metrics,
     entity_recall,
     evaluate,
@@ -168,22 +167,6 @@ def test_wrong_settings_raise(build):
     """Out-of-range thresholds and unknown scopes are refused at construction."""
     with pytest.raises(ConfigurationError):
         build()
-
-
-@pytest.mark.parametrize(
-    ("texts", "count", "empty", "duplicates"),
-    [
-        ([], 0.0, 1.0, None),
-        (["a", "b", "a  "], 3.0, 0.0, 1 / 3),
-        (["", " "], 2.0, 1.0, 0.5),
-        (["a b\nc", "a  b c", "a c"], 3.0, 0.0, 1 / 3),
-    ],
-)
-def test_retrieval_health(texts, count, empty, duplicates):
-    """How many, whether nothing came, how much of it twice after collapsing white space."""
-    got = evaluate([RagSample(question="q", contexts=texts)], [RetrievalHealth()])[0]
-    assert [score.value for score in got.values()] == pytest.approx([count, empty, duplicates])
-    assert got["context_count"].range == (0.0, None)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,84 @@
+"""How much of the retrieved text an earlier chunk had already.
+
+`retrieval_health` calls this: overlapping windows, near copies and shared boilerplate are what the
+prompt pays for twice, and `duplicate_ratio`, which compares whole chunks, is 0 in all of them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["Repetition", "Repetitions", "repetitions"]
+
+_SIZE = 5
+_LEAST_SHARE = 0.6
+
+
+class Repetition(NamedTuple):
+    """A chunk that has most of another, or that another has most of."""
+
+    chunk: int
+    """The later chunk, counted from 0."""
+    earlier: int
+    """The chunk that had it first."""
+    share: float
+    """What they share, of the smaller one."""
+    of_earlier: bool
+    """Whether the earlier chunk is the smaller one."""
+
+
+class Repetitions(NamedTuple):
+    """What the chunks of a request repeat of each other."""
+
+    share: float | None
+    """Shingles that an earlier chunk had / shingles; None without a shingle."""
+    pairs: list[Repetition]
+    """The pairs that share most of the smaller one, in order."""
+
+
+def repetitions(chunks: Sequence[Sequence[str]]) -> Repetitions:
+    """Compare chunks, each a list of tokens, by their runs of five tokens.
+
+    A chunk of fewer tokens is one run.  Linear in the tokens.
+    """
+    if len(chunks) == 1:
+        return Repetitions(0.0 if chunks[0] else None, [])
+    sets = list(map(_shingles, chunks))
+    total = sum(map(len, sets))
+    if not total:
+        return Repetitions(None, [])
+    seen: set[object] = set()
+    first: dict[object, int] = {}
+    repeated, known, pairs = 0, 0, []
+    for number, own in enumerate(sets):
+        again = own & seen
+        if again:
+            for earlier in range(known, number):
+                for shingle in sets[earlier]:
+                    first.setdefault(shingle, earlier)
+            known = number
+            pairs += _pairs(number, again, first, sets)
+        repeated += len(again)
+        seen |= own
+    return Repetitions(repeated / total, pairs)
+
+
+def _shingles(words: Sequence[str]) -> frozenset[object]:
+    if len(words) < _SIZE:
+        return frozenset({tuple(words)} if words else ())
+    return frozenset(zip(*[words[start:] for start in range(_SIZE)], strict=False))
+
+
+def _pairs(
+    number: int,
+    again: frozenset[object],
+    first: dict[object, int],
+    sets: Sequence[frozenset[object]],
+) -> list[Repetition]:
+    found: list[Repetition] = []
+    for earlier, count in sorted(Counter(map(first.__getitem__, again)).items()):
+        of_earlier = len(sets[earlier]) < len(sets[number])
+        share = count / min(len(sets[earlier]), len(sets[number]))
+        if share >= _LEAST_SHARE:
+            found.append(Repetition(number, earlier, share, of_earlier))
+    return found

@@ -1,0 +1,132 @@
+"""Does the answer cite, and do the cited chunks say so?
+
+Off by default: few answers cite, and nothing here is validated against people.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.sample import RagSample
+from ragmeter.metrics.score import Score, ScoreItem
+from ragmeter.metrics.text.analysis import analyse
+from ragmeter.metrics.text.citations import cited_numbers, marks_inside, without_marks
+from ragmeter.metrics.text.refusals import sentence_kinds
+from ragmeter.metrics.text.scripts import share_a_script
+from ragmeter.metrics.text.sentences import sentences
+from ragmeter.metrics.text.terms import compared_terms, credit, vocabulary
+
+from ._wording import counted, quoted
+from .lexical import WINDOW_THRESHOLD
+from .precision_recall_f1 import MOST_ITEMS
+
+__all__ = ["Citations"]
+
+
+@dataclass(frozen=True)
+class Citations(ComputedMetric):
+    """Does the answer cite its chunks, and do the cited ones say so?
+
+        citation_precision = (sentence, cited chunk) pairs in which the chunk covers at least 0.62
+                             of the sentence's terms / pairs
+        citation_coverage  = claiming sentences with a mark / claiming sentences
+
+    Marks: ``[1]``, ``[1, 3]``, ``[1-3]``, ``[^1]``, ``【1】``, ``[source 1]``, ``[来源1]``; a mark after
+    the full stop belongs to the sentence before.  Numbers begin at 1, or at 0 if a 0 occurs.  One
+    that no chunk has is a wrong pair.  The number must mean the rank in ``contexts``.
+
+    Range: 0.0 to 1.0 each, dimensionless.
+    Needs: ``contexts``, ``answer``.
+    Cost: no judge.
+    Source: ours; the threshold is that of `lexical_context_recall`.  Not validated: no data with
+        citations and human labels was at hand.
+    Differs from the source: nothing.
+
+    Without a value:
+        ``missing_input``: no answer, or retrieval was not captured; ``skipped``: it failed.
+        ``undefined``: no mark in the answer; no claiming sentence; for precision also where the
+            cited chunks are in another script.
+    """
+
+    name = "citations"
+    score_names = ("citation_precision", "citation_coverage")
+    needs = ("contexts", "answer")
+    method = "lexical"
+    target = "answer"
+    definition = "1"
+
+    def compute(self, sample: RagSample) -> Sequence[Score]:
+        """Look every cited chunk up; the evidence is per pair, and per claiming sentence."""
+        contexts = [analyse(context.text) for context in sample.contexts or ()]
+        cut = sentences(marks_inside(sample.answer or ""))
+        cited = list(map(cited_numbers, cut))
+        if not any(cited):
+            return self._both("no citation in the answer")
+        first = 0 if any(0 in numbers for numbers in cited) else 1
+        claiming: list[ScoreItem] = []
+        pairs: list[ScoreItem] = []
+        wrong: list[str] = []
+        for number, (sentence, numbers) in enumerate(zip(cut, cited, strict=True), start=1):
+            bare = analyse(without_marks(sentence))
+            terms = [term for one in bare.kept(compared_terms) for term in one]
+            if not terms or not all(kind.claims for kind in bare.kept(sentence_kinds)):
+                continue
+            claiming.append(ScoreItem(f"sentence-{number}", bool(numbers), sentence))
+            for mark in numbers:
+                rank = mark - first
+                share = 0.0
+                if 0 <= rank < len(contexts):
+                    if not share_a_script(bare, [contexts[rank]]):
+                        continue
+                    share = credit(terms, contexts[rank].kept(vocabulary)) / len(terms)
+                found = share >= WINDOW_THRESHOLD
+                pairs.append(
+                    ScoreItem(f"sentence-{number}-cites-{mark}", found, sentence, None, None, share)
+                )
+                if not found:
+                    wrong.append(f"sentence-{number} cites {mark}: {share:.2f}")
+        if not claiming:
+            return self._both("no sentence of the answer claims anything")
+        return self._precision(pairs, wrong), self._coverage(claiming)
+
+    def _both(self, why: str) -> tuple[Score, Score]:
+        precision, coverage = self.score_names
+        return (
+            self.make_score(precision, None, explanation=why, summary=why),
+            self.make_score(coverage, None, explanation=why, summary=why),
+        )
+
+    def _precision(self, pairs: Sequence[ScoreItem], wrong: Sequence[str]) -> Score:
+        name, _ = self.score_names
+        if not pairs:
+            why = "no cited chunk that could be compared"
+            return self.make_score(name, None, explanation=why, summary=why)
+        right = len(pairs) - len(wrong)
+        explanation = summary = f"{right} of {counted(len(pairs), 'citation')} supported"
+        if wrong:
+            summary += f"; {wrong[0]}"
+            text = next(pair.text or "" for pair in pairs if not pair.verdict)
+            explanation += f"; {wrong[0]}: {quoted(text)}"
+        return self.make_score(
+            name,
+            right / len(pairs),
+            items=pairs[:MOST_ITEMS],
+            explanation=explanation,
+            summary=summary,
+        )
+
+    def _coverage(self, claiming: Sequence[ScoreItem]) -> Score:
+        _, name = self.score_names
+        bare = [item for item in claiming if not item.verdict]
+        cited = len(claiming) - len(bare)
+        explanation = summary = f"{cited} of {counted(len(claiming), 'claim')} cited"
+        if bare:
+            summary += f"; {bare[0].id} is not"
+            explanation += f"; not {quoted(bare[0].text or '')}"
+        return self.make_score(
+            name,
+            cited / len(claiming),
+            items=claiming[:MOST_ITEMS],
+            explanation=explanation,
+            summary=summary,
+        )

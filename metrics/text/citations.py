@@ -1,0 +1,51 @@
+"""Find the marks by which an answer cites the chunks it was given: [1], [1, 3], [2-4], [^1], 【1】.
+
+The citation scores call this.  A number is a rank in the contexts; what it means after documents
+were reordered between the retriever and the prompt, the text does not say.
+"""
+
+import re
+
+__all__ = ["cited_numbers", "marks_inside", "without_marks"]
+
+# At most two digits: [2024] is a year. No link [1](url), and no definition of a footnote [^1]: ...
+_MARK = re.compile(
+    r"[\[【［]\s*(?:\^|(?:sources?|src|ref|reference|doc(?:ument)?s?|chunks?|passages?|context|"
+    r"источники?|документы?|док|来源|文档|资料|資料|參考|参考|片段)\s*[:#№]?\s*)?"
+    r"(\d{1,2}(?:\s*[,;，、–—-]\s*\d{1,2}){0,30})\s*[\]】］](?![(:：])",
+    re.IGNORECASE,
+)
+_AFTER_STOP = re.compile(
+    rf"(?P<stop>[.!?…。！？][\"'”’»)）」』]{{0,3}})[^\S\n]{{0,3}}(?P<marks>(?:{_MARK.pattern}[^\S\n]{{0,3}}){{1,9}})",
+    re.IGNORECASE,
+)
+_SEPARATOR = re.compile("[,;，、]")
+_RANGE = re.compile("[–—-]")
+_LONGEST_RANGE = 20
+
+
+def marks_inside(text: str) -> str:
+    """Return `text` with marks that follow a full stop before it, in the sentence they belong to."""
+    return _AFTER_STOP.sub(_inside, text)
+
+
+def _inside(found: re.Match[str]) -> str:
+    return f" {found['marks'].strip()}{found['stop']} "
+
+
+def cited_numbers(sentence: str) -> list[int]:
+    """Return the numbers that a sentence cites, each once, in order."""
+    found: list[int] = []
+    for mark in _MARK.finditer(sentence):
+        for part in _SEPARATOR.split(mark[1]):
+            ends = [int(end) for end in _RANGE.split(part)]
+            if len(ends) > 1 and 0 <= ends[-1] - ends[0] <= _LONGEST_RANGE:
+                found += range(ends[0], ends[-1] + 1)
+            else:
+                found += ends
+    return list(dict.fromkeys(found))
+
+
+def without_marks(sentence: str) -> str:
+    """Return a sentence without its marks."""
+    return _MARK.sub(" ", sentence)
