@@ -32,6 +32,8 @@ class RuleSettings:
     """By how much a mean score must have become worse."""
     least_scores: int = 20
     """Fewer scores than that per window prove nothing."""
+    bad_share: float = 0.3
+    """Share of requests whose verdict may be bad."""
     empty_share: float = 0.1
     """Share of retrievals that may find nothing."""
     judge_failures: float = 0.2

@@ -138,7 +138,10 @@ def test_the_traces_found_are_those_with_the_attribute_that_spans_carry():
     queries = [
         t["query"] for p in dashboard()["panels"] for t in p.get("targets", ()) if "query" in t
     ]
-    assert queries == [f"{{ span.{semconv.SPAN_SCORE_PREFIX}$focus <= $threshold }}"]
+    assert queries == [
+        f'{{ span.{semconv.VERDICT} = "bad" }}',
+        f"{{ span.{semconv.SPAN_SCORE_PREFIX}$focus <= $threshold }}",
+    ]
 
 
 def test_names_are_those_that_the_prometheus_exporter_writes():

@@ -62,7 +62,7 @@ class LiveApp:
         self.port = server.server_port
         self._meter = RagMeter(
             metrics=["precision_recall_f1", "lexical_context_recall", "retrieval_health",
-                     "context_relevancy", "id_precision_recall"],
+                     "context_relevancy", "id_precision_recall", "lexical_groundedness", "refusal"],
             judge=OpenAIJudge("scripted", base_url=self._server.url, api_key="none", max_retries=0,
                               budget=JudgeBudget(input_price=0.15, output_price=0.6)),
             exporters=[OpenTelemetryExporter(meter_provider=provider), Unreachable()],

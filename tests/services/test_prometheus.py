@@ -31,6 +31,7 @@ VARIABLES = {
 FIRED_BY_BAD_QUALITY = {
     "RagmeterQualityFell",
     "RagmeterRetrievalsEmpty",
+    "RagmeterManyBadRequests",
     "RagmeterJudgeFailing",
     "RagmeterScoresDropped",
     "RagmeterExportFailing",
@@ -177,7 +178,12 @@ def test_variables_offer_what_there_is_to_choose(prometheus):
 def test_while_all_is_well_no_quality_alert_fires(prometheus):
     records = {r["record"]: r["record"] for r in rules(SHORT)["groups"][0]["rules"]}
     all_have_data(prometheus, records)
-    quiet = {"RagmeterQualityFell", "RagmeterRetrievalsEmpty", "RagmeterScoringStopped"}
+    quiet = {
+        "RagmeterQualityFell",
+        "RagmeterRetrievalsEmpty",
+        "RagmeterManyBadRequests",
+        "RagmeterScoringStopped",
+    }
     assert not prometheus.firing() & quiet
 
 
@@ -253,6 +259,14 @@ CASES = {
         50,
         {"gen_ai_workflow_name": "w"},
     ),
+    "RagmeterManyBadRequests": (
+        {
+            'ragmeter_verdicts_total{gen_ai_workflow_name="w",ragmeter_verdict="bad"}': "0+4x90",
+            'ragmeter_verdicts_total{gen_ai_workflow_name="w",ragmeter_verdict="good"}': "0+6x90",
+        },
+        85,
+        {"gen_ai_workflow_name": "w"},
+    ),
     "RagmeterJudgeFailing": (
         {
             'ragmeter_judge_calls_total{gen_ai_request_model="m",error_type="timeout"}': "0+3x60",
@@ -290,6 +304,13 @@ QUIET = {
     "RagmeterRetrievalsEmpty": {
         f'{CONTEXTS}_bucket{{gen_ai_workflow_name="w",le="0.0"}}': "0+1x60",
         f'{CONTEXTS}_count{{gen_ai_workflow_name="w"}}': "0+20x60",
+    },
+    "RagmeterManyBadRequests": {
+        'ragmeter_verdicts_total{gen_ai_workflow_name="w",ragmeter_verdict="bad"}': "0+1x90",
+        'ragmeter_verdicts_total{gen_ai_workflow_name="w",ragmeter_verdict="good"}': "0+9x90",
+    },
+    "RagmeterManyBadRequests, few requests": {
+        'ragmeter_verdicts_total{gen_ai_workflow_name="w",ragmeter_verdict="bad"}': "0+0.1x90",
     },
     "RagmeterJudgeFailing": {
         'ragmeter_judge_calls_total{gen_ai_request_model="m",error_type=""}': "0+7x60"
@@ -366,6 +387,7 @@ def test_promtools_unit_tests_of_every_alert(promtool, tmp_path):
 
 VALUES = {
     "RagmeterQualityFell": "0.20",
+    "RagmeterManyBadRequests": "40%",
     "RagmeterRetrievalsEmpty": "20%",
     "RagmeterJudgeFailing": "30%",
 }
