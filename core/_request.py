@@ -17,14 +17,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from opentelemetry import trace
 from opentelemetry.trace import SpanContext
 
 from ragmeter.exporters.protocol import RagRun, Retrieval
-from ragmeter.metrics import ConfigurationError, RagSample, Reference, RetrievedContext
-from ragmeter.metrics.sample import ContextsBy, SampleStatus
+from ragmeter.metrics import (
+    ConfigurationError,
+    RagSample,
+    Reference,
+    RetrievalStage,
+    RetrievedContext,
+)
+from ragmeter.metrics.sample import ContextsBy, SampleStatus, StageKind
 
 from ._runtime.guard import Guard, front_door
 from .context import RequestScope, current_scope, is_suppressed, scoped
@@ -128,6 +134,15 @@ class _RecordedRetrieval:
     top_k: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class _RecordedStage:
+    """What a stage left of what had been retrieved, recorded manually."""
+
+    contexts: tuple[Any, ...]
+    name: object
+    kind: object
+
+
 class Request:
     """A request being recorded. A context manager, sync and async; thread-safe.
 
@@ -142,7 +157,7 @@ class Request:
         self._open = False
         # Without a lock: a finalizer may add a part, on a thread that is just adding one.
         self._parts: deque[tuple[RunBuilder, int]] = deque()
-        self._retrievals: list[_RecordedRetrieval] = []
+        self._recorded: list[_RecordedRetrieval | _RecordedStage] = []
         self._parent: SpanContext | None = None
         self._outer: RequestScope | None = None
         self._suppressed = False
@@ -176,11 +191,11 @@ class Request:
         """
         with self._guard:
             now = time.time_ns()
-            given = _as_contexts(contexts)
+            given = _as_contexts(contexts, "retrieved")
             began = (
                 started_ns if type(started_ns) is int and 0 < started_ns < now else self._last_ns
             )
-            self._retrievals.append(
+            self._recorded.append(
                 _RecordedRetrieval(
                     started_ns=began or now,
                     ended_ns=now,
@@ -192,6 +207,20 @@ class Request:
                 )
             )
             self._last_ns = now
+
+    def kept(self, contexts: Iterable[object], *, stage: str, kind: str = "function") -> None:
+        """Note what a reranker, a filter or another stage left of all that was retrieved so far, best first.
+
+        From then on this is what reached the model. What is called after it counts the same way.
+
+        Args:
+            contexts: As `retrieved` takes them. Say ids, or leave the texts as they are, so that a document can
+                be followed.
+            stage: The stage's name; low cardinality.
+            kind: What it is, as `RetrievalStage.kind`: ``postprocessor``, ``fusion``, ``function``.
+        """
+        with self._guard:
+            self._recorded.append(_RecordedStage(_as_contexts(contexts, "kept"), stage, kind))
 
     def answered(self, text: str) -> None:
         """Note the answer the user got. A second call replaces the first."""
@@ -257,11 +286,11 @@ class Request:
 
     def _finish(self, error: BaseException | None) -> None:
         collected = [self._parts.popleft() for _ in range(len(self._parts))]
-        if self._meter is None or self._suppressed or not (collected or self._retrievals):
+        if self._meter is None or self._suppressed or not (collected or self._recorded):
             return
         parts = tuple(build for build, _ in collected)
         size = sum(size for _, size in collected) + weight_of(self._answer)
-        size += sum([weight_of(recorded.contexts) for recorded in self._retrievals])
+        size += sum([weight_of(recorded.contexts) for recorded in self._recorded])
         size += weight_of_scope(self._own)
         ended_ns = time.time_ns()
         parent = self._parent
@@ -281,11 +310,16 @@ class Request:
             scope=self._outer,
         )
 
-    def _as_retrieval(self, recorded: _RecordedRetrieval) -> Retrieval:
+    def _contexts_of(
+        self, recorded: _RecordedRetrieval | _RecordedStage
+    ) -> tuple[RetrievedContext, ...]:
         contexts: list[RetrievedContext] = []
         for context in recorded.contexts:
             with self._guard:
                 contexts.append(_as_context(context))
+        return tuple(contexts)
+
+    def _as_retrieval(self, recorded: _RecordedRetrieval) -> Retrieval:
         texts: dict[str, str | None] = {}
         for field in ("query", "name", "data_source_id"):
             with self._guard:
@@ -293,12 +327,43 @@ class Request:
         return Retrieval(
             started_ns=recorded.started_ns,
             ended_ns=recorded.ended_ns,
-            contexts=tuple(contexts),
+            contexts=self._contexts_of(recorded),
             query=texts.get("query"),
             name=texts.get("name"),
             data_source_id=texts.get("data_source_id"),
             top_k=recorded.top_k if type(recorded.top_k) is int else None,
         )
+
+    def _by_hand(
+        self, stages: list[RetrievalStage]
+    ) -> tuple[list[Retrieval], tuple[RetrievedContext, ...] | None]:
+        """Add the stages noted by hand to those of the parts; return retrievals, and what reached the model."""
+        retrievals: list[Retrieval] = []
+        contexts: tuple[RetrievedContext, ...] | None = None
+        taken = {place for stage in stages for place in stage.inputs}
+        given = tuple(place for place in range(len(stages)) if place not in taken)
+        for item in self._recorded:
+            if isinstance(item, _RecordedRetrieval):
+                retrieval = self._as_retrieval(item)
+                retrievals.append(retrieval)
+                found = retrieval.contexts
+                stages.append(
+                    RetrievalStage(
+                        name=retrieval.name or "retriever", kind="retriever", contexts=found
+                    )
+                )
+                given = (*given, len(stages) - 1)
+                contexts = (*(contexts or ()), *found)
+                continue
+            name, kind = "unknown", _UNKNOWN
+            with self._guard:
+                name = as_text(item.name) or name
+            with self._guard:
+                kind = _stage_kind(item.kind)
+            contexts = _alike(contexts or (), self._contexts_of(item))
+            stages.append(RetrievalStage(name=name, kind=kind, contexts=contexts, inputs=given))
+            given = (len(stages) - 1,)
+        return retrievals, contexts
 
     def _build(
         self,
@@ -308,15 +373,14 @@ class Request:
         error_type: str | None,
     ) -> RagRun | None:
         runs = [run for run in (part() for part in parts) if run is not None]
-        recorded = tuple(self._as_retrieval(item) for item in self._retrievals)
-        if not runs and not recorded:
-            return None
         samples = [run.sample for run in runs]
-        contexts = (
-            tuple(context for item in recorded for context in item.contexts)
-            if recorded
-            else contexts_of(samples)
-        )
+        stages = joined_stages(sample.stages for sample in samples)
+        recorded, contexts = self._by_hand(stages)
+        if not runs and contexts is None:
+            return None
+        by_hand = contexts is not None
+        if contexts is None:
+            contexts = contexts_of(samples)
         answer: str | None = None
         with self._guard:
             answer = as_text(self._answer)
@@ -334,7 +398,8 @@ class Request:
             sample=RagSample(
                 question=question,
                 contexts=contexts,
-                contexts_by="given" if recorded else rule_of(samples),
+                contexts_by="given" if by_hand else rule_of(samples),
+                stages=stages or None,
                 answer=answer,
                 reference=own.reference
                 or next((s.reference for s in samples if s.reference is not None), None),
@@ -342,7 +407,7 @@ class Request:
                 name=own.name or next((s.name for s in samples if s.name), None),
             ),
             run_id=self.run_id,
-            framework=runs[0].framework if runs and not recorded else "manual",
+            framework=runs[0].framework if runs and not by_hand else "manual",
             started_ns=self._started_ns,
             ended_ns=ended_ns,
             retrievals=tuple(retrievals),
@@ -355,7 +420,43 @@ class Request:
         )
 
 
-def _as_contexts(value: object) -> tuple[Any, ...]:
+_UNKNOWN: StageKind = "unknown"
+
+
+def _alike(
+    before: Sequence[RetrievedContext], kept: Sequence[RetrievedContext]
+) -> tuple[RetrievedContext, ...]:
+    """Return what was kept, as the objects that it was before: they are weighed and sent once."""
+    known = {(context.id, context.text, context.score): context for context in before}
+    return tuple(known.get((c.id, c.text, c.score), c) for c in kept)
+
+
+def _stage_kind(value: object) -> StageKind:
+    found = next((kind for kind in get_args(StageKind) if kind == value), None)
+    if found is None:
+        kinds = ", ".join(get_args(StageKind))
+        raise ConfigurationError(f"request.kept(kind=) is one of {kinds}")
+    kind: StageKind = found
+    return kind
+
+
+def joined_stages(
+    parts: Iterable[Sequence[RetrievalStage] | None],
+) -> list[RetrievalStage]:
+    """Return the stages of a request's parts as those of one."""
+    joined: list[RetrievalStage] = []
+    for stages in parts:
+        before = len(joined)
+        joined += [
+            stage
+            if not (before and stage.inputs)
+            else stage.model_copy(update={"inputs": tuple(at + before for at in stage.inputs)})
+            for stage in stages or ()
+        ]
+    return joined
+
+
+def _as_contexts(value: object, method: str) -> tuple[Any, ...]:
     """Return the contexts that were passed, in order; a single one counts as a list of one.
 
     Raises:
@@ -365,7 +466,7 @@ def _as_contexts(value: object) -> tuple[Any, ...]:
         return (value,)
     if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray)):
         raise ConfigurationError(
-            f"request.retrieved() was given a {type(value).__name__}; pass a list of texts, "
+            f"request.{method}() was given a {type(value).__name__}; pass a list of texts, "
             "RetrievedContexts or documents, and an empty list for a retrieval that found nothing"
         )
     return tuple(value)

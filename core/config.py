@@ -121,6 +121,10 @@ class Settings(BaseSettings):
         0.60, "VerdictRules(on_topic_from)", "share", ge=0, le=1
     )
     """Relevance from which a refusal is one that had context."""
+    verdict_right_documents_missing_from: float = _setting(
+        0.50, "VerdictRules(right_documents_missing_from)", "share", ge=0, le=1
+    )
+    """Share of right documents that did not reach the model from which the verdict is ``suspect``."""
     judge_model: str | None = _setting(None, "OpenAIJudge(model)")
     """Model of the judge; unset: no judge."""
     judge_base_url: str | None = _setting(None, "OpenAIJudge(base_url)")

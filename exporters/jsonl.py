@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragmeter.metrics import ConfigurationError, Score
+from ragmeter.metrics import ConfigurationError, RetrievalStage, Score
 
 from ._format import plain
 from ._span_targets import recorded_spans
@@ -160,6 +160,7 @@ def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
         "verdict": None if scored.verdict is None else scored.verdict.model_dump(),
         "contexts_by": sample.contexts_by,
         "context_count": None if sample.contexts is None else len(sample.contexts),
+        "stages": None if sample.stages is None else [_stage(each) for each in sample.stages],
         "retrievals": [_retrieval(each, content=content) for each in run.retrievals],
         "scores": {name: _score(each, content=content) for name, each in scored.scores.items()},
     }
@@ -175,6 +176,18 @@ def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
             None if sample.reference is None else sample.reference.model_dump(exclude_unset=True)
         )
     return record
+
+
+def _stage(stage: RetrievalStage) -> dict[str, Any]:
+    contexts = stage.contexts
+    return {
+        "name": stage.name,
+        "kind": stage.kind,
+        "recorded": stage.recorded,
+        "inputs": stage.inputs,
+        "context_count": None if contexts is None else len(contexts),
+        "documents": None if contexts is None else [{"id": context.id} for context in contexts],
+    }
 
 
 def _retrieval(retrieval: Retrieval, *, content: bool) -> dict[str, Any]:

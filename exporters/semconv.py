@@ -149,6 +149,13 @@ FRAMEWORK: Final = _own("ragmeter.framework")
 REQUEST_STATUS: Final = _own("ragmeter.request.status")
 CONTEXTS_BY: Final = _own("ragmeter.contexts_by")
 """How it is known what the model saw: ``prompt``, ``runs`` or ``given`` (`RagSample.contexts_by`)."""
+STAGE: Final = _own("ragmeter.stage")
+"""A stage between store and model, by its name in the framework or the application; the last is ``prompt``."""
+STAGE_KIND: Final = _own("ragmeter.stage.kind")
+"""What that stage is, as `RetrievalStage.kind`; ``prompt`` or ``output`` for the last."""
+FATE: Final = _own("ragmeter.fate")
+"""What became of a right document: ``in_prompt``, ``returned``, ``dropped_by``, ``ranked_below_k``,
+``never_found`` or ``unknown``."""
 SAMPLE_RATE: Final = _own("ragmeter.sample_rate")
 JUDGE_SAMPLE_RATE: Final = _own("ragmeter.judge_sample_rate")
 SELECTION: Final = _own("ragmeter.selection")
@@ -251,6 +258,20 @@ CONTEXT_COUNT: Final = Instrument(
     description="Retrieved contexts per RAG request that reached the model.",
     attributes=(GEN_AI_WORKFLOW_NAME,),
     buckets=COUNT_BUCKETS,
+)
+DOCUMENTS: Final = Instrument(
+    name=_own("ragmeter.documents"),
+    kind="counter",
+    unit="{document}",
+    description="Documents that left each stage between store and model, of every RAG request.",
+    attributes=(STAGE, STAGE_KIND, GEN_AI_WORKFLOW_NAME),
+)
+RIGHT_DOCUMENTS: Final = Instrument(
+    name=_own("ragmeter.right_documents"),
+    kind="counter",
+    unit="{document}",
+    description="Right documents of RAG requests with a reference, by what became of them and where.",
+    attributes=(FATE, STAGE, GEN_AI_WORKFLOW_NAME),
 )
 RESULTS: Final = Instrument(
     name=_own("ragmeter.results"),
@@ -401,6 +422,8 @@ EXPORT_BACKLOG: Final = Instrument(
 INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     EVALUATION_SCORE_HISTOGRAM,
     CONTEXT_COUNT,
+    DOCUMENTS,
+    RIGHT_DOCUMENTS,
     RESULTS,
     MISSING_INPUTS,
     REQUESTS,

@@ -15,7 +15,7 @@ from .errors import (
     UnknownMetricError,
 )
 from .metric import ComputedMetric, FunctionMetric, Metric, metric
-from .sample import RagSample, Reference, RetrievedContext, SampleStatus
+from .sample import RagSample, Reference, RetrievalStage, RetrievedContext, SampleStatus
 from .score import Score, ScoreDirection, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget
 from .verdict import VERDICT_CODES, Verdict, VerdictRules, VerdictWord
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .computed.ranked_retrieval import RankedRetrieval
     from .computed.refusal import Refusal
     from .computed.retrieval_health import RetrievalHealth
+    from .computed.retrieval_stages import RetrievalFunnel, RightDocumentLoss
     from .evaluation import aevaluate, evaluate
     from .judged._quest_eval_scores import QuestEvalScores, quest_eval_scores
     from .judged.answer_relevancy import AnswerRelevancy
@@ -134,8 +135,11 @@ __all__ = [
     "Reference",
     "ReferenceFileError",
     "Refusal",
+    "RetrievalFunnel",
     "RetrievalHealth",
+    "RetrievalStage",
     "RetrievedContext",
+    "RightDocumentLoss",
     "SampleStatus",
     "Score",
     "ScoreDirection",

@@ -59,7 +59,7 @@ class Metric(ABC):
     score_names: tuple[str, ...]
     """Names of the scores that `measure` returns, in order."""
     needs: tuple[str, ...]
-    """Fields the metric reads: ``question``, ``contexts``, ``answer``, ``reference.answer``,
+    """Fields the metric reads: ``question``, ``contexts``, ``stages``, ``answer``, ``reference.answer``,
     ``reference.contexts``, ``reference.context_ids``; ``"a|b"`` means either."""
     judged: ClassVar[bool] = True
     """Whether it asks the judge (and so costs money)."""
@@ -298,6 +298,10 @@ def _longest_text(metric: Metric, sample: RagSample) -> int:
             texts.append(sample.question)
         elif name == "contexts":
             texts.extend(context.text for context in sample.contexts or ())
+        elif name == "stages":
+            texts.extend(
+                context.text for stage in sample.stages or () for context in stage.contexts or ()
+            )
         elif name == "answer":
             texts.append(sample.answer)
         elif reference is not None and name == "reference.contexts":

@@ -51,6 +51,8 @@ _FREE = {
     "lexical_context_utilization": "computed.lexical_context_utilization:LexicalContextUtilization",
     "refusal": "computed.refusal:Refusal",
     "retrieval_health": "computed.retrieval_health:RetrievalHealth",
+    "retrieval_funnel": "computed.retrieval_stages:RetrievalFunnel",
+    "right_document_loss": "computed.retrieval_stages:RightDocumentLoss",
 }
 # Free ones that are computed only when asked for by name.
 _ON_REQUEST = {

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["ContextsBy", "RagSample", "Reference", "RetrievedContext", "SampleStatus"]
+__all__ = [
+    "ContextsBy",
+    "RagSample",
+    "Reference",
+    "RetrievalStage",
+    "RetrievedContext",
+    "SampleStatus",
+    "StageKind",
+]
 
 SampleStatus = Literal[
     "ok", "no_answer", "retrieval_only", "partial", "cancelled", "interrupted", "error"
@@ -30,6 +38,16 @@ ContextsBy = Literal["prompt", "runs", "given", "ids"]
 read, or none showed a context; what retrievers returned, as the framework's runs passed it on.
 ``given``: the application said it. ``ids``: only the ids of what was retrieved are known; texts are empty,
 and metrics that read them answer ``missing_input``.
+"""
+
+StageKind = Literal[
+    "retriever", "fusion", "postprocessor", "function", "tool", "synthesizer", "unknown"
+]
+"""What a stage between store and prompt is.
+
+``retriever``: asks a store. ``fusion``: joins what several retrievers found. ``postprocessor``:
+reranks, filters or compresses. ``function``: the application's own code. ``tool``: a tool that gave out
+documents itself. ``synthesizer``: builds the prompts. ``unknown``: it was not seen, only what it did.
 """
 
 
@@ -118,6 +136,24 @@ class Reference(BaseModel):
         return field in self.model_fields_set and getattr(self, field) is not None
 
 
+class RetrievalStage(BaseModel):
+    """One stage on the documents' way from the store to the model, and which of them left it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    """The stage's name in the framework or the application; low cardinality."""
+    kind: StageKind
+    """What it is."""
+    contexts: tuple[RetrievedContext, ...] | None
+    """The documents that left it, in its order; those that went on are the objects that later stages and
+    `RagSample.contexts` hold. None: not known."""
+    inputs: tuple[int, ...] = ()
+    """Places, among the request's stages, of those whose documents it was given; none: it is the first."""
+    recorded: bool = True
+    """True: the framework said what left it. False: it was inferred, from texts or from what came next."""
+
+
 class RagSample(BaseModel):
     """One RAG request: the question, the retrieved contexts, the answer.
 
@@ -139,6 +175,9 @@ class RagSample(BaseModel):
     """What reached the model, in order."""
     contexts_by: ContextsBy = "given"
     """How it is known that these are the contexts that reached the model."""
+    stages: tuple[RetrievalStage, ...] | None = None
+    """Where the documents came by before that: the prompt is not among them, it has `contexts`. In the
+    order in which they ended. None: nobody watched."""
     answer: str | None = None
     """What the user got."""
     reference: Reference | None = None
@@ -156,6 +195,7 @@ class RagSample(BaseModel):
             question: str | None,
             contexts: Sequence[RetrievedContext | str] | None = None,
             contexts_by: ContextsBy = "given",
+            stages: Sequence[RetrievalStage] | None = None,
             answer: str | None = None,
             reference: Reference | None = None,
             status: SampleStatus = "ok",

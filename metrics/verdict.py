@@ -51,6 +51,9 @@ class VerdictRules:
         off_topic_below: Chunks whose `lexical_context_relevance` is less are ``off_topic_context``.
         on_topic_from: From this relevance on, a refusal is ``refused_with_context``, below it
             ``refused_off_topic``.
+        right_documents_missing_from: With references: from this share of right documents that did not reach the
+            model on, ``right_document_dropped`` where some were lost on the way, ``right_document_never_found``
+            where some were never found.
 
     Raises:
         ConfigurationError: A threshold is no number from 0 to 1, or two are out of order.
@@ -63,6 +66,7 @@ class VerdictRules:
     partly_unsupported_below: float = 0.65
     off_topic_below: float = 0.30
     on_topic_from: float = 0.60
+    right_documents_missing_from: float = 0.50
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -128,7 +132,14 @@ _WORTH_A_GOOD_WORD = (
     "judged_hit_rate",
 )
 """That retrieval brought something and nobody refused says nothing about quality: one of these does."""
-_READ = (*_WORTH_A_GOOD_WORD, "refusal", "judged_refusal", "empty_retrieval")
+_READ = (
+    *_WORTH_A_GOOD_WORD,
+    "refusal",
+    "judged_refusal",
+    "empty_retrieval",
+    "right_documents_dropped",
+    "right_documents_never_found",
+)
 _MAY_BE_GOOD = frozenset({"ok", "retrieval_only"})
 _GOOD = Verdict(word="good")
 
@@ -152,6 +163,10 @@ class _Seen(NamedTuple):
     """What the words say of the same; None, too, where the judge has looked."""
     hit: float | None
     """Whether the judge found a relevant chunk."""
+    dropped: float
+    """Of the right documents, those known to be lost between retriever and model."""
+    never_found: float
+    """Those that no retriever found."""
 
 
 def _look(values: Mapping[str, float]) -> _Seen:
@@ -175,6 +190,8 @@ def _look(values: Mapping[str, float]) -> _Seen:
         sufficiency=sufficiency,
         relevance=get("lexical_context_relevance") if sufficiency is None and hit is None else None,
         hit=hit,
+        dropped=get("right_documents_dropped", 0.0),
+        never_found=get("right_documents_never_found", 0.0),
     )
 
 
@@ -203,6 +220,10 @@ def _is_off_topic(seen: _Seen, rules: VerdictRules) -> bool:
     if seen.refused or (seen.empty and seen.answered):
         return False
     return seen.relevance is not None and seen.relevance < rules.off_topic_below
+
+
+def _lacks_right_documents(seen: _Seen, rules: VerdictRules) -> bool:
+    return seen.dropped + seen.never_found >= rules.right_documents_missing_from
 
 
 def _is_on_topic(seen: _Seen, rules: VerdictRules) -> bool | None:
@@ -248,6 +269,20 @@ _RULES: tuple[_Rule, ...] = (
         "bad",
         lambda seen, _: _refused_with_chunks(seen) and seen.sufficiency == 1.0,
         lambda _: "refused although the chunks state what was asked",
+    ),
+    _Rule(
+        "right_document_dropped",
+        "suspect",
+        lambda seen, rules: seen.dropped > 0.0 and _lacks_right_documents(seen, rules),
+        lambda seen: (
+            f"{seen.dropped:.0%} of the right documents were found and lost before the model"
+        ),
+    ),
+    _Rule(
+        "right_document_never_found",
+        "suspect",
+        lambda seen, rules: seen.never_found > 0.0 and _lacks_right_documents(seen, rules),
+        lambda seen: f"{seen.never_found:.0%} of the right documents were never found",
     ),
     _Rule(
         "insufficient_context",

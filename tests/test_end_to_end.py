@@ -187,7 +187,7 @@ def test_a_query_of_none_is_not_lost():
     (result,) = memory.results
     assert result.sample == RagSample(
         question=None, contexts=result.sample.contexts, status="retrieval_only",
-        name=result.sample.name, contexts_by="runs",
+        name=result.sample.name, contexts_by="runs", stages=result.sample.stages,
     )  # fmt: skip
     assert len(result.sample.contexts) == 2
     assert result.scores["lexical_context_relevance"].status == "missing_input"

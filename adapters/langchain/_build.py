@@ -11,6 +11,7 @@ from typing import Any
 
 from ragmeter.adapters._open_requests import error_type, status_of_error
 from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
+from ragmeter.adapters._stages import SharedContexts, to_stages
 from ragmeter.context import RequestScope
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
@@ -18,6 +19,7 @@ from ragmeter.metrics.sample import ContextsBy
 
 from ._answers import OutputNote, answer_in, call_before_answer, said_by, shown
 from ._contexts import candidates, contexts_used, counted_retrievals, read_tool_texts
+from ._stages import Trail
 from ._state import Ending, OpenRequest, RetrievalNote
 
 __all__ = ["build_run", "has_retrieved"]
@@ -76,18 +78,18 @@ def _run_of(
     queries = [str(note.query) for note in notes if isinstance(note.query, str)]
     question = _question(request, queries)
     rule: ContextsBy = "runs"
-    if given_contexts is not None:
-        contexts: tuple[ContextSnapshot, ...] | None = given_contexts
-        rule = "given"
-    elif notes:
-        contexts = contexts_used(request, notes, answering, answer, replace=not made_of_passages)
-        found = (
-            None if contexts is None else _in_prompts(request, notes, contexts, answer, question)
+    trail = Trail()
+    contexts = output_contexts
+    if notes:
+        contexts = contexts_used(
+            request, notes, answering, answer, replace=not made_of_passages, trail=trail
         )
+    if given_contexts is not None:
+        contexts, rule = given_contexts, "given"
+    elif notes and contexts is not None:
+        found = _in_prompts(request, notes, contexts, answer, question)
         if found is not None:
             contexts, rule = found, "prompt"
-    else:
-        contexts = output_contexts
     if contexts is None and not notes:
         return None
     status = _status(request, ending, answer, contexts)
@@ -95,10 +97,14 @@ def _run_of(
         answer = None
     root = request.root
     scope = request.scope or _NOTHING_SAID
+    shared = SharedContexts(to_contexts)
+    sample_contexts = None if contexts is None else shared.of(contexts)
+    retrievals = tuple(_retrieval(note, ending, shared) for note in notes)
     sample = RagSample(
         question=question,
-        contexts=None if contexts is None else to_contexts(contexts),
+        contexts=sample_contexts,
         contexts_by=rule,
+        stages=to_stages(trail.stages, shared) if trail.stages else None,
         answer=answer,
         reference=scope.reference,
         status=status,
@@ -111,7 +117,7 @@ def _run_of(
         framework="langchain",
         started_ns=root.started_ns,
         ended_ns=max(ending.ended_ns, root.started_ns),
-        retrievals=tuple(_retrieval(note, ending) for note in notes),
+        retrievals=retrievals,
         parent=request.parent_span,
         target=request.target,
         conversation_id=scope.conversation_id or _first_text(metadata, _CONVERSATION_KEYS),
@@ -217,7 +223,9 @@ def _is_formatted(answer: str, contexts: Sequence[ContextSnapshot] | None) -> bo
     return bool(contexts) and all(item.text in answer for item in contexts or ())
 
 
-def _retrieval(note: RetrievalNote, ending: Ending) -> Retrieval:
+def _retrieval(
+    note: RetrievalNote, ending: Ending, shared: SharedContexts[ContextSnapshot]
+) -> Retrieval:
     metadata = note.metadata
     started = note.run.started_ns
     ended = note.ended_ns if note.ended_ns is not None else ending.ended_ns
@@ -228,7 +236,7 @@ def _retrieval(note: RetrievalNote, ending: Ending) -> Retrieval:
     return Retrieval(
         started_ns=started,
         ended_ns=max(ended, started),
-        contexts=to_contexts(note.contexts or ()),
+        contexts=shared.of(note.contexts or ()),
         query=note.query if isinstance(note.query, str) else None,
         name=note.run.name,
         data_source_id=_first_text(metadata, ("data_source_id", "ls_vector_store_provider")),

@@ -15,6 +15,7 @@ from ragmeter.adapters._prompts import Prompt, seen_in_prompts
 from ragmeter.adapters._snapshots import ContextSnapshot
 
 from ._passages import documents_in_text
+from ._stages import Trail
 from ._state import LlmNote, OpenRequest, Passage, Paste, RetrievalNote, Run
 
 __all__ = ["candidates", "contexts_used", "counted_retrievals", "read_tool_texts"]
@@ -163,8 +164,12 @@ def contexts_used(
     answer: str | None,
     *,
     replace: bool,
+    trail: Trail,
 ) -> tuple[ContextSnapshot, ...] | None:
-    """Return what reached the model by the runs: what was retrieved, as functions in between left it."""
+    """Return what reached the model by the runs: what was retrieved, as functions in between left it.
+
+    The stages that it passed are noted in `trail`.
+    """
     if all(note.contexts is None for note in notes):
         return None
     items = [
@@ -176,6 +181,7 @@ def contexts_used(
         for note in notes
         for snapshot in note.contexts or ()
     ]
+    trail.found(request, notes, items)
     if request.options.strict:
         return tuple(item.snapshot for item in items)
     limit = None if answering is None else answering.run.order
@@ -186,12 +192,15 @@ def contexts_used(
             continue
         if _failed_attempt(run) is not None or (limit is None and run.parent is None):
             continue
+        before = items
         if isinstance(step, Paste):
             items = _cut_as_text(items, step)
         elif step.taken is not None:
             items = _replaced(items, step, step.taken)
         elif replace:
             items = _narrowed(items, step)
+        if items is not before:
+            trail.passed(run, before, items, recorded=not isinstance(step, Paste))
     return tuple(item.snapshot for item in _given_to_model(items, request, answering))
 
 
@@ -344,7 +353,7 @@ def _cut_as_text(items: list[_Item], paste: Paste) -> list[_Item]:
     if seen is None or len(seen) == len(given):
         return items
     # Half of it at least is documents, or it is an answer that quotes one.
-    kept = [given[index] for index in seen]
+    kept = [_Item(*given[index]) for index in seen]
     shown_length = sum(len(item.snapshot.text) for item in kept)
     if 2 * shown_length < sum(map(len, paste.given)):
         return items

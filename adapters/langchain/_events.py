@@ -25,7 +25,7 @@ from ragmeter.adapters._other_spans import (
     span_context,
 )
 from ragmeter.adapters._prompts import Sent, new_bytes
-from ragmeter.adapters._snapshots import bytes_of
+from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
 from ragmeter.context import is_suppressed
 from ragmeter.pipeline.weight import weight_of
 
@@ -184,6 +184,8 @@ def _retriever_started(
         run.transparent = True
         return
     if enclosing_retriever(run) is not None:
+        run.nested = RetrievalNote(run, None, None)
+        request.nested.append(run.nested)
         return
     around = active_retriever.get()
     outer = None if around is None else attached.tracker.runs.get(around)
@@ -212,7 +214,7 @@ def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any
         note.ended_order = next(request.clock)
         note.contexts = contexts = snapshot_documents(documents)
         note.documents = tuple(documents) if isinstance(documents, (list, tuple)) else ()
-        attached.tracker.requests.grow(request.root.run_id.int, bytes_of(contexts))
+        attached.tracker.requests.grow(request.root.run_id.int, _new_bytes(request, contexts))
         if (note.target is None or request.target is None) and _may_show_span(request):
             _find_retrieval_span(attached, request, note)
         parent = run.parent
@@ -222,14 +224,29 @@ def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any
                 notes = parent.children_retrievals = []
             notes.append(note)
             parent = parent.parent
+    elif run.nested is not None:
+        run.nested.contexts = contexts = snapshot_documents(documents)
+        attached.tracker.requests.grow(request.root.run_id.int, _new_bytes(request, contexts))
     if run is request.root:
         _end_request(attached, request, now)
+
+
+def _new_bytes(request: OpenRequest, contexts: tuple[ContextSnapshot, ...]) -> int:
+    """Return the bytes of documents; of those that passed a retriever within this one, not again."""
+    if not request.nested:
+        return bytes_of(contexts)
+    known = request.known_texts
+    new = [item for item in contexts if id(item.text) not in known]
+    known.update([id(item.text) for item in new])
+    return bytes_of(new)
 
 
 def retriever_failed(attached: Attachment, run: Run, run_id: UUID, error: BaseException) -> None:
     """Note a retrieval that raised."""
     now = time.time_ns()
     note = run.note
+    if run.nested is not None:
+        run.nested.error_type = error_type(error)
     if note is not None:
         _leave_retriever(run_id)
         note.ended_ns = now

@@ -50,6 +50,8 @@ def note_passage(
     """Note the documents a chain gave out, if they are not just those it was given or retrieved."""
     request = run.request
     given = document_lists(outputs)
+    if not given and _rejects_all(run, outputs):
+        given = {"": ()}
     if not given or request.options.strict or enclosing_retriever(run) is not None:
         return
     taken = run.documents
@@ -87,6 +89,16 @@ def note_passage(
         passed_on,
         streamed=streamed,
     )
+
+
+def _rejects_all(run: Run, outputs: object) -> bool:
+    """Return whether a function that was given documents, and nothing else, gave out an empty list.
+
+    Not one of several that run side by side: its list may be of something else that the documents lack.
+    """
+    if type(outputs) is not list or outputs or not run.documents or "" not in run.documents:
+        return False
+    return not any(tag.startswith("map:key:") for tag in run.tags or ())
 
 
 def _add_passage(

@@ -136,6 +136,8 @@ class Run:
     sent: Sent = ()
     """What a model call was sent."""
     note: RetrievalNote | None = None
+    nested: RetrievalNote | None = None
+    """A retrieval within another one: it counts as a stage only."""
     children_retrievals: list[RetrievalNote] | None = None
     """Finished retrievals below this run, in the order they finished."""
 
@@ -287,6 +289,8 @@ class OpenRequest:
         self.clock = count()
         self.family = Family()
         self.retrievals: list[RetrievalNote] = []
+        self.nested: list[RetrievalNote] = []
+        """Retrievals within those."""
         self.passages: list[Passage] = []
         self.pastes: list[Paste] = []
         self.tool_texts: list[ToolText] = []
@@ -313,7 +317,9 @@ class OpenRequest:
             while run is not None:
                 run.children_retrievals = None
                 run = run.parent
-        self.retrievals, self.passages, self.llms = [], [], []
+        for note in self.nested:
+            note.run.nested = None
+        self.retrievals, self.nested, self.passages, self.llms = [], [], [], []
         self.pastes, self.tool_texts, self.failed_llms = [], [], []
         self.open_llms, self.reader = {}, None
         self.hidden = None

@@ -10,12 +10,14 @@ import json
 
 from ragmeter.adapters._answers import choose_answer, heard
 from ragmeter.adapters._prompts import prompt_of
+from ragmeter.adapters._stages import SharedContexts, to_stages
 from ragmeter.context import RequestScope
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 
 from ._contexts import Reached, nodes_that_reached
-from ._payloads import text_in_prompts, to_node_contexts
+from ._payloads import NodeSnapshot, text_in_prompts, to_node_contexts
+from ._stages import stages_passed
 from ._state import Ended, RetrievalNote
 
 __all__ = ["build_run"]
@@ -36,11 +38,18 @@ def build_run(ended: Ended) -> RagRun:
         reached = Reached(given, frozenset(), by_prompt=False)
     nodes, rejected, by_prompt = reached
     left_out = {ended.scopes[index] for index in rejected}
+    shared = SharedContexts(to_node_contexts)
+    contexts = None if nodes is None else shared.of(nodes)
+    retrievals = tuple(
+        _retrieval(item, shared) for item in ended.retrievals if item.scope not in left_out
+    )
+    stages = stages_passed(ended, reached, left_out)
     return RagRun(
         sample=RagSample(
             question=ended.question if scope.question is None else scope.question,
-            contexts=None if nodes is None else to_node_contexts(nodes),
+            contexts=contexts,
             contexts_by="given" if given is not None else "prompt" if by_prompt else "runs",
+            stages=to_stages(stages, shared) if stages else None,
             answer=answer,
             reference=scope.reference,
             status=status,
@@ -50,9 +59,7 @@ def build_run(ended: Ended) -> RagRun:
         framework="llama_index",
         started_ns=ended.started_ns,
         ended_ns=ended.ended_ns,
-        retrievals=tuple(
-            _retrieval(item) for item in ended.retrievals if item.scope not in left_out
-        ),
+        retrievals=retrievals,
         parent=ended.spans.parent,
         target=ended.spans.target,
         conversation_id=scope.conversation_id,
@@ -63,11 +70,11 @@ def build_run(ended: Ended) -> RagRun:
     )
 
 
-def _retrieval(item: RetrievalNote) -> Retrieval:
+def _retrieval(item: RetrievalNote, shared: SharedContexts[NodeSnapshot]) -> Retrieval:
     return Retrieval(
         started_ns=item.started_ns,
         ended_ns=item.ended_ns,
-        contexts=to_node_contexts(item.nodes or ()),
+        contexts=shared.of(item.nodes or ()),
         query=item.query,
         name=item.name,
         data_source_id=item.facts.data_source_id,

@@ -36,6 +36,7 @@ from ._callers import is_preparation
 from ._calls import is_flattened, messages_of
 from ._passages import begin_step, end_step
 from ._payloads import (
+    NO_FACTS,
     ROOT_KINDS,
     Kind,
     KindTable,
@@ -52,7 +53,17 @@ from ._payloads import (
     retriever_facts,
     snapshot_nodes,
 )
-from ._state import Attempt, Batch, CallNote, Frame, LlamaRequest, Output, RetrievalNote
+from ._state import (
+    Attempt,
+    Batch,
+    CallNote,
+    Frame,
+    LlamaRequest,
+    Output,
+    Postprocessed,
+    RetrievalNote,
+    Synthesis,
+)
 from ._streams import StreamedText, being_read, watch
 
 if TYPE_CHECKING:
@@ -177,12 +188,14 @@ class SpanFollower:
             frame.call.end(result)
         elif frame.step is not None:
             end_step(frame, frame.step, result, self._text_mode)
+            frame.request.trail.append(frame.step)
         elif kind == "retrieve":
             self._end_retrieval(frame, result)
         elif kind == "postprocess" and isinstance(result, (list, tuple)) and not frame.scope.given:
-            frame.scope.postprocessed(
-                node_ids(nodes_of(arguments)), snapshot_nodes(result, self._text_mode)
-            )
+            taken, left = node_ids(nodes_of(arguments)), snapshot_nodes(result, self._text_mode)
+            frame.scope.postprocessed(taken, left)
+            name = id_.partition(".")[0]
+            frame.request.trail.append(Postprocessed(name, frame.scope, taken, left, frame.attempt))
         if frame.is_root:
             self._exit_root(frame, arguments, result)
 
@@ -275,9 +288,11 @@ class SpanFollower:
             request.in_scope = True
         retrieval = parent.retrieval
         if retrieval is not None:  # what happens inside a retriever does not count
-            if kind == "retrieve" and retrieval.facts.data_source_id is None:
-                retrieval.learn(retriever_facts(instance))
-            frames[id_] = parent
+            frames[id_] = (
+                _nested_retrieval(parent, retrieval, id_, instance)
+                if kind == "retrieve"
+                else parent
+            )
             return
         if kind == "llm":
             frames[id_] = self._call(parent, id_, arguments)
@@ -349,16 +364,22 @@ class SpanFollower:
 
     def _end_retrieval(self, frame: Frame, result: Any) -> None:
         nodes: Nodes | None = None
+        note = frame.retrieval
         if isinstance(result, (list, tuple)):
             nodes = snapshot_nodes(result, self._text_mode)
             if describe_tools(nodes) and not frame.is_root:  # no documents
-                frame.request.forget_retrieval(frame.retrieval)
+                frame.request.forget_retrieval(note)
                 return
             frame.request.hold_nodes(nodes)
         if frame.found is not None:
             frame.found.nodes = nodes
-        if frame.retrieval is not None:
-            frame.retrieval.end(nodes)
+        if note is None:
+            return
+        if note.within is None:
+            note.end(nodes)
+        else:
+            note.nodes = nodes
+        frame.request.trail.append(note)
 
     def _begin_synthesis(self, frame: Frame, arguments: Mapping[str, Any], instance: Any) -> None:
         request = frame.request
@@ -375,6 +396,8 @@ class SpanFollower:
         batches = scope.combined if is_combining(arguments) else scope.given
         frame.synthesis = Batch(nodes, frame.attempt, request.tick())
         batches.append(frame.synthesis)
+        if batches is scope.given:
+            request.trail.append(Synthesis(type(instance).__name__, scope, frame.synthesis))
 
     def _exit_root(self, frame: Frame, arguments: Mapping[str, Any], result: Any) -> None:
         request = frame.request
@@ -505,6 +528,19 @@ class SpanFollower:
     def _shed_frames(self) -> None:
         for key in tuple(self._frames)[: MAX_FRAMES // 2]:
             self._frames.pop(key, None)
+
+
+def _nested_retrieval(parent: Frame, around: RetrievalNote, id_: str, instance: Any) -> Frame:
+    """Note a retriever that another one asks, and what the outer one does not show of itself."""
+    outermost = around
+    while outermost.within is not None:
+        outermost = outermost.within
+    if outermost.facts.data_source_id is None:
+        outermost.learn(retriever_facts(instance))
+    frame = Frame(id_, "retrieve", parent.request, parent.scope, parent.attempt)
+    name = type(instance).__name__
+    frame.retrieval = RetrievalNote(parent.scope, name, None, NO_FACTS, parent.attempt, around)
+    return frame
 
 
 def _is_the_applications(workflow: Any) -> bool:

@@ -22,6 +22,7 @@ from ragmeter.adapters._snapshots import ContextSnapshot, as_score, to_contexts
 from ragmeter.metrics import RetrievedContext
 
 __all__ = [
+    "NO_FACTS",
     "ROOT_KINDS",
     "Kind",
     "KindTable",
@@ -245,6 +246,9 @@ class RetrieverFacts(NamedTuple):
     """How many nodes it asks the store for."""
     embedding_model: str | None
     """Name of its embedding model."""
+
+
+NO_FACTS = RetrieverFacts(None, None, None)
 
 
 def retriever_facts(instance: object) -> RetrieverFacts:

@@ -36,9 +36,12 @@ __all__ = [
     "Frame",
     "LlamaRequest",
     "Output",
+    "Passed",
+    "Postprocessed",
     "RetrievalNote",
     "ScopeNote",
     "StepNote",
+    "Synthesis",
 ]
 
 
@@ -124,7 +127,7 @@ class StepNote:
 
 
 class RetrievalNote:
-    """An outermost retriever call."""
+    """A retriever call; those that count are the outermost ones."""
 
     __slots__ = (
         "attempt",
@@ -138,6 +141,7 @@ class RetrievalNote:
         "scope",
         "spans",
         "started_ns",
+        "within",
     )
 
     def __init__(
@@ -147,7 +151,10 @@ class RetrievalNote:
         query: str | None,
         facts: RetrieverFacts,
         attempt: Attempt | None,
+        within: RetrievalNote | None = None,
     ) -> None:
+        self.within = within
+        """The retriever that it is a part of: it counts as a stage only."""
         self.attempt = attempt
         self.scope = scope
         self.name = name
@@ -194,6 +201,33 @@ class Batch:
     def counts(self) -> bool:
         """Whether there is a result, of an attempt that did not fail."""
         return self.nodes is not None and _counts(self.attempt)
+
+
+class Postprocessed(NamedTuple):
+    """What a postprocessor left."""
+
+    name: str
+    """Its class."""
+    scope: ScopeNote
+    taken: frozenset[str]
+    """Ids of the nodes that it was given."""
+    nodes: Nodes
+    """What it left."""
+    attempt: Attempt | None
+
+
+class Synthesis(NamedTuple):
+    """What a synthesizer was given."""
+
+    name: str
+    """Its class."""
+    scope: ScopeNote
+    given: Batch
+    """The nodes."""
+
+
+Passed = RetrievalNote | Postprocessed | StepNote | Synthesis
+"""A stage that nodes passed."""
 
 
 class ScopeNote:
@@ -268,6 +302,8 @@ class Ended:
     retrievals: Sequence[RetrievalNote]
     calls: Sequence[CallNote]
     steps: Sequence[StepNote]
+    trail: Sequence[Passed]
+    """The stages that nodes passed, in the order in which they ended; a synthesis when it began."""
 
 
 class Frame:
@@ -350,6 +386,7 @@ class LlamaRequest:
         "started_ns",
         "steps",
         "text",
+        "trail",
         "weighed",
     )
 
@@ -377,6 +414,7 @@ class LlamaRequest:
         self.retrievals: list[RetrievalNote] = []
         self.calls: list[CallNote] = []
         self.steps: list[StepNote] = []
+        self.trail: list[Passed] = []
         self._ticks = count()
         self.has_failed_attempts = False
         """Something within it failed, and it went on."""
@@ -496,11 +534,16 @@ class LlamaRequest:
             retrievals=_of_attempts(retrievals) if failures else retrievals,
             calls=[note for note in self.calls if all_attempts or _counts(note.attempt)],
             steps=[note for note in self.steps if not failures or _counts(note.attempt)],
+            trail=self.trail if all_attempts else list(filter(_is_of_attempt, self.trail)),
         )
-        self.scopes, self.retrievals, self.calls, self.steps = [], [], [], []
+        self.scopes, self.retrievals, self.calls, self.steps, self.trail = [], [], [], [], []
         self.weighed = set()
         self.output = NO_OUTPUT
         return ended
+
+
+def _is_of_attempt(passed: Passed) -> bool:
+    return passed.given.counts if isinstance(passed, Synthesis) else _counts(passed.attempt)
 
 
 def _of_attempts(notes: list[RetrievalNote]) -> list[RetrievalNote]:

@@ -27,12 +27,23 @@ def redacted_run(run: RagRun, redact: Redact) -> RagRun:
         TypeError: `redact` returned something else than a string.
     """
     sample = run.sample
+    contexts = _Contexts(redact)
     return replace(
         run,
         sample=RagSample(
             question=_optional(sample.question, redact),
-            contexts=None if sample.contexts is None else _contexts(sample.contexts, redact),
+            contexts=None if sample.contexts is None else contexts.of(sample.contexts),
             contexts_by=sample.contexts_by,
+            stages=(
+                None
+                if sample.stages is None
+                else [
+                    stage
+                    if stage.contexts is None
+                    else stage.model_copy(update={"contexts": contexts.of(stage.contexts)})
+                    for stage in sample.stages
+                ]
+            ),
             answer=_optional(sample.answer, redact),
             reference=(
                 None if sample.reference is None else redacted_reference(sample.reference, redact)
@@ -43,7 +54,7 @@ def redacted_run(run: RagRun, redact: Redact) -> RagRun:
         retrievals=tuple(
             replace(
                 item,
-                contexts=_contexts(item.contexts, redact),
+                contexts=contexts.of(item.contexts),
                 query=_optional(item.query, redact),
             )
             for item in run.retrievals
@@ -113,16 +124,26 @@ def _optional(text: str | None, redact: Redact) -> str | None:
     return None if text is None else _text(text, redact)
 
 
-def _contexts(contexts: Iterable[RetrievedContext], redact: Redact) -> tuple[RetrievedContext, ...]:
-    return tuple(
-        RetrievedContext(
-            text=_text(context.text, redact),
-            id=context.id,
-            score=context.score,
-            metadata=_values(context.metadata, redact),
-        )
-        for context in contexts
-    )
+class _Contexts:
+    """Redacts contexts, each once: one that passed several stages stays one object in all of them."""
+
+    def __init__(self, redact: Redact) -> None:
+        self._redact = redact
+        self._known: dict[int, RetrievedContext] = {}
+
+    def of(self, contexts: Iterable[RetrievedContext]) -> tuple[RetrievedContext, ...]:
+        return tuple(self._redacted(context) for context in contexts)
+
+    def _redacted(self, context: RetrievedContext) -> RetrievedContext:
+        known = self._known.get(id(context))
+        if known is None:
+            known = self._known[id(context)] = RetrievedContext(
+                text=_text(context.text, self._redact),
+                id=context.id,
+                score=context.score,
+                metadata=_values(context.metadata, self._redact),
+            )
+        return known
 
 
 def _values(metadata: Mapping[str, Any], redact: Redact) -> dict[str, Any]:

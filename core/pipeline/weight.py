@@ -7,6 +7,7 @@ list of a thousand numbers is weighed by its first few.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
@@ -42,10 +43,15 @@ def weight_of(value: object) -> int:
 
 
 def weight_of_sample(sample: RagSample) -> int:
-    """Return the bytes of a sample's texts and metadata."""
+    """Return the bytes of a sample's texts and metadata; of a context that passed several stages once."""
+    return _weight_of_sample(sample, set())
+
+
+def _weight_of_sample(sample: RagSample, known: set[int]) -> int:
     weight = weight_of(sample.question) + weight_of(sample.answer)
-    for context in sample.contexts or ():
-        weight += _weight_of_context(context)
+    weight += _weight_of_contexts(sample.contexts or (), known)
+    for stage in sample.stages or ():
+        weight += OBJECT + _weight_of_contexts(stage.contexts or (), known)
     reference = sample.reference
     if reference is not None:
         weight += weight_of(reference.answer) + sum(
@@ -57,14 +63,11 @@ def weight_of_sample(sample: RagSample) -> int:
 
 def weight_of_run(run: RagRun) -> int:
     """Return the bytes of a run: its sample, its metadata, and what its retrievals found beside."""
-    weight = weight_of_sample(run.sample) + weight_of(run.metadata) + weight_of(run.tags)
-    known = {id(context) for context in run.sample.contexts or ()}
+    known: set[int] = set()
+    weight = _weight_of_sample(run.sample, known) + weight_of(run.metadata) + weight_of(run.tags)
     for retrieval in run.retrievals:
         weight += OBJECT + weight_of(retrieval.query)
-        for context in retrieval.contexts:
-            if id(context) not in known:
-                known.add(id(context))
-                weight += _weight_of_context(context)
+        weight += _weight_of_contexts(retrieval.contexts, known)
     return weight
 
 
@@ -75,8 +78,14 @@ def weight_of_scope(scope: RequestScope) -> int:
     return weight if reference is None else weight + _weight(reference, DEPTH)
 
 
-def _weight_of_context(context: RetrievedContext) -> int:
-    return OBJECT + getsizeof(context.text) + weight_of(context.metadata)
+def _weight_of_contexts(contexts: Iterable[RetrievedContext], known: set[int]) -> int:
+    """Return the bytes of contexts that are not `known` yet, by identity; note them there."""
+    weight = 0
+    for context in contexts:
+        if id(context) not in known:
+            known.add(id(context))
+            weight += OBJECT + getsizeof(context.text) + weight_of(context.metadata)
+    return weight
 
 
 def _weight(value: Any, depth: int) -> int:

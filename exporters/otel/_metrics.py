@@ -8,6 +8,7 @@ request is recorded once, with its first value, and so is its verdict: a counter
 
 from __future__ import annotations
 
+from collections import Counter as Counted
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,9 @@ _NONE: frozenset[str] = frozenset()
 
 MAX_DISTINCT = 100
 """At most so many distinct values per attribute and exporter; the next ones become `OTHER`."""
+MAX_STAGES = 20
+"""Names of stages, likewise: they are the application's own."""
+_FUNNEL, _LOSS = "retrieval_funnel", "right_documents_dropped"
 MAX_REMEMBERED = 10_000
 """Requests of which it is known which scores were recorded."""
 
@@ -84,6 +88,7 @@ class MetricWriter:
         self._make_meter = meter
         self._context_of = context_of
         self._limiter = Limiter()
+        self._stages = Limiter(MAX_STAGES)
         self._bound = bound
         self._recorded: BoundedTable[str, frozenset[str]] = BoundedTable(max_entries=MAX_REMEMBERED)
         self._sets: dict[frozenset[str], frozenset[str]] = {}
@@ -165,6 +170,30 @@ class MetricWriter:
                 base,
                 self._context_of(judged.carrier("retrieval")),
             )
+        for score in scored.scores.values():
+            if score.name == _FUNNEL:
+                self._write_stages(score, base)
+
+    def _write_stages(self, funnel: Score, base: dict[str, AttributeValue]) -> None:
+        """Count the documents that left each stage; of a stage that nobody saw nothing is counted."""
+        for item in funnel.items:
+            if item.value:
+                kind, _, _ = (item.reason or "").partition(",")
+                attributes = dict(base)
+                attributes[semconv.STAGE] = self._stages.admit(semconv.STAGE, item.id)
+                self._add(attributes, semconv.STAGE_KIND, kind)
+                self._count(semconv.DOCUMENTS, item.value, attributes)
+
+    def _write_fates(self, loss: Score, base: dict[str, AttributeValue]) -> None:
+        """Count what became of right documents."""
+        fates = Counted(item.reason for item in loss.items if item.reason)
+        for said, count in fates.items():
+            fate, _, stage = said.partition(" ")
+            attributes = dict(base)
+            self._add(attributes, semconv.FATE, fate)
+            if stage:
+                attributes[semconv.STAGE] = self._stages.admit(semconv.STAGE, stage)
+            self._count(semconv.RIGHT_DOCUMENTS, count, attributes)
 
     def _write_score(
         self,
@@ -179,6 +208,8 @@ class MetricWriter:
         self._add(result, semconv.GEN_AI_EVALUATION_SCORE_LABEL, score.label)
         self._add(result, semconv.ERROR_TYPE, score.error_type)
         self._count(semconv.RESULTS, 1, result)
+        if score.name == _LOSS:
+            self._write_fates(score, base)
         lowest, highest = score.range
         # Buckets and dashboards are made for 0 to 1; counts and the like would drown them.
         if score.value is None or lowest is None or highest is None:

@@ -28,6 +28,7 @@ _DISPENSABLE = (
     semconv.ERROR_TYPE,
     semconv.VERDICT_CODE,
     semconv.GEN_AI_EVALUATION_SCORE_LABEL,
+    semconv.STAGE,
     semconv.FRAMEWORK,
     semconv.GEN_AI_REQUEST_MODEL,
     semconv.GEN_AI_EVALUATION_NAME,

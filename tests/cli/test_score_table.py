@@ -8,7 +8,7 @@ from ragmeter.metrics.metric import missing_field
 from ragmeter.metrics.registry import default_metrics
 
 ROOT = Path(__file__).parents[2]
-LIVE = RagSample(question="q", contexts=["c"], answer="a")
+LIVE = RagSample(question="q", contexts=["c"], stages=(), answer="a")
 
 
 def _scores(*, judged, live):
@@ -33,7 +33,7 @@ def test_readme_names_the_scores_of_live_traffic():
     assert nothing == _scores(judged=False, live=True)
     assert judge == _scores(judged=True, live=True)
     assert golden == set()
-    numbers = {8: "eight", 14: "fourteen"}
+    numbers = {8: "eight", 16: "sixteen"}
     assert f"other {numbers[len(_scores(judged=False, live=False))]} free scores" in text
     assert f"other {numbers[len(_scores(judged=True, live=False))]} judged ones" in text
 

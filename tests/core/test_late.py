@@ -208,3 +208,23 @@ def test_no_window_remembers_nothing(memory):
     meter.flush(10)
 
     assert meter.stats().amendments == {"unknown": 1}
+
+
+def test_a_late_reference_says_where_a_right_document_was_lost(memory):
+    meter = RagMeter(metrics=["right_document_loss"], exporters=[memory])
+    with meter.request("q") as request:
+        request.retrieved([{"id": "1", "text": "one"}, {"id": "2", "text": "two"}])
+        request.kept([{"id": "2", "text": "two"}], stage="rerank")
+        request.answered("Here.")
+    meter.flush(10)
+
+    meter.attach_reference(request.run_id, {"context_ids": ["1"]})
+    assert meter.flush(10)
+
+    first, second = memory.results
+    assert first.scores["right_documents_dropped"].status == "missing_input"
+    score = second.scores["right_documents_dropped"]
+    assert (score.value, score.label) == (1.0, "rerank")
+    assert second.verdict is not None
+    assert second.verdict.codes == ("right_document_dropped",)
+    meter.shutdown(10)

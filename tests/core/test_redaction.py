@@ -196,3 +196,19 @@ def test_a_hook_that_fails_on_an_explanation_withholds_it_and_keeps_the_score():
 
     assert (score.value, score.explanation) == (1.0, None)
     assert SECRET not in repr(score)
+
+
+def test_the_stages_are_redacted_and_share_their_documents_still():
+    memory = InMemoryExporter()
+    with RagMeter(metrics=[], exporters=[memory], redact=_hide) as meter:
+        with meter.request("Who?") as request:
+            request.retrieved([f"card {SECRET}", "other"])
+            request.kept([f"card {SECRET}"], stage="rerank")
+        assert meter.flush(10)
+
+    run = memory.results[0].run
+    assert SECRET not in run.sample.model_dump_json()
+    (found, kept) = run.sample.stages
+    assert [context.text for context in found.contexts] == ["card <hidden>", "other"]
+    assert kept.contexts[0] is found.contexts[0] is run.sample.contexts[0]
+    assert run.retrievals[0].contexts[0] is found.contexts[0]

@@ -8,9 +8,19 @@ from opentelemetry.sdk.trace import TracerProvider
 
 import ragmeter
 from ragmeter import RagMeter, RagRun
+from ragmeter._request import SubmittedSample
 from ragmeter.context import current_scope, is_suppressed, parse_scope
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import ConfigurationError, RagSample, Reference, RetrievedContext
+from ragmeter.metrics import (
+    ConfigurationError,
+    RagSample,
+    Reference,
+    RetrievalFunnel,
+    RetrievalStage,
+    RetrievedContext,
+    RightDocumentLoss,
+)
+from ragmeter.metrics.metric import compute_metric
 
 
 @pytest.fixture
@@ -42,6 +52,7 @@ def test_a_request_told_by_hand_is_one_sample(meter, memory):
         contexts=["A", RetrievedContext(text="B", id="b")],
         answer="Here.",
         name="by-hand",
+        stages=run.sample.stages,
     )
     assert [r.data_source_id for r in run.retrievals] == ["kb", None]
     assert [len(r.contexts) for r in run.retrievals] == [2, 0]
@@ -303,3 +314,64 @@ def test_a_request_within_a_request_belongs_to_it(meter, memory):
     assert (sample.question, sample.answer) == ("Outer?", "Whole.")
     assert [context.text for context in sample.contexts] == ["A"]
     assert meter.stats().captured == 1
+
+
+def _flow(sample):
+    (score,) = compute_metric(RetrievalFunnel(), sample)
+    return score.summary
+
+
+def test_stages_told_by_hand(meter, memory):
+    """What a stage kept is what reached the model, and the same objects."""
+    with meter.request("Where?", reference={"context_ids": ["b", "c", "d"]}) as request:
+        request.retrieved([{"id": "a", "text": "A"}, {"id": "b", "text": "B"}], name="dense")
+        request.retrieved([{"id": "c", "text": "C"}], name="lexical")
+        request.kept([{"id": "c", "text": "C"}, {"id": "a", "text": "A"}], stage="rerank")
+        request.answered("Here.")
+
+    sample = _only(meter, memory).sample
+    assert [context.id for context in sample.contexts] == ["c", "a"]
+    assert _flow(sample) == "dense 2 and lexical 1 → rerank 2 → prompt 2"
+    assert sample.contexts[0] is sample.stages[1].contexts[0]
+    dropped, _ = compute_metric(RightDocumentLoss(), sample)
+    assert [item.reason for item in dropped.items] == [
+        "dropped_by rerank",
+        "in_prompt",
+        "never_found",
+    ]
+
+
+def test_a_stage_after_the_frameworks_retriever(meter, memory):
+    with meter.request("Where?") as request:
+        offered = RagSample(
+            question="Where?",
+            contexts=["A", "B"],
+            contexts_by="runs",
+            status="retrieval_only",
+            stages=[
+                RetrievalStage(
+                    name="store",
+                    kind="retriever",
+                    contexts=(RetrievedContext(text="A"), RetrievedContext(text="B")),
+                )
+            ],
+        )
+        request.collect(meter, SubmittedSample(offered), size_bytes=0)
+        request.kept(["B"], stage="rerank", kind="postprocessor")
+        request.answered("Here.")
+
+    sample = _only(meter, memory).sample
+    assert _flow(sample) == "store 2 → rerank 1 → prompt 1"
+    assert sample.stages[1].kind == "postprocessor"
+
+
+@pytest.mark.contains_errors
+def test_a_stage_told_wrongly_is_counted_and_not_lost(meter, memory):
+    with meter.request("Where?") as request:
+        request.retrieved(["A", "B"])
+        request.kept(["B"], stage="rerank", kind="magic")
+        request.kept(None, stage="nothing")
+
+    sample = _only(meter, memory).sample
+    assert [stage.kind for stage in sample.stages] == ["retriever", "unknown"]
+    assert [context.text for context in sample.contexts] == ["B"]

@@ -35,6 +35,7 @@ from ragmeter.metrics import (
     ConfigurationError,
     RagSample,
     Reference,
+    RetrievalStage,
     RetrievedContext,
     Score,
     metric,
@@ -257,6 +258,30 @@ def test_buffers_in_metadata_stay_what_they_are():
     [context] = received.contexts
     assert context.metadata == metadata
     assert [type(value) for value in context.metadata.values()] == [bytearray, array, type(Path())]
+
+
+@pytest.mark.parametrize("value", [1, threading.Lock()], ids=["sendable", "not sendable"])
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_document_that_passed_several_stages_is_sent_once(value, plain):
+    kept = RetrievedContext(text="kept", metadata={"value": value})
+    lost = RetrievedContext(text="lost", metadata={"value": value})
+    stages = (
+        RetrievalStage(name="store", kind="retriever", contexts=(kept, lost)),
+        RetrievalStage(name="unseen", kind="unknown", contexts=None, inputs=(0,), recorded=False),
+        RetrievalStage(name="rerank", kind="function", contexts=(kept,), inputs=(1,)),
+    )
+    sample = RagSample(question="q", contexts=[kept], stages=stages)
+
+    left_out = []
+
+    received = pickle.loads(pack_sample(sample, left_out.append, plain=plain))
+
+    assert left_out == ([] if value == 1 else ["lock", "lock"])  # once of each document
+    found, unseen, last = received.stages
+    assert [context.text for context in found.contexts] == ["kept", "lost"]
+    assert received.contexts[0] is last.contexts[0] is found.contexts[0]
+    assert unseen == stages[1]
+    assert found.contexts[0].metadata == ({"value": 1} if value == 1 else {})
 
 
 class Special(RagSample):

@@ -9,6 +9,7 @@ import textwrap
 
 import pytest
 
+from ragmeter import RagMeter
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.exporters.protocol import RunsLostError
 from ragmeter.metrics import ConfigurationError
@@ -214,3 +215,35 @@ def test_a_rotated_file_is_begun_anew_under_its_name(tmp_path, make):
 
     assert len(read(path)) == len(read(tmp_path / "scores.jsonl.1")) == 1
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_stages_are_written_by_ids_and_counts(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    with RagMeter(metrics=[], exporters=[JsonlExporter(path)]) as meter:
+        with meter.request("q") as request:
+            request.retrieved(
+                [{"id": "1", "text": "SECRET"}, {"id": "2", "text": "two"}], name="bm25"
+            )
+            request.kept([{"id": "2", "text": "two"}], stage="rerank")
+        assert meter.flush(10)
+
+    (record,) = read(path)
+    assert record["stages"] == [
+        {
+            "name": "bm25",
+            "kind": "retriever",
+            "recorded": True,
+            "inputs": [],
+            "context_count": 2,
+            "documents": [{"id": "1"}, {"id": "2"}],
+        },
+        {
+            "name": "rerank",
+            "kind": "function",
+            "recorded": True,
+            "inputs": [0],
+            "context_count": 1,
+            "documents": [{"id": "2"}],
+        },
+    ]
+    assert "SECRET" not in path.read_text("utf-8")

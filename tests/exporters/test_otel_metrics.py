@@ -12,12 +12,13 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import REGISTRY, generate_latest
 
+from ragmeter import RagMeter
 from ragmeter.exporters import semconv
 from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.exporters.otel._metrics import MAX_DISTINCT, OTHER, Limiter
+from ragmeter.exporters.otel._metrics import MAX_DISTINCT, MAX_STAGES, OTHER, Limiter
 from ragmeter.exporters.otel._series import MAX_SERIES, SeriesBound
 from ragmeter.exporters.protocol import MeterStats
-from ragmeter.metrics import Verdict
+from ragmeter.metrics import ScoreItem, Verdict
 from ragmeter.metrics.judge.protocol import JudgeCall
 
 SCORES = "gen_ai.evaluation.score"
@@ -323,6 +324,11 @@ def test_every_instrument_is_emitted_as_it_is_listed(sdk, make):
     exporter = OpenTelemetryExporter(**sdk.providers)
     exporter.observe_meter(lambda: STATS)
     verdict = Verdict(word="bad", codes=("unsupported_answer",), reasons=("r",))
+    stages = make.score("retrieval_funnel", 1.0, items=(ScoreItem("prompt", None, value=2.0),))
+    fates = make.score(
+        "right_documents_dropped", 0.0, items=(ScoreItem("document-1", True, reason="in_prompt"),)
+    )
+    exporter.export([make.scored_run((stages, fates))])
     exporter.export([replace(make.scored_run(error_type="ValueError"), verdict=verdict)])
     exporter.judge_called(JudgeCall("faithfulness", "m", 1.0, 1, 1, error_type="Timeout", cost=0.1))
     exporter.judge_called(JudgeCall("faithfulness", "m", 0.0, 0, 0, cached=True))
@@ -433,3 +439,44 @@ def test_prometheus_pulls_them_in_one_line(sdk, make):
         "ragmeter_retrieval_context_count_bucket{",
     ):
         assert name in page
+
+
+def test_documents_are_counted_by_stage_and_right_ones_by_fate(sdk):
+    exporter = OpenTelemetryExporter(**sdk.providers)
+    metrics = ["retrieval_funnel", "right_document_loss"]
+    with RagMeter(metrics=metrics, exporters=[exporter]) as meter:
+        for _ in range(2):
+            with meter.request("q", reference={"context_ids": ["1", "2", "3"]}) as request:
+                request.retrieved([{"id": "1", "text": "a"}, {"id": "2", "text": "b"}], name="bm25")
+                request.kept([{"id": "2", "text": "b"}], stage="rerank", kind="postprocessor")
+                request.answered("yes")
+        with meter.request("q") as late:
+            late.retrieved([{"id": "1", "text": "a"}], name="bm25")
+        assert meter.flush(10)
+        meter.attach_reference(late.run_id, {"context_ids": ["9"]})
+        assert meter.flush(10)
+    points = sdk.points()
+
+    assert values(points["ragmeter.documents"]) == {
+        (("ragmeter.stage", "bm25"), ("ragmeter.stage.kind", "retriever")): 5,
+        (("ragmeter.stage", "rerank"), ("ragmeter.stage.kind", "postprocessor")): 2,
+        (("ragmeter.stage", "prompt"), ("ragmeter.stage.kind", "prompt")): 3,
+    }
+    assert values(points["ragmeter.right_documents"]) == {
+        (("ragmeter.fate", "dropped_by"), ("ragmeter.stage", "rerank")): 2,
+        (("ragmeter.fate", "in_prompt"),): 2,
+        (("ragmeter.fate", "never_found"),): 3,
+    }
+
+
+def test_stages_whose_names_never_end_are_counted_together(sdk):
+    exporter = OpenTelemetryExporter(**sdk.providers)
+    with RagMeter(metrics=["retrieval_funnel"], exporters=[exporter]) as meter:
+        for number in range(50):
+            with meter.request("q") as request:
+                request.retrieved(["a"], name=f"retriever of {number}")
+        assert meter.flush(10)
+    names = {point.attributes["ragmeter.stage"] for point in sdk.points()["ragmeter.documents"]}
+
+    assert len(names) == MAX_STAGES + 1
+    assert OTHER in names

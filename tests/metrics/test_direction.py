@@ -101,7 +101,7 @@ def test_a_function_says_it_in_the_decorator():
 
 
 def test_the_built_in_ones():
-    """Of repeats and empty retrievals fewer are better, a count is neither, all else is quality."""
+    """Of repeats, lost documents and empty retrievals fewer are better, a count is neither, all else is quality."""
     other = {
         name: score
         for known in known_metrics()
@@ -114,6 +114,9 @@ def test_the_built_in_ones():
         **dict.fromkeys(REPEATS, "lower"),
         "refusal": "none",
         "judged_refusal": "none",
+        "retrieval_funnel": "none",
+        "right_documents_dropped": "lower",
+        "right_documents_never_found": "lower",
     }
 
 

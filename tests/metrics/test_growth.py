@@ -91,6 +91,9 @@ def long_sample(**changes) -> RagSample:
         "question": "Who?",
         "contexts": [{"text": "short", "id": "1"}, {"text": "x" * 101, "id": "2"}],
         "answer": "short",
+        "stages": [
+            {"name": "store", "kind": "retriever", "contexts": [{"text": "short", "id": "1"}]}
+        ],
         "reference": Reference(answer="short", contexts=["short"], context_ids=["1"]),
     }
     return RagSample(**{**fields, **changes})

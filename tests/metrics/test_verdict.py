@@ -20,6 +20,8 @@ NAMES = {
     "judged_refusal": "judged_refusal",
     "refusal": "refusal",
     "empty": "empty_retrieval",
+    "dropped": "right_documents_dropped",
+    "never": "right_documents_never_found",
 }
 
 
@@ -59,6 +61,13 @@ def _said(**values):
         ({"grounded": 0.9, "refusal": 0.5}, ("suspect", "partial_refusal")),
         ({"sufficient": 0.5, "refusal": 0}, ("suspect", "partial_context")),
         ({"hit": 0, "refusal": 0}, ("suspect", "no_relevant_chunk")),
+        ({"dropped": 0.5, "never": 0}, ("suspect", "right_document_dropped")),
+        ({"dropped": 0, "never": 1}, ("suspect", "right_document_never_found")),
+        (
+            {"dropped": 0.3, "never": 0.3},
+            ("suspect", "right_document_dropped", "right_document_never_found"),
+        ),
+        ({"dropped": 0.2, "never": 0.2, "grounded": 0.9, "refusal": 0}, ("good",)),
         ({"grounded": 0.1, "refusal": 1}, ("suspect", "refused")),
         # several at once, the strongest first
         (

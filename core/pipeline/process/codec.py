@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from ragmeter._runtime.guard import ErrorLog, Guard
-from ragmeter.metrics import RagSample, Reference, RetrievedContext, Score
+from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedContext, Score
 from ragmeter.metrics.errors import loggable
 
 __all__ = ["Attempt", "pack_sample", "pack_scores", "unpack_scores"]
@@ -48,14 +48,12 @@ def pack_sample(
     """
     attempt = Attempt()
     if plain:
-        contexts = _trimmed(sample.contexts, marshal.dumps, left_out)
-        sample = sample.model_copy(update={"contexts": contexts})
+        sample = sample.model_copy(update=_trimmed(sample, marshal.dumps, left_out))
     with Guard("the request cannot be sent to the worker process", attempt):
         return pickle.dumps(sample, pickle.HIGHEST_PROTOCOL)
     with Guard("the request cannot be sent to the worker process", attempt):
-        contexts = _trimmed(sample.contexts, pickle.dumps, left_out)
-        reference = _as(Reference, sample.reference, {}, left_out)
-        fields = {"contexts": contexts, "reference": reference}
+        fields = _trimmed(sample, pickle.dumps, left_out)
+        fields["reference"] = _as(Reference, sample.reference, {}, left_out)
         return pickle.dumps(_as(RagSample, sample, fields, left_out), pickle.HIGHEST_PROTOCOL)
     return attempt.failure or ""
 
@@ -75,25 +73,47 @@ def _as(
 
 
 def _trimmed(
-    contexts: Iterable[RetrievedContext] | None,
-    dumps: Callable[[Any], bytes],
-    left_out: Callable[[str], None],
-) -> tuple[RetrievedContext, ...] | None:
-    if contexts is None:
-        return None
-    trimmed: list[RetrievedContext] = []
-    for context in contexts:
-        kept: dict[str, Any] = {}
-        for key, value in context.metadata.items():
-            with Guard("metadata", Attempt()):  # a value may raise anything
-                dumps(value)
-                kept[key] = value
-            if key not in kept:
-                left_out(type(value).__name__)
-        trimmed.append(
-            RetrievedContext(text=context.text, id=context.id, score=context.score, metadata=kept)
-        )
-    return tuple(trimmed)
+    sample: RagSample, dumps: Callable[[Any], bytes], left_out: Callable[[str], None]
+) -> dict[str, Any]:
+    """Return the sample's fields with contexts, these without metadata that cannot be sent."""
+    known: dict[int, RetrievedContext] = {}
+
+    def trimmed(contexts: Iterable[RetrievedContext]) -> tuple[RetrievedContext, ...]:
+        # A context that passed several stages is sent once.
+        for context in contexts:
+            if id(context) not in known:
+                known[id(context)] = _without_unsendable(context, dumps, left_out)
+        return tuple(known[id(context)] for context in contexts)
+
+    contexts, stages = sample.contexts, sample.stages
+    return {
+        "contexts": None if contexts is None else trimmed(contexts),
+        "stages": None
+        if stages is None
+        else tuple(
+            RetrievalStage(
+                name=stage.name,
+                kind=stage.kind,
+                contexts=None if stage.contexts is None else trimmed(stage.contexts),
+                inputs=stage.inputs,
+                recorded=stage.recorded,
+            )
+            for stage in stages
+        ),
+    }
+
+
+def _without_unsendable(
+    context: RetrievedContext, dumps: Callable[[Any], bytes], left_out: Callable[[str], None]
+) -> RetrievedContext:
+    kept: dict[str, Any] = {}
+    for key, value in context.metadata.items():
+        with Guard("metadata", Attempt()):  # a value may raise anything
+            dumps(value)
+            kept[key] = value
+        if key not in kept:
+            left_out(type(value).__name__)
+    return RetrievedContext(text=context.text, id=context.id, score=context.score, metadata=kept)
 
 
 def pack_scores(batch: Sequence[Sequence[Score]]) -> bytes:

@@ -1,0 +1,88 @@
+"""The stages that a request's documents passed, as adapters note them, turned into those of a sample.
+
+No framework is known here.  A document that passes several stages is one object in all of them, so
+that a sample weighs, and is sent to another process, no more than its texts.  Runs on the worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from ragmeter.metrics import RetrievalStage, RetrievedContext
+from ragmeter.metrics.sample import StageKind
+
+__all__ = ["MAX_STAGES", "SeenStage", "SharedContexts", "to_stages"]
+
+MAX_STAGES = 100
+"""Stages of one request that are kept: the first ones. An agent may search for hours."""
+
+
+class Copied(Protocol):
+    """A copy of a document, in any framework."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def id(self) -> str | None: ...
+
+
+D = TypeVar("D", bound=Copied)
+
+
+class SeenStage(NamedTuple):
+    """A stage, and the copies of the documents that left it."""
+
+    name: str
+    """Its name."""
+    kind: StageKind
+    """What it is."""
+    documents: Sequence[Copied] | None
+    """What left it, in its order; None: not known."""
+    inputs: tuple[int, ...] = ()
+    """Places of the stages whose documents it was given."""
+    recorded: bool = True
+    """Whether the framework said so."""
+
+
+class SharedContexts(Generic[D]):
+    """Makes contexts of copies: one of each copy, however often it is asked for.
+
+    Args:
+        make: Makes the contexts of copies, one of each.
+    """
+
+    def __init__(self, make: Callable[[Iterable[D]], tuple[RetrievedContext, ...]]) -> None:
+        self._make = make
+        self._made: dict[int, tuple[D, RetrievedContext]] = {}
+        self._alike: dict[tuple[str | None, str], RetrievedContext] = {}
+
+    def of(self, documents: Iterable[D]) -> tuple[RetrievedContext, ...]:
+        """Return the contexts of these very copies."""
+        documents = tuple(documents)
+        made = self._made
+        new = [item for item in documents if id(item) not in made]
+        for item, context in zip(new, self._make(new), strict=True):
+            made[id(item)] = item, context  # the copy is held: its identity is not given away
+            self._alike.setdefault((item.id, item.text), context)
+        return tuple([made[id(item)][1] for item in documents])
+
+    def passing(self, documents: Sequence[D]) -> tuple[RetrievedContext, ...]:
+        """Return contexts of these documents: those made of other copies of them, where there are any."""
+        alike = self._alike
+        self.of([item for item in documents if (item.id, item.text) not in alike])
+        return tuple([alike[item.id, item.text] for item in documents])
+
+
+def to_stages(stages: Iterable[SeenStage], shared: SharedContexts[D]) -> tuple[RetrievalStage, ...]:
+    """Turn what was seen into a sample's stages."""
+    return tuple(
+        RetrievalStage(
+            name=stage.name,
+            kind=stage.kind,
+            contexts=None if stage.documents is None else shared.passing(stage.documents),  # type: ignore[arg-type]  # of this framework
+            inputs=stage.inputs,
+            recorded=stage.recorded,
+        )
+        for stage in stages
+    )

@@ -1,0 +1,319 @@
+"""What became of each right document on its way from the store to the model.
+
+`retrieval_stages` asks here; nothing is scored.  A document is followed through the stages that were
+seen (`RagSample.stages`): the list that it left last is known, and so is who was given that list next.
+What was not seen is said to be unknown.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Final, Literal, NamedTuple
+
+from ragmeter.metrics.sample import RagSample, RetrievalStage, RetrievedContext
+from ragmeter.metrics.text.analysis import analyse
+
+from ._matching import Matcher
+
+__all__ = [
+    "PROMPT",
+    "UNKNOWN",
+    "Fate",
+    "FateCode",
+    "Journey",
+    "fates_by_id",
+    "fates_by_text",
+    "shows",
+]
+
+FateCode = Literal[
+    "in_prompt", "returned", "ranked_below_k", "dropped_by", "never_found", "unknown"
+]
+"""``in_prompt``: the model saw it. ``returned``: no model was asked, and the request gave it out.
+``ranked_below_k``: a stage kept the first k of a list, and it stood below. ``dropped_by``: a stage was given
+it and did not give it on. ``never_found``: no retriever found it. ``unknown``: none of these is known."""
+
+PROMPT: Final = "prompt"
+OUTPUT: Final = "output"
+UNKNOWN: Final = "unknown"
+
+MIN_EXTRACT: Final = 16
+"""Characters from which on a text counts as standing in another one: shorter ones stand anywhere."""
+
+_CUTS: Final = frozenset({"function", "tool", "synthesizer", "unknown"})
+"""Kinds of stages whose first k of a list are a mere cut; rerankers and filters are made to choose."""
+
+_MODEL_ASKED: Final = frozenset({"ok", "partial", "no_answer"})
+_MAX_NAME: Final = 64
+
+
+class Fate(NamedTuple):
+    """What became of one right document."""
+
+    code: FateCode
+    """What."""
+    stage: str | None = None
+    """Who dropped it, moved it below the first k or, if nobody did, cut the list above it; ``unknown``:
+    nobody that was seen."""
+    recorded: bool = True
+    """False: a list that says so was inferred."""
+    rank: int | None = None
+    """Its rank in the last list that had it."""
+    list_name: str | None = None
+    """Who gave out that list."""
+    kept: int | None = None
+    """How many documents were kept of it."""
+
+    @property
+    def text(self) -> str:
+        """The code, with the stage where there is one."""
+        return self.code if self.stage is None else f"{self.code} {self.stage}"
+
+    @property
+    def is_lost(self) -> bool | None:
+        """Whether it did not get there; None: not known."""
+        if self.code == "unknown":
+            return None
+        return self.code not in ("in_prompt", "returned")
+
+
+class Journey:
+    """The lists of documents of one request, and who was given which.
+
+    Attributes:
+        names: Names of the stages, each once.
+        stages: The stages as they were seen.
+        end_name: ``prompt``, or ``output`` where no model was asked.
+        end: What reached the model; None: it is not known.
+        end_is_recorded: Whether that was seen in a prompt, or said by the application.
+    """
+
+    def __init__(self, sample: RagSample) -> None:
+        self.stages: Sequence[RetrievalStage] = sample.stages or ()
+        self.names = _distinct([stage.name for stage in self.stages])
+        self.end: Sequence[RetrievedContext] | None = sample.contexts
+        self.end_name = PROMPT
+        self.end_is_recorded = sample.contexts_by != "runs"
+        if sample.status == "retrieval_only" and not self.end_is_recorded:
+            self.end_name, self.end_is_recorded = OUTPUT, True
+        elif not self.end_is_recorded and sample.status not in _MODEL_ASKED:
+            self.end = None  # it ended before a prompt could be seen
+        self._next: dict[int, int] = {}
+        for place, stage in enumerate(self.stages):
+            for source in stage.inputs:
+                self._next[source] = max(place, self._next.get(source, place))
+
+    def taker(self, place: int) -> int:
+        """Return the place of the stage that took a stage's documents last; beyond the last: the prompt."""
+        return self._next.get(place, len(self.stages))
+
+    @property
+    def sources(self) -> list[RetrievalStage]:
+        """The stages that were given no documents: they found them."""
+        return [stage for stage in self.stages if not stage.inputs]
+
+    def lists(self) -> Iterator[Sequence[RetrievedContext]]:
+        """Yield every list of documents that is known, what reached the model first."""
+        yield self.end or ()
+        for stage in self.stages:
+            yield stage.contexts or ()
+
+    def contexts(self) -> Iterator[RetrievedContext]:
+        """Yield every document of every list."""
+        return chain.from_iterable(self.lists())
+
+    def fate(self, held: set[int]) -> Fate:
+        """Follow a document.
+
+        Args:
+            held: The identities of the objects that are it, or a part of it.
+        """
+        if self.end is not None:
+            rank = _rank(self.end, held)
+            if rank is not None:
+                code: FateCode = "in_prompt" if self.end_name == PROMPT else "returned"
+                return Fate(code, None, self.end_is_recorded, rank, self.end_name)
+        holders = [
+            place
+            for place, stage in enumerate(self.stages)
+            if _rank(stage.contexts or (), held) is not None
+        ]
+        if not holders:
+            known = all(stage.contexts is not None for stage in self.sources)
+            return Fate("never_found" if self.stages and known else "unknown")
+        last = max(holders, key=lambda place: (self.taker(place), place))
+        return self._lost_after(last, held)
+
+    def _lost_after(self, last: int, held: set[int]) -> Fate:
+        stage = self.stages[last]
+        rank, at = _rank(stage.contexts or (), held), self.names[last]
+        taker = self.taker(last)
+        kept: Sequence[RetrievedContext] | None
+        if taker < len(self.stages):
+            by = self.stages[taker]
+            given, kept, name, recorded = by.inputs, by.contexts, self.names[taker], by.recorded
+            is_cut = by.kind in _CUTS
+        else:
+            given = tuple(place for place in range(len(self.stages)) if self.taker(place) == taker)
+            kept, name, recorded, is_cut = self.end, UNKNOWN, self.end_is_recorded, True
+        before = [c for place in given for c in self.stages[place].contexts or ()]
+        if kept is None or rewritten(kept, before):
+            return Fate("unknown", None, False, rank, at)
+        cut = is_cut and len(given) == 1 and _is_beginning(kept, stage.contexts or ())
+        if cut:
+            name = self._lowered_by(last, held, len(kept)) or name
+        return Fate(
+            "ranked_below_k" if cut else "dropped_by",
+            name,
+            recorded and stage.recorded,
+            rank,
+            at,
+            len(kept),
+        )
+
+    def _lowered_by(self, last: int, held: set[int], kept: int) -> str | None:
+        """Return the stage that moved a document from among the first `kept` to below, if one did."""
+        place = last
+        while len(self.stages[place].inputs) == 1:
+            (before,) = self.stages[place].inputs
+            rank = _rank(self.stages[before].contexts or (), held)
+            if rank is None:
+                break
+            if rank <= kept:
+                return self.names[place]
+            place = before
+        return None
+
+
+def fates_by_id(journey: Journey, golden: Sequence[str]) -> list[Fate]:
+    """Return the fate of each document that has one of the distinct ids `golden`.
+
+    Where a later stage gave documents other ids, or none (chunks merged into their parent, extracts), it
+    is still there while its text is.
+    """
+    contexts = list(journey.contexts())
+    texts: dict[str, set[str]] = {}
+    for context in contexts:
+        if context.id is not None:
+            texts.setdefault(context.id, set()).add(context.text)
+    named = {text for found in texts.values() for text in found}
+    nameless = any(
+        context.id is None and context.text not in named
+        for stage in journey.sources
+        for context in stage.contexts or ()
+    )
+    fates: list[Fate] = []
+    for identifier in golden:
+        own = texts.get(identifier)
+        if own is None:
+            # It may be one of those that came without an id.
+            fates.append(Fate("unknown") if nameless else journey.fate(set()))
+            continue
+        held = {
+            id(context)
+            for context in contexts
+            if context.id == identifier or any(shows(context, text) for text in own)
+        }
+        fates.append(journey.fate(held))
+    return fates
+
+
+def fates_by_text(
+    journey: Journey, golden: Sequence[str], matcher: Matcher
+) -> tuple[list[str], list[Fate]]:
+    """Return the distinct golden texts, and the fate of each.
+
+    A golden text that stands in a document as it is, is that document; `matcher` decides about the others: of
+    documents that differ in a name or a number each is the nearest to the other's golden text, too.
+    """
+    contexts = list(journey.contexts())
+    # As the metrics before this one compared them, where nothing was left on the way.
+    texts = [context.text for context in journey.end or ()]
+    known = set(texts)
+    texts += dict.fromkeys(context.text for context in contexts if context.text not in known)
+    keys = {text: analyse(text).exact_key for text in texts}
+    distinct = {analyse(text).exact_key: text for text in reversed(golden)}
+    wanted = dict(reversed(distinct.items()))
+    found = {
+        key: {text for text, own in keys.items() if key == own or _holds(own, key)}
+        for key in wanted
+    }
+    if not all(found.values()):
+        retrieved, truth = matcher.components(texts, golden)
+        truth = truth.distinct()
+        for key, match in zip(truth.keys, matcher.match(retrieved, truth), strict=True):
+            found[key] = found[key] or {texts[index] for index in match.matched}
+    own = _own_ids(journey)
+    fates: list[Fate] = []
+    for key, text in wanted.items():
+        ids = {own[one] for one in found[key] if one in own}
+        held = {
+            id(c) for c in contexts if c.text in found[key] or c.id in ids or _is_extract(c, text)
+        }
+        fates.append(journey.fate(held))
+    return list(wanted.values()), fates
+
+
+def _own_ids(journey: Journey) -> dict[str, str]:
+    """Return the id of each text, where an id means one document: chunks may share their document's."""
+    names: dict[str, str] = {}
+    shared: set[str] = set()
+    for contexts in journey.lists():
+        here: dict[str, str] = {}
+        for context in contexts:
+            if context.id is not None:
+                names[context.text] = context.id
+                if here.setdefault(context.id, context.text) != context.text:
+                    shared.add(context.id)
+    return {text: name for text, name in names.items() if name not in shared}
+
+
+def rewritten(
+    after: Sequence[RetrievedContext], before: Sequence[RetrievedContext]
+) -> list[RetrievedContext]:
+    """Return the documents without an id that are none of those before: which they were, nobody knows."""
+    texts = {context.text for context in before}
+    return [
+        context
+        for context in after
+        if context.id is None
+        and context.text not in texts
+        and not any(shows(context, text) for text in texts)
+    ]
+
+
+def shows(context: RetrievedContext, text: str) -> bool:
+    """Return whether a context holds a text as a whole, or is an extract of it."""
+    return context.text == text or _holds(context.text, text) or _is_extract(context, text)
+
+
+def _holds(whole: str, part: str) -> bool:
+    return MIN_EXTRACT <= len(part) < len(whole) and part in whole
+
+
+def _is_extract(context: RetrievedContext, text: str) -> bool:
+    return context.id is None and _holds(text, context.text)
+
+
+def _rank(contexts: Sequence[RetrievedContext], held: set[int]) -> int | None:
+    return next((rank for rank, c in enumerate(contexts, start=1) if id(c) in held), None)
+
+
+def _is_beginning(kept: Sequence[RetrievedContext], given: Sequence[RetrievedContext]) -> bool:
+    return 0 < len(kept) < len(given) and all(
+        one is other or (one.text == other.text and one.id == other.id)
+        for one, other in zip(kept, given, strict=False)
+    )
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names of which none comes twice and none is ``prompt``: the second gets a number."""
+    taken = {PROMPT, OUTPUT, UNKNOWN}
+    found: list[str] = []
+    for name in names:
+        short = " ".join(name.split())[:_MAX_NAME] or UNKNOWN
+        unique, number = short, 2
+        while unique in taken and (unique != UNKNOWN or UNKNOWN in found):
+            unique, number = f"{short}-{number}", number + 1
+        taken.add(unique)
+        found.append(unique)
+    return found
