@@ -30,7 +30,7 @@ from ragmeter.metrics import (
     RetrievalStage,
     RetrievedContext,
 )
-from ragmeter.metrics.sample import ContextsBy, SampleStatus, StageKind
+from ragmeter.metrics.sample import ContextsBy, SampleStatus, StageKind, search_query_of
 
 from ._runtime.guard import Guard, front_door
 from .context import RequestScope, current_scope, is_suppressed, scoped
@@ -405,6 +405,7 @@ class Request:
                 or next((s.reference for s in samples if s.reference is not None), None),
                 status=status or status_of(samples, answer),
                 name=own.name or next((s.name for s in samples if s.name), None),
+                search_query=search_query_of(question, [item.query for item in retrievals]),
             ),
             run_id=self.run_id,
             framework=runs[0].framework if runs and not by_hand else "manual",

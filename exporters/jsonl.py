@@ -166,6 +166,7 @@ def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
     }
     if content:
         record["question"] = sample.question
+        record["search_query"] = sample.search_query
         record["contexts"] = (
             None
             if sample.contexts is None

@@ -295,7 +295,7 @@ def _longest_text(metric: Metric, sample: RagSample) -> int:
     texts: list[str | None] = []
     for name in chain.from_iterable(need.split("|") for need in metric.needs):
         if name == "question":
-            texts.append(sample.question)
+            texts += (sample.question, sample.search_query)
         elif name == "contexts":
             texts.extend(context.text for context in sample.contexts or ())
         elif name == "stages":

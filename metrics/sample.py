@@ -6,7 +6,7 @@ This module must stay free of telemetry, frameworks and judging.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -19,6 +19,7 @@ __all__ = [
     "RetrievedContext",
     "SampleStatus",
     "StageKind",
+    "search_query_of",
 ]
 
 SampleStatus = Literal[
@@ -186,6 +187,8 @@ class RagSample(BaseModel):
     """How the request ended."""
     name: str | None = None
     """Name of the chain, engine or workflow; low cardinality."""
+    search_query: str | None = None
+    """The question as it was searched with, where that differs: of a chat, the condensed one."""
 
     if TYPE_CHECKING:  # what may be given is more than what is read: lists, and plain texts
 
@@ -200,4 +203,23 @@ class RagSample(BaseModel):
             reference: Reference | None = None,
             status: SampleStatus = "ok",
             name: str | None = None,
+            search_query: str | None = None,
         ) -> None: ...
+
+    @property
+    def searched_for(self) -> str | None:
+        """What chunks must be relevant to: `search_query` where there is one, else `question`."""
+        return self.question if self.search_query is None else self.search_query
+
+
+def search_query_of(question: str | None, queries: Iterable[str | None]) -> str | None:
+    """Return the `RagSample.search_query` of a request whose retrievals had these queries.
+
+    The one query that all of them had, if it is not the question itself; None where they differ:
+    then none of them is the question.
+    """
+    distinct = set(queries)
+    query = distinct.pop() if len(distinct) == 1 else None
+    if query is None or not query.strip() or query.strip() == (question or "").strip():
+        return None
+    return query

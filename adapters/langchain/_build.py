@@ -15,7 +15,7 @@ from ragmeter.adapters._stages import SharedContexts, to_stages
 from ragmeter.context import RequestScope
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
-from ragmeter.metrics.sample import ContextsBy
+from ragmeter.metrics.sample import ContextsBy, search_query_of
 
 from ._answers import OutputNote, answer_in, call_before_answer, said_by, shown
 from ._contexts import candidates, contexts_used, counted_retrievals, read_tool_texts
@@ -109,6 +109,7 @@ def _run_of(
         reference=scope.reference,
         status=status,
         name=scope.name or request.options.name or root.name,
+        search_query=search_query_of(question, queries if len(queries) == len(notes) else ()),
     )
     metadata = request.metadata
     return RagRun(

@@ -14,6 +14,7 @@ from ragmeter.adapters._stages import SharedContexts, to_stages
 from ragmeter.context import RequestScope
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample
+from ragmeter.metrics.sample import search_query_of
 
 from ._contexts import Reached, nodes_that_reached
 from ._payloads import NodeSnapshot, text_in_prompts, to_node_contexts
@@ -38,6 +39,7 @@ def build_run(ended: Ended) -> RagRun:
         reached = Reached(given, frozenset(), by_prompt=False)
     nodes, rejected, by_prompt = reached
     left_out = {ended.scopes[index] for index in rejected}
+    question = ended.question if scope.question is None else scope.question
     shared = SharedContexts(to_node_contexts)
     contexts = None if nodes is None else shared.of(nodes)
     retrievals = tuple(
@@ -46,7 +48,7 @@ def build_run(ended: Ended) -> RagRun:
     stages = stages_passed(ended, reached, left_out)
     return RagRun(
         sample=RagSample(
-            question=ended.question if scope.question is None else scope.question,
+            question=question,
             contexts=contexts,
             contexts_by="given" if given is not None else "prompt" if by_prompt else "runs",
             stages=to_stages(stages, shared) if stages else None,
@@ -54,6 +56,7 @@ def build_run(ended: Ended) -> RagRun:
             reference=scope.reference,
             status=status,
             name=scope.name or ended.name,
+            search_query=search_query_of(question, [item.query for item in retrievals]),
         ),
         run_id=ended.run_id,
         framework="llama_index",

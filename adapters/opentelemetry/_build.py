@@ -11,7 +11,7 @@ from opentelemetry.trace import SpanContext, TraceFlags
 from ragmeter.context import RequestScope
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, Reference, RetrievedContext
-from ragmeter.metrics.sample import SampleStatus
+from ragmeter.metrics.sample import SampleStatus, search_query_of
 
 from ._contexts import Read, Seen, documents_of
 from ._record import SpanRecord
@@ -68,6 +68,10 @@ def build_run(found: Found, scope: RequestScope | None = None, *, remote: bool =
     if scope.question is not None or scope.name:
         update = {"question": scope.question or sample.question, "name": scope.name or sample.name}
         sample = sample.model_copy(update=update)
+    retrievals = tuple(_retrieval(seen, remote=remote) for seen in found.seen)
+    query = search_query_of(sample.question, [retrieval.query for retrieval in retrievals])
+    if query is not None:
+        sample = sample.model_copy(update={"search_query": query})
     spans = found.members if found.span is None else (found.span, *found.members)
     whole = spans[0] if found.span is not None else None
     started = whole.started_ns if whole else min(span.started_ns for span in spans)
@@ -79,7 +83,7 @@ def build_run(found: Found, scope: RequestScope | None = None, *, remote: bool =
         framework=found.convention,
         started_ns=started,
         ended_ns=ended,
-        retrievals=tuple(_retrieval(seen, remote=remote) for seen in found.seen),
+        retrievals=retrievals,
         parent=_parent(found, remote=remote),
         target=None
         if found.span is None

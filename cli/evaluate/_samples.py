@@ -133,7 +133,7 @@ def _sample(fields: Mapping[str, Any]) -> RagSample:
         raise _BadRowError(
             f"no column that can be scored; found {', '.join(map(str, fields)) or 'none'}"
         )
-    for name in ("status", "name"):
+    for name in ("status", "name", "search_query"):
         if fields.get(name) is not None:
             given[name] = fields[name]
     if "answer" not in given and "status" not in given:

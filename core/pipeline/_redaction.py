@@ -50,6 +50,7 @@ def redacted_run(run: RagRun, redact: Redact) -> RagRun:
             ),
             status=sample.status,
             name=sample.name,
+            search_query=_optional(sample.search_query, redact),
         ),
         retrievals=tuple(
             replace(

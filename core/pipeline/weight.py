@@ -48,7 +48,7 @@ def weight_of_sample(sample: RagSample) -> int:
 
 
 def _weight_of_sample(sample: RagSample, known: set[int]) -> int:
-    weight = weight_of(sample.question) + weight_of(sample.answer)
+    weight = sum(map(weight_of, (sample.question, sample.search_query, sample.answer)))
     weight += _weight_of_contexts(sample.contexts or (), known)
     for stage in sample.stages or ():
         weight += OBJECT + _weight_of_contexts(stage.contexts or (), known)

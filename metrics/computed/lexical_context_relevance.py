@@ -42,6 +42,9 @@ class LexicalContextRelevance(ComputedMetric):
         rel(chunk) = (cov(chunk) + cov(its best two consecutive sentences)) / 2
         value      = the largest rel(chunk)
 
+    The question is the one that was searched with (`RagSample.search_query`) where a chat's last turn
+    was condensed with what was said before it.
+
     Topic words are content tokens less question words, courtesies and auxiliaries (all of them,
     when none is left); Han runs give bigrams, and one of which only the two characters are there
     counts half.
@@ -67,7 +70,7 @@ class LexicalContextRelevance(ComputedMetric):
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Measure every chunk; the evidence is each one's value and best passage."""
-        question = analyse(sample.question or "")
+        question = analyse(sample.searched_for or "")
         contexts = [analyse(context.text) for context in sample.contexts or ()]
         wanted = question.kept(topic_terms)
         if not wanted:

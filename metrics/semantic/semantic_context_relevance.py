@@ -79,7 +79,7 @@ class SemanticContextRelevance(Metric):
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
         """Compare the question with every chunk."""
         del judge
-        question = (sample.question or "").strip()
+        question = (sample.searched_for or "").strip()
         texts = [context.text.strip() for context in sample.contexts or ()]
         if self.embedder is None:
             return scores_without_value(self, "skipped", "no embedder is configured")

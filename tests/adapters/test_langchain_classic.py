@@ -76,6 +76,7 @@ def test_history_aware_retriever(watch: Watch, streamed: bool) -> None:
     check(watch)
     assert retriever.queries == ["rewritten query"]
     assert watch.only.run.retrievals[0].query == "rewritten query"
+    assert (watch.sample.question, watch.sample.search_query) == ("who?", "rewritten query")
 
 
 def test_sub_questions_each_with_a_chain_of_its_own(watch: Watch) -> None:

@@ -126,12 +126,14 @@ def test_second_turn_has_its_own_message_and_contexts(kind: str, way: str) -> No
         query = capture.runs[1].run.retrievals[0].query
 
     assert (first.question, second.question) == (QUESTION, "How is it brewed?")
+    assert first.search_query is None
     assert [item.id for item in first.contexts or ()] == ["paris"]
     assert len(second.contexts or ()) == 1
     assert second.answer == ANSWER
     if kind != "context":
         assert query is not None
         assert query.strip() == "green tea water"
+        assert second.search_query == query
         assert [item.id for item in second.contexts or ()] == ["tea"]
     assert capture.handler.open_entries == 0
 

@@ -56,6 +56,7 @@ def test_metrics_judge_and_exporters_see_redacted_text_only():
     assert SECRET not in repr(memory.results[0])
     sample = memory.results[0].sample
     assert sample.answer == "It is <hidden>."
+    assert sample.search_query == "find <hidden>"
     assert sample.reference == Reference(
         answer="<hidden>", contexts=("<hidden>",), context_ids=("1",)
     )

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from ragmeter.metrics import LexicalContextRelevance, RagSample
 from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.sample import search_query_of
 
 TEXT = st.text(st.sampled_from(list("aB1 .,。中国Дё\n-/!")), max_size=60) | st.text(max_size=40)
 
@@ -111,6 +112,34 @@ def test_a_question_as_long_as_a_book_is_skipped_where_it_would_take_minutes():
     text = "。".join(chr(0x4E00 + n) + chr(0x4E01 + n) for n in range(1_000))
     score = relevance(question, text)
     assert (score.status, score.error_type) == ("skipped", "too_long")
+
+
+def test_what_was_searched_for_is_the_question():
+    """Of a chat the last turn may say nothing of its topic; the condensed one does."""
+    fields = {"question": "And there?", "contexts": ["The lighthouse of Kolka is tall."]}
+    (alone,) = compute_metric(LexicalContextRelevance(), RagSample(**fields))
+    assert alone.status == "undefined"
+    sample = RagSample(**fields, search_query="How tall is the Kolka lighthouse?")
+    (condensed,) = compute_metric(LexicalContextRelevance(), sample)
+    assert condensed.value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("question", "queries", "expected"),
+    [
+        ("And there?", ["How tall is it?"], "How tall is it?"),
+        ("And there?", ["How tall is it?", "How tall is it?"], "How tall is it?"),
+        ("And there?", ["How tall?", "How old?"], None),
+        ("And there?", ["And there? "], None),
+        ("And there?", ["How tall?", None], None),
+        ("And there?", [" "], None),
+        ("And there?", [], None),
+        (None, ["How tall?"], "How tall?"),
+    ],
+)
+def test_the_query_that_all_retrievals_had(question, queries, expected):
+    """Several queries are parts or variants of the question, none is the question."""
+    assert search_query_of(question, queries) == expected
 
 
 @given(TEXT, st.lists(TEXT, max_size=4), st.randoms())
