@@ -5,7 +5,7 @@ Used by the reports of `demo` and `evaluate`.  It renders; it computes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich import box
 from rich.table import Table
@@ -13,9 +13,9 @@ from rich.text import Text
 
 from ragmeter.metrics import Score
 
-from ._summary import Grade, ScoreSummary, grade
+from ._summary import ScoreSummary, Standing, standing
 
-__all__ = ["new_table", "score_cell", "summary_table"]
+__all__ = ["STANDINGS", "legend", "new_table", "score_cell", "summary_table"]
 
 _NO_VALUE = {
     "missing_input": "n/a",
@@ -27,6 +27,17 @@ _NO_VALUE = {
     "partial": "part",
 }
 """What stands in a cell without a value, by status."""
+
+
+_MEANINGS = {
+    "n/a": "the request lacks what it is compared with",
+    "–": "undefined, the formula has nothing to divide by",
+    "skip": "not measured",
+    "err": "failed",
+    "time": "took too long",
+    "part": "known in part only",
+}
+"""What the words in cells mean."""
 
 
 def new_table(title: str | None = None, *, caption: str | None = None) -> Table:
@@ -44,7 +55,11 @@ def new_table(title: str | None = None, *, caption: str | None = None) -> Table:
     )
 
 
-_STYLES: Mapping[Grade | None, str] = {"good": "green", "fair": "yellow", "poor": "red", None: ""}
+STANDINGS: Mapping[Standing, tuple[str, str]] = {
+    "worst": ("red", "among the worst tenth of its column"),
+    "low": ("yellow", "among the worst quarter"),
+}
+"""The style of a cell by where its value stands among the others, and the words for it."""
 
 
 def format_value(value: float, value_range: tuple[float | None, float | None]) -> str:
@@ -54,16 +69,30 @@ def format_value(value: float, value_range: tuple[float | None, float | None]) -
     return f"{value:.2f}"
 
 
-def score_cell(score: Score | None) -> Text:
-    """Return one coloured cell; a score without a value shows why, never a zero."""
+def score_cell(score: Score | None, usual: ScoreSummary | None = None) -> Text:
+    """Return one cell; a score without a value shows why, never a zero.
+
+    Args:
+        score: The score.
+        usual: All values of the score: those that stand out for the worse are coloured.
+    """
     if score is None:
         return Text("·", style="dim")
     if score.value is None:
         return Text(_NO_VALUE.get(score.status, score.status), style="dim")
-    return Text(
-        format_value(score.value, score.range),
-        style=_STYLES[grade(score, score.value)],
-    )
+    place = None if usual is None else standing(usual, score.value)
+    style = "" if place is None else STANDINGS[place][0]
+    return Text(format_value(score.value, score.range), style=style)
+
+
+def legend(cells: Iterable[Text], *, colours: bool) -> str:
+    """Return what the words and, where they show, the `colours` in `cells` mean, of those that are there."""
+    seen = list(cells)
+    plain = {cell.plain for cell in seen}
+    styles = {str(cell.style) for cell in seen if colours}
+    words = [f"{sign}: {meaning}" for sign, meaning in _MEANINGS.items() if sign in plain]
+    words += [f"{style}: {meaning}" for style, meaning in STANDINGS.values() if style in styles]
+    return "; ".join(words)
 
 
 def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool) -> Table:
@@ -83,10 +112,10 @@ def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool) -> Tabl
         table.add_column(heading, justify="right")
     table.add_column("no value", overflow="fold")
     for one in summaries:
-        cells: list[Text | str] = [one.name, str(one.count), _number(one, one.mean)]
+        cells: list[Text | str] = [one.name, str(one.count), _number(one.mean)]
         if intervals:
             cells.append(_interval(one))
-        cells += [_number(one, value) for value in (one.p10, one.p50, one.p90)]
+        cells += [_number(value) for value in (one.p10, one.p50, one.p90)]
         cells.append(
             Text(
                 ", ".join(f"{count} {status}" for status, count in one.without_value.items()),
@@ -97,10 +126,10 @@ def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool) -> Tabl
     return table
 
 
-def _number(summary: ScoreSummary, value: float | None) -> Text:
+def _number(value: float | None) -> Text:
     if value is None:
         return Text("–", style="dim")
-    return Text(f"{value:.2f}", style=_STYLES[grade(summary, value)])
+    return Text(f"{value:.2f}")
 
 
 def _interval(summary: ScoreSummary) -> Text:

@@ -8,25 +8,33 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from ragmeter.metrics import Score, ScoreDirection
 
 __all__ = [
-    "Grade",
     "ScoreSummary",
+    "Standing",
     "Summarizer",
     "bootstrap_interval",
-    "grade",
     "percentile",
+    "standing",
     "summarize",
 ]
 
-Grade = Literal["good", "fair", "poor"]
-"""How a quality score is coloured: from 0.8, from 0.5, below."""
+Standing = Literal["worst", "low"]
+"""Where a value stands among all values of its score, which is what colours follow: what is usual for one
+application is bad for another, and no fixed threshold fits two scores."""
+WORST = 0.10
+"""``worst``: this share of the values is as bad or worse, those of equal value counted by half."""
+LOW = 0.25
+"""``low``: likewise."""
+FEWEST = 10
+"""With fewer values nothing is usual yet."""
 
 RESAMPLES = 1000
 """Bootstrap resamples; the interval's ends are then good to about two digits."""
@@ -89,22 +97,18 @@ class ScoreSummary:
         }
 
 
-class _Described(Protocol):
-    @property
-    def direction(self) -> ScoreDirection: ...
-    @property
-    def range(self) -> tuple[float | None, float | None]: ...
+def standing(usual: ScoreSummary, value: float) -> Standing | None:
+    """Return where `value` stands among the values of its score; None: as usual, or nobody can tell.
 
-
-def grade(described: _Described, value: float) -> Grade | None:
-    """Grade a value as it is shown, with two decimals.
-
-    Only scores from 0.0 to 1.0 of which higher is better have grades; the others are measurements.
+    Scores of which neither way is better stand nowhere.
     """
-    if described.range != (0.0, 1.0) or described.direction != "higher":
+    values = usual.values
+    if usual.direction == "none" or len(values) < FEWEST:
         return None
-    shown = round(value, 2)
-    return "good" if shown >= 0.8 else "fair" if shown >= 0.5 else "poor"
+    below, up_to = bisect_left(values, value), bisect_right(values, value)
+    worse = below if usual.direction == "higher" else len(values) - up_to
+    position = (worse + (up_to - below) / 2) / len(values)
+    return "worst" if position < WORST else "low" if position < LOW else None
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan
@@ -17,8 +18,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 from rich.tree import Tree
 
-from ragmeter.cli._score_table import new_table, score_cell, summary_table
-from ragmeter.metrics import Score
+from ragmeter.cli._score_table import legend, new_table, score_cell, summary_table
 
 from .corpus import load_chunks
 from .run import Asked, DemoOutcome, worst_request
@@ -26,16 +26,16 @@ from .run import Asked, DemoOutcome, worst_request
 __all__ = ["outcome_as_json", "print_report"]
 
 _COLUMNS: tuple[tuple[str, str], ...] = (
-    ("ctx", "context_count"),
+    ("relev", "lexical_context_relevance"),
+    ("ground", "lexical_groundedness"),
     ("prec", "precision"),
     ("rec", "recall"),
-    ("F1", "f1"),
     ("AP", "average_precision"),
-    ("lexrec", "lexical_context_recall"),
-    ("ground", "lexical_groundedness"),
     ("tokF1", "token_f1"),
 )
-"""Headings of the table of questions, and the scores behind them."""
+"""Headings of the table of questions, and the scores behind them: first those that need no reference."""
+_VERDICT_STYLES: Mapping[str, str] = {"good": "green", "suspect": "yellow", "bad": "red"}
+VERDICT_WIDTH = len("suspect")
 
 MAX_FAILURES = 5
 MIN_QUESTION_WIDTH = 18
@@ -82,33 +82,55 @@ def _print_questions(outcome: DemoOutcome, console: Console) -> None:
         for heading, name in _COLUMNS
         if any(name in one.scores for one in outcome.asked)
     ]
-    legend = ", ".join(f"{heading} = {name}" for heading, name in columns)
-    marks = "; ".join(f"{_MARKS[kind].strip()} {words}" for kind, words in _KINDS.items() if words)
-    table = new_table(
-        "Scores per question",
-        caption=f"{legend}. Precision, recall and F1 count sentences. "
-        "n/a: nothing to compare with; –: undefined.\n"
-        f"Made to retrieve badly: {marks}.",
-    )
+    usual = {one.name: one for one in outcome.summaries}
+    rows = [
+        [score_cell(one.scores.get(name), usual.get(name)) for _, name in columns]
+        for one in outcome.asked
+    ]
+    taken = 2 + VERDICT_WIDTH + 1 + sum(_width(heading) + 1 for heading, _ in columns)
+    colours = console.color_system is not None
+    caption = _caption(outcome, columns, legend(chain.from_iterable(rows), colours=colours))
+    table = new_table("Scores per question", caption=caption)
     table.padding = (0, 0, 0, 0)
-    taken = 2 + sum(_width(heading) + 1 for heading, _ in columns)
     width = console.width - taken - 3  # two edges and one more divider
     width = min(MAX_QUESTION_WIDTH, max(MIN_QUESTION_WIDTH, width))
     table.add_column("#", justify="right", style="dim", width=2)
     table.add_column("question", overflow="ellipsis", no_wrap=True, max_width=width)
+    table.add_column("verdict", no_wrap=True, width=VERDICT_WIDTH)
     for heading, _ in columns:
         table.add_column(heading, justify="right", no_wrap=True, width=_width(heading))
-    for number, one in enumerate(outcome.asked, start=1):
+    for number, (one, cells) in enumerate(zip(outcome.asked, rows, strict=True), start=1):
+        failed = Text("err", style="red")
         table.add_row(
             str(number),
             Text(_MARKS[one.question.kind] + one.question.question),
-            *(
-                score_cell(one.scores.get(name)) if one.error is None else Text("err", style="red")
-                for _, name in columns
-            ),
+            _verdict_cell(one) if one.error is None else failed,
+            *(cells if one.error is None else [failed] * len(cells)),
         )
     console.print(table)
     console.print()
+
+
+def _caption(outcome: DemoOutcome, columns: Sequence[tuple[str, str]], cells_mean: str) -> str:
+    """Return what headings, cells and marks mean, of those that the table has."""
+    headings = ", ".join(f"{heading} = {name}" for heading, name in columns)
+    known = sum(one.question.referenced for one in outcome.asked)
+    kinds = {one.question.kind for one in outcome.asked}
+    marks = "; ".join(
+        f"{_MARKS[kind].strip()} {words}"
+        for kind, words in _KINDS.items()
+        if words and kind in kinds
+    )
+    return (
+        f"{headings}.\n{known} of {len(outcome.asked)} questions have a reference, as few have in "
+        f"life; the verdict needs none.\n{cells_mean}.\n{marks}."
+    )
+
+
+def _verdict_cell(one: Asked) -> Text:
+    if one.verdict is None:
+        return Text("–", style="dim")
+    return Text(one.verdict.word, style=_VERDICT_STYLES[one.verdict.word])
 
 
 def _width(heading: str) -> int:
@@ -131,8 +153,12 @@ def _print_worst(outcome: DemoOutcome, console: Console) -> None:
     console.print(
         Text.assemble(("Worst request: ", "bold"), f"#{number} {worst.question.question}")
     )
-    names = ("recall", "average_precision", "lexical_groundedness", "token_f1")
-    facts = [f"{name} {_in_words(worst.scores[name])}" for name in names if name in worst.scores]
+    if worst.verdict is not None:
+        said = f"{worst.verdict.word}: " + "; ".join(worst.verdict.reasons)
+        console.print(Padding(Text(said.removesuffix(": ")), (0, 0, 0, 2)))
+    names = ("lexical_context_relevance", "lexical_groundedness", "recall", "token_f1")
+    measured = [worst.scores[name] for name in names if name in worst.scores]
+    facts = [f"{one.name} {one.value:.2f}" for one in measured if one.value is not None]
     console.print(Padding(Text(", ".join(facts), style="dim"), (0, 0, 0, 2)))
     if _KINDS[worst.question.kind]:
         console.print(Padding(f"It is {_KINDS[worst.question.kind]}.", (0, 0, 0, 2)))
@@ -156,12 +182,9 @@ def _print_worst(outcome: DemoOutcome, console: Console) -> None:
     for rank, context in enumerate(worst.run.sample.contexts or (), start=1):
         grid.add_row(f"retrieved {rank}", context.id or "", _shortened(context.text))
     grid.add_row("answered", "", Text(worst.answer or ""))
-    grid.add_row("should say", "", Text(worst.question.answer, style="green"))
+    if worst.question.referenced:
+        grid.add_row("should say", "", Text(worst.question.answer, style="green"))
     console.print(Padding(grid, (0, 0, 1, 2)))
-
-
-def _in_words(score: Score) -> str:
-    return score.status if score.value is None else f"{score.value:.2f}"
 
 
 def _shortened(text: str, limit: int = 110) -> Text:
@@ -176,7 +199,7 @@ def _print_telemetry(outcome: DemoOutcome, console: Console) -> None:
     for line in (
         f"{len(collected.spans)} spans: "
         + ", ".join(f"{count} {name}" for name, count in spans.items()),
-        f"{len(collected.events)} events gen_ai.evaluation.result, one per score",
+        f"{len(collected.events)} events gen_ai.evaluation.result, one per score and verdict",
         f"{len(points)} metrics with {sum(points.values())} series: " + ", ".join(points),
     ):
         console.print(Padding(Text(line), (0, 0, 0, 2)))
@@ -228,6 +251,9 @@ def _trace_tree(spans: Sequence[ReadableSpan], worst: Asked) -> Tree | None:
 def _span_label(span: ReadableSpan) -> Text:
     took_ms = ((span.end_time or 0) - (span.start_time or 0)) / 1e6
     label = Text.assemble((span.name, "bold"), (f"  {took_ms:.1f} ms", "dim"))
+    verdict = (span.attributes or {}).get("ragmeter.verdict")
+    if verdict is not None:
+        label.append(f"\nragmeter.verdict={verdict}", style=_VERDICT_STYLES[str(verdict)])
     prefix = "ragmeter.score."
     scores = [
         f"{key}={value:.2f}"
@@ -272,7 +298,11 @@ def outcome_as_json(outcome: DemoOutcome) -> dict[str, Any]:
         "requests": [_asked_as_json(one) for one in outcome.asked],
         "worst": None
         if worst is None
-        else {"question": worst.question.question, "not_retrieved": missed_sentences(worst)},
+        else {
+            "question": worst.question.question,
+            "verdict": _verdict_as_json(worst),
+            "not_retrieved": missed_sentences(worst),
+        },
         "summary": {one.name: one.as_json() for one in outcome.summaries},
         "telemetry": {
             "spans": dict(Counter(_operation(span) for span in outcome.collected.spans)),
@@ -297,9 +327,14 @@ def _asked_as_json(asked: Asked) -> dict[str, Any]:
             {"id": context.id, "text": context.text, "score": context.score}
             for context in (sample.contexts or () if sample is not None else ())
         ],
-        "reference": dict(asked.question.reference),
+        "reference": dict(asked.question.reference) if asked.question.referenced else None,
+        "verdict": _verdict_as_json(asked),
         "scores": {
             name: score.model_dump(mode="json", exclude_defaults=True)
             for name, score in asked.scores.items()
         },
     }
+
+
+def _verdict_as_json(asked: Asked) -> dict[str, Any] | None:
+    return None if asked.verdict is None else asked.verdict.model_dump(mode="json")

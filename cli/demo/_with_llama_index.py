@@ -95,7 +95,6 @@ def attached(
                 metadata={"title": chunk.title, "language": chunk.language},
                 excluded_embed_metadata_keys=["title", "language"],
                 excluded_llm_metadata_keys=["title", "language"],
-                text_template="<text>{content}</text>",
             )
             for chunk in chunks
         ],
@@ -108,7 +107,7 @@ def attached(
             llm=model,
             response_mode=ResponseMode.COMPACT,
             text_qa_template=PromptTemplate(
-                INSTRUCTION + "\n\n{context_str}\n\n<question>{query_str}</question>"
+                INSTRUCTION + "\n\n<text>{context_str}</text>\n\n<question>{query_str}</question>"
             ),
         ),
     )

@@ -15,7 +15,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.resources import as_file, files
 from typing import Any, Literal
 
 from opentelemetry.trace import SpanKind
@@ -33,7 +32,7 @@ from ragmeter.cli._telemetry import (
 )
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import MeterStats, ScoredRun
-from ragmeter.metrics import MissingDependencyError, Score
+from ragmeter.metrics import MissingDependencyError, Score, Verdict, VerdictWord
 
 from ._embedding import HashedNgramEmbedding
 from ._responders import choose_responder
@@ -109,6 +108,8 @@ class Asked:
     """All scores by name; empty when ragmeter captured nothing."""
     run: ScoredRun | None
     """The captured request."""
+    verdict: Verdict | None = None
+    """What the scores say together, the last word on it; None: nothing that could be judged by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +165,23 @@ class DemoOutcome:
 
 
 def worst_request(asked: Sequence[Asked]) -> Asked | None:
-    """Return the request whose retrieval missed most, or None when none has a recall.
+    """Return the request that people should look at first, or None when none was scored.
 
-    Lowest recall first, then lowest average precision, then lowest groundedness.
+    The worst verdict first, then, where a reference tells, the lowest recall, then the least relevant
+    chunks and the least grounded answer.
     """
 
     def badness(one: Asked) -> tuple[float, ...]:
-        names = ("recall", "average_precision", "lexical_context_recall", "lexical_groundedness")
+        verdict = one.verdict
+        rank = _WORST_FIRST.index(verdict.word) if verdict is not None else len(_WORST_FIRST)
+        names = ("recall", "lexical_context_relevance", "lexical_groundedness")
         found = (one.scores[name].value if name in one.scores else None for name in names)
-        return tuple(1.0 if value is None else value for value in found)
+        return (rank, *(1.0 if value is None else value for value in found))
 
-    judged = [
-        one for one in asked if "recall" in one.scores and one.scores["recall"].value is not None
-    ]
-    return min(judged, key=badness, default=None)
+    return min((one for one in asked if one.scores), key=badness, default=None)
+
+
+_WORST_FIRST: tuple[VerdictWord, ...] = ("bad", "suspect", "good")
 
 
 @contextmanager
@@ -212,11 +216,8 @@ def run_demo(options: DemoOptions) -> DemoOutcome:
     telemetry = LocalTelemetry("ragmeter-demo")
     memory = InMemoryExporter()
     with ExitStack() as stack:
-        references = stack.enter_context(
-            as_file(files("ragmeter.cli.demo.corpus") / "questions.jsonl")
-        )
         meter = RagMeter(
-            references=references,
+            references={one.question: one.reference for one in questions if one.referenced},
             judge=_judge(options.judge_model),
             exporters=[memory, telemetry.exporter()],
             hold_s=FLUSH_S,
@@ -314,7 +315,9 @@ def _match(
 ) -> list[Asked]:
     by_question: dict[str | None, ScoredRun] = {}
     scores: dict[str | None, dict[str, Score]] = {}
+    verdicts: dict[str | None, Verdict | None] = {}
     for result in results:
+        verdicts[result.sample.question] = result.verdict
         by_question.setdefault(result.sample.question, result)
         scores.setdefault(result.sample.question, {}).update(result.scores)
     return [
@@ -324,6 +327,7 @@ def _match(
             error=error,
             scores=scores.get(question.question, {}),
             run=by_question.get(question.question),
+            verdict=verdicts.get(question.question),
         )
         for question, (answer, error) in zip(questions, answers, strict=True)
     ]

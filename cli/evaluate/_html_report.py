@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from ragmeter.cli._summary import ScoreSummary, grade
+from ragmeter.cli._summary import ScoreSummary, standing
 from ragmeter.metrics import ConfigurationError, RagSample, Score, ScoreItem
 
 from ._report import facts, problems
@@ -150,17 +150,15 @@ def _summary_row(one: ScoreSummary) -> str:
         else "–"
     )
     missing = ", ".join(f"{count} {status}" for status, count in one.without_value.items())
-    cells = "".join(f"<td>{_number(value, one)}" for value in (one.p10, one.p50, one.p90))
+    cells = "".join(f"<td>{_number(value)}" for value in (one.p10, one.p50, one.p90))
     return (
-        f"<tr><td>{escape(one.name)}<td>{one.count}<td>{_number(one.mean, one)}<td>{interval}"
+        f"<tr><td>{escape(one.name)}<td>{one.count}<td>{_number(one.mean)}<td>{interval}"
         f"{cells}<td>{_histogram(one)}<td class=soft>{escape(missing)}</tr>"
     )
 
 
-def _number(value: float | None, one: ScoreSummary) -> str:
-    if value is None:
-        return "<span class=soft>–</span>"
-    return f'<span class="{grade(one, value) or ""}">{value:.2f}</span>'
+def _number(value: float | None) -> str:
+    return "<span class=soft>–</span>" if value is None else f"{value:.2f}"
 
 
 def _histogram(one: ScoreSummary, width: int = 150, height: int = 34) -> str:
@@ -213,7 +211,7 @@ def _bad_sample(found: BadVerdict) -> str:
 def _worst(evaluation: Evaluation) -> str:
     sections = []
     for one in evaluation.summaries:
-        shown = [_sample(found) for found in evaluation.worst.get(one.name, ())]
+        shown = [_sample(found, one) for found in evaluation.worst.get(one.name, ())]
         if shown:
             end = "Highest" if one.direction == "lower" else "Lowest"
             sections.append(f"<h3>{end} {escape(one.name)}</h3>{''.join(shown)}")
@@ -222,10 +220,14 @@ def _worst(evaluation: Evaluation) -> str:
     return "<h2>Worst samples</h2>" + "".join(sections)
 
 
-def _sample(found: WorstRow) -> str:
+_LOOKS = {"worst": "poor", "low": "fair"}
+
+
+def _sample(found: WorstRow, usual: ScoreSummary) -> str:
     row, score = found.row, found.score
     value = score.value or 0.0
-    mark = f'<b class="{grade(score, value) or ""}">{value:.2f}</b>'
+    place = standing(usual, value)
+    mark = f'<b class="{_LOOKS[place] if place else ""}">{value:.2f}</b>'
     return _details(mark, row, [*_of_sample(row.sample), ("evidence", _evidence(score))])
 
 

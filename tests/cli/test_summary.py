@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.cli._summary import bootstrap_interval, percentile, summarize
+from ragmeter.cli._score_table import legend, score_cell
+from ragmeter.cli._summary import bootstrap_interval, percentile, standing, summarize
 from ragmeter.metrics import Score
 
 SHARES = st.lists(st.floats(0.0, 1.0), min_size=2, max_size=50)
@@ -66,3 +67,52 @@ def test_histogram_counts_every_value_once(values):
     (summary,) = summarize([{"recall": _score(value)} for value in values], interval=False)
     counts, low, high = summary.histogram(10)
     assert (sum(counts), low, high) == (len(values), 0.0, 1.0)
+
+
+def _summary(values, **fields):
+    [summary] = summarize(
+        {"one": _score(value, name="one").model_copy(update=fields)} for value in values
+    )
+    return summary
+
+
+@pytest.mark.parametrize(
+    ("values", "value", "place"),
+    [
+        # A third of the sentences is usual with three chunks: no colour, however low it looks.
+        ([0.33] * 20, 0.33, None),
+        ([0.33] * 19 + [0.05], 0.05, "worst"),
+        ([n / 20 for n in range(20)], 0.05, "worst"),
+        ([n / 20 for n in range(20)], 0.15, "low"),
+        ([n / 20 for n in range(20)], 0.30, None),
+        # Nearly all perfect: the one that is not stands out, however high it looks.
+        ([1.0] * 19 + [0.9], 0.9, "worst"),
+        # Too few to know what is usual.
+        ([1.0] * 8 + [0.0], 0.0, None),
+    ],
+)
+def test_a_value_stands_among_those_of_its_score_not_against_a_threshold(values, value, place):
+    assert standing(_summary(values), value) == place
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=10, max_size=40))
+def test_where_lower_is_better_the_highest_stand_out(values):
+    higher, lower = _summary(values), _summary([-v for v in values], direction="lower")
+    assert [standing(higher, v) for v in values] == [standing(lower, -v) for v in values]
+
+
+def test_where_neither_way_is_better_nothing_stands_out():
+    assert standing(_summary([1.0] * 19 + [0.0], direction="none"), 0.0) is None
+
+
+def test_the_legend_has_what_the_cells_have_and_nothing_else():
+    usual = _summary([1.0] * 19 + [0.0])
+    cells = [
+        score_cell(_score(None, "missing_input")),
+        score_cell(_score(1.0), usual),
+        score_cell(_score(0.0), usual),
+    ]
+    said = "n/a: the request lacks what it is compared with"
+    assert legend(cells, colours=False) == said
+    assert legend(cells, colours=True) == f"{said}; red: among the worst tenth of its column"
+    assert not legend(cells[1:2], colours=True)

@@ -52,6 +52,9 @@ class Question:
     """``direct``; or made to retrieve badly: ``other_words`` (the question avoids the article's words),
     ``cross_language`` (the article is in another language), ``not_in_corpus``."""
 
+    referenced: bool
+    """Whether the demo's meter knows the reference. Of half of the questions it does not, as in life."""
+
     @property
     def reference(self) -> Mapping[str, Any]:
         """The fields of a `ragmeter.metrics.Reference`."""
@@ -106,6 +109,7 @@ def load_questions() -> tuple[Question, ...]:
             context_ids=tuple(row["context_ids"]),
             language=row["language"],
             kind=row["kind"],
+            referenced=row["referenced"],
         )
         for row in map(json.loads, questions_text().splitlines())
     )
