@@ -143,7 +143,8 @@ class MeterStats:
     counted again)."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Requests lost, by reason: ``queue_full``, ``sampled_out``, ``shutdown``, ``fork``, ``error``,
-    ``export`` (no exporter has taken it), ``evicted``, ``detached``, ``no_provider``."""
+    ``export`` (no exporter has taken it), ``evicted``, ``detached``, ``no_provider``, and
+    why spans of others did not tell enough (``content_off``, ``redacted``, ``truncated``, ...)."""
     judge_skipped: Mapping[str, int] = field(default_factory=dict)
     """Requests exported without some or all judged scores, by reason: ``sampled_out``, ``paced``,
     ``budget``, ``queue_full``, ``deadline``, ``unavailable`` (the judge's loop could not start),

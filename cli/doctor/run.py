@@ -12,6 +12,7 @@ from ragmeter.metrics import RagmeterError
 
 from ._configuration import check_configuration, settings_or_none
 from ._findings import TEST_REQUEST, Finding
+from ._instrumentations import check_instrumentations
 from ._packages import check_packages, installed
 
 __all__ = ["DoctorOptions", "examine"]
@@ -31,6 +32,7 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
     """Run every check and yield each finding at once."""
     yield from check_packages()
     yield from check_configuration()
+    yield from check_instrumentations(os.environ)
     if installed("opentelemetry-sdk") is None:
         yield TEST_REQUEST.skipped("everything", "needs the OpenTelemetry SDK")
         return
