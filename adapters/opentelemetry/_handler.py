@@ -27,7 +27,11 @@ from ._requests import OWN_SCOPE
 from ._sdk import record_of
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import SpanProcessor
+
     from ragmeter import RagMeter
+else:
+    SpanProcessor = object  # a type for who checks types; at run time the SDK is the application's
 
 __all__ = ["RagMeterSpanProcessor"]
 
@@ -46,7 +50,7 @@ class _Waiting(NamedTuple):
     said: Mapping[str, object] | None
 
 
-class RagMeterSpanProcessor:
+class RagMeterSpanProcessor(SpanProcessor):
     """Hands a meter every RAG request that is traced in this process, whoever traces it.
 
     ``provider.add_span_processor(RagMeterSpanProcessor(meter))``. Spans are neither changed nor kept

@@ -36,7 +36,7 @@ class CutLength:
                         values.clear()
                     values.add(value)
         cut = longest >= _SHORTEST and (
-            any(map(is_broken, values)) or (len(values) >= _SEVERAL and _is_text(values))
+            any(map(_breaks_off, values)) or (len(values) >= _SEVERAL and _is_text(values))
         )
         self.length: int | None = longest if cut else None
         """In characters; None: nothing was cut."""
@@ -44,6 +44,11 @@ class CutLength:
     def is_cut(self, text: str) -> bool:
         """Return whether a text is as long as those that were cut."""
         return self.length is not None and len(text) == self.length
+
+
+def _breaks_off(value: str) -> bool:
+    """Return whether JSON breaks off here; what ends as JSON does is not looked into."""
+    return value[-1] not in "}]" and is_broken(value)
 
 
 def _is_text(values: Iterable[str]) -> bool:

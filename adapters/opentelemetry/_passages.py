@@ -6,6 +6,7 @@ rules of the user's (`RetrievalTool`).
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -72,12 +73,27 @@ def tool_for(name: str, tools: Iterable[RetrievalTool]) -> RetrievalTool | None:
     return next((tool for tool in tools if fnmatchcase(name, tool.name)), None)
 
 
+_MAX_LITERAL = 1_000_000
+"""A list as Python writes it is read up to so many characters."""
+
+
+def _literal(value: Any) -> Any:
+    """Return the list or mapping that a text is, as Python writes it: many tools tell ``str(result)``."""
+    if not isinstance(value, str) or len(value) > _MAX_LITERAL or value[:2] not in _LITERALS:
+        return value
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return value
+
+
+_LITERALS = ("[{", "['", '["', "{'", '{"', "[(", "('", '("', "({", "[]", "()")
 _WRAPPED = ("result", "output", "content", "text", "response", "results")
 
 
 def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...]:
     """Return the documents in what a tool gave back."""
-    value = opened(result)
+    value = _literal(opened(result))
     if isinstance(value, str):
         if is_hidden(value):
             return (Document(None, hidden=True),)

@@ -105,14 +105,15 @@ def find_requests(
         for span in tree.spans.values()
         if span.scope != OWN_SCOPE and (known := reading(span)) is not None
     }
-    judged = tree.outermost(
-        lambda span: (
-            span.scope == OWN_SCOPE
-            or ((read := reads.get(span.span_id)) is not None and read.role == "evaluation")
-        ),
-        itself=True,
-    )
-    reads = {key: read for key, read in reads.items() if judged[key] is None}
+    excluded = {
+        span.span_id
+        for span in tree.spans.values()
+        if span.scope == OWN_SCOPE
+        or ((read := reads.get(span.span_id)) is not None and read.role == "evaluation")
+    }
+    if excluded:
+        judged = tree.outermost(lambda span: span.span_id in excluded, itself=True)
+        reads = {key: read for key, read in reads.items() if judged[key] is None}
     if not reads:
         return []
     finder = _Finder(tree, reads, logs)
@@ -240,7 +241,7 @@ class _Finder:
             members=self._members(request, members),
         )
         found = self._judged(found, hidden=asked.hidden, answer_hidden=answer_hidden)
-        if found.usable != "full" or not contexts:
+        if found.usable != "full" or not contexts or not _was_answered(seen, models):
             return found
         prompts = [prompt for read in models if (prompt := self._prompt(read)) is not None]
         stood = shown(contexts, prompts, found.question)
@@ -463,6 +464,12 @@ def _asked_in(variables: Mapping[str, object]) -> str | None:
     """Return the question among the variables of a prompt."""
     names = ("question", "query", "user_question", "query_str", "input")
     return next((asked for name in names if (asked := question_in(variables.get(name)))), None)
+
+
+def _was_answered(seen: Sequence[Seen], models: Sequence[Read]) -> bool:
+    """Return whether a model was called after the last retrieval: else what it would have seen is not told."""
+    last = max(item.read.span.started_ns for item in seen)
+    return any(read.span.started_ns >= last for read in models)
 
 
 def _rank(found: Found) -> int:

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._sdk import record_of
 from .conventions import reading
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+else:
+    SpanExporter = object  # a type for who checks types; at run time the SDK is the application's
 
 __all__ = ["TextStrippingExporter"]
 
@@ -22,7 +27,7 @@ _SAFE = re.compile(
 """Names of attributes whose texts are words of a system's, not of a user's."""
 
 
-class TextStrippingExporter:
+class TextStrippingExporter(SpanExporter):
     """Passes spans on to an exporter without the texts that conventions write on them.
 
     Of spans that belong to a known convention, attributes with texts are left out, but for names, ids,

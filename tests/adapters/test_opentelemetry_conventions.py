@@ -140,6 +140,42 @@ def test_what_the_model_was_not_sent_was_not_seen():
     assert texts(request) == [first]
 
 
+def test_what_a_model_would_have_been_sent_is_not_known_when_it_was_not_called():
+    first, second = "The first of two long enough texts.", "The other one, found after it."
+    asked = {
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": first,
+    }
+    request = only(
+        *_request(
+            openinference(2, 1, "RETRIEVER", **documents(first)),
+            openinference(3, 1, "LLM", **asked),
+            openinference(4, 1, "RETRIEVER", **documents(second)),
+            failed=True,
+        )
+    )
+
+    assert texts(request) == [first, second]
+
+
+def test_what_a_model_reasoned_is_not_its_answer():
+    said = "llm.output_messages.0.message"
+    model = openinference(
+        3,
+        1,
+        "LLM",
+        **{
+            f"{said}.role": "assistant",
+            f"{said}.contents.0.message_content.type": "reasoning",
+            f"{said}.contents.0.message_content.text": "Hm.",
+            f"{said}.contents.1.message_content.type": "text",
+            f"{said}.contents.1.message_content.text": "So.",
+        },
+    )
+
+    assert only(*_request(openinference(2, 1, "RETRIEVER"), model, answer="")).answer == "So."
+
+
 def test_hidden_texts_are_not_taken_from_where_they_leak():
     leak = openinference(
         3, 1, "PROMPT", **{"llm.prompt_template.variables": json.dumps({"context": "a text"})}
@@ -333,6 +369,12 @@ TOOL = RetrievalTool("search_*")
         ('<doc id="a">one</doc>\n<doc id="b">two</doc>', [("one", "a"), ("two", "b")]),
         ('{"content": "one", "type": "tool"}', [("one", None)]),
         ('[{"type": "text", "text": "one"}]', [("one", None)]),
+        (
+            "[{'id': 'a', 'text': \"it's one\"}, {'text': 'two'}]",
+            [("it's one", "a"), ("two", None)],
+        ),
+        ("['one', 'two']", [("one", None), ("two", None)]),
+        ("[refund.md] one", [("one", "refund.md")]),
         ("No results found.", []),
         ("[]", []),
         ("", []),

@@ -39,7 +39,9 @@ _ROLES: Mapping[str, Role] = {
     "EVALUATOR": "evaluation",
 }
 _FLAT = re.compile(r"\.?(\d+)\.document\.(content|id|score|metadata)")
-_MESSAGE = re.compile(r"(\d+)\.message\.(role|content|contents\.(\d+)\.message_content\.text)")
+_MESSAGE = re.compile(
+    r"(\d+)\.message\.(role|content|contents\.(\d+)\.message_content\.(text|type))"
+)
 _NODE = re.compile(r"<?NodeWithScore\(node=\w+\(id_=(.+?)\), score=(None|-?[\d.e+-]+)\)>?")
 _PROMPTS = re.compile(r"llm\.prompts\.\d+\.prompt\.text")
 
@@ -197,17 +199,26 @@ def _nodes_of(value: Any) -> tuple[Document, ...]:
 
 
 def _messages(span: SpanRecord, prefix: str) -> list[tuple[str, str]]:
+    """Return role and text of each message; of a text told whole and in parts the whole."""
     roles: dict[int, str] = {}
-    texts: dict[int, list[tuple[int, str]]] = {}
+    whole: dict[int, str] = {}
+    parts: dict[int, dict[int, dict[str, str]]] = {}
     for key, value in span.attributes.items():
         match = _MESSAGE.fullmatch(key, len(prefix)) if key.startswith(prefix) else None
-        if match is None or not isinstance(value, str) or len(match[1]) > 9:
+        if match is None or not isinstance(value, str) or max(map(len, match[0].split("."))) > 15:
             continue
+        place = int(match[1])
         if match[2] == "role":
-            roles[int(match[1])] = value
+            roles[place] = value
+        elif match[2] == "content":
+            whole[place] = value
         else:
-            texts.setdefault(int(match[1]), []).append((int((match[3] or "0")[:9]), value))
-    return [
-        (roles.get(place, ""), "\n".join(text for _, text in sorted(parts)))
-        for place, parts in sorted(texts.items())
-    ]
+            parts.setdefault(place, {}).setdefault(int(match[3]), {})[match[4]] = value
+    for place, found in parts.items():
+        texts = [
+            part.get("text", "")
+            for _, part in sorted(found.items())
+            if part.get("type") != "reasoning"
+        ]
+        whole.setdefault(place, "\n".join(filter(None, texts)))
+    return [(roles.get(place, ""), text) for place, text in sorted(whole.items())]
