@@ -1,7 +1,9 @@
 """The verdict: every rule on its own, what is not known, who replaces whom, and thresholds."""
 
+import dataclasses
 import itertools
 import pickle
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -277,3 +279,12 @@ def test_evaluate_gives_every_sample_its_verdict():
     assert [found.verdict and found.verdict.word for found in other] == ["good", "good", None]
     assert usual[0] == {"lexical_groundedness": usual[0]["lexical_groundedness"]}
     assert pickle.loads(pickle.dumps(usual[1])).verdict == usual[1].verdict
+
+
+def test_the_manual_has_every_code_and_every_threshold():
+    page = (Path(__file__).parents[2] / "docs" / "verdict.md").read_text("utf-8")
+
+    for code in VERDICT_CODES:
+        assert f"| `{code}` |" in page
+    for field in dataclasses.fields(VerdictRules):
+        assert f"{field.name}={field.default:.2f}".replace("=0.", "=.") in page
