@@ -216,7 +216,7 @@ def test_the_embedders_calls_are_never_captured_or_traced_as_the_users():
     for embedder in (OfLangChain(), OfLlamaIndex()):
         memory = InMemoryExporter()
         meter = RagMeter(
-            metrics=["semantic_context_relevance"], embedder=embedder, exporters=[memory]
+            metrics=["semantic_context_relevance"], embedder=embedder, exporters=[memory], hold_s=60
         )
         instrument(meter)
         try:

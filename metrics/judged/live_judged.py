@@ -13,7 +13,8 @@ from typing import Literal
 
 from ragmeter.metrics.computed._ranking import ndcg, ndcg_bounds
 from ragmeter.metrics.errors import ConfigurationError
-from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, Passage
+from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, JudgeError, Passage
+from ragmeter.metrics.metric import scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem, ScoreStatus
 from ragmeter.metrics.text.sentences import sentences
@@ -220,9 +221,17 @@ class LiveJudged(JudgedMetric):
             for chunk_id, text in asked.chunks.texts.items()
         )
         passages += passages_of(question=sample.question) + asked.answer_passage
-        answers = (await inquiry.ask(Ask(self.name, PROMPT, passages, asked.groups()))).answers
         found = {score.name: score for score in self._unjudgeable(sample)}
         wanted = set(self.score_names) - found.keys()
+        answers: Mapping[str, Answer] = {}
+        try:
+            answers = (await inquiry.ask(Ask(self.name, PROMPT, passages, asked.groups()))).answers
+        except JudgeError as error:
+            # What the judge was not needed for stays known: after an empty retrieval, its scores.
+            struck = wanted if asked.chunks.texts else wanted.intersection(_ANSWER)
+            failed = scores_without_value(self, error.status, str(error), error.error_type)
+            found |= {score.name: score for score in failed if score.name in struck}
+            wanted -= struck
         found |= {score.name: score for score in self._scores(asked, wanted, answers)}
         return tuple(found[name] for name in self.score_names)
 

@@ -21,6 +21,7 @@ from ragmeter.metrics import (
     ContextUtilization,
     Faithfulness,
     FusedContextMetrics,
+    LiveJudged,
     RagQuestEval,
     RagSample,
     Reference,
@@ -67,6 +68,8 @@ METRICS = {
     "answer_relevancy": AnswerRelevancy(),
     "rag_quest_eval": RagQuestEval(),
     "fused_context_metrics": FusedContextMetrics(entities=True),
+    "live_judged": LiveJudged(),
+    "live_judged of nothing": LiveJudged(),
 }
 FULL = os.environ.get("RAGMETER_REAL_MODEL") == "full"
 """Every metric in every language, alone and through the proxy; else each metric in one language."""
@@ -112,6 +115,18 @@ def verdicts_said(exchanges):
             for sent, word in entries(body):
                 if sent in asked:
                     said.setdefault(asked[sent], []).append(word)
+    return said
+
+
+def words_said(exchanges):
+    """Return the words said of each item, likewise, as they were said."""
+    said = {}
+    for one in exchanges:
+        asked = {one.request.tag + i: i for i in one.request.ids}
+        for body in (one.said or {}).values():
+            for entry in body if isinstance(body, list) else ():
+                if entry.get("id") in asked:
+                    said.setdefault(asked[entry["id"]], set()).add(entry.get("verdict"))
     return said
 
 
@@ -164,6 +179,12 @@ def check(name, sample, scores, exchanges):
                 assert item.text in texts_said(exchanges)
                 assert stands_as_entity(item.text, reference)
                 assert not is_sentence_of(item.text, reference)
+        elif score.name == "context_sufficiency":
+            assert name.endswith("nothing") or score.label in words_said(exchanges)["e1"], score
+        elif score.name == "judged_refusal":
+            words = words_said(exchanges)
+            for number, item in enumerate(score.items, start=1):
+                assert item.evidence is None or item.evidence in words[f"a{number}"], score
         elif score.name.startswith("rag_quest_eval"):
             for item in known:
                 assert item.evidence is None or is_answer_from(item.evidence, sample.answer), item

@@ -233,6 +233,21 @@ def test_a_judge_that_fails_strikes_all_scores_each_on_its_span(server):
     assert [s.target for s in scores.values()] == ["retrieval"] * 5 + ["answer"] * 2
 
 
+def test_a_judge_that_fails_strikes_only_what_it_was_needed_for(server):
+    """After an empty retrieval its scores are known; a missing question is missing all the same."""
+    server.script += [error(500), error(500)]
+    nothing = score(server, LiveJudged(), live(contexts=[]))
+    unasked = score(server, LiveJudged(), live(question=None))
+
+    assert nothing["context_sufficiency"].value == 0.0
+    assert nothing["judged_hit_rate"].value == 0.0
+    assert nothing["judged_precision"].status == "undefined"
+    assert nothing["faithfulness"].status == nothing["judged_refusal"].status == "judge_error"
+    assert sum(found.judge_calls for found in nothing.values()) == 1
+    assert unasked["context_sufficiency"].status == "missing_input"
+    assert unasked["faithfulness"].error_type == "server_error"
+
+
 def test_faithfulness_is_the_one_asked_alone_but_for_reasons(server):
     server.answer = saying(c1=True, c2=True, c3=True, e1="yes", a1="supported", a2="absent")
     given = live(answer="It is tall. It is red.")
