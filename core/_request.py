@@ -580,6 +580,8 @@ def contexts_of(samples: Sequence[RagSample]) -> tuple[RetrievedContext, ...] | 
 def rule_of(samples: Sequence[RagSample]) -> ContextsBy:
     """Return by which rule they are known: the weakest of those of the parts that count."""
     rules = {sample.contexts_by for sample in _counted(samples)}
+    if "ids" in rules:
+        return "ids"
     return "runs" if "runs" in rules else "prompt" if "prompt" in rules else "given"
 
 

@@ -274,7 +274,7 @@ class RagRun:
     run_id: str
     """Unique id of the request; the framework's own where it has one."""
     framework: str
-    """``langchain``, ``llama_index`` or ``manual``."""
+    """``langchain``, ``llama_index``, ``manual``, or the convention of the spans that it was found in."""
     started_ns: int
     """Start, nanoseconds since the epoch."""
     ended_ns: int

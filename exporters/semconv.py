@@ -148,7 +148,7 @@ RUN_ID: Final = _own("ragmeter.run_id")
 FRAMEWORK: Final = _own("ragmeter.framework")
 REQUEST_STATUS: Final = _own("ragmeter.request.status")
 CONTEXTS_BY: Final = _own("ragmeter.contexts_by")
-"""How it is known what the model saw: ``prompt``, ``runs`` or ``given`` (`RagSample.contexts_by`)."""
+"""How it is known what the model saw: ``prompt``, ``runs``, ``given`` or ``ids`` (`RagSample.contexts_by`)."""
 STAGE: Final = _own("ragmeter.stage")
 """A stage between store and model, by its name in the framework or the application; the last is ``prompt``."""
 STAGE_KIND: Final = _own("ragmeter.stage.kind")

@@ -34,6 +34,7 @@ Reason = Literal[
     "redacted",
     "truncated",
     "retrieval_error",
+    "rerank_invisible",
     "no_retrieval_span",
 ]
 """Why a request cannot be scored in full."""
@@ -164,7 +165,7 @@ class _Finder:
         found: list[Found] = []
         bare: list[tuple[SpanRecord, list[Read]]] = []
         for request, members in groups.items():
-            if any(read.is_retrieval or read.role == "rerank" for read in members):
+            if any(map(_brings_documents, members)):
                 found.append(self._best(self._tree.spans[request], members))
             else:
                 bare.append((self._tree.spans[request], members))
@@ -182,7 +183,7 @@ class _Finder:
         """
         groups: dict[tuple[str, str | None], list[Read]] = {}
         for read in alone:
-            if not (read.is_retrieval or read.role == "rerank"):
+            if not _brings_documents(read):
                 continue
             if self._retrieval_above[read.span.span_id] is not None and read.role != "rerank":
                 outer = self._tree.spans[self._retrieval_above[read.span.span_id] or ""]
@@ -328,6 +329,8 @@ class _Finder:
             reason = "retrieval_error"
         elif missing == "content_off":
             return self._with_logs(found)
+        elif missing == "rerank_invisible":
+            reason = missing
         elif hidden or answer_hidden or texts_hidden:
             usable, reason = ("ids_only" if texts_hidden and has_ids else "none"), "redacted"
         elif missing == "truncated" or self._is_cut(found):
@@ -464,6 +467,13 @@ def _asked_in(variables: Mapping[str, object]) -> str | None:
     """Return the question among the variables of a prompt."""
     names = ("question", "query", "user_question", "query_str", "input")
     return next((asked for name in names if (asked := question_in(variables.get(name)))), None)
+
+
+def _brings_documents(read: Read) -> bool:
+    """Return whether documents came out of a span: a reranking that does not say which makes no request."""
+    return read.is_retrieval or (
+        read.role == "rerank" and (read.span.failed or bool(documents_of(read).items))
+    )
 
 
 def _was_answered(seen: Sequence[Seen], models: Sequence[Read]) -> bool:

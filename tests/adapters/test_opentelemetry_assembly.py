@@ -1,10 +1,13 @@
 """Traces put together from pieces: when they are complete, what is given up, and that all is counted."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from otlp_spans import documents, openinference, span
 
 from ragmeter.adapters.opentelemetry._assembly import TraceAssembler
+from ragmeter.adapters.opentelemetry._requests import find_requests
+from ragmeter.adapters.opentelemetry._tree import SpanTree
 
 
 class Clock:
@@ -151,3 +154,27 @@ def test_every_span_is_delivered_once_or_counted(steps, max_spans, max_traces):
     assert assembler.stats().open == 0
     assert stats.open_traces <= max_traces
     assert all(trace.spans for trace in traces)
+
+
+def _steps(shape, size, monkeypatch):
+    """Look-ups of parents while the requests in a trace of `size` spans are found."""
+    taken = []
+    ask = SpanTree.parent
+    monkeypatch.setattr(SpanTree, "parent", lambda tree, one: (taken.append(1), ask(tree, one))[1])
+    spans = [openinference(1, None, "CHAIN", input="Why?", end=size + 9)]
+    for number in range(2, size):
+        parent = {"deep": number - 1, "wide": 1, "flat": None}[shape]
+        kind = "RETRIEVER" if number % 3 == 0 and shape != "deep" else "CHAIN"
+        spans.append(
+            openinference(number, parent, kind, input="Why?", **documents(f"text {number}"))
+        )
+    find_requests(spans)
+    monkeypatch.setattr(SpanTree, "parent", ask)
+    return len(taken)
+
+
+@pytest.mark.parametrize("shape", ["deep", "wide", "flat"])
+def test_the_work_grows_as_the_number_of_spans(shape, monkeypatch):
+    few, many = (_steps(shape, size, monkeypatch) for size in (200, 800))
+
+    assert many < few * 4.2

@@ -297,6 +297,35 @@ def test_texts_in_the_documents_of_the_genai_conventions_are_read():
     assert (texts(request), request.usable, request.span) == (["a text"], "full", None)
 
 
+def test_a_reranking_that_does_not_say_what_it_kept_hides_what_the_model_saw():
+    told = {"gen_ai.retrieval.query.text": "Why?", "gen_ai.retrieval.documents": '[{"id": "1"}]'}
+    spans = [
+        span(1, None, attributes={"gen_ai.operation.name": "invoke_workflow"}),
+        span(2, 1, attributes={"gen_ai.operation.name": "retrieval", **told}),
+        span(3, 1, attributes={"gen_ai.operation.name": "rerank"}),
+    ]
+
+    assert (only(*spans).usable, only(*spans).reason) == ("none", "rerank_invisible")
+    assert found(spans[0], spans[2]) == []
+
+
+def test_a_reranking_by_the_ai_sdk_is_told_by_places():
+    ranking = [json.dumps({"index": place, "relevanceScore": 0.5}) for place in (2, 0)]
+    request = only(
+        span(1, None, attributes={"ai.operationId": "ai.generateText", "ai.prompt": '{"prompt": "Why?"}'}),
+        span(
+            2, 1,
+            attributes={
+                "ai.operationId": "ai.rerank.doRerank",
+                "ai.documents": [json.dumps(text) for text in ("one", "two", "three")],
+                "ai.ranking": ranking,
+            },
+        ),
+    )  # fmt: skip
+
+    assert (texts(request), request.question) == (["three", "one"], "Why?")
+
+
 def test_log_records_tell_question_and_answer_of_a_request():
     note = LogNote(
         trace_id=span(1).trace_id,

@@ -13,6 +13,7 @@ from ragmeter.adapters.opentelemetry._record import SpanRecord
 
 from ._reader import Documents, Reader, Role
 from ._values import (
+    Document,
     answer_in,
     documents_in,
     is_broken,
@@ -82,6 +83,8 @@ class GenAI(Reader):
     def documents(self, span: SpanRecord) -> Documents:
         """See `Reader.documents`."""
         value = span.attributes.get("gen_ai.retrieval.documents")
+        if value is None and self.role(span) == "rerank":
+            return Documents(missing="rerank_invisible")
         if value is None:
             if span.dropped:
                 return Documents(missing="truncated")
@@ -166,6 +169,8 @@ class VercelAI(GenAI):
         if isinstance(operation, str):
             if operation == "ai.toolCall":
                 return "tool"
+            if operation.startswith("ai.rerank"):
+                return "rerank"
             if "embed" in operation:
                 return "other"
             return "model" if ".do" in operation else "step"
@@ -193,6 +198,25 @@ class VercelAI(GenAI):
             if isinstance(text, str) and text.strip():
                 return None if is_hidden(text) else text
         return super().answer(span)
+
+    def documents(self, span: SpanRecord) -> Documents:
+        """See `Reader.documents`."""
+        if self.role(span) != "rerank":
+            return super().documents(span)
+        given, ranking = self.reranked(span), opened(span.attributes.get("ai.ranking"))
+        places = [opened(item) for item in ranking] if isinstance(ranking, (list, tuple)) else []
+        kept = [
+            given[item["index"]]._replace(score=item.get("relevanceScore"))
+            for item in places
+            if isinstance(item, dict) and item.get("index") in range(len(given))
+        ]
+        if not places or len(kept) < len(places):
+            return Documents(missing="rerank_invisible")
+        return Documents(tuple(kept))
+
+    def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
+        """See `Reader.reranked`."""
+        return documents_in(span.attributes.get("ai.documents")) or ()
 
     def result(self, span: SpanRecord) -> Any:
         """See `Reader.result`."""

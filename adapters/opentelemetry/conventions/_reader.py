@@ -31,7 +31,12 @@ by a step that does not say so of itself: it counts only after a retrieval. ``mo
 """
 
 Missing = Literal[
-    "content_off", "redacted", "truncated", "convention_has_no_text", "content_in_logs"
+    "content_off",
+    "redacted",
+    "truncated",
+    "convention_has_no_text",
+    "content_in_logs",
+    "rerank_invisible",
 ]
 """Why a span does not tell its documents."""
 
