@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["INSTRUMENTS", "SCHEMA_URL", "SCOPE", "Instrument", "Term", "terms"]
+__all__ = ["INSTRUMENTS", "SCOPE", "Instrument", "Term", "terms"]
 
 Status = Literal["stable", "development", "own"]
 """``stable``, ``development``: as the convention says; ``own``: ours, changed with notice."""
@@ -24,9 +24,8 @@ OPENINFERENCE: Final = "OpenInference semantic conventions 0.1.42"
 OWN: Final = "ragmeter"
 
 SCOPE: Final = "ragmeter"
-"""Instrumentation scope of every span, record and instrument."""
-SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
-"""Schema of the GenAI names; all of them are in development."""
+"""Instrumentation scope of every span, record and instrument. It names no schema: that of the GenAI names, all
+in development, is not published, and an address behind which nothing stands misleads who follows it."""
 
 
 class Term(str):

@@ -243,7 +243,7 @@ def _retrieval(
         data_source_id=_first_text(metadata, ("data_source_id", "ls_vector_store_provider")),
         top_k=top_k if isinstance(top_k, int) and not isinstance(top_k, bool) else None,
         embedding_model=_first_text(metadata, ("embedding_model", "ls_embedding_model")),
-        provider=_first_text(metadata, ("ls_embedding_provider",)),
+        provider=_provider(metadata),
         error_type=failed,
         target=note.target,
     )
@@ -258,3 +258,20 @@ def _first_text(metadata: object, keys: Sequence[str]) -> str | None:
         if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
             return str(value)
     return None
+
+
+_PROVIDERS: Mapping[str, str] = {
+    "AzureOpenAIEmbeddings": "azure.ai.openai",
+    "BedrockEmbeddings": "aws.bedrock",
+    "CohereEmbeddings": "cohere",
+    "GoogleGenerativeAIEmbeddings": "gcp.gemini",
+    "MistralAIEmbeddings": "mistral_ai",
+    "OpenAIEmbeddings": "openai",
+    "VertexAIEmbeddings": "gcp.vertex_ai",
+}
+"""The conventions' names of those who embed; a class is no name of a provider."""
+
+
+def _provider(metadata: Mapping[str, Any]) -> str | None:
+    """Return who embeds, by the name that the GenAI conventions have for it; None: they have none."""
+    return _PROVIDERS.get(_first_text(metadata, ("ls_embedding_provider",)) or "")

@@ -53,9 +53,7 @@ class Providers:
         """Return the tracer of the provider that is in force now."""
         provider = self._tracer_provider or trace.get_tracer_provider()
         if self._tracer is None or self._tracer[0] is not provider:
-            tracer = provider.get_tracer(
-                semconv.SCOPE, self._version, schema_url=semconv.SCHEMA_URL
-            )
+            tracer = provider.get_tracer(semconv.SCOPE, self._version)
             PinnedIds.install(tracer)
             self._tracer = (provider, tracer)
         return self._tracer[1]
@@ -64,17 +62,13 @@ class Providers:
         """Return the logger of the provider that is in force now."""
         provider = self._logger_provider or _logs.get_logger_provider()
         if self._logger is None or self._logger[0] is not provider:
-            logger = provider.get_logger(
-                semconv.SCOPE, self._version, schema_url=semconv.SCHEMA_URL
-            )
+            logger = provider.get_logger(semconv.SCOPE, self._version)
             self._logger = (provider, logger)
         return self._logger[1]
 
     def meter(self) -> metrics.Meter:
         """Return a meter; instruments made from it follow the global provider once it is set."""
-        return self.meter_provider().get_meter(
-            semconv.SCOPE, self._version, schema_url=semconv.SCHEMA_URL
-        )
+        return self.meter_provider().get_meter(semconv.SCOPE, self._version)
 
     def meter_provider(self) -> metrics.MeterProvider:
         """Return the meter provider that is in force now, perhaps the API's proxy."""

@@ -64,12 +64,23 @@ def test_invoke(watch: Watch, chain: Any) -> None:
 
 
 def test_a_vector_store_tells_what_it_is(watch: Watch) -> None:
-    """The retrieval names its store and its embedding."""
+    """The retrieval names its store; a class of one's own is no name of a provider."""
     lcel(store_of("a", "b").as_retriever()).invoke("who?", config=watch.config)
 
     (retrieval,) = watch.only.run.retrievals
     assert retrieval.data_source_id == "InMemoryVectorStore"
-    assert retrieval.provider == "LetterEmbeddings"
+    assert retrieval.provider is None
+
+
+def test_a_provider_is_named_as_the_conventions_name_it(watch: Watch) -> None:
+    """LangChain tells the class that embeds."""
+    retriever = store_of("a").as_retriever(
+        tags=[], metadata={"ls_embedding_provider": "OpenAIEmbeddings"}
+    )
+    retriever._get_ls_params = lambda **_: {"ls_embedding_provider": "OpenAIEmbeddings"}
+    lcel(retriever).invoke("who?", config=watch.config)
+
+    assert watch.only.run.retrievals[0].provider == "openai"
 
 
 def test_ainvoke(watch: Watch, chain: Any) -> None:
