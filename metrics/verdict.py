@@ -234,12 +234,16 @@ def _is_on_topic(seen: _Seen, rules: VerdictRules) -> bool | None:
     return None if seen.relevance is None else seen.relevance >= rules.on_topic_from
 
 
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
 def _support(seen: _Seen) -> str:
     said: list[str] = []
     if seen.grounded is not None:
-        said.append(f"{seen.grounded:.0%} of the answer's words are in the chunks")
+        said.append(f"{_percent(seen.grounded)} of the answer's words are in the chunks")
     if seen.faithful is not None:
-        said.append(f"the judge found {seen.faithful:.0%} of what it says supported")
+        said.append(f"the judge found {_percent(seen.faithful)} of what it says supported")
     return "; ".join(said)
 
 
@@ -275,14 +279,14 @@ _RULES: tuple[_Rule, ...] = (
         "suspect",
         lambda seen, rules: seen.dropped > 0.0 and _lacks_right_documents(seen, rules),
         lambda seen: (
-            f"{seen.dropped:.0%} of the right documents were found and lost before the model"
+            f"{_percent(seen.dropped)} of the right documents were found and lost before the model"
         ),
     ),
     _Rule(
         "right_document_never_found",
         "suspect",
         lambda seen, rules: seen.never_found > 0.0 and _lacks_right_documents(seen, rules),
-        lambda seen: f"{seen.never_found:.0%} of the right documents were never found",
+        lambda seen: f"{_percent(seen.never_found)} of the right documents were never found",
     ),
     _Rule(
         "insufficient_context",

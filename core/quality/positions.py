@@ -92,7 +92,9 @@ class StreamPositions:
         if position is None:
             said = f"not known before {self._warm_up} requests of this stream; {count} so far"
         else:
-            said = f"{score.name} is above {position:.0%} of the last {count} of this stream"
+            said = (
+                f"{score.name} is above {100 * position:.0f} % of the last {count} of this stream"
+            )
         return Score(
             name=position_name(score.name),
             value=position,

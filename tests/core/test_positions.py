@@ -71,7 +71,7 @@ def test_a_position_is_known_after_thirty_values_and_says_of_how_many():
         1.0,
         (0.0, 1.0),
     )
-    assert found[-1].summary == "retriever_top_score is above 100% of the last 30 of this stream"
+    assert found[-1].summary == "retriever_top_score is above 100 % of the last 30 of this stream"
     assert found[-1].explanation == found[-1].summary
     assert found[-1].direction == "none"
 

@@ -65,7 +65,7 @@ def test_every_result_carries_its_verdict(memory):
     good, bad = (result.verdict for result in memory.results)
     assert good == Verdict(word="good")
     assert bad.codes == ("unsupported_answer",)
-    assert bad.reasons == ("20% of the answer's words are in the chunks",)
+    assert bad.reasons == ("20 % of the answer's words are in the chunks",)
 
 
 def test_without_anything_to_judge_by_there_is_none(memory):
@@ -192,4 +192,4 @@ def test_redaction_leaves_the_verdict_alone(memory):
         meter.submit(BAD)
         assert meter.flush(10)
 
-    assert memory.results[0].verdict.reasons == ("20% of the answer's words are in the chunks",)
+    assert memory.results[0].verdict.reasons == ("20 % of the answer's words are in the chunks",)

@@ -104,7 +104,7 @@ def test_every_code_has_one_sentence_and_every_verdict_is_data():
         word="bad",
         codes=("unsupported_answer", "off_topic_context"),
         reasons=(
-            "20% of the answer's words are in the chunks; the judge found 40% of what it says supported",
+            "20 % of the answer's words are in the chunks; the judge found 40 % of what it says supported",
             "the best chunk has relevance 0.12",
         ),
     )
