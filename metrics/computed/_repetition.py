@@ -49,10 +49,12 @@ def repetitions(chunks: Sequence[Sequence[str]]) -> Repetitions:
         return Repetitions(None, [])
     seen: set[object] = set()
     first: dict[object, int] = {}
-    repeated, known, pairs = 0, 0, []
+    repeated, known, smallest = 0, 0, total
+    pairs: list[Repetition] = []
     for number, own in enumerate(sets):
         again = own & seen
-        if again:
+        # Only where enough is repeated to be most of some chunk it is asked whose it was.
+        if again and len(again) >= _LEAST_SHARE * min(len(own), smallest):
             for earlier in range(known, number):
                 for shingle in sets[earlier]:
                     first.setdefault(shingle, earlier)
@@ -60,6 +62,7 @@ def repetitions(chunks: Sequence[Sequence[str]]) -> Repetitions:
             pairs += _pairs(number, again, first, sets)
         repeated += len(again)
         seen |= own
+        smallest = min(smallest, len(own)) if own else smallest
     return Repetitions(repeated / total, pairs)
 
 

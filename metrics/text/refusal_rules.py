@@ -6,7 +6,16 @@ return it", "the museum is not open", "не работает", "不收取费用"
 Every repetition is bounded, so that a sentence is searched in linear time.
 """
 
-__all__ = ["ADVERBS", "CHINESE", "COURTESIES", "ENGLISH", "HINTS", "RUSSIAN"]
+__all__ = [
+    "ADVERBS",
+    "CHINESE",
+    "COURTEOUS",
+    "COURTESIES",
+    "ENGLISH",
+    "HINTS",
+    "REFUSING",
+    "RUSSIAN",
+]
 
 # ------------------------------------------------------------------ English
 
@@ -281,3 +290,19 @@ COURTESIES = (
     r"请(?:提供|您|联系|咨询|参考|查阅|告诉|尝试|重新|补充|随时|问|查看|访问|稍后|换)|請(?:提供|您|聯繫|諮詢|參考)|如果您|如需|若您|若需|如您|建议您|建议|您可以|您可|抱歉\W*$|对不起\W*$|不好意思\W*$|如有|欢迎|谢谢|感谢|希望|很乐意|我可以帮)"
 )
 """Sentences that neither claim nor refuse: apologies, offers, pointers elsewhere."""
+
+# The tokens that stand for these: what English refusals and courtesies cannot do without.
+REFUSING = frozenset(
+    "not t cannot no none nothing nowhere neither unable unclear unknown "
+    "impossible insufficient inconclusive lack lacks lacked lacking silent beyond outside n unanswered "
+    "unanswerable unstated unspecified unavailable missing absent fail fails failed limited omit omits "
+    "omitted little ai need needs needed required necessary powerless struggle struggled vague incomplete "
+    "difficult hard uncertain mute leave leaves".split()
+) | frozenset(f"{word}t" for word in ("can", "won", "don", "doesn", "didn", "isn"))
+"""One of these words is in every English sentence that a rule matches."""
+
+COURTEOUS = frozenset(
+    "i im we my sorry apology apologies apologize apologise apologizing please could can would if let is "
+    "do don feel happy you for to thank thanks hope hopefully hoping how it unfortunately".split()
+)
+"""One of these begins every English sentence of `COURTESIES`."""

@@ -11,7 +11,18 @@ from typing import NamedTuple
 
 from .analysis import Analysis
 from .characters import HAN
-from .refusal_rules import ADVERBS, CHINESE, COURTESIES, ENGLISH, HINTS, RUSSIAN
+from .function_words import has_cyrillic
+from .refusal_rules import (
+    ADVERBS,
+    CHINESE,
+    COURTEOUS,
+    COURTESIES,
+    ENGLISH,
+    HINTS,
+    REFUSING,
+    RUSSIAN,
+)
+from .tokens import has_han
 
 __all__ = ["LANGUAGES", "SentenceKind", "sentence_kinds"]
 
@@ -56,6 +67,9 @@ class SentenceKind(NamedTuple):
     """Whether it says something: it neither refuses nor only apologises, offers or points elsewhere."""
 
 
+_CLAIM = SentenceKind(None, claims=True)
+
+
 @cache
 def _rules(language: str) -> tuple[re.Pattern[str], tuple[re.Pattern[str], ...]]:
     return re.compile(HINTS[language]), tuple(map(re.compile, _RULES[language]))
@@ -68,7 +82,17 @@ def _courtesies() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 def sentence_kinds(known: Analysis) -> list[SentenceKind]:
     """Return what each sentence of an answer does.  To be used as ``known.kept(sentence_kinds)``."""
-    return list(map(_kind, known.sentences))
+    if has_han(known.text) or has_cyrillic(known.text):
+        return list(map(_kind, known.sentences))
+    return [
+        _CLAIM if _surely_claims(words) else _kind(sentence)
+        for sentence, words in zip(known.sentences, known.sentence_tokens, strict=True)
+    ]
+
+
+def _surely_claims(words: list[str]) -> bool:
+    """Return whether an English sentence has no word that a refusal or a courtesy cannot do without."""
+    return bool(words) and words[0] not in COURTEOUS and REFUSING.isdisjoint(words)
 
 
 def _kind(sentence: str) -> SentenceKind:
