@@ -214,7 +214,8 @@ def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any
         note.ended_order = next(request.clock)
         note.contexts = contexts = snapshot_documents(documents)
         note.documents = tuple(documents) if isinstance(documents, (list, tuple)) else ()
-        attached.tracker.requests.grow(request.root.run_id.int, _new_bytes(request, contexts))
+        size_bytes = _new_bytes(request, contexts) if request.nested else bytes_of(contexts)
+        attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
         if (note.target is None or request.target is None) and _may_show_span(request):
             _find_retrieval_span(attached, request, note)
         parent = run.parent
@@ -233,8 +234,6 @@ def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any
 
 def _new_bytes(request: OpenRequest, contexts: tuple[ContextSnapshot, ...]) -> int:
     """Return the bytes of documents; of those that passed a retriever within this one, not again."""
-    if not request.nested:
-        return bytes_of(contexts)
     known = request.known_texts
     new = [item for item in contexts if id(item.text) not in known]
     known.update([id(item.text) for item in new])
@@ -274,14 +273,14 @@ def chain_ended(
 
 
 def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> None:
-    """Note documents that a tool gave out beside its text."""
+    """Note what a tool gave out: documents beside its text, or a text that may hold some."""
     now = time.time_ns()
     if run.request.ignored or run_id.int != run.run_id.int:
         _drop(attached, run, run_id)
         return
     run.open = False
     request = run.request
-    if not run.children_retrievals and enclosing_retriever(run) is None:
+    if enclosing_retriever(run) is None:
         note_tool(attached, run, output, now)
     if run is request.root:
         _end_request(attached, request, now)

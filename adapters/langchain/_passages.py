@@ -50,7 +50,7 @@ def note_passage(
     """Note the documents a chain gave out, if they are not just those it was given or retrieved."""
     request = run.request
     given = document_lists(outputs)
-    if not given and _rejects_all(run, outputs):
+    if not given and type(outputs) is list and _rejects_all(run, outputs):
         given = {"": ()}
     if not given or request.options.strict or enclosing_retriever(run) is not None:
         return
@@ -91,12 +91,12 @@ def note_passage(
     )
 
 
-def _rejects_all(run: Run, outputs: object) -> bool:
+def _rejects_all(run: Run, outputs: list[Any]) -> bool:
     """Return whether a function that was given documents, and nothing else, gave out an empty list.
 
     Not one of several that run side by side: its list may be of something else that the documents lack.
     """
-    if type(outputs) is not list or outputs or not run.documents or "" not in run.documents:
+    if outputs or not run.documents or "" not in run.documents:
         return False
     return not any(tag.startswith("map:key:") for tag in run.tags or ())
 
@@ -122,10 +122,15 @@ def _add_passage(
 def note_tool(attached: Attachment, run: Run, output: object, now: int) -> None:
     """Note the documents that a tool gave out beside its text, or the text if it may hold some."""
     documents = tool_documents(output)
+    retrieved = run.children_retrievals
     if documents:
-        _add_passage(attached, run, now, None, {"": snapshot_documents(documents)})
+        if not (retrieved and _as_retrieved(documents, retrieved)):
+            _add_passage(attached, run, now, None, {"": snapshot_documents(documents)})
         return
     request = run.request
+    if retrieved:  # it may have pasted only some of them
+        note_paste(run, _text_of_tool(output), None)
+        return
     text = None if request.options.strict else _text_of_tool(output)
     if text is not None and _may_hold_rows(text):
         request.tool_texts.append(ToolText(run, next(request.clock), now, text))

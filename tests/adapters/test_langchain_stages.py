@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.stores import InMemoryByteStore
+from langchain_core.tools import tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_fakes import (
     PROMPT,
@@ -398,6 +400,30 @@ def test_a_graph_that_grades(watch: Watch) -> None:
 
     assert flow(watch.only) == "Dense 3 → grade 2 → prompt 2"
     assert fates(watch.only, "apple", "birch") == ["dropped_by grade", "in_prompt"]
+
+
+@pytest.mark.parametrize("with_artifact", [True, False])
+def test_a_tool_that_gives_out_some_of_what_it_retrieved(watch: Watch, with_artifact: bool) -> None:
+    """Beside its text, or in its text alone: then it is read off that."""
+    agents = pytest.importorskip("langchain.agents")
+    if not hasattr(agents, "create_agent"):
+        pytest.skip("no create_agent in the installed langchain")
+
+    def lookup(query: str) -> Any:
+        """Look something up."""
+        kept = [one for one in Dense(names=NAMES[:3]).invoke(query) if one.id != "apple"]
+        return (joined(kept), kept) if with_artifact else joined(kept)
+
+    kind = "content_and_artifact" if with_artifact else "content"
+    call = {"name": "lookup", "args": {"query": "bark"}, "id": "1"}
+    script = [AIMessage("", tool_calls=[call]), AIMessage("Bark was used for letters.")]
+    agent = agents.create_agent(ScriptedModel(script=script), [tool(lookup, response_format=kind)])
+    agent.invoke({"messages": [("user", "who?")]}, config=watch.config)
+
+    inferred = "" if with_artifact else " (inferred)"
+    assert flow(watch.only) == f"Dense 3 → lookup 2{inferred} → prompt 2"
+    assert [stage.kind for stage in watch.sample.stages or ()] == ["retriever", "tool"]
+    assert fates(watch.only, "apple", "birch") == ["dropped_by lookup", "in_prompt"]
 
 
 def test_a_bare_retriever_asks_no_model(watch: Watch) -> None:

@@ -349,3 +349,36 @@ def test_records_that_differ_in_a_name_are_told_apart():
         reference=Reference(contexts=texts),
     )
     assert loss(sample)[2] == ["dropped_by rerank", "in_prompt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "golden", "other"),
+    [
+        (
+            "Apples are picked in late summer, and kept in the cellar.",
+            "Apples are picked in late summer and kept in a cellar.",
+            "Bridges need new paint every seven years.",
+        ),
+        (
+            "Яблоки собирают в конце лета и хранят в холодном погребе.",
+            "Яблоки собирают в конце лета и хранят в погребе.",
+            "Мосты красят каждые семь лет, даже если они не ржавеют.",
+        ),
+    ],
+)
+def test_a_golden_text_that_stands_nowhere_as_it_is(text, golden, other):
+    """Then what is nearly the same counts, as for recall."""
+    near, far = RetrievedContext(text=text), RetrievedContext(text=other)
+    stages = (
+        RetrievalStage(name="store", kind="retriever", contexts=(near, far)),
+        RetrievalStage(name="rerank", kind="postprocessor", contexts=(far,), inputs=(0,)),
+    )
+    sample = RagSample(
+        question="?",
+        contexts=(far,),
+        contexts_by="prompt",
+        stages=stages,
+        answer="Yes.",
+        reference=Reference(contexts=[golden, "Nobody has ever said anything like this."]),
+    )
+    assert loss(sample)[2] == ["dropped_by rerank", "never_found"]
