@@ -378,6 +378,41 @@ def test_llama_index_by_openllmetry_is_told_by_its_nodes():
     assert (request.question, request.answer, texts(request)) == ("Why?", "So.", ["two"])
 
 
+def test_a_function_traced_as_a_task_is_a_retrieval_by_its_name_and_what_it_gave():
+    def decorated(number, parent, kind, name, gave):
+        told = {"traceloop.span.kind": kind, "traceloop.entity.name": name}
+        values = {
+            "traceloop.entity.input": '{"args": ["Why?"]}',
+            "traceloop.entity.output": json.dumps(gave),
+        }
+        return span(number, parent, attributes={**told, **values})
+
+    request = only(
+        decorated(1, None, "workflow", "ask", "So."),
+        decorated(2, 1, "task", "retrieve_docs", ["one", "two"]),
+        decorated(3, 1, "task", "retrieve_and_answer", ["no document"]),
+    )
+
+    assert texts(request) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"text_resource": {"text": "one", "mimetype": None}, "id_": "a"},
+        {"content": {"type": "TEXT", "text": "one"}, "id": "a"},
+        {"node": {"text": "one", "id_": "a", "metadata": {}}},
+        {"document": {"content": "one", "id": "a"}},
+        {"document.content": "one", "document.id": "a"},
+        {"lc": 1, "type": "constructor", "id": ["x"], "kwargs": {"page_content": "one", "id": "a"}},
+    ],
+)
+def test_a_document_is_read_in_any_of_its_forms(told):
+    [document] = documents_in([told])
+
+    assert (document.text, document.id) == ("one", "a")
+
+
 TOOL = RetrievalTool("search_*")
 
 

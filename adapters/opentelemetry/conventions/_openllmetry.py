@@ -18,6 +18,9 @@ __all__ = ["OpenLLMetry"]
 
 _KIND = "traceloop.span.kind"
 _RETRIEVER = re.compile(r"(?:.*[a-z])?retriever|.*Retriever|vectorstore", re.IGNORECASE)
+_RETRIEVES = re.compile(r"retriev|similarity_search", re.IGNORECASE)
+_MORE = re.compile(r"engine|chain|agent|answer|generat", re.IGNORECASE)
+"""What does more than to retrieve."""
 _RERANKER = re.compile(r".*(?:Rerank\w*|PostProcessor|Postprocessor)")
 
 
@@ -50,12 +53,18 @@ class OpenLLMetry(Reader):
         name = str(attributes.get("traceloop.entity.name", span.name)).removesuffix(".task")
         if kind == "task" and operation is None:
             # LlamaIndex's: its other steps are given nodes, or give back texts.
-            if _RETRIEVER.fullmatch(name):
+            if _RETRIEVER.fullmatch(name) or self._retrieves(span, name):
                 return "retrieval"
             if "gen_ai.output.messages" in attributes:
                 return "model"
             return self._by_nodes(span, name)
         return "step" if kind in ("workflow", "task", "agent") else "other"
+
+    def _retrieves(self, span: SpanRecord, name: str) -> bool:
+        """Return whether a function of the application's, traced as a task, is a retrieval by its name."""
+        if _RETRIEVES.search(name) is None or _MORE.search(name) is not None:
+            return False
+        return documents_in(span.attributes.get(self.output_key)) is not None
 
     def _by_nodes(self, span: SpanRecord, name: str) -> Role:
         output = span.attributes.get(self.output_key)

@@ -98,6 +98,7 @@ _TEXT_KEYS = (
     "passage",
     "body",
     "snippet",
+    "text_resource",
 )
 _ID_KEYS = ("id", "id_", "_id", "doc_id", "document_id", "chunk_id", "node_id")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "similarity_score", "relevance", "_score")
@@ -161,7 +162,9 @@ def _document(value: Any, depth: int) -> Document | None:
             inner = _document(fields[key], depth + 1)
             score = _first_number(fields)
             return inner if inner is None or score is None else inner._replace(score=score)
-    text = next((fields[key] for key in _TEXT_KEYS if isinstance(fields.get(key), str)), None)
+    text = next(
+        (told for key in _TEXT_KEYS if (told := _text_in(fields.get(key))) is not None), None
+    )
     identity = next(
         (str(fields[key]) for key in _ID_KEYS if isinstance(fields.get(key), (str, int))), None
     )
@@ -176,6 +179,13 @@ def _document(value: Any, depth: int) -> Document | None:
         metadata if isinstance(metadata, dict) else {},
         hidden,
     )
+
+
+def _text_in(value: Any) -> str | None:
+    """Return the text of a document: a string, or the one in a mapping of parts."""
+    if isinstance(value, dict):
+        value = value.get("text")
+    return value if isinstance(value, str) else None
 
 
 def _is_listed(fields: Mapping[str, Any]) -> bool:
