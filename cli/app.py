@@ -358,6 +358,8 @@ def spans(
         sys.stdout.flush()
         for bad in recording.bad:
             errors.print(f"ragmeter: {bad}", style="red", markup=False, soft_wrap=True)
+        if recording.invalid:
+            errors.print(f"ragmeter: {recording.invalid} spans without an id", style="red")
         if recording.tools:
             names = ", ".join(sorted(recording.tools))
             errors.print(
@@ -367,7 +369,7 @@ def spans(
                 markup=False,
                 soft_wrap=True,
             )
-    if recording.bad:
+    if recording.bad or recording.invalid:
         raise typer.Exit(EXIT_FAILED)
 
 

@@ -158,11 +158,8 @@ def _spans_of(request: ExportTraceServiceRequest) -> Received:
     spans: list[SpanRecord] = []
     invalid = 0
     for group in request.resource_spans:
-        service = _attributes(
-            item for item in group.resource.attributes if item.key == "service.name"
-        ).get("service.name")
         for scoped in group.scope_spans:
-            scope, version = scoped.scope.name, scoped.scope.version
+            scope = scoped.scope.name
             for span in scoped.spans:
                 if len(span.trace_id) != 16 or len(span.span_id) != 8:
                     invalid += 1
@@ -187,8 +184,6 @@ def _spans_of(request: ExportTraceServiceRequest) -> Received:
                         failed=span.status.code == _ERROR,
                         dropped=span.dropped_attributes_count,
                         scope=scope,
-                        scope_version=version,
-                        service=str(service) if service else None,
                         # Old senders leave the flags out; what is sent was sampled.
                         sampled=True if not span.flags else bool(span.flags & _SAMPLED),
                     )

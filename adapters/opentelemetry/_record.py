@@ -56,10 +56,6 @@ class SpanRecord:
     """Attributes that the SDK's limit took away."""
     scope: str = ""
     """Name of the instrumentation."""
-    scope_version: str = ""
-    """Its version."""
-    service: str | None = None
-    """``service.name`` of its resource."""
     sampled: bool = True
     """Whether the trace is recorded by others, too."""
 

@@ -14,8 +14,6 @@ def record_of(span: Any) -> SpanRecord:
     context = span.context
     parent = span.parent
     scope = span.instrumentation_scope
-    resource = span.resource
-    service = None if resource is None else resource.attributes.get("service.name")
     status = span.status
     return SpanRecord(
         trace_id=f"{context.trace_id:032x}",
@@ -33,7 +31,5 @@ def record_of(span: Any) -> SpanRecord:
         failed=status is not None and status.status_code.name == "ERROR",
         dropped=getattr(span, "dropped_attributes", 0) or 0,
         scope="" if scope is None else scope.name,
-        scope_version="" if scope is None else scope.version or "",
-        service=str(service) if service else None,
         sampled=context.trace_flags.sampled,
     )

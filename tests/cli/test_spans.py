@@ -125,6 +125,16 @@ def test_what_cannot_be_read_is_named_and_nothing_else_is_lost(tmp_path, name, c
     assert "absent.pb: no such file or directory" in result.stderr.replace("\n", "")
 
 
+def test_spans_without_an_id_are_counted(tmp_path):
+    nameless = '{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "x"}]}]}]}'
+    (tmp_path / "x.json").write_text(nameless, encoding="utf-8")
+
+    rows, result = _run(tmp_path / "x.json", FULL)
+
+    assert (len(rows), result.exit_code) == (1, 1)
+    assert "1 spans without an id" in result.stderr
+
+
 def test_metrics_between_them_are_passed_over(tmp_path):
     (tmp_path / "all.jsonl").write_text('{"resourceMetrics": []}\n{}\n', encoding="utf-8")
 
