@@ -19,7 +19,7 @@ __all__ = ["OpenLLMetry"]
 _KIND = "traceloop.span.kind"
 _RETRIEVER = re.compile(r"(?:.*[a-z])?retriever|.*Retriever|vectorstore", re.IGNORECASE)
 _RETRIEVES = re.compile(r"retriev|similarity_search", re.IGNORECASE)
-_MORE = re.compile(r"engine|chain|agent|answer|generat", re.IGNORECASE)
+_MORE = re.compile(r"engine|chain|agent|answer|generate|generation", re.IGNORECASE)
 """What does more than to retrieve."""
 _RERANKER = re.compile(r".*(?:Rerank\w*|PostProcessor|Postprocessor)")
 
