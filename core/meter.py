@@ -81,7 +81,7 @@ class RagMeter(MeterPort):
         sample_rate: Probability, by a hash of the trace id, that a request is scored.
         judge_sample_rate: Probability that a scored request is judged, too; a judge's budget lowers it.
         scoring: ``"process"`` scores and judges in a worker process of ours, so that it does not
-            hold this process's interpreter lock; metrics and judge must be importable there. See
+            hold this process's interpreter lock; metrics, judge and embedder must be importable there. See
             ``docs/production.md``.
         keep: ``"worst"`` scores every request for free, and exports and judges failed requests, empty
             retrievals, ``bad`` verdicts and the worst lexical scores even when they are not sampled.
