@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, Passage
-from ragmeter.metrics.metric import scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score
 from ragmeter.metrics.text.sentences import sentences
@@ -88,6 +87,8 @@ class FusedContextMetrics(JudgedMetric):
         self.check_options()
         prompts = (_ALONE, *sorted(self._prompts_with_shared.values()))
         object.__setattr__(self, "definition", definition_of("2", *prompts, unit="sentence"))
+        if self.live:
+            object.__setattr__(self, "needs", (*type(self).needs, "reference.answer"))
 
     @property
     def _prompts_with_shared(self) -> dict[frozenset[str], str]:
@@ -108,10 +109,6 @@ class FusedContextMetrics(JudgedMetric):
         question = sample.question or ""
         given = sample.reference is not None and sample.reference.supplies("answer")
         reference = (sample.reference.answer if sample.reference is not None else None) or ""
-        if self.live and not given:
-            return scores_without_value(
-                self, "missing_input", "not given: reference.answer", missing="reference.answer"
-            )
         chunks = Chunks.of(sample.contexts or ())
         statements = Statements.sentences_of(chunks)
         units = [] if is_blank(reference) else sentences(reference)

@@ -6,6 +6,8 @@ import pytest
 from judging_tools import judge_at, sample, score
 from openai_server import error
 
+from ragmeter import RagMeter
+from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import (
     ConfigurationError,
     ContextEntityRecall,
@@ -305,6 +307,29 @@ def test_without_a_reference_it_is_asked_instead_of_the_fused_ones(server):
     assert [request.ids for request in server.requests] == [["c1", "c2", "c3", "e1", "a1"]]
     assert scores["context_relevancy"].status == "missing_input"
     assert scores["context_relevancy"].missing == "reference.answer"
+
+
+def test_a_reference_that_comes_later_has_the_fused_ones_asked(server):
+    """The live questions are known by then."""
+    server.answer = of_all
+    meter = RagMeter(
+        judge=judge_at(server), fused=True, exporters=[memory := InMemoryExporter()], hold_s=60
+    )
+    try:
+        with meter.request("How tall is the lighthouse?") as request:
+            request.retrieved(["The lighthouse is 31 metres tall."])
+            request.answered("It is tall.")
+        assert meter.flush(60)
+        [first] = memory.results
+        assert [request.ids for request in server.requests] == [["c1", "e1", "a1"]]
+        meter.attach_reference(first.run.run_id, "It is 31 metres tall.")
+        assert meter.flush(60)
+    finally:
+        meter.shutdown(10)
+    asked = [i for request in server.requests[1:] for i in request.ids]
+
+    assert memory.results[-1].scores["context_precision"].value == 1.0
+    assert not {"d1", "e1"} & set(asked)
 
 
 @pytest.mark.parametrize(
