@@ -111,7 +111,7 @@ def _refusal(question: str) -> str:
         return "给出的文本没有回答这个问题。"
     if _CYRILLIC.search(question):
         return "В найденных текстах ответа нет."
-    return "The texts that were found do not answer this."
+    return "The texts do not answer this question."
 
 
 class EndpointResponder:

@@ -22,6 +22,7 @@ from ragmeter.exporters.phoenix import PhoenixAnnotations
 from ragmeter.metrics import (
     RagSample,
     Reference,
+    RetrievalStage,
     RetrievedContext,
     SemanticContextRelevance,
     VerdictRules,
@@ -98,6 +99,21 @@ def shapes():
             yield RagSample(
                 question=told["question"], contexts=contexts, answer=answer, reference=reference
             )
+        found = tuple(
+            RetrievedContext(text=text, id=f"doc-{n}") for n, text in enumerate(chunks, 1)
+        )
+        stages = (
+            RetrievalStage(name="dense", kind="retriever", contexts=found),
+            RetrievalStage(name="rerank", kind="postprocessor", contexts=found[1:], inputs=(0,)),
+        )
+        yield RagSample(
+            question=told["question"],
+            contexts=found[1:],
+            contexts_by="prompt",
+            stages=stages,
+            answer=told["answer"],
+            reference=reference,
+        )
         yield RagSample(question=None, contexts=chunks, answer=told["answer"])
         yield RagSample(question="?", contexts=chunks, answer=told["answer"])
     yield RagSample(

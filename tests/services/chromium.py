@@ -132,6 +132,15 @@ class Page:
         )
         assert found, f"nothing says {text!r}"
 
+    def fill(self, selector, text):
+        """Replace what stands in an editor of the page."""
+        self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
+        select_all = {"key": "a", "code": "KeyA", "modifiers": 2, "commands": ["selectAll"]}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **select_all)
+        self.call("Input.insertText", text=text)
+        escape = {"key": "Escape", "code": "Escape", "windowsVirtualKeyCode": 27}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **escape)  # closes what is suggested
+
     def picture(self):
         """Return what the tab shows, as PNG."""
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])

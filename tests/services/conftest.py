@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,6 +130,7 @@ def keep_picture():
     """Keep a page's picture for the documentation, when asked to by an environment variable."""
 
     def keep(page, name):
+        time.sleep(2)  # what fades in is not on the picture before; nothing is asserted of it
         png = page.picture()
         assert png.startswith(b"\x89PNG")
         directory = os.environ.get(PICTURES)
