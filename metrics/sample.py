@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 __all__ = [
     "ContextsBy",
@@ -155,6 +155,17 @@ class RetrievalStage(BaseModel):
     """True: the framework said what left it. False: it was inferred, from texts or from what came next."""
 
 
+def _in_order(
+    stages: tuple[RetrievalStage, ...] | None,
+) -> tuple[RetrievalStage, ...] | None:
+    for place, stage in enumerate(stages or ()):
+        if not all(0 <= source < place for source in stage.inputs):
+            raise ValueError(
+                f"stages[{place}].inputs is {stage.inputs}; a stage is given documents by earlier stages"
+            )
+    return stages
+
+
 class RagSample(BaseModel):
     """One RAG request: the question, the retrieved contexts, the answer.
 
@@ -176,7 +187,7 @@ class RagSample(BaseModel):
     """What reached the model, in order."""
     contexts_by: ContextsBy = "given"
     """How it is known that these are the contexts that reached the model."""
-    stages: tuple[RetrievalStage, ...] | None = None
+    stages: Annotated[tuple[RetrievalStage, ...] | None, AfterValidator(_in_order)] = None
     """Where the documents came by before that: the prompt is not among them, it has `contexts`. In the
     order in which they ended. None: nobody watched."""
     answer: str | None = None

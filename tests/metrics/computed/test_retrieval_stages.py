@@ -1,6 +1,7 @@
 """How many documents passed each stage, and what became of each right one."""
 
 import pytest
+from pydantic import ValidationError
 
 from ragmeter.metrics import (
     RagSample,
@@ -382,3 +383,9 @@ def test_a_golden_text_that_stands_nowhere_as_it_is(text, golden, other):
         reference=Reference(contexts=[golden, "Nobody has ever said anything like this."]),
     )
     assert loss(sample)[2] == ["dropped_by rerank", "never_found"]
+
+
+@pytest.mark.parametrize("inputs", [(0,), (1,), (-1,)])
+def test_a_stage_is_given_documents_by_earlier_ones_only(inputs):
+    with pytest.raises(ValidationError, match="earlier stages"):
+        sample_of([stage("rerank", "function", "a", *inputs)], "a")
