@@ -161,7 +161,11 @@ class RagMeter(MeterPort):
                 embedder=None if embedder is None else _as_embedder(embedder),
             ),
             self._limits.max_text_chars,
-            sparing=metrics is None and references is None,
+            sparing=()
+            if metrics is not None
+            else ("reference", "stages")
+            if references is None
+            else ("stages",),
         )
         needing = [metric.name for metric in self._metrics.awaited if metric.judged]
         if needing and judge is None:

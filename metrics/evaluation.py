@@ -114,14 +114,18 @@ def _check(
     if isinstance(samples, RagSample):
         raise ConfigurationError("samples is a list of RagSample, not one: evaluate([sample])")
     listed = list(samples)
-    if metrics is None:
-        metrics = "golden" if any(sample.reference is not None for sample in listed) else "live"
     asked = None
     if embedder is not None:
         from .embedder import as_embedder  # noqa: PLC0415 -- only if there is one
 
         asked = as_embedder(embedder)
-    return resolve_metrics(metrics, judged=judge is not None, embedder=asked), listed
+    if metrics is not None:
+        return resolve_metrics(metrics, judged=judge is not None, embedder=asked), listed
+    preset = "golden" if any(sample.reference is not None for sample in listed) else "live"
+    chosen = resolve_metrics(preset, judged=judge is not None, embedder=asked)
+    if all(sample.stages is None for sample in listed):  # as of all requests that nobody watched
+        chosen = [metric for metric in chosen if "stages" not in metric.needs]
+    return chosen, listed
 
 
 def _in_a_loop() -> bool:

@@ -198,6 +198,18 @@ def reads_reference(metric: Metric) -> bool:
     return any("reference." in need for need in metric.needs)
 
 
+def lacks_input(metric: Metric, sample: RagSample, inputs: Sequence[str]) -> bool:
+    """Return whether a metric reads an input that a request has nothing of.
+
+    Args:
+        metric: The metric.
+        sample: The request.
+        inputs: Which inputs to look at: ``reference``, ``stages``.
+    """
+    read = {option.partition(".")[0] for need in metric.needs for option in need.split("|")}
+    return any(name in read and getattr(sample, name) is None for name in inputs)
+
+
 def missing_field(sample: RagSample, needs: Sequence[str]) -> str | None:
     """Return the first of `needs` that was never given, or None.
 

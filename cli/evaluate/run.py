@@ -19,7 +19,7 @@ from ragmeter.cli.evaluate._output_paths import check_output_paths
 from ragmeter.metrics import ConfigurationError, Metric, Score, Verdict, VerdictRules
 from ragmeter.metrics._rows import BadRow, count_rows
 from ragmeter.metrics.judge.protocol import Judge, JudgeStats
-from ragmeter.metrics.metric import reads_reference, run_metric
+from ragmeter.metrics.metric import lacks_input, run_metric
 from ragmeter.metrics.registry import resolve_metrics
 
 from ._samples import Row, read_samples
@@ -152,12 +152,8 @@ class _Run:
         self._limit = options.limit
         self._found = read_samples(options.data)
         self._measurements = [(metric, measurement_key(metric, self.model)) for metric in metrics]
-        # Where nobody chose the metrics, a row is spared those that it has no reference for.
-        self._without_reference = [
-            (metric, key)
-            for metric, key in self._measurements
-            if options.metrics or not reads_reference(metric)
-        ]
+        # Where nobody chose the metrics, a row is spared those that it has nothing for.
+        self._sparing = () if options.metrics else ("reference", "stages")
         self._kept = kept
         self._under_way: dict[str, asyncio.Event] = {}
         self.rows = 0
@@ -229,7 +225,11 @@ class _Run:
         self.verdicts.add(row, self._rules.verdict(scores, row.sample.status))
 
     def _measurements_of(self, row: Row) -> Sequence[tuple[Metric, str]]:
-        return self._measurements if row.sample.reference is not None else self._without_reference
+        return [
+            (metric, key)
+            for metric, key in self._measurements
+            if not lacks_input(metric, row.sample, self._sparing)
+        ]
 
     def _verdict(self, row: Row, known: Mapping[str, tuple[Score, ...]]) -> Verdict | None:
         """Return what everything that is known of a row by now says together."""

@@ -24,7 +24,12 @@ from ragmeter.metrics import (
     Reference,
     Score,
 )
-from ragmeter.metrics.metric import compute_metric, reads_reference, scores_without_value
+from ragmeter.metrics.metric import (
+    compute_metric,
+    lacks_input,
+    reads_reference,
+    scores_without_value,
+)
 from ragmeter.quality.positions import POSITIONED, position_name
 from ragmeter.references import ReferenceSource
 
@@ -160,8 +165,8 @@ class MetricSet:
     Args:
         metrics: The metrics.
         max_text_chars: Characters of a text beyond which the metrics that read it are skipped.
-        sparing: Leave the metrics that read a reference out where a request has none, rather than say
-            of each that its input is missing.
+        sparing: Inputs (``reference``, ``stages``): where a request has nothing of one, the metrics that
+            read it are left out, rather than say of each that its input is missing.
 
     Raises:
         ConfigurationError: Two metrics would write the same score name.
@@ -175,10 +180,10 @@ class MetricSet:
         metrics: Iterable[Metric],
         max_text_chars: int | None = None,
         *,
-        sparing: bool = False,
+        sparing: Sequence[str] = (),
     ) -> None:
         self.max_text_chars = max_text_chars
-        self.sparing = sparing
+        self.sparing = tuple(sparing)
         self.all = tuple(metrics)
         self.computed = tuple(m for m in self.all if isinstance(m, ComputedMetric))
         self.awaited = tuple(m for m in self.all if not isinstance(m, ComputedMetric))
@@ -186,10 +191,9 @@ class MetricSet:
         """The computed metrics that a reference makes possible."""
         self.awaiting_reference = tuple(m for m in self.awaited if reads_reference(m))
         """The awaited metrics that a reference makes possible."""
-        self._without_reference = (
-            tuple(m for m in self.computed if m not in self.computed_again),
-            tuple(m for m in self.awaited if m not in self.awaiting_reference),
-        )
+        self._spared: dict[
+            tuple[bool, ...], tuple[tuple[ComputedMetric, ...], tuple[Metric, ...]]
+        ] = {}
         owners: dict[str, str] = {}
         for metric in self.all:
             for name in metric.score_names:
@@ -218,13 +222,21 @@ class MetricSet:
 
     def computed_for(self, sample: RagSample) -> tuple[ComputedMetric, ...]:
         """Return the computed metrics of a request."""
-        spared = self.sparing and sample.reference is None
-        return self._without_reference[0] if spared else self.computed
+        return self._for(sample)[0] if self.sparing else self.computed
 
     def awaited_for(self, sample: RagSample) -> tuple[Metric, ...]:
         """Return the awaited metrics of a request."""
-        spared = self.sparing and sample.reference is None
-        return self._without_reference[1] if spared else self.awaited
+        return self._for(sample)[1] if self.sparing else self.awaited
+
+    def _for(self, sample: RagSample) -> tuple[tuple[ComputedMetric, ...], tuple[Metric, ...]]:
+        lacking = tuple(getattr(sample, name) is None for name in self.sparing)
+        found = self._spared.get(lacking)
+        if found is None:
+            found = self._spared[lacking] = (
+                tuple(m for m in self.computed if not lacks_input(m, sample, self.sparing)),
+                tuple(m for m in self.awaited if not lacks_input(m, sample, self.sparing)),
+            )
+        return found
 
     def compute_again(self, sample: RagSample) -> dict[str, Score]:
         """Run those computed metrics that a reference makes possible."""

@@ -30,7 +30,7 @@ def test_by_default_a_request_without_a_reference_hears_nothing_of_references(sc
 
     assert {"lexical_groundedness", "lexical_context_relevance", "context_count"} <= set(scores)
     assert {"precision", "ndcg", "rouge_l", "lexical_query_coverage"}.isdisjoint(scores)
-    assert _missing(scores) == set()
+    assert _missing(scores) == {"contexts.score"}  # the retriever gave none
 
 
 @pytest.mark.parametrize("scoring", ["thread", "process"])
@@ -60,6 +60,23 @@ def test_whoever_gives_references_hears_which_requests_have_none():
     scores = _scored(LIVE, references={"Which harbour?": "This one."})
 
     assert scores["precision"].status == "missing_input"
+    assert "stages" not in _missing(scores)
+
+
+def test_by_default_nobody_hears_of_stages_that_nobody_watched():
+    memory = InMemoryExporter()
+    with RagMeter(exporters=[memory]) as meter:
+        with meter.request("Which towers?") as request:
+            request.retrieved(["Two towers stand."])
+            request.answered("Two towers.")
+        meter.submit(LIVE)
+        assert meter.flush(30)
+
+    watched, given = (result.scores for result in memory.results)
+    assert watched["retrieval_funnel"].value == 1.0
+    assert "retrieval_funnel" not in given
+    assert "retrieval_funnel" not in evaluate([LIVE])[0]
+    assert "stages" in _missing(_scored(LIVE, metrics="live"))
 
 
 @pytest.mark.parametrize("metrics", ["live", ["live"]])
