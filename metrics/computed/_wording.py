@@ -19,9 +19,9 @@ def percent(share: float) -> str:
     return f"{whole} %"
 
 
-def counted(number: float, thing: str) -> str:
+def counted(number: float, thing: str, things: str | None = None) -> str:
     """Return ``1 word``, ``2 words``, ``2.5 words``."""
-    return f"{number:g} {thing}" if number == 1 else f"{number:g} {thing}s"
+    return f"{number:g} {thing if number == 1 else things or f'{thing}s'}"
 
 
 def quoted(text: str) -> str:

@@ -16,6 +16,8 @@ from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import analyse
 from ragmeter.metrics.text.overlap import Overlap, rouge_l, token_overlap
 
+from ._wording import percent
+
 __all__ = ["AnswerOverlap", "OverlapBackend"]
 
 OverlapBackend = Literal["unicode", "rouge-score"]
@@ -111,12 +113,17 @@ class AnswerOverlap(ComputedMetric):
             if found is not None and (best is None or found.f1 > best.f1):
                 best, place = found, position
         if best is None:
-            return self.make_score(name, None, explanation="no reference answer has a token")
+            why = "no reference answer has a token"
+            return self.make_score(name, None, explanation=why, summary=why)
         items = [
             ScoreItem(f"reference-{place}/{part}", None, value=number)
             for part, number in zip(best._fields, best, strict=True)
         ]
-        return self.make_score(name, best.f1, items=items)
+        said = (
+            f"{percent(best.precision)} of the answer is in reference {place}, "
+            f"{percent(best.recall)} of that in the answer"
+        )
+        return self.make_score(name, best.f1, items=items, explanation=said, summary=said)
 
 
 def _unicode(answer: str, reference: str) -> Mapping[str, Overlap]:

@@ -8,9 +8,13 @@ from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 
 from ._matching import chunk_ids
+from ._wording import counted
 from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = ["IdPrecisionRecall"]
+
+_NO_CHUNK = "nothing was retrieved"
+_NO_ID = "no golden id"
 
 
 @dataclass(frozen=True)
@@ -65,17 +69,21 @@ class IdPrecisionRecall(ComputedMetric):
             ScoreItem(id=f"id-{number}", verdict=identifier in retrieved, text=identifier)
             for number, identifier in enumerate(list(golden)[:MOST_ITEMS], start=1)
         ]
+        right = f"{hits} of {counted(count, 'retrieved chunk')} golden" if count else _NO_CHUNK
+        found = f"{hits} of {counted(len(golden), 'golden id')} retrieved" if golden else _NO_ID
         return (
             self.make_score(
                 "id_precision",
                 hits / count if count else None,
                 items=precision_items,
-                explanation=None if count else "nothing was retrieved",
+                explanation=right,
+                summary=right,
             ),
             self.make_score(
                 "id_recall",
                 hits / len(golden) if golden else None,
                 items=recall_items,
-                explanation=None if golden else "no golden id",
+                explanation=found,
+                summary=found,
             ),
         )

@@ -21,6 +21,7 @@ from ragmeter.metrics.text.named_entities import named_entities
 from ragmeter.metrics.text.overlap import coverage
 
 from ._ranking import average_precision
+from ._wording import counted, listed, listed_ids, quoted
 from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = [
@@ -107,6 +108,15 @@ def _best_window(
     return best / len(words), place
 
 
+def _nothing(metric: ComputedMetric, why: str) -> Score:
+    return metric.make_score(metric.name, None, explanation=why, summary=why)
+
+
+def _with_first_missing(summary: str, items: Sequence[ScoreItem]) -> str:
+    missing = next((item.text for item in items if not item.verdict), None)
+    return summary if missing is None else f"{summary}; not {quoted(missing)}"
+
+
 @dataclass(frozen=True)
 class LexicalContextRecall(ComputedMetric):
     """Which share of the reference answer's sentences can be found in the contexts, word by word?
@@ -149,9 +159,7 @@ class LexicalContextRecall(ComputedMetric):
         """Find the best place for each sentence of the reference."""
         wanted = _reference_sentences(sample)
         if not wanted:
-            return (
-                self.make_score(self.name, None, explanation="no content word in the reference"),
-            )
+            return (_nothing(self, "no content word in the reference"),)
         contexts = _contexts(sample)
         threshold = self.threshold
         if threshold is None:
@@ -186,7 +194,16 @@ class LexicalContextRecall(ComputedMetric):
                         value=best,
                     )
                 )
-        return (self.make_score(self.name, attributed / len(wanted), items=items),)
+        summary = f"{attributed} of {counted(len(wanted), 'sentence')} found in the chunks"
+        return (
+            self.make_score(
+                self.name,
+                attributed / len(wanted),
+                items=items,
+                explanation=_with_first_missing(summary, items),
+                summary=summary,
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -227,9 +244,7 @@ class LexicalContextPrecision(ComputedMetric):
         """Judge each chunk by its best covered reference sentence."""
         wanted = _reference_sentences(sample)
         if not wanted:
-            return (
-                self.make_score(self.name, None, explanation="no content word in the reference"),
-            )
+            return (_nothing(self, "no content word in the reference"),)
         # `lexical_context_recall`, which has the same needs, will ask for the sentences.
         contexts = _contexts(sample, by_sentence=True)
         relevances: list[bool] = []
@@ -251,8 +266,13 @@ class LexicalContextPrecision(ComputedMetric):
                     )
                 )
         value = average_precision(relevances)
-        why = "nothing was retrieved" if value is None else None
-        return (self.make_score(self.name, value, items=items, explanation=why),)
+        if value is None:
+            return (_nothing(self, "nothing was retrieved"),)
+        ranks = [rank for rank, relevant in enumerate(relevances, start=1) if relevant]
+        said = f"{len(ranks)} of {counted(len(relevances), 'chunk')} on a sentence of the reference"
+        if ranks:
+            said += f", at {listed_ids(ranks, 'rank')}"
+        return (self.make_score(self.name, value, items=items, explanation=said, summary=said),)
 
 
 @dataclass(frozen=True)
@@ -288,12 +308,23 @@ class LexicalEntityRecall(ComputedMetric):
         answer = sample.reference.answer if sample.reference else None
         wanted = named_entities(answer or "")
         if not wanted:
-            return (self.make_score(self.name, None, explanation="no entity in the reference"),)
+            return (_nothing(self, "no entity in the reference"),)
         texts = [context.text for context in sample.contexts or ()]
         chunks = [f"chunk-{number}" for number in range(1, len(texts) + 1)]
         items = entity_evidence(wanted, texts, chunks)
         found = sum(bool(item.verdict) for item in items)
-        return (self.make_score(self.name, found / len(wanted), items=items[:MOST_ITEMS]),)
+        summary = f"{found} of {counted(len(wanted), 'entity', 'entities')} in the chunks"
+        missing = [item.text or "" for item in items if not item.verdict]
+        explanation = f"{summary}; missing: {listed(missing)}" if missing else summary
+        return (
+            self.make_score(
+                self.name,
+                found / len(wanted),
+                items=items[:MOST_ITEMS],
+                explanation=explanation,
+                summary=summary,
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -326,9 +357,7 @@ class LexicalQueryCoverage(ComputedMetric):
         contexts = _contexts(sample)
         value = coverage(words, _held(words, contexts))
         if value is None:
-            return (
-                self.make_score(self.name, None, explanation="no content word in the question"),
-            )
+            return (_nothing(self, "no content word in the question"),)
         items = [
             ScoreItem(
                 id=f"chunk-{rank}",
@@ -338,4 +367,6 @@ class LexicalQueryCoverage(ComputedMetric):
             )
             for rank, context in enumerate(contexts[:MOST_ITEMS], start=1)
         ]
-        return (self.make_score(self.name, value, items=items),)
+        held = sum(any(word in context.content_set for context in contexts) for word in words)
+        said = f"{held} of the question's {counted(len(words), 'word')} in the chunks"
+        return (self.make_score(self.name, value, items=items, explanation=said, summary=said),)

@@ -13,11 +13,13 @@ from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
 
 from ._matching import Components, Matcher, MatchingBackend, MatchingStrategy, TruthMatch
+from ._wording import counted, quoted
 
 __all__ = ["MOST_ITEMS", "PrecisionRecallF1"]
 
 MOST_ITEMS: Final = 500
 """Evidence kept per score; a chunk of megabytes has more sentences than anybody reads."""
+_NO_GOLDEN = ("no golden context", "no golden context")
 
 
 @dataclass(frozen=True)
@@ -100,21 +102,45 @@ class PrecisionRecallF1(ComputedMetric):
         nothing_retrieved = "nothing was retrieved"
         if sample.contexts and not retrieved.size:
             nothing_retrieved = "no retrieved context has a sentence"
+        unit = "sentence" if self.strategy.by_sentence else "chunk"
+        right = f"{len(found_by)} of {counted(retrieved.size, f'retrieved {unit}')} golden"
+        found = sum(bool(match.matched) for match in matches)
+        covered = f"{found} of {counted(truth.size, f'golden {unit}')} retrieved"
+        missed = [
+            text for text, match in zip(truth.texts, matches, strict=False) if not match.matched
+        ]
+        lost = f"{covered}; not {quoted(missed[0])}" if missed else covered
         return (
             self._score(
-                "precision", precision, nothing_retrieved, _found(retrieved, truth, found_by)
+                "precision",
+                precision,
+                (right, right) if retrieved.size else (nothing_retrieved, nothing_retrieved),
+                _found(retrieved, truth, found_by),
             ),
-            self._score("recall", recall, "no golden context", _covered(retrieved, truth, matches)),
-            self._score("f1", f1, "no golden context", ()),
+            self._score(
+                "recall",
+                recall,
+                (lost, covered) if truth.size else _NO_GOLDEN,
+                _covered(retrieved, truth, matches),
+            ),
+            self._score(
+                "f1",
+                f1,
+                (f"{right}, {lost}", f"{right}, {covered}") if truth.size else _NO_GOLDEN,
+                (),
+            ),
         )
 
     def _score(
-        self, name: str, value: float | None, why_not: str, items: Sequence[ScoreItem]
+        self, name: str, value: float | None, said: tuple[str, str], items: Sequence[ScoreItem]
     ) -> Score:
-        if value is None and self.zero_division is not None:
-            return self.make_score(name, self.zero_division, explanation=why_not, items=items)
+        explanation, summary = said
         return self.make_score(
-            name, value, explanation=why_not if value is None else None, items=items
+            name,
+            self.zero_division if value is None else value,
+            explanation=explanation,
+            summary=summary,
+            items=items,
         )
 
 

@@ -15,6 +15,7 @@ from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
 from ._crediting import credit, credit_first_free
 from ._matching import Matcher, MatchingBackend, MatchingStrategy, chunk_ids
 from ._ranking import average_precision, ndcg, reciprocal_rank
+from ._wording import counted, listed_ids, quoted
 from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = ["RankedRetrieval"]
@@ -128,6 +129,7 @@ class RankedRetrieval(ComputedMetric):
                 chunk_ids(min(len(contexts), MOST_ITEMS)), contexts, credited, strict=False
             )
         )
+        explanation, summary = _said(credited, truth, by_id=by_id)
         return [
             Score(
                 name=name,
@@ -136,7 +138,8 @@ class RankedRetrieval(ComputedMetric):
                 method="exact" if by_id else self.method,
                 definition=self.definition,
                 target=self.target,
-                explanation="no golden item" if value is None else None,
+                explanation=explanation,
+                summary=summary,
                 items=items,
             )
             for name, value in zip(self.score_names, scores, strict=True)
@@ -181,6 +184,21 @@ class RankedRetrieval(ComputedMetric):
             ndcg(padded, golden_with_repeats),
             hit_rate,
         )
+
+
+def _said(credited: Sequence[int | None], truth: Sequence[str], *, by_id: bool) -> tuple[str, str]:
+    """Say which ranks are credited, and the first golden item that nothing was credited with."""
+    if not truth:
+        return "no golden item", "no golden item"
+    ranks = [rank for rank, position in enumerate(credited, start=1) if position is not None]
+    found = set(credited)
+    missed = next((item for at, item in enumerate(truth) if at not in found), None)
+    summary = f"{len(ranks)} of {counted(len(truth), 'golden item')} found"
+    if ranks:
+        summary += f", at {listed_ids(ranks, 'rank')}"
+    if missed is None:
+        return summary, summary
+    return f"{summary}; not {missed if by_id else quoted(missed)}", summary
 
 
 def _by_id(
