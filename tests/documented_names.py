@@ -22,3 +22,4 @@ public_key: str
 secret_key: str
 meter: RagMeter
 handler: RagMeterCallbackHandler
+provider: Any

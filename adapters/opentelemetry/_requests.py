@@ -277,7 +277,7 @@ class _Finder:
         )
 
     def _prompt(self, read: Read) -> Prompt | None:
-        messages = read.reader.prompt(read.span)
+        messages = [] if read.span.dropped else read.reader.prompt(read.span)
         if not messages or any(is_hidden(text) or self._cut.is_cut(text) for _, text in messages):
             return None
         return prompt_of((role, (text,)) for role, text in messages)
