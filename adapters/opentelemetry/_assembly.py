@@ -5,6 +5,9 @@ and every parent that its spans name, and `grace_s` has passed since anything ca
 for `idle_s`, as spans that were cut off by an exception never come.  What comes later opens it once
 more: it is delivered again, whole, as late.
 
+A trace may last for hours: a job, a session.  Of one that does not come to rest, the parts that did
+(spans below a parent that is not here, without news for `idle_s`) are delivered by themselves.
+
 The clock is passed in and nothing runs by itself: `TraceAssembler.tick` closes what is due.
 """
 
@@ -12,13 +15,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragmeter.metrics import _fork as fork
 
 from ._record import LogNote, SpanNote, SpanRecord
 from ._requests import OWN_SCOPE
+from ._tree import SpanTree
 from .conventions import reading
 
 __all__ = ["Assembled", "AssemblyStats", "TraceAssembler"]
@@ -67,7 +71,9 @@ class AssemblyStats:
 @dataclass(slots=True)
 class _Open:
     changed: float
+    checked: float
     spans: list[SpanRecord] = field(default_factory=list)
+    arrived: list[float] = field(default_factory=list)
     logs: list[LogNote] = field(default_factory=list)
     size: int = 0
     undelivered: int = 0
@@ -82,6 +88,7 @@ class _Open:
 
     def take(self, span: SpanRecord) -> None:
         self.spans.append(span)
+        self.arrived.append(self.changed)
         self.undelivered += 1
         self.ids.add(span.span_id)
         self.awaited.discard(span.span_id)
@@ -172,6 +179,10 @@ class TraceAssembler:
                 if now - trace.changed >= (self._grace_s if trace.looks_complete else self._idle_s)
             ]
             done = [self._close(key, now) for key in due]
+            for key, trace in tuple(self._open.items()):
+                if now - trace.checked >= self._idle_s:
+                    trace.checked = now
+                    done.extend(self._rested(key, trace, now))
             while self._closed:
                 key, trace = next(iter(self._closed.items()))
                 if now - trace.changed < self._late_s:
@@ -206,7 +217,7 @@ class TraceAssembler:
         if trace is None:
             trace = self._closed.get(key)
             if trace is None:
-                trace = self._open[key] = _Open(now)
+                trace = self._open[key] = _Open(now, now)
                 self._held["traces"] += 1
             elif trace.times > 1:
                 return None
@@ -248,6 +259,40 @@ class TraceAssembler:
         trace.undelivered = 0
         self._closed[key] = trace
         return Assembled(key, tuple(trace.spans), tuple(trace.logs), trace.times > 1)
+
+    def _rested(self, key: str, trace: _Open, now: float) -> Iterator[Assembled]:
+        """Take the parts of a trace that came to rest out of it."""
+        if trace.times:
+            return  # late spans: they belong to what was delivered
+        tops = SpanTree(trace.spans).outermost(lambda _: True, itself=True)
+        last: dict[str | None, float] = {}
+        for span, when in zip(trace.spans, trace.arrived, strict=True):
+            top = tops[span.span_id]
+            last[top] = max(when, last.get(top, when))
+        rested = {top for top, when in last.items() if now - when >= self._idle_s}
+        if not rested:
+            return
+        parts: list[SpanRecord] = []
+        left: list[tuple[SpanRecord, float]] = []
+        for span, when in zip(trace.spans, trace.arrived, strict=True):
+            if tops[span.span_id] in rested:
+                parts.append(span)
+            else:
+                left.append((span, when))
+        ids = {span.span_id for span in parts}
+        logs = [note for note in trace.logs if note.span_id in ids]
+        size = sum(span.size_bytes() for span in parts) + sum(note.size_bytes() for note in logs)
+        trace.spans, trace.arrived = [span for span, _ in left], [when for _, when in left]
+        trace.logs = [note for note in trace.logs if note.span_id not in ids]
+        trace.ids -= ids
+        trace.undelivered -= len(parts)
+        trace.size -= size
+        self._held.subtract({"spans": len(parts), "bytes": size})
+        self._waiting -= len(parts)
+        self._delivered += len(parts)
+        if not trace.spans:
+            self._forget(key)
+        yield Assembled(key, tuple(parts), tuple(logs))
 
     def _hand_over(self, done: Iterable[Assembled]) -> None:
         for assembled in done:

@@ -67,6 +67,27 @@ def test_late_spans_open_a_trace_once_more_and_no_more():
     assert assembler.stats().lost == {"late": 1}
 
 
+def test_of_a_trace_that_lasts_for_hours_the_parts_at_rest_are_delivered():
+    assembler, clock, traces = _assembler(idle_s=30.0)
+    for number in range(10, 400, 10):  # a job: a request every ten seconds, its own span still open
+        assembler.add(
+            [
+                openinference(number + 1, number, "RETRIEVER", **documents("x")),
+                openinference(number, 1, "CHAIN", input=f"Question {number}?"),
+            ]
+        )
+        clock.now += 10
+        assembler.tick()
+        assert assembler.stats().open <= 20
+    assembler.add([span(1, None, "job")])
+    assembler.drain()
+
+    asked = [one.question for trace in traces for one in find_requests(trace.spans)]
+    assert sorted(asked) == sorted(f"Question {number}?" for number in range(10, 400, 10))
+    stats = assembler.stats()
+    assert (stats.spans, stats.delivered, stats.lost) == (79, 79, {})
+
+
 def test_a_delivered_trace_is_forgotten_after_a_while():
     assembler, clock, _ = _assembler(grace_s=1.0, late_s=10.0)
     assembler.add([openinference(1, None, "CHAIN")])
@@ -141,7 +162,9 @@ def test_our_own_spans_are_never_taken_in():
     st.integers(1, 4),
 )
 def test_every_span_is_delivered_once_or_counted(steps, max_spans, max_traces):
-    assembler, clock, traces = _assembler(max_spans=max_spans, max_traces=max_traces, late_s=3.0)
+    assembler, clock, traces = _assembler(
+        max_spans=max_spans, max_traces=max_traces, late_s=3.0, idle_s=2.0
+    )
     for trace, number, parent, pause in steps:
         assembler.add(_of(trace, openinference(number, parent, "CHAIN", **documents("x"))))
         clock.now += pause
@@ -152,6 +175,9 @@ def test_every_span_is_delivered_once_or_counted(steps, max_spans, max_traces):
     assert stats.open <= max_spans
     assembler.drain()
     assert assembler.stats().open == 0
+    clock.now += 99
+    assembler.tick()
+    assert assembler.stats().bytes == 0
     assert stats.open_traces <= max_traces
     assert all(trace.spans for trace in traces)
 
