@@ -22,6 +22,8 @@ __all__ = [
     "Journey",
     "fates_by_id",
     "fates_by_text",
+    "not_among",
+    "rewritten",
     "shows",
 ]
 
@@ -105,6 +107,17 @@ class Journey:
     def taker(self, place: int) -> int:
         """Return the place of the stage that took a stage's documents last; beyond the last: the prompt."""
         return self._next.get(place, len(self.stages))
+
+    @property
+    def unseen_way(self) -> bool:
+        """Whether documents that the last stages gave on did not reach the model: nobody saw who took them."""
+        last = [
+            context
+            for place, stage in enumerate(self.stages)
+            if self.taker(place) == len(self.stages)
+            for context in stage.contexts or ()
+        ]
+        return self.end is not None and bool(not_among(last, self.end))
 
     @property
     def sources(self) -> list[RetrievalStage]:
@@ -296,6 +309,21 @@ def rewritten(
         if context.id is None
         and context.text not in texts
         and not any(shows(context, text) for text in texts)
+    ]
+
+
+def not_among(
+    found: Sequence[RetrievedContext], end: Sequence[RetrievedContext]
+) -> list[RetrievedContext]:
+    """Return the documents whose text stands in no context, by id, as a whole or as an extract."""
+    ids = {context.id for context in end if context.id is not None}
+    texts = {context.text for context in end}
+    return [
+        context
+        for context in found
+        if context.id not in ids
+        and context.text not in texts
+        and not any(shows(other, context.text) for other in end)
     ]
 
 

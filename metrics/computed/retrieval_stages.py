@@ -11,10 +11,19 @@ from itertools import count
 from typing import Final
 
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value
-from ragmeter.metrics.sample import RagSample, Reference, RetrievedContext
+from ragmeter.metrics.sample import RagSample, Reference
 from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
 
-from ._fates import PROMPT, Fate, Journey, fates_by_id, fates_by_text, rewritten, shows
+from ._fates import (
+    PROMPT,
+    UNKNOWN,
+    Fate,
+    Journey,
+    fates_by_id,
+    fates_by_text,
+    not_among,
+    rewritten,
+)
 from ._matching import Matcher, MatchingStrategy
 from .precision_recall_f1 import MOST_ITEMS
 
@@ -72,8 +81,9 @@ class RetrievalFunnel(ComputedMetric):
         }
         end = journey.end
         is_known = all(stage.contexts is not None for stage in journey.sources)
-        left = [] if end is None else _not_among(list(found.values()), end)
-        summary = explanation = _flow(journey)
+        left = [] if end is None else not_among(list(found.values()), end)
+        unseen = bool(left) and journey.unseen_way
+        summary = explanation = _flow(journey, unseen=unseen)
         value: float | None = None
         if not found:
             explanation += "; nothing was retrieved"
@@ -94,7 +104,7 @@ class RetrievalFunnel(ComputedMetric):
                 definition=self.definition,
                 summary=summary,
                 explanation=explanation,
-                items=tuple(_stage_items(journey)),
+                items=tuple(_stage_items(journey, unseen=unseen)),
                 direction=self.direction,
             ),
         )
@@ -207,22 +217,7 @@ def _is_missed(fate: Fate, name: str) -> bool | None:
 _MATCHER = Matcher(MatchingStrategy.ROUGE_CHUNK_MATCH, None, "unicode", None)
 
 
-def _not_among(
-    found: Sequence[RetrievedContext], end: Sequence[RetrievedContext]
-) -> list[RetrievedContext]:
-    """Return the documents whose text stands in no context, by id, as a whole or as an extract."""
-    ids = {context.id for context in end if context.id is not None}
-    texts = {context.text for context in end}
-    return [
-        context
-        for context in found
-        if context.id not in ids
-        and context.text not in texts
-        and not any(shows(other, context.text) for other in end)
-    ]
-
-
-def _stage_items(journey: Journey) -> list[ScoreItem]:
+def _stage_items(journey: Journey, *, unseen: bool) -> list[ScoreItem]:
     items = [
         ScoreItem(
             name,
@@ -232,6 +227,10 @@ def _stage_items(journey: Journey) -> list[ScoreItem]:
         )
         for name, stage in zip(journey.names, journey.stages, strict=True)
     ]
+    if unseen:
+        name = f"{UNKNOWN}-{sum(one.startswith(UNKNOWN) for one in journey.names) + 1}"
+        name = name if UNKNOWN in journey.names else UNKNOWN
+        items.append(ScoreItem(name, None, reason=f"{UNKNOWN}, {_how(recorded=False)}"))
     items.append(
         ScoreItem(
             journey.end_name,
@@ -243,7 +242,7 @@ def _stage_items(journey: Journey) -> list[ScoreItem]:
     return items
 
 
-def _flow(journey: Journey) -> str:
+def _flow(journey: Journey, *, unseen: bool) -> str:
     """Write the stages and their counts: ``BM25Retriever 3 and dense 3 → rerank 2 → prompt 2``."""
     parts: list[str] = []
     for place, (name, stage) in enumerate(zip(journey.names, journey.stages, strict=True)):
@@ -253,6 +252,8 @@ def _flow(journey: Journey) -> str:
         if place:
             parts.append(" → " if stage.inputs else " and ")
         parts.append(_count(name, stage.contexts, recorded=stage.recorded))
+    if unseen:
+        parts.append(f" → {UNKNOWN}")
     last = _count(journey.end_name, journey.end, recorded=journey.end_is_recorded)
     return "".join([*parts, " → " if parts else "", last])
 

@@ -246,7 +246,7 @@ def test_what_nobody_saw_is_unknown(watch: Watch) -> None:
         return str(model.invoke(f"Context: {joined(kept)} Question: {question}").content)
 
     RunnableLambda(answer).invoke("who?", config=watch.config)
-    assert flow(watch.only) == "Dense 3 → prompt 2"
+    assert flow(watch.only) == "Dense 3 → unknown → prompt 2"
     assert fates(watch.only, "apple", "birch") == ["dropped_by unknown", "in_prompt"]
 
 

@@ -244,7 +244,7 @@ class Pasting(CustomQueryEngine):
 
 def test_a_cut_that_nobody_saw(capture: Captured) -> None:
     Pasting(retriever=Dense(nodes(*NAMES)), model=llm()).query("who?")
-    assert flow(capture.only) == "Dense 5 → prompt 2"
+    assert flow(capture.only) == "Dense 5 → unknown → prompt 2"
     assert fates(capture.only, "birch", "daisy") == ["in_prompt", "ranked_below_k unknown"]
 
 

@@ -67,10 +67,11 @@ def test_counts_per_stage():
         ("dense", 2.0),
         ("lexical", 2.0),
         ("ensemble", 3.0),
+        ("unknown", None),
         ("prompt", 2.0),
     ]
     assert score.value == pytest.approx(2 / 3)
-    assert score.summary == "dense 2 and lexical 2 → ensemble 3 → prompt 2"
+    assert score.summary == "dense 2 and lexical 2 → ensemble 3 → unknown → prompt 2"
     assert score.direction == "none"
     assert score.explanation == f"{score.summary}; not in the prompt: “{TEXTS['c']}”"
 
@@ -118,7 +119,7 @@ def test_nobody_watched():
 def test_names_that_come_twice_and_names_of_ours():
     stages = [DENSE, DENSE, stage("prompt", "function", "a", 0), stage("x\n y", "function", "a", 2)]
     found = [item.id for item in funnel(sample_of(stages, "a")).items]
-    assert found == ["dense", "dense-2", "prompt-2", "x y", "prompt"]
+    assert found == ["dense", "dense-2", "prompt-2", "x y", "unknown", "prompt"]
 
 
 CHAIN = [DENSE, LEXICAL, ENSEMBLE]
