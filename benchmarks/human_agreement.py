@@ -19,6 +19,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import live_agreement
+import verdict_agreement
+
 from ragmeter.metrics import (
     AnswerOverlap,
     LexicalGroundedness,
@@ -260,6 +263,10 @@ def main() -> None:
     mtrag(folder)
     ragchecker(folder)
     xquad(folder)
+    live_agreement.tables(folder)
+    print("\nThe verdict, as verdict_agreement.py prints it")
+    verdict_agreement.mtrag(folder)
+    verdict_agreement.xquad(folder)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class LexicalContextUtilization(ComputedMetric):
     Range: 0.0 to 1.0, dimensionless; a low value is a context paid for in vain, not a wrong answer.
     Needs: ``contexts``, ``answer``.
     Cost: no judge.
-    Source: ours; of distractors mixed into MTRAG's contexts 3 % are called used.
+    Source: ours; of wrong chunks mixed into MTRAG's contexts 9 % are called used, of its own 66 %.
     Differs from the source: nothing.
 
     Without a value:
