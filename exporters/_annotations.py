@@ -17,14 +17,22 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ragmeter.metrics import Score, ScoreTarget
+from ragmeter.metrics import Score, ScoreItem, ScoreTarget
 
 from . import semconv
 from ._evidence import chunk_items, score_metadata
 from ._format import annotator_kind, clean, explanation, identifier, outgoing
 from .protocol import ScoredRun
 
-__all__ = ["HEALTH", "Annotation", "chunk_annotations", "is_shown", "request_annotations"]
+__all__ = [
+    "HEALTH",
+    "Annotation",
+    "chunk_annotations",
+    "chunk_verdicts",
+    "is_shown",
+    "request_annotations",
+    "verdict_annotation",
+]
 
 HEALTH: Mapping[str, float] = {
     "empty_retrieval": 0.0,
@@ -90,45 +98,45 @@ def request_annotations(
         chosen: As for `is_shown`; the verdict is one of the names.
         texts: Whether explanations, which quote texts, may leave.
     """
-    verdict = scored.verdict
-    if verdict is not None and (chosen is None or semconv.VERDICT in chosen):
-        yield Annotation(
-            name=str(semconv.VERDICT),
-            target="request",
-            kind=str(semconv.ANNOTATOR_CODE),
-            label=verdict.word,
-            explanation=clean("; ".join(verdict.reasons)) or None,
-            identifier=f"{semconv.OWN}:verdict",
-            metadata={"codes": list(verdict.codes)},
-        )
+    verdict = verdict_annotation(scored)
+    if verdict is not None and (chosen is None or verdict.name in chosen):
+        yield verdict
     for score in scored.scores.values():
         if is_shown(score, chosen):
-            said_as_word = chosen is None and score.name in HEALTH
+            word = score.label or ABNORMAL if chosen is None and score.name in HEALTH else None
             yield Annotation(
                 name=score.name,
                 target=score.target,
                 kind=annotator_kind(score),
-                value=None if said_as_word else score.value,
-                label=score.label or (ABNORMAL if said_as_word else None),
+                value=score.value if word is None else None,
+                label=word or score.label,
                 explanation=explanation(score, texts=texts),
                 identifier=identifier(score),
                 metadata=score_metadata(score),
             )
 
 
+def verdict_annotation(scored: ScoredRun) -> Annotation | None:
+    """Return the verdict as it is said: its word, and the reasons in words; None without one."""
+    verdict = scored.verdict
+    if verdict is None:
+        return None
+    return Annotation(
+        name=str(semconv.VERDICT),
+        target="request",
+        kind=str(semconv.ANNOTATOR_CODE),
+        label=verdict.word,
+        explanation=clean("; ".join(verdict.reasons)) or None,
+        identifier=f"{semconv.OWN}:verdict",
+        metadata={"codes": list(verdict.codes)},
+    )
+
+
 def chunk_annotations(
     scored: ScoredRun, chosen: AbstractSet[str] | None = None, *, texts: bool = False
 ) -> Iterator[Annotation]:
     """Yield what scores say about single chunks; arguments as for `request_annotations`."""
-    said: set[tuple[tuple[int, bool | None, float | None], ...]] = set()
-    room = MAX_CHUNK_ANNOTATIONS
-    for score in scored.scores.values():
-        items = dict(chunk_items(score)) if _speaks_of_chunks(score, chosen) else {}
-        same = tuple((place, item.verdict, item.value) for place, item in items.items())
-        if not items or same in said or len(items) > room:
-            continue
-        said.add(same)
-        room -= len(items)
+    for score, items in chunk_verdicts(scored, chosen):
         for place, item in items.items():
             verdict = None if item.verdict is None else float(item.verdict)
             reason = (item.reason or item.evidence) if texts else None
@@ -142,6 +150,24 @@ def chunk_annotations(
                 metadata={"definition": score.definition, "method": score.method},
                 chunk=place,
             )
+
+
+def chunk_verdicts(
+    scored: ScoredRun, chosen: AbstractSet[str] | None = None
+) -> Iterator[tuple[Score, Mapping[int, ScoreItem]]]:
+    """Yield the scores that say something of chunks, and what, by the chunk's place from 0.
+
+    Of several that say the same of all chunks the first; `chosen` as for `is_shown`.
+    """
+    said: set[tuple[tuple[int, bool | None, float | None], ...]] = set()
+    room = MAX_CHUNK_ANNOTATIONS
+    for score in scored.scores.values():
+        items = dict(chunk_items(score)) if _speaks_of_chunks(score, chosen) else {}
+        same = tuple((place, item.verdict, item.value) for place, item in items.items())
+        if items and same not in said and len(items) <= room:
+            said.add(same)
+            room -= len(items)
+            yield score, items
 
 
 def _speaks_of_chunks(score: Score, chosen: AbstractSet[str] | None) -> bool:

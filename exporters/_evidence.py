@@ -32,28 +32,37 @@ def bounded_items(items: Iterable[ScoreItem]) -> dict[str, Any]:
     ``{"items": [{"id": "chunk-1", "verdict": true, "value": 0.75}, ...], "left_out": 12}``; a ``value``
     is there where the item has one, ``left_out`` where something was.
     """
-    kept: list[dict[str, Any]] = []
-    room = MAX_ITEMS_CHARS - _ENVELOPE
-    left_out = 0
-    for item in items:
-        record: dict[str, Any] = {"id": clean(item.id, MAX_ID_CHARS), "verdict": item.verdict}
-        if item.value is not None:
-            record["value"] = float(f"{item.value:.4g}")
-        room -= len(_dumped(record)) + 1
-        # Nothing after the first that does not fit: whoever counts ranks must not meet a gap.
-        if left_out or room < 0 or len(kept) == MAX_ITEMS:
-            left_out += 1
-        else:
-            kept.append(record)
-    if not kept and not left_out:
-        return {}
-    return {"items": kept, "left_out": left_out} if left_out else {"items": kept}
+    attribute = items_attribute(items)
+    bounded: dict[str, Any] = {} if attribute is None else json.loads(attribute)
+    return bounded
 
 
 def items_attribute(items: Iterable[ScoreItem]) -> str | None:
-    """Return `bounded_items` as JSON, at most `MAX_ITEMS_CHARS` long; None without any item."""
-    bounded = bounded_items(items)
-    return _dumped(bounded) if bounded else None
+    """Return the same as JSON, at most `MAX_ITEMS_CHARS` long; None without any item."""
+    pieces: list[str] = []
+    room = MAX_ITEMS_CHARS - _ENVELOPE
+    left_out = 0
+    for item in items:
+        # Nothing after the first that does not fit: whoever counts ranks must not meet a gap.
+        if left_out or len(pieces) == MAX_ITEMS:
+            left_out += 1
+            continue
+        piece = _item(item)
+        room -= len(piece) + 1
+        if room < 0:
+            left_out += 1
+        else:
+            pieces.append(piece)
+    if not pieces and not left_out:
+        return None
+    cut = f',"left_out":{left_out}' if left_out else ""
+    return f'{{"items":[{",".join(pieces)}]{cut}}}'
+
+
+def _item(item: ScoreItem) -> str:
+    verdict = "null" if item.verdict is None else "true" if item.verdict else "false"
+    value = "" if item.value is None else f',"value":{float(f"{item.value:.4g}")!r}'
+    return f'{{"id":{json.dumps(clean(item.id, MAX_ID_CHARS))},"verdict":{verdict}{value}}}'
 
 
 def chunk_items(score: Score) -> Iterator[tuple[int, ScoreItem]]:
@@ -82,7 +91,3 @@ def score_metadata(score: Score) -> dict[str, Any]:
         metadata["upper"] = score.upper
     metadata.update(bounded_items(score.items))
     return metadata
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))

@@ -17,9 +17,9 @@ from opentelemetry.util.types import AttributeValue
 from ragmeter.exporters import semconv
 from ragmeter.exporters._annotations import (
     Annotation,
-    chunk_annotations,
+    chunk_verdicts,
     is_shown,
-    request_annotations,
+    verdict_annotation,
 )
 from ragmeter.exporters._evidence import items_attribute, score_metadata
 from ragmeter.exporters._format import (
@@ -214,7 +214,8 @@ def evaluation_groups(
             worth more than half of them.
     """
     said = [score for score in scores if score.value is not None or score.label is not None]
-    first = [_said(0, each) for each in request_annotations(scored, {semconv.VERDICT}) if verdict]
+    verdict_said = verdict_annotation(scored) if verdict else None
+    first = [] if verdict_said is None else [_verdict_evaluation(verdict_said)]
     groups = first + [
         _evaluation(index, score, content) for index, score in enumerate(said, start=len(first))
     ]
@@ -244,54 +245,56 @@ def shown_evaluation_groups(
         content: Whether explanations may be among them.
         verdict: Whether the span is the request's own.
     """
-    texts = content.on_spans
-    of_chunks = {each.name for each in chunk_annotations(scored)}
-    here = {score.name: score for score in scores if score.name in of_chunks or is_shown(score)}
+    said = verdict_annotation(scored) if verdict else None
     index = 0
-    for said in request_annotations(scored, {semconv.VERDICT, *here}, texts=texts):
-        if said.name not in here and not (verdict and said.target == "request"):
+    if said is not None:
+        yield _verdict_evaluation(said)
+        index = 1
+    of_chunks = {score.name for score, _ in chunk_verdicts(scored)} if scores else ()
+    for score in scores:
+        why = explanation(score, texts=content.on_spans)
+        found = items_attribute(score.items) if score.name in of_chunks else None
+        if found is None and not (is_shown(score) and (why or score.label)):
             continue
-        if said.explanation is None and said.label is None and said.name not in of_chunks:
-            continue
-        group = _said(index, said)
-        if said.name in of_chunks:
-            group[f"{semconv.EVALUATIONS}.{index}.{semconv.EVALUATION_METADATA}"] = (
-                items_attribute(here[said.name].items) or "{}"
-            )
+        prefix = f"{semconv.EVALUATIONS}.{index}."
+        group = _brief(prefix, score, why)
+        if found is not None:
+            group[prefix + semconv.EVALUATION_METADATA] = found
         yield group
         index += 1
 
 
-def _said(index: int, said: Annotation) -> Group:
-    prefix = f"{semconv.EVALUATIONS}.{index}."
+def _verdict_evaluation(said: Annotation) -> Group:
+    prefix = f"{semconv.EVALUATIONS}.0."
     group: Group = {
-        prefix + semconv.EVALUATION_NAME: clean(said.name),
+        prefix + semconv.EVALUATION_NAME: said.name,
         prefix + semconv.EVALUATION_ANNOTATOR_KIND: said.kind,
+        prefix + semconv.EVALUATION_LABEL: said.label or "",
     }
-    if said.value is not None:
-        group[prefix + semconv.EVALUATION_SCORE] = float(said.value)
-    if said.label is not None:
-        group[prefix + semconv.EVALUATION_LABEL] = clean(said.label)
     if said.explanation is not None:
         group[prefix + semconv.EVALUATION_EXPLANATION] = said.explanation
     return group
 
 
-def _evaluation(index: int, score: Score, content: ContentPolicy) -> Group:
-    prefix = f"{semconv.EVALUATIONS}.{index}."
+def _brief(prefix: str, score: Score, why: str | None) -> Group:
     group: Group = {
         prefix + semconv.EVALUATION_NAME: clean(score.name),
         prefix + semconv.EVALUATION_ANNOTATOR_KIND: annotator_kind(score),
-        prefix + semconv.EVALUATION_IDENTIFIER: clean(identifier(score)),
-        prefix + semconv.EVALUATION_METADATA: json.dumps(score_metadata(score)),
     }
     if score.value is not None:
         group[prefix + semconv.EVALUATION_SCORE] = float(score.value)
     if score.label is not None:
         group[prefix + semconv.EVALUATION_LABEL] = clean(score.label)
-    said = explanation(score, texts=content.on_spans)
-    if said is not None:
-        group[prefix + semconv.EVALUATION_EXPLANATION] = said
+    if why is not None:
+        group[prefix + semconv.EVALUATION_EXPLANATION] = why
+    return group
+
+
+def _evaluation(index: int, score: Score, content: ContentPolicy) -> Group:
+    prefix = f"{semconv.EVALUATIONS}.{index}."
+    group = _brief(prefix, score, explanation(score, texts=content.on_spans))
+    group[prefix + semconv.EVALUATION_IDENTIFIER] = clean(identifier(score))
+    group[prefix + semconv.EVALUATION_METADATA] = json.dumps(score_metadata(score))
     return group
 
 
