@@ -265,11 +265,11 @@ class ExportQueues:
 
     @property
     def backlog(self) -> dict[str, int]:
-        """Runs that wait for an exporter or that it has not delivered yet, by exporter class, if any."""
+        """Runs that wait for an exporter or that it has not delivered yet, by exporter class."""
         backlog: Counter[str] = Counter()
         for queue in self._queues:
             backlog[queue.name] += queue.backlog
-        return dict(+backlog)
+        return dict(backlog)  # with those of which nothing waits: that is known
 
     def put(self, result: ScoredRun, size_bytes: int) -> None:
         """Give a result to every exporter. Never blocks."""

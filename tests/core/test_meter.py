@@ -342,7 +342,7 @@ def test_an_adapter_that_has_nothing_to_report_leaves_no_trace_in_the_counts():
     meter.flush(10)
 
     assert memory.results == []
-    assert meter.stats() == MeterStats(internal_errors={})
+    assert meter.stats() == MeterStats(export_backlog={"InMemoryExporter": 0})
 
 
 @pytest.mark.contains_errors
