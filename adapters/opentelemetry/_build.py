@@ -10,8 +10,8 @@ from opentelemetry.trace import SpanContext, TraceFlags
 
 from ragmeter.context import RequestScope
 from ragmeter.exporters.protocol import RagRun, Retrieval
-from ragmeter.metrics import RagSample, Reference, RetrievedContext
-from ragmeter.metrics.sample import SampleStatus, search_query_of
+from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedContext
+from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 
 from ._contexts import Read, Seen, documents_of
 from ._record import SpanRecord
@@ -40,9 +40,14 @@ def sample_of(found: Found, reference: Reference | None = None) -> RagSample:
     """Return the request as metrics see it."""
     contexts = found.contexts if found.shown is None else found.shown
     unknown = found.reason == "retrieval_error"
+    made = tuple(map(_context, contexts))
     return RagSample(
         question=found.question,
-        contexts=None if unknown else tuple(map(_context, contexts)),
+        contexts=None if unknown else made,
+        stages=_stages(found, made) if found.usable == "full" and found.seen else None,
+        search_query=search_query_of(
+            found.question, [_query(read) for seen in found.seen for read in seen.retrievals]
+        ),
         contexts_by="ids"
         if found.usable == "ids_only"
         else "prompt"
@@ -119,6 +124,36 @@ def reference_of(fields: Mapping[str, Any]) -> Reference | None:
         if isinstance(value, (list, tuple)) and all(isinstance(item, (str, int)) for item in value):
             known[name] = tuple(str(item) for item in value)
     return Reference(**known) if known else None
+
+
+def _stages(found: Found, contexts: Iterable[RetrievedContext]) -> tuple[RetrievalStage, ...]:
+    """Return what left each retriever, and each reranking after it; a document is one object throughout."""
+    alike = {(item.id, item.text): item for item in contexts}
+
+    def passing(documents: Iterable[Document]) -> tuple[RetrievedContext, ...]:
+        return tuple(
+            alike.setdefault((item.id, item.text or ""), _context(item)) for item in documents
+        )
+
+    stages: list[RetrievalStage] = []
+    for seen in found.seen:
+        first = len(stages)
+        for read in seen.retrievals:
+            kind: StageKind = "tool" if read.tool is not None else "retriever"
+            left = seen.told.items if read is seen.read else documents_of(read).items
+            stages.append(RetrievalStage(name=read.span.name, kind=kind, contexts=passing(left)))
+        if seen.from_spans:
+            given = tuple(range(first, len(stages)))
+            left = seen.told.items
+            stages.append(
+                RetrievalStage(
+                    name=seen.read.span.name,
+                    kind="postprocessor",
+                    contexts=passing(left),
+                    inputs=given,
+                )
+            )
+    return tuple(stages)
 
 
 def _context(item: Document) -> RetrievedContext:
