@@ -2,7 +2,8 @@
 
 The span writer adds the groups one by one while the SDK's attribute limit leaves room,
 each group whole or not at all: half a document or half an evaluation misleads.
-Scores and evaluations come before metadata, metadata before content.  Nothing here reads the clock,
+Scores and evaluations come before metadata, metadata before content; evaluations on own spans, which repeat
+the scores, come last.  Nothing here reads the clock,
 the environment or a provider.
 """
 
