@@ -17,7 +17,7 @@ from operator import methodcaller
 from typing import Any
 from weakref import ref
 
-__all__ = ["PATIENCE_S", "forget", "lock", "pause", "reentrant_lock", "registered"]
+__all__ = ["PATIENCE_S", "Gate", "forget", "lock", "pause", "reentrant_lock", "registered"]
 
 PATIENCE_S = 0.25
 """Seconds that a fork waits, at most, for what `pause` was given to come to the end of what it is at.
@@ -62,6 +62,28 @@ def pause(stop: Callable[[], object], resume: Callable[[], object]) -> None:
     """Call a bound method before every fork, and another one after it in the parent."""
     _hold_method(_before, stop)
     _hold_method(_in_parent, resume)
+
+
+class Gate:
+    """A reentrant lock for what a fork must not come in the middle of: a thread that forks holds it.
+
+    It does not survive the fork: a child makes another.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._forking: set[int] = set()
+
+    def before_fork(self, timeout_s: float = PATIENCE_S) -> None:
+        """Wait until nobody else holds the lock, for `timeout_s` seconds at most, and hold it."""
+        if self.lock.acquire(timeout=timeout_s):
+            self._forking.add(threading.get_ident())
+
+    def after_fork_in_parent(self) -> None:
+        """Let go of it, if this thread holds it for a fork."""
+        if threading.get_ident() in self._forking:
+            self._forking.discard(threading.get_ident())
+            self.lock.release()
 
 
 def registered() -> int:

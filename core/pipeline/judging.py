@@ -66,7 +66,7 @@ class JudgeJob(Protocol):
         ...
 
     def judged(self, scores: Sequence[Score]) -> None:
-        """Take the scores of one metric. Called on the judge's thread."""
+        """Take the scores of one metric. Called on one thread of ours: the judge's or the process's."""
         ...
 
     def done(self, skipped: str | None) -> None:

@@ -88,8 +88,8 @@ class WorkerQueue(Generic[T]):
         # Held for as long as there is a worker.
         self._manned = threading.Lock()
         # Held by the worker while it works, and by a thread that forks.
-        self._busy = threading.RLock()
-        self._forking: set[int] = set()
+        self._gate = fork.Gate()
+        self._busy = self._gate.lock
 
     def __len__(self) -> int:
         return len(self._items)
@@ -187,14 +187,12 @@ class WorkerQueue(Generic[T]):
         A worker caught in the middle of a batch may hold any lock: one of a module it imports just
         then, of a library, of a user's metric. The child would wait for it for ever.
         """
-        if self.is_alive and self._busy.acquire(timeout=remaining(deadline)):
-            self._forking.add(threading.get_ident())
+        if self.is_alive:
+            self._gate.before_fork(remaining(deadline))
 
     def after_fork_in_parent(self) -> None:
         """Let the worker go on."""
-        if threading.get_ident() in self._forking:
-            self._forking.discard(threading.get_ident())
-            self._busy.release()
+        self._gate.after_fork_in_parent()
 
     def _is_idle(self) -> bool:
         # In the order in which an item passes them: it cannot slip by.

@@ -16,7 +16,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from ragmeter import ConfigurationError, RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics.embedder import InProcessEmbedder, OpenAIEmbedder
-from ragmeter.pipeline.process.payload import Unpacking, make_payload
+from ragmeter.pipeline.process.payload import Unpickler, make_payload
 
 NAME = "semantic_context_relevance"
 KEY = "sk-very-secret-key"
@@ -140,8 +140,9 @@ def test_shutdown_does_not_wait_for_one_that_hangs():
 def test_no_secret_stands_in_what_is_pickled_for_the_worker(embedder):
     meter = RagMeter(metrics=[NAME], embedder=embedder, exporters=[])
     payload = make_payload(meter._metrics.all, None)
-    pickled = b"".join((*payload.metrics, payload.judge))
-    made = Unpacking(payload.secrets, lambda number, limits: None).load(payload.metrics[0])
+    [metric] = payload.metrics.values()
+    pickled = metric + payload.judge
+    made = Unpickler(metric, payload.secrets, lambda number, limits: None, {}).load()
 
     assert b"secret-password" not in pickled
     assert KEY.encode() not in pickled

@@ -395,7 +395,7 @@ def run_script(source, *arguments, **environment):
     done = subprocess.run(
         [sys.executable, *arguments, "-c", source] if not arguments else [*arguments],
         env={**os.environ, "PYTHONPATH": str(HERE), **environment},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done

@@ -1,7 +1,11 @@
 """A budget asked from a worker process counts what that worker has in flight, and what it took along."""
 
+import asyncio
+
+import pytest
+
 from ragmeter.metrics.judge import JudgeBudget
-from ragmeter.pipeline.process.budgets import MAX_OPEN, Bookkeeping
+from ragmeter.pipeline.process.budgets import MAX_OPEN, Bookkeeping, RemoteBudget
 
 
 def test_what_a_worker_has_in_flight_counts():
@@ -38,3 +42,24 @@ def test_reservations_that_nobody_settles_do_not_pile_up():
         books.take(0, number, 10, 0)
 
     assert budget.cost > 0
+
+
+def test_room_that_is_granted_when_nobody_waits_for_it_any_more_is_given_back():
+    """A request may miss its deadline while the meter's process answers."""
+    sent = []
+
+    async def give_up():
+        budget = RemoteBudget(
+            0, JudgeBudget(calls_per_minute=1).limits, lambda *event: sent.append(event)
+        )
+        asking = asyncio.create_task(budget.obtain(10, 5))
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await asyncio.sleep(0)
+        budget.answered(1, True, None)
+
+    asyncio.run(give_up())
+
+    assert sent == [("reserve", 0, 1, 10, 5), ("settle", 0, 1, 0, 0, 0)]

@@ -42,7 +42,7 @@ from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.metrics import RagSample
 meter = RagMeter(
     metrics=["retrieval_health", "context_utilization"], judge=EchoJudge(), scoring=sys.argv[2],
-    exporters=[JsonlExporter(sys.argv[1], include_content=True)],
+    exporters=[JsonlExporter(sys.argv[1], include_content=True)], shutdown_timeout_s=60,
 )
 def ask(number):
     meter.submit(RagSample(question=f"question {number}", contexts=["a"], answer="b"))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import Future
 from itertools import count
 from typing import Any
 
 from ragmeter.metrics.judge.budget import JudgeBudget, Reservation
 from ragmeter.metrics.judge.protocol import JudgeError
 
-__all__ = ["Bookkeeping", "Questions", "RemoteBudget"]
+__all__ = ["Bookkeeping", "RemoteBudget"]
 
 MAX_OPEN = 4096
 """Reservations remembered until they are settled."""
@@ -65,38 +65,6 @@ class Bookkeeping:
         self._budgets[number].settle(oldest, oldest.tokens, 0)
 
 
-class Questions:
-    """Questions of the worker to the meter's process, by number; asked on the judge's loop.
-
-    Args:
-        send: Sends an event.
-    """
-
-    def __init__(self, send: Callable[[tuple[Any, ...]], None]) -> None:
-        self.send = send
-        self._numbers = count(1)
-        self._asked: dict[int, asyncio.Future[Granted]] = {}
-
-    async def take(self, budget: int, tokens: int, output_tokens: int) -> tuple[int, Granted]:
-        """Ask for room in a budget; return the reservation's number and the answer."""
-        number = next(self._numbers)
-        answer = self._asked[number] = asyncio.get_running_loop().create_future()
-        self.send(("reserve", budget, number, tokens, output_tokens))
-        return number, await answer
-
-    def answered(self, number: int, *granted: Any) -> None:
-        """Take an answer, on another thread."""
-        future = self._asked.pop(number, None)
-        if future is not None:
-            with suppress(RuntimeError):  # its loop was closed meanwhile: nothing waits
-                future.get_loop().call_soon_threadsafe(_resolve, future, granted)
-
-
-def _resolve(future: asyncio.Future[Any], answer: Any) -> None:
-    if not future.done():
-        future.set_result(answer)
-
-
 class _Numbered(Reservation):
     """A reservation that is kept in the meter's process."""
 
@@ -107,22 +75,25 @@ class RemoteBudget(JudgeBudget):
     """Stands in the worker for a budget of the meter's process.
 
     Args:
-        number: Which one.
+        place: Which one.
         limits: Its limits.
-        questions: How it is asked.
+        send: Sends an event.
     """
 
-    def __init__(self, number: int, limits: Mapping[str, Any], questions: Questions) -> None:
+    def __init__(self, place: int, limits: Mapping[str, Any], send: Callable[..., None]) -> None:
         super().__init__(**limits)
-        self._number = number
+        self._place = place
+        self._send = send
         self._wait = 0.0
-        self._questions = questions
+        self._numbers = count(1)
+        self._asked: dict[int, Future[Granted]] = {}
 
     async def obtain(self, estimated_tokens: int, estimated_output: int) -> Reservation | float:
         """Ask the budget itself."""
-        number, (granted, wait_s) = await self._questions.take(
-            self._number, estimated_tokens, estimated_output
-        )
+        number = next(self._numbers)
+        answer = self._asked[number] = Future()
+        self._send("reserve", self._place, number, estimated_tokens, estimated_output)
+        granted, wait_s = await asyncio.wrap_future(answer)
         if granted:
             reservation = _Numbered(0.0, estimated_tokens + estimated_output)
             reservation.number = number
@@ -131,6 +102,14 @@ class RemoteBudget(JudgeBudget):
             raise JudgeError("the judge's budget is used up", "budget", status="skipped")
         self._wait = wait_s
         return wait_s
+
+    def answered(self, number: int, *granted: Any) -> None:
+        """Take the answer to a question, on another thread."""
+        asked = self._asked.pop(number)
+        if asked.set_running_or_notify_cancel():
+            asked.set_result(granted)
+        elif granted[0]:  # nobody waits for it any more
+            self._send("settle", self._place, number, 0, 0, 0)
 
     async def until_room(self, estimated_tokens: int, estimated_output: int) -> None:
         """Wait as long as the budget itself said last."""
@@ -147,4 +126,4 @@ class RemoteBudget(JudgeBudget):
         """Tell the budget itself."""
         if isinstance(reservation, _Numbered):
             took = (input_tokens, output_tokens, cached_tokens)
-            self._questions.send(("settle", self._number, reservation.number, *took))
+            self._send("settle", self._place, reservation.number, *took)

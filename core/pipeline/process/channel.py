@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any
 
-__all__ = ["LOOK_UP_S", "Channel", "ChannelClosedError"]
+__all__ = ["Channel", "ChannelClosedError"]
 
 HEADER = 4
 """Bytes of a frame's length, most significant first."""
@@ -72,7 +72,15 @@ class Channel:
             ChannelClosedError: The other end is gone.
             TimeoutError: Nothing came for `LOOK_UP_S` seconds.
         """
-        while (frame := self._next()) is None:
+        self._read_until(HEADER)
+        end = HEADER + int.from_bytes(self._received[:HEADER], "big")
+        self._read_until(end)
+        frame = bytes(self._received[HEADER:end])
+        del self._received[:end]
+        return pickle.loads(frame)  # noqa: S301 -- from our own process at the other end
+
+    def _read_until(self, size: int) -> None:
+        while len(self._received) < size:
             try:
                 chunk = self._socket.recv(CHUNK)
             except TimeoutError:
@@ -82,18 +90,6 @@ class Channel:
             if not chunk:
                 raise ChannelClosedError("the other end was closed")
             self._received += chunk
-        return pickle.loads(frame)  # noqa: S301 -- from our own process at the other end
-
-    def _next(self) -> bytes | None:
-        received = self._received
-        if len(received) < HEADER:
-            return None
-        end = HEADER + int.from_bytes(received[:HEADER], "big")
-        if len(received) < end:
-            return None
-        frame = bytes(received[HEADER:end])
-        del received[:end]
-        return frame
 
     def finish(self) -> None:
         """Say that nothing more will be sent from this end."""

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import marshal
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
-
-from pydantic import BaseModel
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedContext, Score
 from ragmeter.metrics.errors import loggable
 
-__all__ = ["Attempt", "pack_sample", "pack_scores", "unpack_scores"]
+__all__ = ["Attempt", "Parcel", "pack_sample", "pack_scores", "unpack_scores"]
 
-
-M = TypeVar("M", bound=BaseModel)
+_CANNOT = "the request cannot be sent to the worker process"
+_WHAT_IT_IS = ("name", "method", "definition", "target", "range", "direction")
 
 
 class Attempt(ErrorLog):
@@ -35,6 +33,36 @@ class Attempt(ErrorLog):
         self.failure = f"{component}: {loggable(error)}"
 
 
+class Parcel:
+    """A sample on its way to the worker, however often it is sent.
+
+    Args:
+        sample: What to send.
+        left_out: As for `pack_sample`.
+    """
+
+    def __init__(self, sample: RagSample, left_out: Callable[[str], None]) -> None:
+        self._sample = sample
+        self._left_out = left_out
+        self.packed = b""
+        self.failure: str | None = None
+        """Why it cannot be sent, if so."""
+        self._pack("", plain=False)
+
+    def unreadable(self, reason: str) -> None:
+        """Reduce it to what every process can read: a worker could not."""
+        self._pack(reason, plain=True)
+
+    def _pack(self, reason: str, *, plain: bool) -> None:
+        packed = pack_sample(self._sample, self._left_out, plain=plain)
+        if isinstance(packed, str):
+            self.failure = packed
+        elif packed == self.packed:
+            self.failure = reason
+        else:
+            self.packed = packed
+
+
 def pack_sample(
     sample: RagSample, left_out: Callable[[str], None], *, plain: bool = False
 ) -> bytes | str:
@@ -47,103 +75,73 @@ def pack_sample(
         plain: Send metadata made of Python's own types only: the worker could not read the rest.
     """
     attempt = Attempt()
-    if plain:
-        sample = sample.model_copy(update=_trimmed(sample, marshal.dumps, left_out))
-    with Guard("the request cannot be sent to the worker process", attempt):
-        return pickle.dumps(sample, pickle.HIGHEST_PROTOCOL)
-    with Guard("the request cannot be sent to the worker process", attempt):
-        fields = _trimmed(sample, pickle.dumps, left_out)
-        fields["reference"] = _as(Reference, sample.reference, {}, left_out)
-        return pickle.dumps(_as(RagSample, sample, fields, left_out), pickle.HIGHEST_PROTOCOL)
+    if not plain:
+        with Guard(_CANNOT, attempt):
+            return pickle.dumps(sample, pickle.HIGHEST_PROTOCOL)
+    with Guard(_CANNOT, attempt):
+        reduced = _reduced(sample, left_out, {}, plain=plain)
+        return pickle.dumps(reduced, pickle.HIGHEST_PROTOCOL)
     return attempt.failure or ""
 
 
-def _as(
-    kind: type[M], model: M | None, fields: Mapping[str, Any], left_out: Callable[[str], None]
-) -> M | None:
-    """Return what a subclass's object has of `kind` itself: what it adds is left out."""
-    if model is None:
-        return None
-    for name in model.model_fields_set - kind.model_fields.keys():
-        left_out(type(getattr(model, name)).__name__)
-    given = {
-        name: getattr(model, name) for name in model.model_fields_set if name in kind.model_fields
-    }
-    return kind(**{name: fields.get(name, value) for name, value in given.items()})
+def _reduced(
+    value: Any, left_out: Callable[[str], None], known: dict[int, Any], *, plain: bool
+) -> Any:
+    """Return a part of a sample without the metadata that cannot be sent, or read by all if `plain`.
 
-
-def _trimmed(
-    sample: RagSample, dumps: Callable[[Any], bytes], left_out: Callable[[str], None]
-) -> dict[str, Any]:
-    """Return the sample's fields with contexts, these without metadata that cannot be sent."""
-    known: dict[int, RetrievedContext] = {}
-
-    def trimmed(contexts: Iterable[RetrievedContext]) -> tuple[RetrievedContext, ...]:
-        # A context that passed several stages is sent once.
-        for context in contexts:
-            if id(context) not in known:
-                known[id(context)] = _without_unsendable(context, dumps, left_out)
-        return tuple(known[id(context)] for context in contexts)
-
-    contexts, stages = sample.contexts, sample.stages
-    return {
-        "contexts": None if contexts is None else trimmed(contexts),
-        "stages": None
-        if stages is None
-        else tuple(
-            RetrievalStage(
-                name=stage.name,
-                kind=stage.kind,
-                contexts=None if stage.contexts is None else trimmed(stage.contexts),
-                inputs=stage.inputs,
-                recorded=stage.recorded,
-            )
-            for stage in stages
-        ),
-    }
-
-
-def _without_unsendable(
-    context: RetrievedContext, dumps: Callable[[Any], bytes], left_out: Callable[[str], None]
-) -> RetrievedContext:
+    Where something cannot be sent, a subclass's object becomes what it has of our own class: what it
+    adds is left out. A context that passed several stages is sent once: it is `known` then.
+    """
+    if id(value) in known:
+        return known[id(value)]
+    for kind in (RagSample, Reference, RetrievalStage, RetrievedContext):
+        if isinstance(value, kind):
+            given = {name: getattr(value, name) for name in value.model_fields_set}
+            ours = {
+                name: _reduced(given[name], left_out, known, plain=plain)
+                for name in given.keys() & kind.model_fields.keys()
+            }
+            if plain:
+                known[id(value)] = value.model_copy(update=ours)
+                return known[id(value)]
+            for name in given.keys() - ours.keys():
+                left_out(type(given[name]).__name__)
+            known[id(value)] = kind(**ours)
+            return known[id(value)]
+    if isinstance(value, tuple):
+        return tuple(_reduced(item, left_out, known, plain=plain) for item in value)
+    if not isinstance(value, Mapping):
+        return value
     kept: dict[str, Any] = {}
-    for key, value in context.metadata.items():
+    for key, item in value.items():
         with Guard("metadata", Attempt()):  # a value may raise anything
-            dumps(value)
-            kept[key] = value
+            (marshal if plain else pickle).dumps(item)
+            kept[key] = item
         if key not in kept:
-            left_out(type(value).__name__)
-    return RetrievedContext(text=context.text, id=context.id, score=context.score, metadata=kept)
+            left_out(type(item).__name__)
+    return kept
 
 
 def pack_scores(batch: Sequence[Sequence[Score]]) -> bytes:
     """Return the scores of some requests as bytes; one that cannot be sent is replaced and says so."""
     with Guard("a score", Attempt()):
         return pickle.dumps(batch, pickle.HIGHEST_PROTOCOL)
-    sendable = [[_sendable_score(score) for score in scores] for scores in batch]
+    sendable = [[_sendable(score) for score in scores] for scores in batch]
     return pickle.dumps(sendable, pickle.HIGHEST_PROTOCOL)
 
 
-def _sendable_score(score: Score) -> Score:
+def _sendable(score: Score) -> Score:
     attempt = Attempt()
     with Guard("it cannot be sent to the meter's process", attempt):
         pickle.dumps(score, pickle.HIGHEST_PROTOCOL)
         return score
-    return _unsendable(score, attempt.failure)
-
-
-def _unsendable(score: Score, reason: str | None) -> Score:
+    known: dict[str, Any] = {name: getattr(score, name) for name in _WHAT_IT_IS}
     return Score(
-        name=score.name,
         value=None,
         status="metric_error",
-        method=score.method,
-        definition=score.definition,
-        target=score.target,
-        range=score.range,
-        direction=score.direction,
-        explanation=reason,
+        explanation=attempt.failure,
         error_type="worker",
+        **known,
     )
 
 

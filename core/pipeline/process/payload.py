@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,7 +21,7 @@ from ragmeter.metrics import ConfigurationError, Metric
 from ragmeter.metrics.judge.budget import JudgeBudget
 from ragmeter.metrics.judge.protocol import Judge
 
-__all__ = ["UNSENDABLE", "KeepsSecrets", "Payload", "Unpacking", "make_payload"]
+__all__ = ["UNSENDABLE", "KeepsSecrets", "Payload", "Unpickler", "make_payload"]
 
 UNSENDABLE = (pickle.PickleError, AttributeError, TypeError, ValueError, RecursionError)
 """What pickling raises when something cannot be pickled."""
@@ -36,24 +36,19 @@ class KeepsSecrets(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class Payload:
     """The metrics and the judge, ready to be sent to any number of workers, one after another."""
 
-    metrics: tuple[bytes, ...]
-    """One pickle per metric, in order."""
-    judge: bytes
+    metrics: dict[tuple[str, ...], bytes] = field(default_factory=dict)
+    """A pickle of each metric, by the names of its scores."""
+    judge: bytes = b""
     """A pickle of the judge, or of None."""
-    secrets: tuple[dict[str, Any], ...]
+    secrets: list[dict[str, Any]] = field(default_factory=list)
     """What was taken out of the pickles: secret arguments of judge and embedder, and what their
     frameworks mark as secret."""
-    budgets: tuple[JudgeBudget, ...]
+    budgets: list[JudgeBudget] = field(default_factory=list)
     """The budgets that the pickles refer to by number."""
-
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """What is sent to a worker: secrets, metrics and judge."""
-        return self.secrets, self.metrics, self.judge
 
     def __repr__(self) -> str:
         return f"<Payload of {len(self.metrics)} metrics>"
@@ -66,61 +61,51 @@ def make_payload(metrics: Sequence[Metric], judge: Judge | None) -> Payload:
         ConfigurationError: A metric or the judge cannot be sent to another process; names it and
             says what to do.
     """
-    packing = _Packing()
-    return Payload(
-        metrics=tuple(packing.dumps(metric, f"metric {metric.name!r}") for metric in metrics),
-        judge=packing.dumps(judge, f"the judge {judge!r}"),
-        secrets=tuple(packing.secrets),
-        budgets=tuple(packing.budgets),
-    )
+    payload = Payload()
+    seen: dict[int, tuple[Any, ...]] = {}
+    for metric in metrics:
+        pickled = _pickled(metric, f"metric {metric.name!r}", payload, seen)
+        payload.metrics[metric.score_names] = pickled
+    payload.judge = _pickled(judge, f"the judge {judge!r}", payload, seen)
+    return payload
 
 
-class _Packing:
-    def __init__(self) -> None:
-        self.secrets: list[dict[str, Any]] = []
-        self.budgets: list[JudgeBudget] = []
-        self._seen: dict[int, tuple[Any, ...]] = {}
-
-    def dumps(self, thing: object, what: str) -> bytes:
-        buffer = io.BytesIO()
-        try:
-            _Pickler(buffer, self).dump(thing)
-        except UNSENDABLE as error:
-            raise ConfigurationError(
-                f"scoring='process' cannot send {what} to the worker process: {error}; define it "
-                "at the top level of a module that can be imported (not in the script that is "
-                "run, not inside a function), or keep scoring='thread'"
-            ) from error
-        return buffer.getvalue()
-
-    def reference_to(self, thing: object) -> tuple[Any, ...] | None:
-        """Return what stands for `thing` in the pickle, if it is not to be pickled itself."""
-        if id(thing) in self._seen:
-            return self._seen[id(thing)]
-        reference: tuple[Any, ...]
-        if isinstance(thing, KeepsSecrets) and not isinstance(thing, type):
-            settings, secret = thing.settings_and_secrets()
-            reference = ("judge", len(self.secrets), type(thing), settings)
-            self.secrets.append(secret)
-        elif isinstance(thing, (SecretStr, SecretBytes)):
-            reference = ("secret", len(self.secrets), type(thing))
-            self.secrets.append({"value": thing.get_secret_value()})
-        elif isinstance(thing, JudgeBudget) and thing.counts:
-            reference = ("budget", len(self.budgets), thing.limits)
-            self.budgets.append(thing)
-        else:
-            return None
-        self._seen[id(thing)] = reference
-        return reference
+def _pickled(thing: object, what: str, payload: Payload, seen: dict[int, tuple[Any, ...]]) -> bytes:
+    buffer = io.BytesIO()
+    try:
+        _Pickler(buffer, payload, seen).dump(thing)
+    except UNSENDABLE as error:
+        raise ConfigurationError(
+            f"scoring='process' cannot send {what} to the worker process: {error}; define it "
+            "at the top level of a module that can be imported (not in the script that is "
+            "run, not inside a function), or keep scoring='thread'"
+        ) from error
+    return buffer.getvalue()
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, buffer: io.BytesIO, packing: _Packing) -> None:
+    """Puts secrets and budgets into the payload instead, and a reference into the pickle."""
+
+    def __init__(
+        self, buffer: io.BytesIO, payload: Payload, seen: dict[int, tuple[Any, ...]]
+    ) -> None:
         super().__init__(buffer, pickle.HIGHEST_PROTOCOL)
-        self._packing = packing
+        self._payload = payload
+        self._seen = seen
 
     def persistent_id(self, obj: object) -> tuple[Any, ...] | None:
-        return self._packing.reference_to(obj)
+        if id(obj) not in self._seen:
+            if isinstance(obj, KeepsSecrets) and not isinstance(obj, type):
+                settings, secret = obj.settings_and_secrets()
+                self._seen[id(obj)] = ("judge", len(self._payload.secrets), type(obj), settings)
+                self._payload.secrets.append(secret)
+            elif isinstance(obj, (SecretStr, SecretBytes)):
+                self._seen[id(obj)] = ("secret", len(self._payload.secrets), type(obj))
+                self._payload.secrets.append({"value": obj.get_secret_value()})
+            elif isinstance(obj, JudgeBudget) and obj.counts:
+                self._seen[id(obj)] = ("budget", len(self._payload.budgets), obj.limits)
+                self._payload.budgets.append(obj)
+        return self._seen.get(id(obj))
 
     def reducer_override(self, obj: object) -> Any:
         # Pickle would send it by name, and the worker's main module is another one.
@@ -129,45 +114,37 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-class Unpacking:
-    """Reads the pickles of a `Payload` in the worker.
+class Unpickler(pickle.Unpickler):
+    """Reads one pickle of a `Payload` in the worker.
 
     Args:
+        pickled: The pickle.
         secrets: As in the payload.
         budget: Makes what stands in the worker for a budget: its number and limits.
+        made: What was made for references so far: the same object for the same number.
     """
 
     def __init__(
         self,
+        pickled: bytes,
         secrets: Sequence[Mapping[str, Any]],
         budget: Callable[[int, Mapping[str, Any]], JudgeBudget],
+        made: dict[tuple[str, int], Any],
     ) -> None:
+        super().__init__(io.BytesIO(pickled))
         self._secrets = secrets
         self._budget = budget
-        self._made: dict[tuple[str, int], Any] = {}
+        self._made = made
 
-    def load(self, pickled: bytes) -> Any:
-        """Return a metric or the judge; raises whatever loading it raises."""
-        return _Unpickler(io.BytesIO(pickled), self).load()
-
-    def referred(self, kind: str, number: int, *rest: Any) -> Any:
-        """Return what a reference stands for: the same object for the same number."""
+    def persistent_load(self, pid: Any) -> Any:
+        """Return what a reference stands for."""
+        kind, number, *rest = pid
         if (kind, number) not in self._made:
             if kind == "judge":
                 make, settings = rest
-                made = make(**settings, **self._secrets[number])
+                self._made[kind, number] = make(**settings, **self._secrets[number])
             elif kind == "secret":
-                made = rest[0](self._secrets[number]["value"])
+                self._made[kind, number] = rest[0](self._secrets[number]["value"])
             else:
-                made = self._budget(number, rest[0])
-            self._made[kind, number] = made
+                self._made[kind, number] = self._budget(number, *rest)
         return self._made[kind, number]
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, buffer: io.BytesIO, unpacking: Unpacking) -> None:
-        super().__init__(buffer)
-        self._unpacking = unpacking
-
-    def persistent_load(self, pid: Any) -> Any:
-        return self._unpacking.referred(*pid)

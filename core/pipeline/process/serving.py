@@ -18,21 +18,23 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.context import leave_host
 from ragmeter.metrics import Metric, RagSample, Score
 from ragmeter.metrics.errors import loggable
-from ragmeter.metrics.judge.protocol import Judge, JudgeCall
+from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.pipeline.judging import JudgeLoop, JudgesHere
 from ragmeter.pipeline.scoring import MetricSet
 
-from .budgets import Questions, RemoteBudget
+from .budgets import RemoteBudget
 from .channel import Channel, ChannelClosedError
 from .codec import Attempt, pack_scores
-from .payload import Unpacking
+from .payload import Unpickler
 
 __all__ = ["serve"]
 
@@ -76,10 +78,10 @@ class _Events:
         self._queue: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._sent = threading.Event()
 
-    def put(self, event: Event) -> None:
+    def put(self, *event: Any) -> None:
         self._queue.put(event)
 
-    def put_if_few(self, event: Event) -> None:
+    def put_if_few(self, *event: Any) -> None:
         if self._queue.qsize() < MAX_LOG_LINES:
             self._queue.put(event)
 
@@ -109,7 +111,7 @@ class _LogLines(logging.Handler):
         self._events = events
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._events.put_if_few(("log", record.name, record.levelno, self.format(record)))
+        self._events.put_if_few("log", record.name, record.levelno, self.format(record))
 
 
 class _Contained(ErrorLog):
@@ -120,31 +122,30 @@ class _Contained(ErrorLog):
         self._events = events
 
     def report(self, component: str, error: Exception) -> None:
-        self._events.put_if_few(("error", component, loggable(error)))
+        self._events.put_if_few("error", component, loggable(error))
 
 
+@dataclass(eq=False)
 class _Job:
     """One request to judge, as the judge's loop sees it."""
 
-    size_bytes = 0
-
-    def __init__(
-        self, number: int, sample: RagSample, metrics: Sequence[tuple[int, Metric]], owner: _Serving
-    ) -> None:
-        self._number = number
-        self._owner = owner
-        self._places = {score: place for place, metric in metrics for score in metric.score_names}
-        self.sample = sample
-        self.metrics = [metric for _, metric in metrics]
+    number: int
+    sample: RagSample
+    metrics: Sequence[Metric]
+    owner: _Serving
+    size_bytes: int = 0
 
     def judged(self, scores: Sequence[Score]) -> None:
         if scores:
-            place = self._places[scores[0].name]
-            self._owner.events.put(("judged", self._number, place, pack_scores([scores])))
+            self.owner.events.put("judged", self.number, pack_scores([scores]))
 
     def done(self, skipped: str | None) -> None:
-        self._owner.count_items()
-        self._owner.events.put(("done", self._number, skipped))
+        self.owner.count_items()
+        self.owner.events.put("done", self.number, skipped)
+
+
+def _itself(score: Any) -> Any:
+    return score
 
 
 class _Serving:
@@ -153,37 +154,44 @@ class _Serving:
         self._progress = progress
         self._parent = os.getppid()
         self.events = _Events(channel)
-        self._questions = Questions(self.events.put)
         self._guard = Guard("worker", _Contained(self.events))
         self._frames: queue.SimpleQueue[tuple[str, list[bytes]]] = queue.SimpleQueue()
-        self._metrics: dict[int, Metric] = {}
+        self._metrics: dict[tuple[str, ...], Metric] = {}
+        self._made: dict[tuple[str, int], Any] = {}
         self._judge: Judge | None = None
         self._judging: JudgeLoop | None = None
         self._items = (0, 0)
-        self._known: dict[Score, Score] = {}
+        # One object for all equal scores that say nothing of a request: it is sent once a frame.
+        self._shared: Callable[[Score], Score] = lru_cache(MAX_KNOWN)(_itself)
 
     def load(self) -> None:
         """Take the metrics and the judge, and say what could not be loaded."""
         secrets, metrics, judge, limits = self._received()
         logging.getLogger().addHandler(_LogLines(self.events))
         logging.getLogger("ragmeter").setLevel(logging.INFO)
-        unpacking = Unpacking(secrets, lambda n, given: RemoteBudget(n, given, self._questions))
-        unloaded: dict[int, str] = {}
-        for place, pickled in enumerate(metrics):
+
+        def loaded(pickled: bytes, what: str) -> tuple[Any, str | None]:
             attempt = Attempt()
-            with Guard("the worker process could not load a metric", attempt):
-                self._metrics[place] = unpacking.load(pickled)
-            if attempt.failure is not None:
-                unloaded[place] = attempt.failure
-        attempt = Attempt()
-        with Guard("the worker process could not load the judge", attempt):
-            self._judge = unpacking.load(judge)
+            with Guard(f"the worker process could not load {what}", attempt):
+                return Unpickler(pickled, secrets, self._remote, self._made).load(), None
+            return None, attempt.failure
+
+        unloaded: dict[tuple[str, ...], str] = {}
+        self._judge, without_judge = loaded(judge, "the judge")
+        for names, pickled in metrics.items():
+            metric, failure = loaded(pickled, "a metric")
+            if failure is None and metric.judged:
+                failure = without_judge
+            if failure is None:
+                self._metrics[names] = metric
+            else:
+                unloaded[names] = failure
         max_text_chars = limits.pop("max_text_chars")
         sparing = limits.pop("sparing")
         self._set = MetricSet(self._metrics.values(), max_text_chars, sparing=sparing)
         if self._set.awaited:
             if self._judge is not None:
-                self._judge.subscribe(self._called)
+                self._judge.subscribe(lambda call: self.events.put("call", call))
             judges = JudgesHere(
                 self._judge,
                 limits["deadline_s"],
@@ -194,10 +202,13 @@ class _Serving:
             # The meter's process sends no more than are judged at once.
             self._judging = JudgeLoop(judges, guard=self._guard, max_backlog=1_000_000, **limits)
             self._judging.start()
-        self._channel.send((unloaded, attempt.failure), SEND_S)
+        self._channel.send(unloaded, SEND_S)
         for target in (self.events.send_all, self._read):
             threading.Thread(target=target, name=target.__name__, daemon=True).start()
         gc.freeze()
+
+    def _remote(self, number: int, limits: Mapping[str, Any]) -> RemoteBudget:
+        return RemoteBudget(number, limits, self.events.put)
 
     def run(self) -> None:
         """Compute what comes, for ever."""
@@ -206,7 +217,7 @@ class _Serving:
             computed = [self._computed(which, one) for one in packed]
             os.write(self._progress, b".")  # through with the last, too
             unreadable = [reason for reason, _ in computed]
-            self.events.put(("scores", unreadable, pack_scores([scores for _, scores in computed])))
+            self.events.put("scores", unreadable, pack_scores([scores for _, scores in computed]))
 
     def _computed(self, which: str, packed: bytes) -> tuple[str | None, list[Score]]:
         os.write(self._progress, b".")
@@ -217,17 +228,13 @@ class _Serving:
             scores = self._set.compute_again(sample)
         else:
             (scores,) = self._set.compute([sample])
-        return None, [self._shared(score) for score in scores.values()]
-
-    def _shared(self, score: Score) -> Score:
-        """Return one object for all equal scores that say nothing of a request: it is sent once."""
-        if score.status not in {"missing_input", "skipped"}:
-            return score
-        if len(self._known) > MAX_KNOWN:
-            self._known.clear()
-        return self._known.setdefault(score, score)
+        return None, [
+            self._shared(score) if score.status in {"missing_input", "skipped"} else score
+            for score in scores.values()
+        ]
 
     def _sample(self, packed: bytes) -> RagSample | str:
+        """Return a sample, or why it cannot be read."""
         attempt = Attempt()
         with Guard("the request cannot be sent to the worker process", attempt):
             sample: RagSample = pickle.loads(packed)  # noqa: S301 -- from our own process
@@ -246,34 +253,32 @@ class _Serving:
             while True:
                 kind, *rest = self._received()
                 if kind == "reserved":
-                    self._questions.answered(*rest)
+                    number, *answer = rest
+                    self._made["budget", number].answered(*answer)
                 elif kind == "judge":
                     self._submit(*rest)
                 else:
                     self._frames.put((kind, *rest))
         self.leave()
 
-    def _submit(self, number: int, packed: bytes, places: Sequence[int], left_s: float) -> None:
+    def _submit(
+        self, number: int, packed: bytes, names: Sequence[tuple[str, ...]], left_s: float
+    ) -> None:
         sample = self._sample(packed)
         if isinstance(sample, str) or self._judging is None:
-            reason = sample if isinstance(sample, str) else "the worker process has no judge"
-            self.events.put(("unreadable", number, reason))
+            self.events.put("unreadable", number, sample)
             return
-        metrics = [(place, self._metrics[place]) for place in places]
+        metrics = [self._metrics[name] for name in names]
         self._judging.submit(_Job(number, sample, metrics, self), left_s)
-
-    def _called(self, call: JudgeCall) -> None:
-        self.events.put(("call", call))
 
     def count_items(self) -> None:
         """Report how many items the judge's cache has answered since the last report."""
-        if self._judge is None:
-            return
-        stats = self._judge.stats
-        now = stats.cache_hits, stats.cache_misses
-        if now != self._items:
-            self.events.put(("items", now[0] - self._items[0], now[1] - self._items[1]))
-            self._items = now
+        if self._judge is not None:
+            stats = self._judge.stats
+            hits, misses = self._items
+            self._items = stats.cache_hits, stats.cache_misses
+            if self._items != (hits, misses):
+                self.events.put("items", stats.cache_hits - hits, stats.cache_misses - misses)
 
     def leave(self) -> None:
         """End the process: the judge's connections first, then everything."""

@@ -24,7 +24,7 @@ from ragmeter.metrics.metric import failed_scores
 from ragmeter.pipeline.scoring import MetricSet
 
 from .budgets import Bookkeeping
-from .codec import pack_sample, unpack_scores
+from .codec import Parcel, unpack_scores
 from .interpreter import find_interpreter
 from .judging import JudgesInWorker
 from .payload import UNSENDABLE, make_payload
@@ -92,18 +92,14 @@ class ScoringProcess:
             "max_text_chars": metrics.max_text_chars,
             "sparing": metrics.sparing,
         }
-        self._places = {metric.score_names: place for place, metric in enumerate(metrics.all)}
-        self.judges = JudgesInWorker(self._places, self._wanted, self._left_out, self._guard)
+        self.judges = JudgesInWorker(self._wanted, self._left_out, self._guard)
         self._closed = False
         self._fresh()
         fork.forget(self._leave_to_parent)
-        fork.pause(self._before_fork, self._after_fork_in_parent)
 
     def _fresh(self) -> None:
         self._changed = threading.Condition()
-        self._spawning = threading.Lock()
         self._worker: Worker | None = None
-        self._made: Worker | None = None
         self._is_wanted = False
         self._books = Bookkeeping(self._payload.budgets)
         self._short_lives = 0
@@ -111,7 +107,9 @@ class ScoringProcess:
         self._not_before = 0.0
         self._why_down = ""
         self._thread: threading.Thread | None = None
-        self._forking: set[int] = set()
+        # A child that is forked while a process starts would hold what the start waits to see closed.
+        self._starting = fork.Gate()
+        fork.pause(self._starting.before_fork, self._starting.after_fork_in_parent)
 
     def start(self) -> None:
         """Start the thread that supervises the worker; the process starts with its first work."""
@@ -129,69 +127,54 @@ class ScoringProcess:
     ) -> list[dict[str, Score]]:
         """Compute the free metrics; never raises `Exception`, always one score per name and sample."""
         del rest  # nothing is computed under this interpreter's lock
-        batch = [_Request(sample, self._metrics.computed_for(sample)) for sample in samples]
-        return self._computed("compute", batch)
+        return self._computed("compute", samples, self._metrics.computed_for)
 
     def compute_again(self, sample: RagSample) -> dict[str, Score]:
         """Compute those free metrics that a reference makes possible."""
-        return self._computed("compute_again", [_Request(sample, self._metrics.computed_again)])[0]
+        return self._computed("compute_again", (sample,), lambda _: self._metrics.computed_again)[0]
 
-    def _computed(self, which: str, batch: Sequence[_Request]) -> list[dict[str, Score]]:
+    def _computed(
+        self,
+        which: str,
+        samples: Sequence[RagSample],
+        metrics_of: Callable[[RagSample], Sequence[Metric]],
+    ) -> list[dict[str, Score]]:
+        batch = [
+            _Request(sample, metrics_of(sample), Parcel(sample, self._left_out))
+            for sample in samples
+        ]
         for request in batch:
-            self._pack(request)
+            self._fail_unsendable(request)
         tries = 0
         while waiting := [request for request in batch if request.scores is None]:
             try:
                 worker = self._running()
-                unreadable, packed = worker.compute(which, [one.packed for one in waiting])
+                unreadable, packed = worker.compute(which, [one.parcel.packed for one in waiting])
             except WorkerEndedError as error:  # noqa: PERF203 -- once a frame
                 to_blame = waiting[error.begun - 1 : error.begun]
-                self._fail(to_blame, str(error), error.status)
                 tries = 0 if to_blame else tries + 1
-                if tries == MAX_TRIES:
-                    self._fail(waiting, str(error))
+                for request in waiting if tries == MAX_TRIES else to_blame:
+                    request.fail(str(error), error.status)
             except WorkerError as error:
-                self._fail(waiting, str(error))
+                for request in waiting:
+                    request.fail(str(error))
             else:
                 self._short_lives = 0
                 scored = zip(waiting, unreadable, unpack_scores(packed), strict=True)
                 for request, reason, scores in scored:
                     if reason is None:
-                        self._take(request, scores, worker.unloaded)
-                    elif request.plain:
-                        self._report(reason)
-                        self._fail([request], reason)
+                        request.take(scores, worker.unloaded)
                     else:
-                        self._pack(request, plain=True)
+                        request.parcel.unreadable(reason)
+                        self._fail_unsendable(request)
         return [request.scores or {} for request in batch]
 
-    def _pack(self, request: _Request, *, plain: bool = False) -> None:
+    def _fail_unsendable(self, request: _Request) -> None:
         if not request.metrics:
             request.scores = {}
-            return
-        request.plain = plain
-        packed = pack_sample(request.sample, self._left_out, plain=plain)
-        if isinstance(packed, bytes):
-            request.packed = packed
-        else:
-            self._report(packed)
-            self._fail([request], packed)
-
-    def _take(
-        self, request: _Request, scores: Iterable[Score], unloaded: Mapping[int, str]
-    ) -> None:
-        request.scores = {score.name: score for score in scores}
-        for metric in request.metrics if unloaded else ():
-            reason = unloaded.get(self._places[metric.score_names])
-            if reason is not None:
-                request.fail(metric, reason)
-
-    def _fail(
-        self, requests: Iterable[_Request], reason: str, status: ScoreStatus = "metric_error"
-    ) -> None:
-        for request in requests:
-            for metric in request.metrics:
-                request.fail(metric, reason, status)
+        elif request.parcel.failure is not None:
+            self._report(request.parcel.failure)
+            request.fail(request.parcel.failure)
 
     def _report(self, reason: str) -> None:
         with self._guard:
@@ -211,7 +194,7 @@ class ScoringProcess:
         self.start()
         with self._changed:
             failed_starts = self._failed_starts
-            while self._worker is None:
+            while (worker := self._ready()) is None:
                 if self._closed:
                     raise WorkerError("the meter was shut down")
                 if self._thread is None:
@@ -224,11 +207,15 @@ class ScoringProcess:
                 self._is_wanted = True
                 self._changed.notify_all()
                 self._changed.wait(1.0)
-            return self._worker
+        return worker
+
+    def _ready(self) -> Worker | None:
+        worker = self._worker
+        return None if worker is None or not worker.is_ready else worker
 
     def _wanted(self) -> Worker | None:
         """Return the worker, if it runs; have it started else."""
-        worker = self._worker
+        worker = self._ready()
         if worker is None:
             self.start()
             with self._changed:
@@ -245,79 +232,64 @@ class ScoringProcess:
                     self._changed.wait(pause_s if self._is_wanted else None)
                     continue
             with self._guard:
-                worker = self._started()
-                if worker is not None:
-                    with self._guard:
-                        self._attend(worker)
-                    self._ended(worker)
+                self._have_one_worker()
                 continue
             self._not_before = time.monotonic() + PATIENCE_S  # an error of ours: not again at once
 
-    def _started(self) -> Worker | None:
-        """Start a worker; return None, counted, where that fails."""
-        began = time.monotonic()
-        made: Worker | None = None
+    def _have_one_worker(self) -> None:
+        """Start a worker and listen to it until it ends."""
+        worker = Worker()
         try:
-            with self._spawning:
-                if self._closed:
-                    return None
-                made = Worker()
-                made.start(self._interpreter)
+            with self._starting.lock:
+                worker.start(self._interpreter)
                 # Not before: where a process is started by `os.fork`, as under gevent, its child
-                # forgets workers too, and would close what it is about to be given.
-                self._made = made
-            made.load(self._payload, self._limits)
+                # forgets the worker, too, and would close what it is about to be given.
+                self._worker = worker
+            if self._closed:  # before there was a process to end
+                worker.end(0.0)
+            worker.load(self._payload, self._limits)
         except (WorkerError, *UNSENDABLE) as error:
-            if made is not None:
-                made.end(0.0)
+            worker.end(0.0)
             self._failed_starts += 1
-            self._count(began, str(error), free_restarts=0)
-            made = None
+            self._count(worker, str(error))
         with self._changed:
-            self._made = None
-            self._worker = made
             self._is_wanted = False
             self._changed.notify_all()
-        if made is not None:
-            for reason in (*made.unloaded.values(), made.without_judge):
-                if reason is not None:
-                    self._report(reason)
-        return made
-
-    def _attend(self, worker: Worker) -> None:
-        """Listen to a worker until it ends."""
-        if self._closed:  # while it loaded
-            worker.end(0.0)
-        for batch in worker.events():
-            for event in batch:
-                with self._guard:
-                    self._happened(worker, *event)
+        if worker.is_ready:
+            for reason in dict.fromkeys(worker.unloaded.values()):
+                self._report(reason)
+            with self._guard:
+                for event in worker.events():
+                    with self._guard:
+                        self._happened(worker, *event)
+            self._ended(worker)
+        self._worker = None
 
     def _ended(self, worker: Worker) -> None:
-        with self._changed:
-            self._worker = None
+        self._worker = None
         expected = worker.dismissed
         reason = worker.ending()
         self._books.worker_ended()
         if not expected:
-            self._count(worker.started_at, reason, free_restarts=1)
+            self._count(worker, reason)
         innocent = worker.is_at_scores  # whatever it judged: it ended over what it computed
         worker.ended(reason)
         self.judges.worker_ended(worker, reason, suspect=not innocent)
 
-    def _count(self, started_at: float, reason: str, *, free_restarts: int) -> None:
+    def _count(self, worker: Worker, reason: str) -> None:
         """Report the end of a worker, and decide when the next may be started."""
         if self._closed:
             return
         now = time.monotonic()
-        if now - started_at > STEADY_S:
+        if now - worker.started_at > STEADY_S:
             self._short_lives = 0
         self._short_lives += 1
-        doublings = self._short_lives - 1 - free_restarts
         # A worker that ended had come up, and so will the next: requests can wait for that.
-        longest_s = PATIENCE_S if free_restarts else LONGEST_PAUSE_S
-        pause_s = 0.0 if doublings < 0 else min(longest_s, 2.0 ** min(doublings, 10))
-        self._not_before = now + pause_s
+        longest_s = PATIENCE_S if worker.is_ready else LONGEST_PAUSE_S
+        doublings = self._short_lives - (2 if worker.is_ready else 1)
+        self._not_before = now + (
+            0.0 if doublings < 0 else min(longest_s, 2.0 ** min(doublings, 10))
+        )
         self._why_down = reason
         self._report(reason)
 
@@ -332,21 +304,23 @@ class ScoringProcess:
             self._judge.report_items(*rest)
         elif kind == "reserve":
             number, request, *tokens = rest
-            worker.tell(("reserved", request, *self._books.take(number, request, *tokens)))
+            granted = self._books.take(number, request, *tokens)
+            worker.tell(("reserved", number, request, *granted))
         elif kind == "settle":
             self._books.settle(*rest)
         elif kind == "error":
             component, words = rest
-            self._log.report(str(component), ContainedInWorkerError(str(words)))
+            self._log.report(component, ContainedInWorkerError(words))
         elif kind == "log":
             name, level, words = rest
-            logging.getLogger(str(name)).log(level, "%s", words)
+            logging.getLogger(name).log(level, "%s", words)
 
     def close(self, timeout_s: float) -> None:
         """End the worker process within `timeout_s` seconds; nothing is scored afterwards."""
-        self._closed = True
-        with self._spawning:  # a few milliseconds: whatever is started from here on sees the above
-            worker = self._made or self._worker
+        self._closed = (
+            True  # before the look: a worker that is started meanwhile is ended by its thread
+        )
+        worker = self._worker
         if worker is not None:
             worker.end(min(END_S, timeout_s))
         with self._changed:
@@ -361,21 +335,10 @@ class ScoringProcess:
         if worker is not None:
             worker.end(END_S)
 
-    def _before_fork(self) -> None:
-        """Let no process be in the making."""
-        if self._spawning.acquire(timeout=fork.PATIENCE_S):
-            self._forking.add(threading.get_ident())
-
-    def _after_fork_in_parent(self) -> None:
-        if threading.get_ident() in self._forking:
-            self._forking.discard(threading.get_ident())
-            self._spawning.release()
-
     def _leave_to_parent(self) -> None:
         # In a forked child: the worker is the parent's.
-        for worker in (self._worker, self._made):
-            if worker is not None:
-                worker.forget()
+        if self._worker is not None:
+            self._worker.forget()
         self._fresh()
 
 
@@ -384,16 +347,23 @@ class _Request:
     """A request whose scores are computed."""
 
     sample: RagSample
-    metrics: tuple[Metric, ...]
-    packed: bytes = b""
-    plain: bool = False
-    """Whether its metadata was reduced to what every process can read."""
+    metrics: Sequence[Metric]
+    parcel: Parcel
     scores: dict[str, Score] | None = None
     """None: it waits for them."""
 
-    def fail(self, metric: Metric, reason: str, status: ScoreStatus = "metric_error") -> None:
-        """Note that a metric could not be computed."""
-        if self.scores is None:
-            self.scores = {}
-        for score in failed_scores(metric, self.sample, status, reason, COMPONENT):
-            self.scores[score.name] = score
+    def take(self, scores: Iterable[Score], unloaded: Mapping[tuple[str, ...], str]) -> None:
+        """Take what was computed; `unloaded` says of which metrics nothing was, and why."""
+        self.scores = {score.name: score for score in scores}
+        for names, reason in unloaded.items():
+            self.fail(reason, only=names)
+
+    def fail(
+        self, reason: str, status: ScoreStatus = "metric_error", only: tuple[str, ...] | None = None
+    ) -> None:
+        """Note that its metrics, or one of them, could not be computed."""
+        self.scores = self.scores or {}
+        for metric in self.metrics:
+            if only is None or metric.score_names == only:
+                for score in failed_scores(metric, self.sample, status, reason, COMPONENT):
+                    self.scores[score.name] = score

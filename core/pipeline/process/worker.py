@@ -52,7 +52,7 @@ class WorkerEndedError(WorkerError):
         status: What the scores of that request get.
     """
 
-    def __init__(self, message: str, begun: int, status: ScoreStatus = "metric_error") -> None:
+    def __init__(self, message: str, begun: int, status: ScoreStatus) -> None:
         super().__init__(message)
         self.begun = begun
         self.status: ScoreStatus = status
@@ -62,19 +62,8 @@ class Worker:
     """A worker process, once `start` was called."""
 
     def __init__(self) -> None:
-        self._ends = ExitStack()
-        try:
-            ours, self._its_end = socket.socketpair()
-            self._channel = Channel(ours)
-            self._ends.callback(self._its_end.close)
-            self._progress, self._its_progress = (
-                FileIO(end, mode) for end, mode in zip(os.pipe(), "rw", strict=True)
-            )
-            self._ends.callback(self._progress.close)
-            self._ends.callback(self._its_progress.close)
-        except OSError as error:
-            raise WorkerError(f"no sockets for the worker process: {error}") from error
-        os.set_blocking(self._progress.fileno(), False)
+        self._ours = ExitStack()
+        """Closes this process's ends of what the two hold."""
         self._process: subprocess.Popen[bytes] | None = None
         self._computing: Bell | None = None
         self._replies: list[Reply] = []
@@ -82,15 +71,15 @@ class Worker:
         self._hangs = ""
         self._ended = ""
         self.started_at = time.monotonic()
+        self.is_ready = False
+        """Whether it has loaded everything."""
         self.dismissed = False
         """Whether it was asked to end."""
-        self.unloaded: Mapping[int, str] = {}
-        """Places of the metrics that the worker could not load, and why."""
-        self.without_judge: str | None = None
-        """Why the worker has no judge, if it should have one."""
+        self.unloaded: Mapping[tuple[str, ...], str] = {}
+        """Metrics that it could not load, or has no judge for, by the names of their scores, and why."""
 
     def __del__(self) -> None:
-        self._ends.close()
+        self._ours.close()
 
     def start(self, interpreter: str) -> None:
         """Start the process; does not wait for it.
@@ -98,9 +87,17 @@ class Worker:
         Raises:
             WorkerError: The system refused.
         """
-        with self._its_end, self._its_progress:
-            numbers = (self._its_end.fileno(), self._its_progress.fileno())
-            try:
+        try:
+            with ExitStack() as its:
+                ours, end = socket.socketpair()
+                self._channel = Channel(ours)
+                self._ours.callback(self._channel.abandon)
+                its.callback(end.close)
+                self._progress, progress = map(FileIO, os.pipe(), "rw")
+                self._ours.callback(self._progress.close)
+                its.callback(progress.close)
+                os.set_blocking(self._progress.fileno(), False)
+                numbers = (end.fileno(), progress.fileno())
                 # Its own session: Ctrl-C in the terminal is the application's. What metrics print
                 # goes to stderr: stdout may be the application's protocol.
                 self._process = subprocess.Popen(  # noqa: S603 -- our own interpreter
@@ -112,8 +109,8 @@ class Worker:
                     pass_fds=numbers,
                     start_new_session=True,
                 )
-            except OSError as error:
-                raise WorkerError(f"the worker process could not be started: {error}") from error
+        except OSError as error:
+            raise WorkerError(f"the worker process could not be started: {error}") from error
 
     def load(self, payload: Payload, limits: Mapping[str, Any]) -> None:
         """Send what the worker needs and wait until it is ready.
@@ -124,8 +121,9 @@ class Worker:
         deadline = time.monotonic() + START_S
         try:
             self._channel.send([os.fspath(entry) for entry in sys.path], SEND_S)
-            self._channel.send((*payload.parts, dict(limits)), SEND_S)
-            while (ready := self._receive()) is None:
+            parts = (payload.secrets, payload.metrics, payload.judge, limits)
+            self._channel.send(parts, SEND_S)
+            while (unloaded := self._receive()) is None:
                 if time.monotonic() > deadline:
                     self.hang_up(f"it did not answer for {START_S:g} s")
         except (ChannelClosedError, TimeoutError) as error:
@@ -133,7 +131,8 @@ class Worker:
                 f"the worker process did not start: {self.ending(error)}; its own words stand "
                 "on the standard error stream"
             ) from error
-        self.unloaded, self.without_judge = ready
+        self.unloaded = unloaded
+        self.is_ready = True
 
     def compute(self, which: str, packed: Sequence[bytes]) -> Reply:
         """Have the scores of some requests computed. For one thread, while another reads `events`.
@@ -156,14 +155,15 @@ class Worker:
                     self.hang_up(f"the worker process hangs: it did not answer for {SCORE_S:g} s")
                 seen = self._begun
         self._computing = None
-        if not self._replies:
-            status: ScoreStatus = "timeout" if self._hangs else "metric_error"
-            raise WorkerEndedError(self._ended, self._begun, status)
-        return self._replies.pop()
+        if self._replies:
+            return self._replies.pop()
+        raise WorkerEndedError(
+            self._ended, self._begun, "timeout" if self._hangs else "metric_error"
+        )
 
-    def answered(self, unreadable: list[str | None], packed: bytes) -> None:
+    def answered(self, *reply: Any) -> None:
         """Take the scores of the requests that it was sent last."""
-        self._replies.append((unreadable, packed))
+        self._replies.append(reply)
         if self._computing is not None:
             self._computing.ring()
 
@@ -203,11 +203,11 @@ class Worker:
         self._hangs = reason
         self._channel.close()
 
-    def events(self) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield what it sends, in batches, until it ends. For one thread."""
+    def events(self) -> Iterator[tuple[Any, ...]]:
+        """Yield what it says until it ends. For one thread."""
         with contextlib.suppress(ChannelClosedError):
             while True:
-                yield self._receive() or []
+                yield from self._receive() or ()
 
     def _receive(self) -> Any:
         """Return the next message; None when there is none for a while."""
@@ -241,20 +241,16 @@ class Worker:
         """
         hung = self._hangs or (str(error) if isinstance(error, TimeoutError) else "")
         self.end(0.0 if hung else 2.0)
-        code = None if self._process is None else self._process.returncode
-        if hung:
-            return hung
-        if code is not None and code < 0:
-            try:
-                return f"the worker process was ended by {signal.Signals(-code).name}"
-            except ValueError:
-                return f"the worker process was ended by signal {-code}"
-        return f"the worker process ended with exit code {code}"
+        code = 0 if self._process is None else self._process.returncode
+        if hung or code >= 0:
+            return hung or f"the worker process ended with exit code {code}"
+        with contextlib.suppress(ValueError):
+            return f"the worker process was ended by {signal.Signals(-code).name}"
+        return f"the worker process was ended by signal {-code}"
 
     def forget(self) -> None:
         """Let go of it after a fork: it is the parent's."""
-        self._channel.abandon()
-        self._ends.close()
+        self._ours.close()
         if self._process is not None:
             self._process.returncode = 0  # not ours to wait for
 
