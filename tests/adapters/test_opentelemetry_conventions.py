@@ -5,6 +5,7 @@ import json
 import pytest
 from otlp_spans import documents, found, only, openinference, span, texts
 
+from ragmeter.adapters.opentelemetry._build import sample_of
 from ragmeter.adapters.opentelemetry._passages import RetrievalTool, cut
 from ragmeter.adapters.opentelemetry._record import LogNote
 from ragmeter.adapters.opentelemetry.conventions._values import (
@@ -85,6 +86,32 @@ def test_the_last_of_two_rerankings_counts():
 
     assert texts(request) == ["b"]
     assert [one.read.span.span_id for one in request.seen] == [f"{4:016x}"]
+
+
+def test_what_left_retriever_and_reranker_are_stages_of_the_sample():
+    request = only(
+        *_request(
+            openinference(2, 1, "RETRIEVER", "search", **documents("a", "b", "c")),
+            openinference(
+                3,
+                1,
+                "RERANKER",
+                "rerank",
+                **documents("c", "a", prefix="reranker.output_documents"),
+            ),
+        )
+    )
+
+    sample = sample_of(request)
+
+    told = [
+        (one.name, one.kind, [c.text for c in one.contexts], one.inputs) for one in sample.stages
+    ]
+    assert told == [
+        ("search", "retriever", ["a", "b", "c"], ()),
+        ("rerank", "postprocessor", ["c", "a"], (0,)),
+    ]
+    assert sample.stages[1].contexts[0] is sample.stages[0].contexts[2]
 
 
 def test_a_reranking_of_one_retrieval_leaves_the_other_alone():
