@@ -178,9 +178,12 @@ def test_timed_out_while_retrieving(watch: Watch) -> None:
     """``wait_for`` cancels, too."""
 
     async def call() -> None:
-        chain = lcel(HangingRetriever(entered=asyncio.Event()))
+        entered = asyncio.Event()
+        chain = lcel(HangingRetriever(entered=entered))
+        asking = asyncio.ensure_future(chain.ainvoke("who?", config=watch.config))
+        await entered.wait()
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(chain.ainvoke("who?", config=watch.config), 0.05)
+            await asyncio.wait_for(asking, 0)
 
     asyncio.run(call())
 
@@ -204,11 +207,11 @@ def test_events_stream_broken_off(watch: Watch, chain: Any) -> None:
 
 def test_a_branch_that_outlives_its_request_is_no_request(watch: Watch) -> None:
     """asyncio goes on with the other branches when one has failed; they start runs all the same."""
-    finished = asyncio.Event()
+    ended, finished = asyncio.Event(), asyncio.Event()
     retriever = FixedRetriever(found=docs("late"))
 
     async def slow(question: str) -> Any:
-        await asyncio.sleep(0.05)
+        await ended.wait()
         found = await (RunnableLambda(lambda x: x) | retriever).ainvoke(question)
         finished.set()
         return found
@@ -221,7 +224,8 @@ def test_a_branch_that_outlives_its_request_is_no_request(watch: Watch) -> None:
         chain = RunnableParallel(slow=RunnableLambda(slow), quick=RunnableLambda(quick))
         with pytest.raises(ValueError, match="quick end"):
             await chain.ainvoke("who?", config=watch.config)
-        await asyncio.wait_for(finished.wait(), 10)
+        ended.set()
+        await asyncio.wait_for(finished.wait(), 60)
 
     asyncio.run(call())
 

@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "llama_index_quickstart.py"
 
 
+@pytest.mark.timeout(300)
 def test_quickstart() -> None:
     """No key, no network: an answer and real scores."""
     done = subprocess.run(
@@ -14,7 +17,7 @@ def test_quickstart() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=280,
     )
 
     assert done.returncode == 0, done.stderr
