@@ -168,7 +168,9 @@ def _said(
     has = sum(bool(credit((term,), held[best])) for term in wanted)
     nowhere = [term for term in wanted if not any(credit((term,), one) for one in held)]
     if has:
-        explanation = f"chunk-{best + 1} has {has} of the question's {len(wanted)} topic words"
+        explanation = (
+            f"chunk-{best + 1} has {has} of the question's {counted(len(wanted), 'topic word')}"
+        )
         summary = f"chunk-{best + 1}: {has} of {len(wanted)}"
         if nowhere:
             summary += f"; {counted(len(nowhere), 'word')} in no chunk"

@@ -11,6 +11,7 @@ from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import analyse
+from ragmeter.metrics.text.citations import without_marks
 from ragmeter.metrics.text.refusals import sentence_kinds
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import compared_terms, credit, vocabulary
@@ -52,7 +53,7 @@ class LexicalContextUtilization(ComputedMetric):
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Give each sentence to its chunk; the evidence is each chunk's share and each sentence's chunk."""
-        answer = analyse(sample.answer or "")
+        answer = analyse(without_marks(sample.answer or ""))
         contexts = [analyse(context.text) for context in sample.contexts or ()]
         if all(not context.units for context in contexts):
             return (self._without_value("nothing was retrieved"),)

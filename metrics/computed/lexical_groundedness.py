@@ -10,6 +10,7 @@ from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse
+from ragmeter.metrics.text.citations import without_marks
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import (
     Vocabulary,
@@ -34,7 +35,7 @@ class LexicalGroundedness(ComputedMetric):
                 / terms of the answer
 
     Terms are content tokens without Russian function words; Han runs give bigrams, and one of which
-    the contexts have only the two characters counts half.
+    the contexts have only the two characters counts half.  Marks of citations, ``[1]``, are no words.
 
     Range: 0.0 to 1.0, dimensionless.  A refusal shares few words with anything: read it beside
     `refusal`, and after an empty retrieval, which scores 0.0, beside `empty_retrieval`.
@@ -58,7 +59,7 @@ class LexicalGroundedness(ComputedMetric):
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Cover the answer with the words of all contexts; the evidence is per sentence."""
-        answer = analyse(sample.answer or "")
+        answer = analyse(without_marks(sample.answer or ""))
         contexts = [analyse(context.text) for context in sample.contexts or ()]
         for context in contexts:
             # Other metrics need the sentences; a text's tokens follow from its sentences' tokens.

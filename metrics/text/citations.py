@@ -1,7 +1,8 @@
 """Find the marks by which an answer cites the chunks it was given: [1], [1, 3], [2-4], [^1], 【1】.
 
-The citation scores call this.  A number is a rank in the contexts; what it means after documents
-were reordered between the retriever and the prompt, the text does not say.
+The citation scores call this, and what compares an answer's words.  A number is a rank in the
+contexts; what it means after documents were reordered between the retriever and the prompt, the text
+does not say.
 """
 
 import re

@@ -41,7 +41,10 @@ _WEAK = r"(?:information|data|content|contents|details?|results?|references?|inp
 # What was given to read. A word like "data" only when it says that it was given.
 _GIVEN = (
     r"(?:provided|given|available|retrieved|supplied|attached|above|following|at hand|shared|shown|"
-    r"i have|we have|i was given|you (?:provided|gave|shared|supplied|sent)(?: me| us)?|at my disposal)"
+    r"i have|we have|i was given|you (?:provided|gave|shared|supplied|sent)(?: me| us)?|at my disposal|"
+    r"(?:that|which) (?:i|we) (?:have|had|found|see|(?:was|were|have been) (?:given|shown|sent|provided(?: with)?))|"
+    r"(?:that|which) (?:was|were|is|are|has been|have been) "
+    r"(?:provided|given|available|retrieved|supplied|shared|shown|found|returned|attached))"
 )
 _SOURCE = (
     rf"(?:{_ARTICLES}{_STRONG}(?: {_GIVEN})?|(?:the |this |that |my |our |any )?{_GIVEN} {_WEAK}"

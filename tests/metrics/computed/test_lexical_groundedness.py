@@ -97,3 +97,16 @@ def test_everything_found_names_no_weakest_sentence():
     got = grounded(["Kolka."], "Kolka, Kolka!")
     assert (got.value, got.summary) == (1.0, "2 of 2 words")
     assert got.explanation == "100 % of the answer's words are in the chunks"
+
+
+@pytest.mark.parametrize("mark", ["[1]", "[1, 2]", "【1】", "[^1]"])
+def test_marks_of_citations_are_no_words(mark):
+    contexts = ["Refunds are paid within 14 days."]
+    plain = RagSample(question="q", contexts=contexts, answer="Refunds are paid within 14 days.")
+    cited = RagSample(
+        question="q", contexts=contexts, answer=f"Refunds are paid within 14 days {mark}."
+    )
+
+    values = [LexicalGroundedness().compute(sample)[0].value for sample in (plain, cited)]
+
+    assert values == [1.0, 1.0]
