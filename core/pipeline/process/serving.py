@@ -162,7 +162,7 @@ class _Serving:
         self._judging: JudgeLoop | None = None
         self._items = (0, 0)
         # One object for all equal scores that say nothing of a request: it is sent once a frame.
-        self._shared: Callable[[Score], Score] = lru_cache(MAX_KNOWN)(_itself)
+        self._shared: Callable[[Any], Score] = lru_cache(MAX_KNOWN)(_itself)
 
     def load(self) -> None:
         """Take the metrics and the judge, and say what could not be loaded."""
