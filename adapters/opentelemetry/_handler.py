@@ -130,9 +130,8 @@ class RagMeterSpanProcessor(SpanProcessor):
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Offer what has come to the meter, complete or not; ``meter.flush()`` then waits for the scores."""
-        del (
-            timeout_millis
-        )  # nothing is waited for: a meter that flushes has its providers flush, too
+        # Nothing is waited for: a meter that flushes has its providers flush, too.
+        del timeout_millis
         with self._read_guard:
             self._read()
             self._assembler.drain()
