@@ -11,7 +11,6 @@ import threading
 import pytest
 from embedding_server import EmbeddingServer
 from fakes_embedder import WithKey, by_length, by_process
-from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from ragmeter import ConfigurationError, RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
@@ -70,7 +69,11 @@ def test_without_an_embedder_there_is_no_such_score_and_nothing_of_it_is_loaded(
 
 
 def test_it_can_be_named_and_needs_an_embedder():
-    [result] = scored(sample(), metrics=[NAME], embedder=DeterministicFakeEmbedding(size=4))
+    embeddings = pytest.importorskip("langchain_core.embeddings")
+
+    [result] = scored(
+        sample(), metrics=[NAME], embedder=embeddings.DeterministicFakeEmbedding(size=4)
+    )
 
     assert next(iter(result.scores)) == NAME
     with pytest.raises(ConfigurationError, match="pass embedder="):
