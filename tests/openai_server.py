@@ -207,7 +207,9 @@ def _entry(
     elif "texts" in example:
         entry["texts"] = value
     else:
-        entry["pairs"] = [{"question": q, "answer": a} for q, a in value]
+        # A word where pairs are asked for is the question and the answer of one.
+        pairs = [(value, value)] if isinstance(value, str) else value or ()
+        entry["pairs"] = [{"question": q, "answer": a} for q, a in pairs]
     return entry
 
 
