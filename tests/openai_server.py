@@ -207,8 +207,9 @@ def _entry(
     elif "texts" in example:
         entry["texts"] = value
     else:
-        # A word where pairs are asked for is the question and the answer of one.
-        pairs = [(value, value)] if isinstance(value, str) else value or ()
+        # A text where pairs are asked for is the question and the answer of one.
+        given = [value] if isinstance(value, str) else value or ()
+        pairs = [(one, one) if isinstance(one, str) else one for one in given]
         entry["pairs"] = [{"question": q, "answer": a} for q, a in pairs]
     return entry
 
