@@ -207,18 +207,28 @@ class JudgeLoop:
         return len(self._inbox) + self._active + self._ending
 
     def start(self) -> None:
-        """Start the loop's thread, if there is none. To be called below no lock; see `start_elsewhere`."""
+        """Start the loop's threads, if there are none. To be called below no lock; see `start_elsewhere`.
+
+        All of them, before it returns: the program may end right after the request, and then no thread
+        can start any more.
+        """
         manned = self._manned
         if self._closed or not manned.acquire(blocking=False):
             return
-        thread = threading.Thread(
-            target=self._run, args=(manned,), name="ragmeter-judge", daemon=True
-        )
-        self._thread = thread
-        try:
-            thread.start()
-        except RuntimeError:
-            manned.release()  # the process has too many threads, or is going down
+        loop: LastingLoop | None = None
+        with self._guard:
+            loop = LastingLoop()
+            self._thread = threading.Thread(
+                target=self._run, args=(loop, manned), name="ragmeter-judge", daemon=True
+            )
+            self._thread.start()
+            return
+        # No file descriptors, say, or too many threads. The next request tries again, after a while.
+        if loop is not None:
+            loop.close()
+        self._retry_at = time.monotonic() + RETRY_AFTER_S
+        manned.release()
+        self._end_waiting("unavailable")
 
     def submit(self, job: JudgeJob, left_s: float | None = None) -> None:
         """Take a request to judge; drop the oldest waiting one if there are too many.
@@ -288,22 +298,16 @@ class JudgeLoop:
         self._inbox_bytes -= job.size_bytes
         return job, deadline
 
-    def _run(self, manned: threading.Lock) -> None:
-        loop: LastingLoop | None = None
+    def _run(self, loop: LastingLoop, manned: threading.Lock) -> None:
         try:
             with self._guard:
-                leave_host()
-                loop = LastingLoop()
                 try:
+                    leave_host()
                     loop.run_until_complete(self._main())
                 finally:
                     loop.run_until_complete(loop.shutdown_asyncgens())
                     loop.close()
         finally:
-            if loop is None:
-                # No file descriptors, say. The next request tries again, after a while.
-                self._retry_at = time.monotonic() + RETRY_AFTER_S
-                self._end_waiting("unavailable")
             with self._changed:
                 self._loop = None
                 self._changed.notify_all()
@@ -367,10 +371,6 @@ class JudgeLoop:
     def _end(self, job: JudgeJob, skipped: str | None) -> None:
         with self._guard:
             job.done(skipped)
-
-
-# Whatever the judge's client imports first while the program ends must find this one loaded: it
-# registers with the interpreter, which is refused by then.
 
 
 class LastingLoop(asyncio.SelectorEventLoop):

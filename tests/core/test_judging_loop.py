@@ -5,11 +5,14 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 from openai_server import OpenAIServer
 
-from ragmeter.pipeline.judging import LastingLoop
+from ragmeter._runtime.guard import ErrorLog, Guard
+from ragmeter.metrics import RagSample
+from ragmeter.pipeline.judging import JudgeLoop, LastingLoop
 
 SCRIPT = """
 import sys
@@ -53,3 +56,48 @@ def test_blocking_calls_outlast_the_pool(monkeypatch):
         loop.close()
 
     assert {entry[4][0] for entry in found} <= {"127.0.0.1", "::1"}
+
+
+class Judged:
+    """A request that says when it is done."""
+
+    sample = RagSample(question="q")
+    metrics = ()
+    size_bytes = 0
+
+    def __init__(self):
+        self.ended = []
+
+    def judged(self, scores):
+        raise AssertionError("nothing is measured")
+
+    def done(self, skipped):
+        self.ended.append(skipped)
+
+
+class LooksUpAName:
+    """Judges by looking a name up, with the pool closed."""
+
+    async def judge(self, job, left_s):
+        await asyncio.get_running_loop().getaddrinfo("localhost", 80, type=socket.SOCK_STREAM)
+
+    async def aclose(self):
+        pass
+
+
+def test_no_thread_is_started_once_the_loop_is(monkeypatch):
+    """The main thread may end with the next line, and since Python 3.12 no thread starts after that."""
+
+    def closed(*_, **__):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    guard = Guard("meter.judge", ErrorLog())
+    loop = JudgeLoop(LooksUpAName(), guard=guard, concurrency=1, max_backlog=1, deadline_s=30)
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "run_in_executor", closed)
+    loop.start()
+    monkeypatch.setattr(threading.Thread, "start", closed)
+    job = Judged()
+    loop.submit(job)
+
+    assert loop.close(30)
+    assert job.ended == [None]
