@@ -129,7 +129,7 @@ def installed_mb(python: Path | str, names: list[str]) -> float:
 
 def own_size_mb() -> float:
     """Return megabytes of ragmeter's own files."""
-    rooms = ("core", "metrics", "exporters", "adapters", "cli")
+    rooms = ("core", "metrics", "exporters", "adapters", "serve", "cli")
     files = [
         f
         for room in rooms

@@ -23,6 +23,7 @@ PACKAGES = {
     "exporters": "ragmeter.exporters",
     "core": "ragmeter",
     "adapters": "ragmeter.adapters",
+    "serve": "ragmeter.serve",
     "cli": "ragmeter.cli",
 }
 GUIDE = (

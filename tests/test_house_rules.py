@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("core", "cli", "adapters", "metrics", "exporters")
+ROOMS = ("core", "cli", "serve", "adapters", "metrics", "exporters")
 SOURCES = sorted(
     path
     for room in (*ROOMS, "examples", "benchmarks")
@@ -140,7 +140,7 @@ def test_nothing_is_left_unfinished():
     assert not [_name(p) for p in INSTALLED if marks.search(p.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("room", ["adapters", "cli", "metrics", "exporters"])
+@pytest.mark.parametrize("room", ["adapters", "cli", "metrics", "exporters", "serve"])
 def test_every_room_says_how_to_add_to_it(room):
     readme = ROOT / room / "README.md"
 

@@ -15,8 +15,10 @@ ROOMS = {
     "core": "ragmeter",
     "cli": "ragmeter/cli",
     "adapters": "ragmeter/adapters",
+    "exporters": "ragmeter/exporters",
     "metrics": "ragmeter/metrics",
-} | {"exporters": "ragmeter/exporters"}
+    "serve": "ragmeter/serve",
+}
 
 
 @pytest.fixture(scope="module")
