@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ragmeter.adapters._prompts import Prompt, seen_in_prompts
 
 from ._passages import RetrievalTool, cut, tool_for
-from ._record import SpanRecord
+from .record import SpanRecord
 from .conventions import Documents, Missing, Reader, Role
 from .conventions._values import Document, is_hidden
 

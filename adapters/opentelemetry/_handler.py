@@ -19,11 +19,11 @@ from ragmeter.adapters._other_spans import ambient_context, captured
 from ragmeter.context import RequestScope, current_scope, is_suppressed, leave_host
 from ragmeter.metrics import _fork as fork
 
-from ._assembly import Assembled, AssemblyStats, TraceAssembler
-from ._build import reference_of
+from .assembly import Assembled, AssemblyStats, TraceAssembler
+from .build import reference_of
 from ._passages import RetrievalTool, as_tools
-from ._reporter import Missing, Reporter
-from ._requests import OWN_SCOPE
+from .reporter import Missing, Reporter
+from .requests import OWN_SCOPE
 from ._sdk import record_of
 
 if TYPE_CHECKING:

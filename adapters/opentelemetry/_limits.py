@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ._record import SpanRecord
+from .record import SpanRecord
 from .conventions._values import is_broken
 
 __all__ = ["CutLength"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._record import SpanNote, SpanRecord
+from .record import SpanNote, SpanRecord
 
 __all__ = ["record_of"]
 

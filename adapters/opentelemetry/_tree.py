@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ._record import SpanRecord
+from .record import SpanRecord
 
 __all__ = ["SpanTree"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ragmeter.adapters.opentelemetry._otlp import (
+from ragmeter.adapters.opentelemetry.otlp import (
     MalformedError,
     Received,
     read_json,

@@ -3,8 +3,8 @@
 import json
 
 from ragmeter.adapters.opentelemetry._passages import as_tools
-from ragmeter.adapters.opentelemetry._record import SpanRecord
-from ragmeter.adapters.opentelemetry._requests import find_requests
+from ragmeter.adapters.opentelemetry.record import SpanRecord
+from ragmeter.adapters.opentelemetry.requests import find_requests
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

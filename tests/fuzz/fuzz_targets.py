@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from ragmeter._runtime.guard import observed_errors
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.adapters.opentelemetry import RetrievalTool
-from ragmeter.adapters.opentelemetry._build import build_run
-from ragmeter.adapters.opentelemetry._record import SpanRecord
-from ragmeter.adapters.opentelemetry._requests import find_requests
+from ragmeter.adapters.opentelemetry.build import build_run
+from ragmeter.adapters.opentelemetry.record import SpanRecord
+from ragmeter.adapters.opentelemetry.requests import find_requests
 from ragmeter.cli.evaluate._samples import Row, read_samples
 from ragmeter.cli.spans.run import as_row, read_recording
 from ragmeter.context import RequestScope, parse_scope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragmeter.adapters.opentelemetry._record import SpanRecord
+from ragmeter.adapters.opentelemetry.record import SpanRecord
 
 from ._genai import GenAI, PydanticAI, VercelAI
 from ._haystack import Haystack

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ragmeter.adapters.opentelemetry._record import SpanRecord
+from ragmeter.adapters.opentelemetry.record import SpanRecord
 
 from ._reader import Documents, Reader, Role
 from ._values import (

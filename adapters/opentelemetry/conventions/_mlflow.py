@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragmeter.adapters.opentelemetry._record import SpanRecord
+from ragmeter.adapters.opentelemetry.record import SpanRecord
 
 from ._reader import Reader, Role
 from ._values import answer_in, opened, query_in, question_in

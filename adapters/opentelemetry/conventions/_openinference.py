@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ragmeter.adapters.opentelemetry._record import SpanRecord
+from ragmeter.adapters.opentelemetry.record import SpanRecord
 
 from ._reader import Documents, Reader, Role
 from ._values import (

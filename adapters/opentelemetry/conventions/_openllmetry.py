@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ragmeter.adapters.opentelemetry._record import SpanRecord
+from ragmeter.adapters.opentelemetry.record import SpanRecord
 
 from ._reader import Reader, Role
 from ._values import answer_in, documents_in, mapping_of, messages_in, opened

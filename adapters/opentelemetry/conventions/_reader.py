@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from ragmeter.adapters.opentelemetry._record import SpanRecord
+from ragmeter.adapters.opentelemetry.record import SpanRecord
 
 from ._values import (
     Document,

@@ -16,7 +16,7 @@ from ragmeter.adapters._prompts import Prompt, prompt_of
 from ._contexts import Read, Seen, documents_of, missing_in, reached, shown, with_rule
 from ._limits import CutLength
 from ._passages import RetrievalTool
-from ._record import LogNote, SpanRecord
+from .record import LogNote, SpanRecord
 from ._tree import SpanTree
 from .conventions import READERS, reading
 from .conventions._genai import GenAI

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ragmeter.metrics import MissingDependencyError, RagmeterError
 
-from ._record import LogNote, SpanNote, SpanRecord
+from .record import LogNote, SpanNote, SpanRecord
 
 try:
     from google.protobuf.json_format import ParseDict, ParseError

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 
 from ragmeter.metrics import _fork as fork
 
-from ._record import LogNote, SpanNote, SpanRecord
-from ._requests import OWN_SCOPE
+from .record import LogNote, SpanNote, SpanRecord
+from .requests import OWN_SCOPE
 from ._tree import SpanTree
 from .conventions import reading
 

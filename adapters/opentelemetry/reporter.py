@@ -12,10 +12,10 @@ from ragmeter.adapters._open_requests import ReportedOnce
 from ragmeter.adapters._other_spans import captured
 from ragmeter.context import RequestScope
 
-from ._assembly import Assembled
-from ._build import build_run, scored
+from .assembly import Assembled
+from .build import build_run, scored
 from ._passages import RetrievalTool
-from ._requests import Found, Reason, find_requests
+from .requests import Found, Reason, find_requests
 from .conventions import READERS
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """One span and one log record as everything here knows them, whatever brought them.
 
-OTLP in protobuf or JSON (`_otlp`) and the SDK's own objects (`_sdk`) become the same record, so that a
+OTLP in protobuf or JSON (`otlp`) and the SDK's own objects (`_sdk`) become the same record, so that a
 reader of a convention is written once.  Ids are lower-case hex, times nanoseconds since the epoch.
 """
 

@@ -14,8 +14,8 @@ from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedCont
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 
 from ._contexts import Read, Seen, documents_of
-from ._record import SpanRecord
-from ._requests import Found
+from .record import SpanRecord
+from .requests import Found
 from .conventions._values import Document, opened
 
 __all__ = ["build_run", "reference_in", "sample_of", "scored"]
