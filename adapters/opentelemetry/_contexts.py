@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from ragmeter.adapters._prompts import Prompt, seen_in_prompts
 
 from ._passages import RetrievalTool, cut, tool_for
-from .record import SpanRecord
 from .conventions import Documents, Missing, Reader, Role
 from .conventions._values import Document, is_hidden
+from .record import SpanRecord
 
 __all__ = ["Read", "Seen", "documents_of", "missing_in", "reached", "shown", "with_rule"]
 

@@ -19,12 +19,12 @@ from ragmeter.adapters._other_spans import ambient_context, captured
 from ragmeter.context import RequestScope, current_scope, is_suppressed, leave_host
 from ragmeter.metrics import _fork as fork
 
+from ._passages import RetrievalTool, as_tools
+from ._sdk import record_of
 from .assembly import Assembled, AssemblyStats, TraceAssembler
 from .build import reference_of
-from ._passages import RetrievalTool, as_tools
 from .reporter import Missing, Reporter
 from .requests import OWN_SCOPE
-from ._sdk import record_of
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .record import SpanRecord
 from .conventions._values import is_broken
+from .record import SpanRecord
 
 __all__ = ["CutLength"]
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field, replace
 
 from ragmeter.metrics import _fork as fork
 
-from .record import LogNote, SpanNote, SpanRecord
-from .requests import OWN_SCOPE
 from ._tree import SpanTree
 from .conventions import reading
+from .record import LogNote, SpanNote, SpanRecord
+from .requests import OWN_SCOPE
 
 __all__ = ["Assembled", "AssemblyStats", "TraceAssembler"]
 

@@ -14,9 +14,9 @@ from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedCont
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 
 from ._contexts import Read, Seen, documents_of
+from .conventions._values import Document, opened
 from .record import SpanRecord
 from .requests import Found
-from .conventions._values import Document, opened
 
 __all__ = ["build_run", "reference_in", "sample_of", "scored"]
 

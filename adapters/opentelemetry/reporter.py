@@ -12,11 +12,11 @@ from ragmeter.adapters._open_requests import ReportedOnce
 from ragmeter.adapters._other_spans import captured
 from ragmeter.context import RequestScope
 
+from ._passages import RetrievalTool
 from .assembly import Assembled
 from .build import build_run, scored
-from ._passages import RetrievalTool
-from .requests import Found, Reason, find_requests
 from .conventions import READERS
+from .requests import Found, Reason, find_requests
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter

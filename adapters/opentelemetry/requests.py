@@ -16,11 +16,11 @@ from ragmeter.adapters._prompts import Prompt, prompt_of
 from ._contexts import Read, Seen, documents_of, missing_in, reached, shown, with_rule
 from ._limits import CutLength
 from ._passages import RetrievalTool
-from .record import LogNote, SpanRecord
 from ._tree import SpanTree
 from .conventions import READERS, reading
 from .conventions._genai import GenAI
 from .conventions._values import Document, has_context, is_hidden, last_of, messages_in, question_in
+from .record import LogNote, SpanRecord
 
 __all__ = ["OWN_SCOPE", "Found", "Reason", "Usable", "find_requests", "uncalled_tools"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragmeter.adapters.opentelemetry import RetrievalTool
 from ragmeter.adapters.opentelemetry.assembly import Assembled, TraceAssembler
 from ragmeter.adapters.opentelemetry.build import sample_of, scored
-from ragmeter.adapters.opentelemetry import RetrievalTool
 from ragmeter.adapters.opentelemetry.requests import Found, find_requests, uncalled_tools
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.metric import ComputedMetric, compute_metric

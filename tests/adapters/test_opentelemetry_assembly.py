@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from otlp_spans import documents, openinference, span
 
+from ragmeter.adapters.opentelemetry._tree import SpanTree
 from ragmeter.adapters.opentelemetry.assembly import TraceAssembler
 from ragmeter.adapters.opentelemetry.requests import find_requests
-from ragmeter.adapters.opentelemetry._tree import SpanTree
 
 
 class Clock:
