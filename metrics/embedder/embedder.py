@@ -8,7 +8,6 @@ back.  How a text becomes a vector is known to the subclasses: in this process, 
 from __future__ import annotations
 
 import asyncio
-import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
@@ -18,10 +17,11 @@ from hashlib import blake2b
 from typing import Literal, TypeAlias
 
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._connection.failures import FailedCall
+from ragmeter.metrics._connection.loops import PerLoop
+from ragmeter.metrics._connection.tokens import estimate_tokens
 from ragmeter.metrics._tables import BoundedTable
 from ragmeter.metrics.errors import ConfigurationError, loggable
-from ragmeter.metrics.judge._completions import estimate_tokens
-from ragmeter.metrics.judge._failures import FailedCall
 from ragmeter.metrics.judge.breaker import CircuitBreaker
 from ragmeter.metrics.judge.budget import JudgeBudget, Reservation
 from ragmeter.metrics.judge.protocol import JudgeError
@@ -143,13 +143,7 @@ class Embedder(ABC):
             max_entries=max_vectors, max_size=MAX_BYTES
         )
         self._counts = {"calls": 0, "texts": 0, "remembered": 0, "failed": 0}
-        self._open()
-        fork.forget(self._open)  # the parent's loops and calls stay the parent's
-
-    def _open(self) -> None:
-        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _OnLoop] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._loops = PerLoop(_OnLoop)
 
     @property
     def definition(self) -> str:
@@ -184,7 +178,7 @@ class Embedder(ABC):
                 (status ``skipped``), or a text has no usable vector.
         """
         prefix = self.query_prefix if query else self.passage_prefix
-        here = self._on_this_loop()
+        here = self._loops.here()
         found: dict[bytes, Vector] = {}
         open_ones: dict[bytes, asyncio.Future[_Outcome]] = {}
         keys = [_key(text, query=query) for text in texts]
@@ -209,8 +203,7 @@ class Embedder(ABC):
 
     async def aclose(self) -> None:
         """End what is under way on the running event loop. The embedder can be used again."""
-        with self._lock:
-            here = self._loops.pop(asyncio.get_running_loop(), None)
+        here = self._loops.take()
         if here is None:
             return
         calls = tuple(here.calls)
@@ -218,11 +211,6 @@ class Embedder(ABC):
             call.cancel()
         if calls:
             await asyncio.wait(calls, timeout=1.0)
-
-    def _on_this_loop(self) -> _OnLoop:
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            return self._loops.setdefault(loop, _OnLoop())
 
     def _recall(self, key: bytes) -> Vector | None:
         with self._lock:

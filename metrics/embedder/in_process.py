@@ -15,6 +15,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, Protocol, cast, runtime_checkable
 
+from ragmeter.metrics import _fork as fork
 from ragmeter.metrics._clerk import Clerk
 from ragmeter.metrics.errors import ConfigurationError
 
@@ -60,6 +61,8 @@ class InProcessEmbedder(Embedder):
         self._embed = _embed_with(source)
         self.knows_questions = self._embed.func is not _with_function
         super().__init__(name or _name_of(source), **options)
+        self._take_on_clerk()
+        fork.forget(self._take_on_clerk)  # the parent's thread is not there in a child
 
     def __repr__(self) -> str:
         return f"InProcessEmbedder(name={self.name!r})"
@@ -68,8 +71,7 @@ class InProcessEmbedder(Embedder):
         """Pickle the model and the options; what is remembered stays here."""
         return partial(InProcessEmbedder, self._source, self.name, **self._options), ()
 
-    def _open(self) -> None:
-        super()._open()
+    def _take_on_clerk(self) -> None:
         self._clerk = Clerk("ragmeter-embedder")
 
     async def embed(self, texts: Sequence[str], *, query: bool) -> Numbers:

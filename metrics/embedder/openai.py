@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
-import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from ragmeter.metrics._connection.arguments import connect, extra_fields, made_again
+from ragmeter.metrics._connection.failures import FailedCall, refused
+from ragmeter.metrics._connection.loops import PerLoop
+from ragmeter.metrics._connection.wires import Wires
 from ragmeter.metrics._retry import pause_before
 from ragmeter.metrics.errors import ConfigurationError
-from ragmeter.metrics.judge._failures import FailedCall, refused
-from ragmeter.metrics.judge._transport import Address, Caller, LoopResources, Wire
 from ragmeter.metrics.judge.budget import JudgeBudget
-from ragmeter.metrics.judge.openai import check_client, checked_body, require_openai
 
 from .embedder import MAX_VECTORS, Embedder, Numbers
 
@@ -76,75 +76,48 @@ class OpenAIEmbedder(Embedder):
         max_vectors: int = MAX_VECTORS,
         budget: JudgeBudget | None = None,
     ) -> None:
-        require_openai("OpenAIEmbedder")
+        self._caller = connect("embedder", base_url, api_key, headers)
         if max_retries < 0:
             raise ConfigurationError(f"max_retries is {max_retries!r}; pass 0 or more")
-        extra = checked_body(extra_body)
-        base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        key = api_key or os.environ.get("OPENAI_API_KEY") or ("none" if base_url else None)
-        if key is None:
-            raise ConfigurationError(
-                "the embedder has no key: pass api_key=, set OPENAI_API_KEY, or pass the base_url= of "
-                "an endpoint that needs none"
-            )
-        address = None if base_url is None else Address.of(base_url)
-        self._caller = Caller(address, key, None, dict(headers or {}))
-        check_client(self._caller, "embedder")
-        self._extra = extra
+        self._extra = extra_fields(extra_body)
         self._max_retries = max_retries
-        self._settings: dict[str, Any] = {
-            "model": model,
-            "timeout_s": timeout_s,
-            "max_retries": max_retries,
-            "extra_body": extra or None,
+        options: dict[str, Any] = {
             "query_prefix": query_prefix,
             "passage_prefix": passage_prefix,
             "batch_size": batch_size,
             "concurrency": concurrency,
+            "timeout_s": timeout_s,
             "max_vectors": max_vectors,
             "budget": budget,
         }
-        super().__init__(
-            model,
-            query_prefix=query_prefix,
-            passage_prefix=passage_prefix,
-            batch_size=batch_size,
-            concurrency=concurrency,
-            timeout_s=timeout_s,
-            max_vectors=max_vectors,
-            budget=budget,
-        )
+        self._settings: dict[str, Any] = {
+            "model": model,
+            "max_retries": max_retries,
+            "extra_body": self._extra or None,
+            **options,
+        }
+        super().__init__(model, **options)
+        self._wires = PerLoop(partial(Wires, self._caller, concurrency))
 
     def __repr__(self) -> str:
         return f"OpenAIEmbedder(model={self.name!r}, host={self.host!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings without key, headers and what is secret in the address."""
-        address = self._caller.address
-        plain = None if address is None else address.without_secrets
-        return _rebuild, ({**self._settings, "base_url": plain},)
-
-    def _open(self) -> None:
-        super()._open()
-        self._wires: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopResources] = (
-            weakref.WeakKeyDictionary()
-        )
+        settings = {**self._settings, "base_url": self._caller.stored_url}
+        return made_again, (OpenAIEmbedder, settings)
 
     @property
     def host(self) -> str:
         """Host of the endpoint; nothing else of its address, which may hold a secret."""
-        address = self._caller.address
-        return "api.openai.com" if address is None else address.host
+        return self._caller.host
 
     def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return its arguments: those that may be pickled, and those that must not.
 
         For a worker process of our own, which makes the same embedder of both.
         """
-        address = self._caller.address
-        headers = {str(name): str(value) for name, value in self._caller.headers.items()}
-        whole = None if address is None else address.whole
-        return self._settings, {"base_url": whole, "api_key": self._caller.key, "headers": headers}
+        return self._settings, self._caller.secrets
 
     async def embed(self, texts: Sequence[str], *, query: bool) -> Numbers:
         """Post the texts, again where that may pass, and return the rows in order."""
@@ -165,7 +138,7 @@ class OpenAIEmbedder(Embedder):
             await asyncio.sleep(pause_s)
 
     async def _posted(self, body: Mapping[str, Any], count: int) -> Numbers:
-        async with self._wire().slot() as wire:
+        async with self._wires.here().slot() as wire:
             reply = await wire.post(body, _MOST_REPLY_BYTES, "/embeddings")
         if not 200 <= reply.status < 300:
             raise refused(reply.status, reply.headers, reply.body)
@@ -176,19 +149,9 @@ class OpenAIEmbedder(Embedder):
     async def aclose(self) -> None:
         """Close this event loop's connections. The embedder can be used again."""
         await super().aclose()
-        with self._lock:
-            wires = self._wires.pop(asyncio.get_running_loop(), None)
+        wires = self._wires.take()
         if wires is not None:
             await wires.close()
-
-    def _wire(self) -> LoopResources:
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            wires = self._wires.get(loop)
-            if wires is None:
-                wires = LoopResources(self._concurrency, lambda: Wire(self._caller.client()))
-                self._wires[loop] = wires
-        return wires
 
 
 def _rows(body: bytes, count: int) -> Numbers:
@@ -206,11 +169,3 @@ def _rows(body: bytes, count: int) -> Numbers:
     if len(data) != count or rows.keys() != set(range(count)):
         raise FailedCall(unusable, f"it returned {len(data)} rows for {count} texts") from None
     return [rows[place] for place in range(count)]
-
-
-def _rebuild(settings: dict[str, Any]) -> OpenAIEmbedder:
-    """Make a pickled embedder again; key and the secrets of its address are the environment's."""
-    base_url = os.environ.get("OPENAI_BASE_URL")
-    if base_url and Address.of(base_url).without_secrets == settings["base_url"]:
-        settings = {**settings, "base_url": base_url}
-    return OpenAIEmbedder(**settings)

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ._failures import FailedCall, refused
+from ragmeter.metrics._connection.failures import FailedCall, refused
+from ragmeter.metrics._connection.tokens import estimate_tokens
 
-__all__ = ["Completion", "estimate_tokens", "read_completion"]
+__all__ = ["Completion", "read_completion"]
 
 _REFUSED_FINISHES = frozenset({
     "content_filter", "content_filtered", "sensitive", "blacklist", "safety", "refusal",
@@ -190,10 +191,3 @@ def _count(stated: Any) -> int | None:
     if isinstance(stated, int) and not isinstance(stated, bool) and 0 <= stated <= _MOST_TOKENS:
         return stated
     return None
-
-
-def estimate_tokens(text: str) -> int:
-    """Estimate tokens that the endpoint does not count: 4 ASCII characters each, 1.5 others, rounded up."""
-    # In C either way: this is asked of every prompt, and one accent is enough to make it not ASCII.
-    ascii_letters = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
-    return -(-ascii_letters // 4) + -(-(len(text) - ascii_letters) * 2 // 3)

@@ -24,7 +24,7 @@ from ragmeter.metrics.text.copied import (
     stands_as_entity,
 )
 
-from ._transport import Flight, LoopResources
+from ._loop_resources import Flight, LoopResources
 from .cache import JudgeCache
 from .endpoint import Endpoint
 from .prompts import Written, schema_for, write

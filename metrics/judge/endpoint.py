@@ -15,13 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ragmeter.metrics._connection.failures import FailedCall, refused
+from ragmeter.metrics._connection.tokens import estimate_tokens
+from ragmeter.metrics._connection.wires import Reply
 from ragmeter.metrics._retry import pause_before
 
-from ._completions import Completion, estimate_tokens, read_completion
+from ._completions import Completion, read_completion
 from ._cut_prompts import CutPrompts
-from ._failures import FailedCall, refused
 from ._learning import Learned, Plan, RequestForm
-from ._transport import LoopResources, Reply
+from ._loop_resources import LoopResources
 from .breaker import CircuitBreaker
 from .budget import JudgeBudget, Reservation
 from .counting import JudgeRecord

@@ -7,20 +7,20 @@ belongs to an event loop apart per loop.  It never shows its key.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import secrets
-import weakref
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
+from ragmeter.metrics._connection.arguments import connect, extra_fields, made_again
+from ragmeter.metrics._connection.loops import PerLoop
+from ragmeter.metrics.errors import ConfigurationError
 
 from ._cut_prompts import CutPrompts
 from ._learning import Learned, RequestForm
-from ._transport import Address, Caller, LoopResources, Wire
+from ._loop_resources import LoopResources
 from .batching import Batching
 from .breaker import CircuitBreaker
 from .budget import JudgeBudget
@@ -90,24 +90,12 @@ class OpenAIJudge(CountingJudge):
         headers: Mapping[str, str] | None = None,
         extra_body: Mapping[str, Any] | None = None,
     ) -> None:
-        require_openai("OpenAIJudge")
+        caller = connect("judge", base_url, api_key, headers, api_version)
         _check_numbers(model, timeout_s, max_retries, concurrency, max_output_tokens)
-        extra = checked_body(extra_body)
-        base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        key = api_key or os.environ.get("OPENAI_API_KEY") or ("none" if base_url else None)
-        if key is None:
-            raise ConfigurationError(
-                "the judge has no key: pass api_key=, set OPENAI_API_KEY, or pass the base_url= of "
-                "an endpoint that needs none"
-            )
-        address = None if base_url is None else Address.of(base_url)
-        if api_version is not None and base_url is None:
-            raise ConfigurationError(
-                "api_version is for Azure: pass the resource's address as base_url="
-            )
-        self._arguments: dict[str, Any] = {
+        extra = extra_fields(extra_body)
+        self._caller = caller
+        self._settings: dict[str, Any] = {
             "model": model,
-            "base_url": None if address is None else address.without_secrets,
             "api_version": api_version,
             "timeout_s": timeout_s,
             "max_retries": max_retries,
@@ -124,10 +112,7 @@ class OpenAIJudge(CountingJudge):
             self.cache = JudgeCache() if cache else None
         else:
             self.cache = cache if isinstance(cache, JudgeCache) else JudgeCache(path=cache)
-        self._concurrency = concurrency
-        self._caller = Caller(address, key, api_version, dict(headers or {}))
-        check_client(self._caller, "judge")
-        name = f"{model} at {self.host}"
+        name = f"{model} at {caller.host}"
         self._breaker = CircuitBreaker(name)
         self._learned = Learned(name)
         self._form = RequestForm(model, temperature, max_output_tokens, extra)
@@ -142,31 +127,24 @@ class OpenAIJudge(CountingJudge):
             record=self._record,
         )
         # What tells apart judges that may answer differently, for the cache's keys.
-        identity = f"{model}\n{'' if address is None else address.without_secrets}"
+        identity = f"{model}\n{caller.stored_url or ''}"
         if extra:
             identity += f"\n{json.dumps(extra, sort_keys=True)}"
         self._batching = Batching(identity, self._endpoint, self.cache, secrets.token_bytes(16))
-        self._lock = fork.lock()
-        self._open()
-        fork.forget(self._open)  # the parent's loops and their sockets stay the parent's
-
-    def _open(self) -> None:
-        self._resources: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopResources] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._loops = PerLoop(partial(LoopResources, caller, concurrency))
 
     def __repr__(self) -> str:
         return f"OpenAIJudge(model={self.model!r}, host={self.host!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings without key, headers, secrets in the address, and what was learned."""
-        return _rebuild, (self._arguments,)
+        settings = {**self._settings, "base_url": self._caller.stored_url}
+        return made_again, (OpenAIJudge, settings)
 
     @property
     def host(self) -> str:
         """Host of the endpoint; nothing else of its address, which may hold a secret."""
-        address = self._caller.address
-        return "api.openai.com" if address is None else address.host
+        return self._caller.host
 
     @property
     def structured_output(self) -> str:
@@ -187,13 +165,7 @@ class OpenAIJudge(CountingJudge):
 
         For a worker process of our own, which makes the same judge of both.
         """
-        settings = {name: value for name, value in self._arguments.items() if name != "base_url"}
-        headers = {str(name): str(value) for name, value in self._caller.headers.items()}
-        # An address may hold a password.
-        address = self._caller.address
-        whole = None if address is None else address.whole
-        secret = {"base_url": whole, "api_key": self._caller.key, "headers": headers}
-        return settings, secret
+        return self._settings, self._caller.secrets
 
     async def ask(self, ask: Ask) -> Reply:
         """Answer every item of `ask`: from the cache, with another ask's call, or with one call.
@@ -201,7 +173,7 @@ class OpenAIJudge(CountingJudge):
         Raises:
             JudgeError: The endpoint failed (``error_type`` says how), or no reply could be used.
         """
-        reply = await self._batching.ask(ask, self._on_this_loop())
+        reply = await self._batching.ask(ask, self._loops.here())
         hits = reply.usage.cache_hits
         self.report_items(hits, len(reply.answers) - hits)
         if reply.usage.calls == 0 and reply.answers:
@@ -210,51 +182,11 @@ class OpenAIJudge(CountingJudge):
 
     async def aclose(self) -> None:
         """Close this event loop's connections and the cache's file. The judge can be used again."""
-        with self._lock:
-            resources = self._resources.pop(asyncio.get_running_loop(), None)
+        resources = self._loops.take()
         if resources is not None:
             await resources.close()
         if self.cache is not None:
             await self.cache.aclose()
-
-    def _on_this_loop(self) -> LoopResources:
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            resources = self._resources.get(loop)
-            if resources is None:
-                resources = LoopResources(self._concurrency, lambda: Wire(self._caller.client()))
-                self._resources[loop] = resources
-        return resources
-
-
-def require_openai(purpose: str) -> None:
-    """Raise unless the package ``openai`` is there."""
-    try:
-        import openai  # noqa: F401, PLC0415 -- optional dependency, looked for when it is needed
-    except ImportError as error:
-        raise MissingDependencyError(error.name or "openai", "judge", purpose) from error
-
-
-def check_client(caller: Caller, whose: str) -> None:
-    """Make a client once: what is missing shows now, not on every score.
-
-    Raises:
-        MissingDependencyError: A module that the client needs is missing.
-        ConfigurationError: The address, the key, a header or a proxy in the environment is unusable.
-    """
-    try:
-        caller.client()
-    except ImportError as error:
-        if error.name is None:
-            # Such as "Using SOCKS proxy, but the 'socksio' package is not installed": theirs says it.
-            raise ConfigurationError(f"the {whose}'s client cannot be made: {error}") from error
-        raise MissingDependencyError(error.name, "judge", f"OpenAI{whose.title()}") from error
-    except ValueError as error:
-        # Not its message, nor itself as the cause: it may quote the key.
-        raise ConfigurationError(
-            f"the {whose}'s client cannot be made ({type(error).__name__}): check base_url, api_key, "
-            "headers, and the proxy variables of the environment"
-        ) from None
 
 
 def _check_numbers(
@@ -273,34 +205,3 @@ def _check_numbers(
         raise ConfigurationError(
             f"max_output_tokens is {max_output_tokens!r}; pass 1 or more, or None"
         )
-
-
-_NOT_EXTRA = {
-    "model": "pass it as model=",
-    "messages": "metrics write them",
-    "stream": "replies are read whole",
-}
-
-
-def checked_body(extra_body: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a copy of `extra_body`, which the caller cannot change later."""
-    if not extra_body:
-        return {}
-    for name, reason in _NOT_EXTRA.items():
-        if name in extra_body:
-            raise ConfigurationError(f"extra_body must not have {name!r}: {reason}")
-    try:
-        copy: dict[str, Any] = json.loads(json.dumps(dict(extra_body), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(
-            "extra_body is not a mapping of what JSON can say; pass e.g. {'enable_thinking': False}"
-        ) from error
-    return copy
-
-
-def _rebuild(arguments: dict[str, Any]) -> OpenAIJudge:
-    """Make a pickled judge again; the secrets of its address are the environment's, if it is there."""
-    base_url = os.environ.get("OPENAI_BASE_URL")
-    if base_url and Address.of(base_url).without_secrets == arguments["base_url"]:
-        arguments = {**arguments, "base_url": base_url}
-    return OpenAIJudge(**arguments)

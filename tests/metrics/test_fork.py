@@ -1,5 +1,6 @@
 """One registration with `os` sees to every fork; what nobody holds leaves nothing behind."""
 
+import asyncio
 import gc
 import os
 import threading
@@ -7,6 +8,7 @@ import threading
 import pytest
 
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._connection.loops import PerLoop
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no processes"),
@@ -118,3 +120,18 @@ def test_what_nobody_holds_is_neither_kept_nor_called():
     assert fork.registered() == before
     assert in_child(lambda: entries) == "[]"
     assert entries == []
+
+
+def test_what_belongs_to_the_parents_loops_is_not_the_childs():
+    made = PerLoop(os.getpid)
+    loop = asyncio.new_event_loop()
+
+    async def owner():
+        return made.here()
+
+    try:
+        assert loop.run_until_complete(owner()) == os.getpid()
+        assert in_child(lambda: loop.run_until_complete(owner()) == os.getpid()) == "True"
+        assert loop.run_until_complete(owner()) == os.getpid()
+    finally:
+        loop.close()

@@ -10,7 +10,8 @@ from openai_server import Misbehaviour, well_formed
 from replayed_endpoint import REPLIES, Replayed, answer
 
 from ragmeter.metrics import ContextPrecision, evaluate
-from ragmeter.metrics.judge._transport import Address, Caller, Wire
+from ragmeter.metrics._connection.address import Address
+from ragmeter.metrics._connection.wires import Caller, Wire
 
 
 def failing(status, body, **headers):

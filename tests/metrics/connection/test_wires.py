@@ -1,8 +1,6 @@
 """A slot is a call on the wire: nothing that waits holds one, and every one is given back."""
 
 import asyncio
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,14 +9,9 @@ from hypothesis import strategies as st
 from judging_tools import judge_at, sample
 from openai_server import Misbehaviour, OpenAIServer, error
 
-from ragmeter.metrics import (
-    ConfigurationError,
-    ContextPrecision,
-    aevaluate,
-    evaluate,
-)
-from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge, _transport
-from ragmeter.metrics.judge._transport import LoopResources, http_library
+from ragmeter.metrics import ContextPrecision, aevaluate, evaluate
+from ragmeter.metrics._connection import wires
+from ragmeter.metrics.judge import JudgeBudget
 
 
 def questions(server):
@@ -176,42 +169,6 @@ def test_building_a_judge_sends_nothing(server):
     assert server.requests == []
 
 
-def test_a_module_missing_inside_the_client_shows_at_construction():
-    """Not as a judge_error on every row. Some versions import it with the client, some when it is made."""
-    inside = http_library().__name__.replace("httpx", "httpcore")
-    code = (
-        f"import sys; sys.modules[{inside!r}] = None\n"
-        "from ragmeter.metrics.judge import OpenAIJudge\n"
-        "OpenAIJudge('m', 'http://127.0.0.1:1/v1')"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60
-    )
-
-    last = done.stderr.splitlines()[-1]
-    assert "MissingDependencyError" in last
-    assert f"OpenAIJudge needs the package {inside!r}" in last
-
-
-def test_a_proxy_that_needs_a_missing_module_shows_at_construction(server, monkeypatch):
-    monkeypatch.setitem(sys.modules, "socksio", None)
-    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-
-    with pytest.raises(ConfigurationError, match="socksio"):
-        judge_at(server)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"api_key": "sk-\N{CYRILLIC SMALL LETTER A}"}, {"headers": {"x": "a\N{EN DASH}b"}}]
-)
-def test_a_key_or_header_that_cannot_be_sent_shows_at_construction(wrong):
-    with pytest.raises(ConfigurationError, match="api_key, headers") as caught:
-        OpenAIJudge("m", "http://127.0.0.1:1/v1", **{"api_key": "sk-secret", **wrong})
-    assert "sk-" not in str(caught.value)
-    assert caught.value.__cause__ is None
-
-
 @pytest.mark.parametrize(("lasted_s", "gap_s"), [(None, 0.0015), (0.004, 0.0005), (9.0, 0.0015)])
 def test_calls_do_not_go_out_in_a_wave(monkeypatch, lasted_s, gap_s):
     """Four at the same moment: at most 1.5 ms apart, and never more than half their average distance."""
@@ -220,21 +177,21 @@ def test_calls_do_not_go_out_in_a_wave(monkeypatch, lasted_s, gap_s):
     async def sleep(seconds):
         slept.append(seconds)
 
-    async def hold(resources, seconds=0.0, until=None):
-        async with resources.slot():
+    async def hold(slots, seconds=0.0, until=None):
+        async with slots.slot():
             now[0] += seconds
             if until is not None:
                 await until.wait()
 
     async def run():
-        resources = LoopResources(4, lambda: None)
+        slots = wires.Wires(SimpleNamespace(client=lambda: None), 4)
         if lasted_s is not None:
-            await hold(resources, lasted_s)
+            await hold(slots, lasted_s)
         replies = asyncio.Event()
         asyncio.get_running_loop().call_later(0.01, replies.set)
-        await asyncio.gather(*[hold(resources, until=replies) for _ in range(4)])
+        await asyncio.gather(*[hold(slots, until=replies) for _ in range(4)])
 
-    monkeypatch.setattr(_transport, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(wires, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(asyncio, "sleep", sleep)
     asyncio.run(run())
 

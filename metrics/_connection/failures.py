@@ -1,6 +1,6 @@
 """What went wrong with one attempt: its class, our words for it, and what may help.
 
-The endpoint raises and reads these; they never leave the judge.  Classes come from what the server
+Judge and embedder read these; they never leave them.  Classes come from what the server
 says, by rules that hold for every server and never from a list of vendors: statuses alone mislead,
 as the same 400 stands for a text that was refused, one that is too long, and an option that is
 unknown there.  Only what the server says itself is read: an error may repeat the request or the model's
@@ -148,7 +148,7 @@ class Refusal:
     """Options whose name it mentions: they may be meant."""
 
 
-class FailedCall(Exception):  # noqa: N818 -- never leaves the judge
+class FailedCall(Exception):  # noqa: N818 -- never leaves judge or embedder
     """One attempt failed.
 
     Attributes:

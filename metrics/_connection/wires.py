@@ -1,37 +1,32 @@
-"""How a call gets to the judge's endpoint, through the package ``openai``: a body out, bytes back.
+"""How a call gets to an endpoint, through the package ``openai``: a body out, bytes back.
 
-`Address` keeps secrets out of what is logged; `Caller` makes clients; `Wire` posts through one;
-`LoopResources` holds what belongs to one event loop: wires, slots, and the items being asked about.
+`Caller` makes clients; `Wire` posts through one; `Wires` lends those of one event loop, and a slot with each.
 ``openai`` decides where a call goes, with which headers (keys, Azure's deployments, organisation),
 and sends it; the reply is taken as bytes, because walking typed arguments and replies costs more
-than sending them.  Nothing here knows prompts or retries.
+than sending them.  Nothing here knows what is asked, or retries.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import math
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from ragmeter.metrics.errors import ConfigurationError
-
-from ._failures import FailedCall
-from .protocol import Answer, JudgeError
+from .address import Address
+from .failures import FailedCall
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["Address", "Caller", "Flight", "LoopResources", "Wire", "http_library"]
+__all__ = ["Caller", "Reply", "Wire", "Wires", "http_library"]
 
 MOST_ERROR_BYTES = 2**20
 """How much is read of an error's body."""
@@ -42,9 +37,6 @@ _LONGEST_GAP_S = 0.0015
 """Between two calls that go out, at most: about the CPU time that a call costs."""
 _MEMORY = 16
 """Calls over which the usual duration is averaged."""
-
-Flight = asyncio.Future[Answer | JudgeError | None]
-"""An item that is being asked about: other asks about it wait for its answer. None: it was cancelled."""
 
 
 @lru_cache(maxsize=1)
@@ -65,80 +57,6 @@ def _tls() -> ssl.SSLContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """An endpoint's address, taken apart, as people put secrets into it.
-
-    A password before the host or a key in the query would stand in every log line of the HTTP library,
-    in pickles and in error messages. They are sent all the same: the password as the header that it
-    becomes anyhow, the query added after logging.
-    """
-
-    whole: str = field(repr=False)
-    """As it was given."""
-    plain: str
-    """Without user, password, query and fragment."""
-    host: str
-    """Its host; nothing else of it."""
-    login: str | None = field(repr=False)
-    """The header ``Authorization`` that user and password become."""
-    query: str = field(repr=False)
-    """What is added to every request's address."""
-
-    @classmethod
-    def of(cls, url: str) -> Address:
-        """Take `url` apart.
-
-        Raises:
-            ConfigurationError: It is no address of HTTP; neither message nor cause quotes it.
-        """
-        wrong = ConfigurationError("base_url is no address; pass e.g. 'http://localhost:8000/v1'")
-        try:
-            parts = urlsplit(url)
-            host = parts.hostname if parts.scheme in ("http", "https") else None
-        except ValueError:
-            raise wrong from None
-        if not host:
-            raise wrong
-        user, at, place = parts.netloc.rpartition("@")
-        login = None
-        if at:
-            name, _, password = user.partition(":")
-            said = f"{unquote(name)}:{unquote(password)}".encode()
-            login = f"Basic {base64.b64encode(said).decode('ascii')}"
-        plain = urlunsplit((parts.scheme, place, parts.path, "", ""))
-        return cls(url, plain, host, login, parts.query)
-
-    @property
-    def without_secrets(self) -> str:
-        """The address as it may be stored: of its query only the version."""
-        kept = [(n, v) for n, v in parse_qsl(self.query) if "version" in n.casefold()]
-        return f"{self.plain}?{urlencode(kept)}" if kept else self.plain
-
-    def request_hooks(self, url_type: type[Any]) -> list[Callable[[Any], Awaitable[None]]]:
-        """Return what adds the query to a request of the HTTP library with that `url_type`."""
-        if not self.query:
-            return []
-        added = parse_qsl(self.query, keep_blank_values=True)
-
-        class UnshownQuery(url_type):  # type: ignore[misc]
-            """An address whose text, as it is logged, has no query."""
-
-            def __str__(self) -> str:
-                return str(url_type(self).copy_with(query=None))
-
-            def __repr__(self) -> str:
-                return repr(url_type(self).copy_with(query=None))
-
-        async def add_query(request: Any) -> None:
-            whole = request.url
-            for name, value in added:
-                whole = whole.copy_set_param(name, value)
-            request.url = UnshownQuery(whole)
-
-        return [add_query]
-
-
-@dataclass(frozen=True, slots=True)
 class Caller:
     """All that a client is made of. Holds the key: never shown."""
 
@@ -150,6 +68,25 @@ class Caller:
     """Azure's, or None."""
     headers: Mapping[str, str] = field(repr=False)
     """Sent with every call."""
+
+    @property
+    def host(self) -> str:
+        """Host of the endpoint; nothing else of its address, which may hold a secret."""
+        return "api.openai.com" if self.address is None else self.address.host
+
+    @property
+    def stored_url(self) -> str | None:
+        """The address as it may be stored; None: OpenAI's own."""
+        return None if self.address is None else self.address.without_secrets
+
+    @property
+    def secrets(self) -> dict[str, Any]:
+        """The arguments ``base_url``, ``api_key`` and ``headers``, none of which may be pickled."""
+        return {
+            "base_url": None if self.address is None else self.address.whole,
+            "api_key": self.key,
+            "headers": {str(name): str(value) for name, value in self.headers.items()},
+        }
 
     def client(self) -> AsyncOpenAI:
         """Make a client. It neither retries nor looks at the time: the endpoint does both.
@@ -306,27 +243,21 @@ class _Lent:
     """Calls under way through it."""
 
 
-class LoopResources:
-    """What belongs to one event loop: connections, slots, and the items being asked about.
+class Wires:
+    """The connections and slots of one event loop.
 
     Args:
+        caller: Makes another client when the others are busy.
         concurrency: Calls on the wire at once.
-        make_wire: Opens a client; called when the others are busy.
-
-    Attributes:
-        flights: Items being asked about, by their keys in the cache.
-        waiting_room: Held by the one call that watches a used-up budget for room; the others queue.
     """
 
-    def __init__(self, concurrency: int, make_wire: Callable[[], Wire]) -> None:
+    def __init__(self, caller: Caller, concurrency: int) -> None:
+        self._caller = caller
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
-        self._make_wire = make_wire
         self._lent: list[_Lent] = []
         self._usual_s = math.inf
         self._next_at = 0.0
-        self.flights: dict[bytes, Flight] = {}
-        self.waiting_room = asyncio.Lock()
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[Wire]:
@@ -335,7 +266,7 @@ class LoopResources:
             await self._gap()
             lent = next((one for one in self._lent if one.calls < _CALLS_PER_WIRE), None)
             if lent is None:
-                lent = _Lent(self._make_wire())
+                lent = _Lent(Wire(self._caller.client()))
                 self._lent.append(lent)
             lent.calls += 1
             started = time.monotonic()

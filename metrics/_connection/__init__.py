@@ -1,0 +1,1 @@
+"""An OpenAI-compatible endpoint and the way to it, for the judge and the embedder alike."""

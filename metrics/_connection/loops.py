@@ -1,0 +1,45 @@
+"""What belongs to an event loop and must not be used on another: connections, tasks, futures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from ragmeter.metrics import _fork as fork
+
+__all__ = ["PerLoop"]
+
+T = TypeVar("T")
+
+
+class PerLoop(Generic[T]):
+    """One of something for each event loop. Thread-safe; a forked child starts without any.
+
+    Args:
+        make: Makes one, for the running loop.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._lock = fork.lock()
+        self._forget()
+        fork.forget(self._forget)  # the parent's loops, and their sockets, stay the parent's
+
+    def _forget(self) -> None:
+        self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, T] = WeakKeyDictionary()
+
+    def here(self) -> T:
+        """Return the running loop's, made when it is first asked for."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            made = self._made.get(loop)
+            if made is None:
+                made = self._made[loop] = self._make()
+        return made
+
+    def take(self) -> T | None:
+        """Return the running loop's, which is not kept any longer, or None if there is none."""
+        with self._lock:
+            return self._made.pop(asyncio.get_running_loop(), None)

@@ -1,0 +1,35 @@
+"""What the judge keeps for one event loop, beside its connections: what is being asked there.
+
+`OpenAIJudge` keeps them apart per loop; `Batching` and `Endpoint` use those of the loop they run on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from ragmeter.metrics._connection.wires import Caller, Wires
+
+from .protocol import Answer, JudgeError
+
+__all__ = ["Flight", "LoopResources"]
+
+Flight = asyncio.Future[Answer | JudgeError | None]
+"""An item that is being asked about: other asks about it wait for its answer. None: it was cancelled."""
+
+
+class LoopResources(Wires):
+    """Connections, slots, and the items being asked about.
+
+    Args:
+        caller: Makes clients.
+        concurrency: Calls on the wire at once.
+
+    Attributes:
+        flights: Items being asked about, by their keys in the cache.
+        waiting_room: Held by the one call that watches a used-up budget for room; the others queue.
+    """
+
+    def __init__(self, caller: Caller, concurrency: int) -> None:
+        super().__init__(caller, concurrency)
+        self.flights: dict[bytes, Flight] = {}
+        self.waiting_room = asyncio.Lock()
