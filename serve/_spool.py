@@ -1,0 +1,409 @@
+"""`Spool`: what was acknowledged and is not done yet, in a folder, so that no kill and no power cut loses it.
+
+One SQLite database in WAL mode whose every commit waits for the disk (``synchronous=FULL``); those who append
+at the same time share one commit.  SQLite brings what a file format of our own would have to learn: a half
+written end is passed over, freed room is used again, and the lock of one process on the folder goes with the
+process, however it ends.  A checksum beside each body finds what a disk has changed.
+
+Nothing here knows what a body says, and nothing here may log or raise a word of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from ragmeter.metrics import ConfigurationError, RagmeterError
+from ragmeter.metrics.errors import loggable
+
+__all__ = ["FORWARDED", "Entry", "Signal", "Spool", "SpoolFullError", "SpoolStats"]
+
+Signal = Literal["traces", "logs"]
+"""What kind of export request a body is."""
+FORWARDED = "forwarded"
+"""The part of an entry that is settled when it was passed on."""
+
+_log = logging.getLogger("ragmeter")
+
+_FILE = "spool.db"
+_VERSION = 1
+_APPLICATION = 0x52414753
+"""What says of the file whose it is."""
+_SCHEMA = """
+CREATE TABLE entries (
+    position INTEGER PRIMARY KEY AUTOINCREMENT, signal TEXT NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL
+);
+CREATE TABLE settled (
+    position INTEGER NOT NULL, part TEXT NOT NULL, PRIMARY KEY (position, part)
+) WITHOUT ROWID;
+"""
+_ENTRY_BYTES = 512
+"""What an entry takes up beside its body, at most: so that many small ones are bounded, too."""
+_SPARE_PAGES = 4096
+"""So many unused pages are given back to the disk at a time, 16 MiB."""
+
+
+class SpoolFullError(RagmeterError):
+    """There is no room for an entry, or the disk does not take it; nothing was kept of it.
+
+    Attributes:
+        reason: ``full``: the spool holds as much as it may; ``disk``: the disk is full or fails.
+    """
+
+    def __init__(self, message: str, reason: Literal["full", "disk"]) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Entry(NamedTuple):
+    """One export request that was acknowledged and is not done."""
+
+    position: int
+    """Its number; later ones have greater ones, also after a restart."""
+    signal: Signal
+    """What it holds."""
+    body: bytes
+    """The request, as it was appended."""
+    settled: frozenset[str] = frozenset()
+    """The parts of it that are done: ids of traces, and `FORWARDED`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolStats:
+    """What the spool holds, and what it could not."""
+
+    entries: int = 0
+    """Entries that are not done."""
+    bytes: int = 0
+    """What they take up, in bytes."""
+    damaged: int = 0
+    """Entries that the disk gave back changed, or not at all, since the spool was opened. A file that could
+    not be read further counts as one."""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """Appends that found no room, by `SpoolFullError.reason`."""
+
+
+class _Ticket:
+    """One body on its way to the disk."""
+
+    __slots__ = ("body", "failure", "position", "signal")
+
+    def __init__(self, signal: Signal, body: bytes) -> None:
+        self.signal = signal
+        self.body = body
+        self.position = 0
+        self.failure: SpoolFullError | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        return self.position > 0 or self.failure is not None
+
+
+class Spool:
+    """A durable store of export requests. Thread-safe; one process per folder.
+
+    Args:
+        folder: Where it lies; made if it is not there, for this user alone, as its files hold users' texts.
+        max_bytes: It holds no more than this.
+
+    Raises:
+        ConfigurationError: The folder cannot be used, or another process uses it.
+    """
+
+    def __init__(self, folder: Path, *, max_bytes: int) -> None:
+        if max_bytes < 1:
+            raise ConfigurationError(f"the spool's size is {max_bytes} bytes; allow it some")
+        self._path = folder / _FILE
+        self._max_bytes = max_bytes
+        self._damaged = 0
+        self._refused: Counter[str] = Counter()
+        self._queueing = threading.Lock()
+        self._queued: list[_Ticket] = []
+        self._coming = 0  # bytes of those on their way to the disk
+        self._writing = threading.RLock()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._database = self._open()
+            sound = self._database.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
+        except OSError as error:
+            raise ConfigurationError(
+                f"the spool's folder {folder} cannot be used ({loggable(error)}); give one that this "
+                "user may write to"
+            ) from error
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise ConfigurationError(
+                    f"the spool's folder {folder} is in use by another process; stop that one, or give "
+                    "each server a folder of its own"
+                ) from error
+            raise ConfigurationError(
+                f"the spool's folder {folder} cannot be used: {error}"
+            ) from error
+        except sqlite3.DatabaseError:
+            sound = False
+        if not sound:
+            self._database = self._salvage()
+        self._entries, self._bytes = self._database.execute(
+            "SELECT count(*), coalesce(sum(length(body) + ?), 0) FROM entries", (_ENTRY_BYTES,)
+        ).fetchone()
+        self._last = self._database.execute(
+            "SELECT coalesce(max(position), 0) FROM entries"
+        ).fetchone()[0]
+
+    def append(self, signal: Signal, body: bytes) -> int:
+        """Keep `body` and return its position; when this returns, it is on the disk.
+
+        Those who append meanwhile wait for one commit together.
+
+        Raises:
+            SpoolFullError: It was not kept.
+        """
+        ticket = _Ticket(signal, body)
+        size = len(body) + _ENTRY_BYTES
+        with self._queueing:
+            if self._bytes + self._coming + size > self._max_bytes:
+                self._refused["full"] += 1
+                raise SpoolFullError(
+                    f"the spool holds {self._bytes} bytes, as much as it may", "full"
+                )
+            self._coming += size
+            self._queued.append(ticket)
+        with self._writing:
+            if not ticket.is_settled:  # else whoever wrote before us took ours along
+                self._write_queued()
+        if ticket.failure is not None:
+            raise ticket.failure
+        if not ticket.position:  # whoever was writing was interrupted
+            raise SpoolFullError("it was not written", "disk")
+        return ticket.position
+
+    def settle(
+        self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None
+    ) -> bool:
+        """Forget entries, and note which parts of others are done, all of it or nothing.
+
+        Args:
+            done: Positions of entries of which nothing is needed again.
+            parts: Of other entries, by position, what is not needed again: trace ids, `FORWARDED`.
+
+        Returns:
+            False: the disk did not take it. Nothing is lost by that; call it again later.
+        """
+        gone = [(position,) for position in done]
+        noted = [(key, part) for key, several in (parts or {}).items() for part in several]
+        with self._writing:
+            try:
+                freed = self._sizes(gone)
+                self._database.execute("BEGIN IMMEDIATE")
+                self._database.executemany("DELETE FROM entries WHERE position = ?", gone)
+                self._database.executemany("DELETE FROM settled WHERE position = ?", gone)
+                self._database.executemany("INSERT OR IGNORE INTO settled VALUES (?, ?)", noted)
+                self._database.execute("COMMIT")
+            except sqlite3.Error as error:
+                self._roll_back()
+                _log.warning(
+                    "spool: what is done could not be noted (%s); tried again", loggable(error)
+                )
+                return False
+            with self._queueing:
+                self._entries -= len(freed)
+                self._bytes -= sum(freed) + _ENTRY_BYTES * len(freed)
+            self._give_back()
+        return True
+
+    def done(self, positions: Iterable[int]) -> bool:
+        """Forget entries of which nothing is needed again; see `settle`."""
+        return self.settle(positions)
+
+    def replay(self) -> Iterator[Entry]:
+        """Yield what was there when the spool was opened and is not done, in order.
+
+        An entry that the disk gives back changed is counted, and forgotten.
+        """
+        position = 0
+        while True:
+            entry: Entry | None = None
+            with self._writing:
+                found = self._after(position)
+                if found is None:
+                    return
+                position, signal, body, crc = found
+                if body is not None and zlib.crc32(body) == crc:
+                    parts = self._database.execute(
+                        "SELECT part FROM settled WHERE position = ?", (position,)
+                    )
+                    entry = Entry(position, signal, body, frozenset(part for (part,) in parts))
+            if entry is None:
+                self._damaged += 1
+                _log.error("spool: entry %d is damaged, and lost", position)
+                self.settle([position])
+            else:
+                yield entry
+
+    def stats(self) -> SpoolStats:
+        """Return what it holds."""
+        with self._queueing:
+            return SpoolStats(
+                entries=self._entries,
+                bytes=self._bytes,
+                damaged=self._damaged,
+                refused=dict(self._refused),
+            )
+
+    def close(self) -> None:
+        """Let go of the folder. What is not done stays there."""
+        with self._writing:
+            self._database.close()
+
+    def _write_queued(self) -> None:
+        with self._queueing:
+            tickets, self._queued = self._queued, []
+        positions: list[int] = []
+        failure: SpoolFullError | None = None
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            for ticket in tickets:
+                row = (ticket.signal, ticket.body, zlib.crc32(ticket.body))
+                cursor = self._database.execute(
+                    "INSERT INTO entries (signal, body, crc) VALUES (?, ?, ?)", row
+                )
+                positions.append(int(cursor.lastrowid or 0))
+            self._database.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            failure = SpoolFullError(f"the disk does not take it: {error}", "disk")
+        with self._queueing:
+            size = sum(len(ticket.body) + _ENTRY_BYTES for ticket in tickets)
+            self._coming -= size
+            if failure is None:
+                self._bytes += size
+                self._entries += len(tickets)
+            else:
+                self._refused["disk"] += len(tickets)
+        for number, ticket in enumerate(tickets):
+            ticket.failure = failure
+            if failure is None:
+                ticket.position = positions[number]
+
+    def _roll_back(self) -> None:
+        with suppress(sqlite3.Error):  # it may have happened by itself
+            self._database.execute("ROLLBACK")
+
+    def _sizes(self, positions: Iterable[tuple[int]]) -> list[int]:
+        query = "SELECT length(body) FROM entries WHERE position = ?"
+        found = (self._database.execute(query, position).fetchone() for position in positions)
+        return [row[0] for row in found if row is not None]
+
+    def _after(self, position: int) -> tuple[int, Signal, bytes | None, int] | None:
+        """Return the next entry; without a body, where it cannot be read."""
+        bounds = (position, self._last)
+        found = self._database.execute(
+            "SELECT min(position) FROM entries WHERE position > ? AND position <= ?", bounds
+        ).fetchone()[0]
+        if found is None:
+            return None
+        query = "SELECT signal, body, crc FROM entries WHERE position = ?"
+        with suppress(sqlite3.Error):
+            signal, body, crc = self._database.execute(query, (found,)).fetchone()
+            if signal in ("traces", "logs") and isinstance(body, bytes):
+                return found, signal, body, crc
+        return found, "traces", None, 0
+
+    def _give_back(self) -> None:
+        """Give room that most of the file does not need back to the disk, a little at a time."""
+        with suppress(sqlite3.Error):
+            (pages,) = self._database.execute("PRAGMA page_count").fetchone()
+            (unused,) = self._database.execute("PRAGMA freelist_count").fetchone()
+            if unused > _SPARE_PAGES and unused > pages // 2:
+                self._database.execute(f"PRAGMA incremental_vacuum({_SPARE_PAGES})").fetchall()
+
+    def _open(self) -> sqlite3.Connection:
+        with suppress(FileExistsError):
+            # SQLite gives its other files the rights of this one.
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        database = sqlite3.connect(
+            self._path, timeout=0.0, isolation_level=None, check_same_thread=False
+        )
+        try:
+            # Exclusive: the lock is held as long as the process lives, and no memory is shared.
+            for pragma in (
+                "locking_mode = EXCLUSIVE",
+                "auto_vacuum = INCREMENTAL",
+                "journal_mode = WAL",
+                "synchronous = FULL",
+                "fullfsync = ON",
+            ):
+                database.execute(f"PRAGMA {pragma}").fetchall()
+            database.execute("BEGIN EXCLUSIVE")
+            self._prepare(database)
+            database.execute("COMMIT")
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _prepare(self, database: sqlite3.Connection) -> None:
+        """Make the tables, or see that they are ours."""
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        (application,) = database.execute("PRAGMA application_id").fetchone()
+        if not version and not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            for statement in _SCHEMA.split(";"):
+                database.execute(statement)
+            database.execute(f"PRAGMA application_id = {_APPLICATION}")
+            database.execute(f"PRAGMA user_version = {_VERSION}")
+        elif application != _APPLICATION:
+            raise ConfigurationError(f"{self._path} is no spool of ragmeter; give another folder")
+        elif version != _VERSION:
+            raise ConfigurationError(
+                f"{self._path} was written by another version of ragmeter (format {version}, this one "
+                f"knows {_VERSION}); let that version empty it, or give another folder"
+            )
+
+    def _salvage(self) -> sqlite3.Connection:
+        """Begin a new file with what can be read of the damaged one, which is kept beside it."""
+        self._damaged += 1
+        names = (self._path.with_suffix(f".damaged-{number}") for number in count(1))
+        aside = next(name for name in names if not name.exists())
+        with suppress(AttributeError):
+            self._database.close()
+        self._path.rename(aside)
+        with suppress(FileNotFoundError):  # what was written last
+            self._path.with_name(f"{_FILE}-wal").rename(f"{aside}-wal")
+        fresh = self._open()
+        with suppress(sqlite3.Error), closing(sqlite3.connect(aside)) as damaged:
+            last = damaged.execute("SELECT max(position) FROM entries").fetchone()[0] or 0
+            fresh.execute("BEGIN IMMEDIATE")
+            # From both ends, as reading breaks off at what is damaged.
+            for order in ("ASC", "DESC"):
+                with suppress(sqlite3.Error):
+                    query = (
+                        f"SELECT position, signal, body, crc FROM entries ORDER BY position {order}"  # noqa: S608
+                    )
+                    for row in damaged.execute(query):
+                        if row[0] > last or zlib.crc32(row[2]) != row[3]:
+                            continue
+                        fresh.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?)", row)
+            with suppress(sqlite3.Error):
+                for part in damaged.execute("SELECT position, part FROM settled"):
+                    fresh.execute("INSERT OR IGNORE INTO settled VALUES (?, ?)", part)
+            fresh.execute("COMMIT")
+        with suppress(sqlite3.Error):
+            fresh.execute("ROLLBACK")  # there was no room for them
+        saved = fresh.execute("SELECT count(*) FROM entries").fetchone()[0]
+        _log.error(
+            "spool: %s is damaged; %d entries could be read and are kept, the file is now %s",
+            self._path,
+            saved,
+            aside.name,
+        )
+        return fresh

@@ -1,0 +1,435 @@
+"""What was acknowledged is there again, whatever happened meanwhile; nothing grows beyond its bound."""
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragmeter.metrics import ConfigurationError
+from ragmeter.serve._spool import FORWARDED, Entry, Spool, SpoolFullError
+
+MB = 1024 * 1024
+
+
+def opened(folder, max_bytes=MB):
+    return Spool(folder, max_bytes=max_bytes)
+
+
+def held(spool):
+    return {entry.position: entry.body for entry in spool.replay()}
+
+
+def test_what_was_appended_is_replayed_in_order_after_a_restart_until_it_is_done(tmp_path):
+    spool = opened(tmp_path)
+    first, second, third = (spool.append("traces", body) for body in (b"a", b"b", b"a"))
+    logs = spool.append("logs", b"")
+    assert first < second < third < logs
+    assert spool.done([second])
+    spool.close()
+
+    spool = opened(tmp_path)
+    assert list(spool.replay()) == [
+        Entry(first, "traces", b"a"),
+        Entry(third, "traces", b"a"),
+        Entry(logs, "logs", b""),
+    ]
+    assert spool.done([first, third, logs, 999])
+    assert spool.append("traces", b"c") > logs
+    assert spool.stats().entries == 1
+    spool.close()
+
+
+def test_positions_are_never_used_twice(tmp_path):
+    spool = opened(tmp_path)
+    before = spool.append("traces", b"a")
+    spool.done([before])
+    spool.close()
+    spool = opened(tmp_path)
+    assert spool.append("traces", b"b") > before
+    spool.close()
+
+
+def test_only_what_was_there_when_it_was_opened_is_replayed(tmp_path):
+    spool = opened(tmp_path)
+    spool.append("traces", b"new")
+    assert not held(spool)
+    spool.close()
+
+
+def test_parts_that_are_done_are_remembered_with_their_entry(tmp_path):
+    spool = opened(tmp_path)
+    one, two = spool.append("traces", b"a"), spool.append("traces", b"b")
+    assert spool.settle([two], {one: ["t1", FORWARDED], two: ["t1"]})
+    assert spool.settle(parts={one: ["t1", "t2"]})
+    spool.close()
+    spool = opened(tmp_path)
+    assert [entry.settled for entry in spool.replay()] == [{"t1", "t2", FORWARDED}]
+    spool.close()
+
+
+def test_it_is_bounded_in_bytes_and_takes_again_when_there_is_room(tmp_path):
+    spool = opened(tmp_path, 10_000)
+    one = spool.append("traces", b"x" * 8_000)
+    with pytest.raises(SpoolFullError, match="as much as it may") as refused:
+        spool.append("traces", b"x" * 8_000)
+    assert refused.value.reason == "full"
+    assert spool.stats().refused == {"full": 1}
+    spool.done([one])
+    assert spool.stats().bytes == 0
+    spool.append("traces", b"x" * 8_000)
+    spool.close()
+
+
+def test_many_empty_bodies_are_bounded_too(tmp_path):
+    spool = opened(tmp_path, 10_000)
+    with pytest.raises(SpoolFullError):
+        for _ in range(100):
+            spool.append("logs", b"")
+    assert spool.stats().bytes <= 10_000
+    spool.close()
+
+
+def test_room_that_is_freed_is_used_again(tmp_path):
+    spool = opened(tmp_path, 4 * MB)
+    sizes = []
+    for _ in range(30):
+        spool.done([spool.append("traces", os.urandom(100_000)) for _ in range(10)])
+        sizes.append((tmp_path / "spool.db").stat().st_size)
+    spool.close()
+    assert (tmp_path / "spool.db").stat().st_size <= 4 * MB
+    assert max(sizes) <= 4 * MB
+
+
+def test_senders_at_the_same_time_each_have_their_own_position(tmp_path):
+    spool = opened(tmp_path, 10 * MB)
+    positions = {}
+
+    def send(number):
+        for index in range(20):
+            body = f"{number}-{index}".encode()
+            positions[body] = spool.append("traces", body)
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    spool.close()
+    spool = opened(tmp_path, 10 * MB)
+    assert held(spool) == {position: body for body, position in positions.items()}
+    assert len(set(positions.values())) == 160
+    for number in range(8):  # in each sender's order
+        mine = [positions[f"{number}-{index}".encode()] for index in range(20)]
+        assert mine == sorted(mine)
+    spool.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    steps=st.lists(
+        st.one_of(
+            st.tuples(st.just("append"), st.binary(max_size=40)),
+            st.tuples(st.just("done"), st.integers(0, 30)),
+            st.tuples(st.just("part"), st.integers(0, 30)),
+            st.tuples(st.just("restart"), st.none()),
+        ),
+        max_size=30,
+    )
+)
+def test_it_holds_what_was_appended_and_not_done(tmp_path_factory, steps):
+    folder = tmp_path_factory.mktemp("spool")
+    spool = opened(folder)
+    expected, parts = {}, {}
+    for step, value in steps:
+        if step == "append":
+            expected[spool.append("traces", value)] = value
+        elif step == "restart":
+            spool.close()
+            spool = opened(folder)
+        elif step == "done":
+            gone = sorted(expected)[:value]
+            spool.done(gone)
+            for position in gone:
+                del expected[position]
+        else:
+            for position in sorted(expected)[:value]:
+                spool.settle(parts={position: [str(value)]})
+                parts.setdefault(position, set()).add(str(value))
+    assert spool.stats().entries == len(expected)
+    assert spool.stats().bytes == sum(len(body) + 512 for body in expected.values())
+    spool.close()
+    spool = opened(folder)
+    assert held(spool) == expected
+    assert {entry.position: entry.settled for entry in spool.replay()} == {
+        position: parts.get(position, set()) for position in expected
+    }
+    spool.close()
+
+
+APPENDING = """
+import sys
+from pathlib import Path
+from random import Random
+from ragmeter.serve._spool import Spool
+
+spool = Spool(Path(sys.argv[1]), max_bytes=1 << 30)
+chance = Random(int(sys.argv[2]))
+while True:
+    body = chance.randbytes(chance.randrange(20_000))
+    position = spool.append("traces", body)
+    print(position, len(body), body[:8].hex(), flush=True)
+    if position % 3 == 0:
+        spool.done([position])
+        print("done", position, flush=True)
+"""
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path, seed):
+    expected = {}
+    chance = Random(seed)
+    for round_ in range(2):
+        child = subprocess.Popen(
+            [sys.executable, "-c", APPENDING, str(tmp_path), str(seed * 10 + round_)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        lines = [child.stdout.readline() for _ in range(chance.randrange(5, 40))]
+        child.send_signal(signal.SIGKILL)
+        lines += child.stdout.readlines()
+        child.stdout.close()
+        child.wait(30)
+        for line in lines:
+            if not line.endswith("\n"):
+                continue
+            words = line.split()
+            if words[0] == "done":
+                expected.pop(int(words[1]))
+            else:
+                expected[int(words[0])] = words[1:]
+    spool = opened(tmp_path, 1 << 30)
+    found = {position: [str(len(body)), body[:8].hex()] for position, body in held(spool).items()}
+    # One that was done may not have said so any more.
+    missing = [position for position in expected if position not in found]
+    assert all(position % 3 == 0 for position in missing)
+    assert len(missing) <= 2
+    assert {position: found[position] for position in expected if position in found} == {
+        position: value for position, value in expected.items() if position in found
+    }
+    assert spool.stats().damaged == 0
+    spool.close()
+
+
+def test_a_folder_serves_one_process(tmp_path):
+    spool = opened(tmp_path)
+    with pytest.raises(ConfigurationError, match="in use by another process"):
+        opened(tmp_path)
+    script = """if True:
+        import sys
+        from pathlib import Path
+        from ragmeter.serve._spool import Spool
+        Spool(Path(sys.argv[1]), max_bytes=1000)
+    """
+    other = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "in use by another process" in other.stderr
+    spool.append("traces", b"still mine")
+    spool.close()
+    opened(tmp_path).close()
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="cannot be used"):
+        opened(tmp_path / "file")
+    with pytest.raises(ConfigurationError, match="allow it some"):
+        opened(tmp_path, 0)
+
+
+def test_other_users_cannot_read_it(tmp_path):
+    old = os.umask(0)
+    try:
+        spool = opened(tmp_path / "made" / "here")
+        spool.append("traces", b"secret")
+        modes = {
+            path.name: stat.S_IMODE(path.stat().st_mode)
+            for path in (tmp_path / "made" / "here").iterdir()
+        }
+        assert set(modes.values()) == {0o600}
+        assert stat.S_IMODE((tmp_path / "made" / "here").stat().st_mode) == 0o700
+        spool.close()
+    finally:
+        os.umask(old)
+
+
+@pytest.mark.parametrize(
+    ("pragma", "words"),
+    [
+        ("user_version = 7", "another version of ragmeter"),
+        ("application_id = 7", "no spool of ragmeter"),
+    ],
+)
+def test_a_file_of_another_version_or_program_is_left_alone(tmp_path, pragma, words):
+    spool = opened(tmp_path)
+    spool.append("traces", b"a")
+    spool.close()
+    database = sqlite3.connect(tmp_path / "spool.db")
+    database.execute(f"PRAGMA {pragma}")
+    database.close()
+    with pytest.raises(ConfigurationError, match=words):
+        opened(tmp_path)
+    database = sqlite3.connect(tmp_path / "spool.db")
+    assert database.execute("SELECT body FROM entries").fetchall() == [(b"a",)]
+    database.close()
+
+
+def test_a_body_that_the_disk_changed_is_counted_and_the_others_survive(tmp_path, caplog):
+    spool = opened(tmp_path)
+    positions = [spool.append("traces", letter * 600) for letter in (b"a", b"b", b"c")]
+    spool.close()
+    path = tmp_path / "spool.db"
+    path.write_bytes(path.read_bytes().replace(b"b" * 600, b"b" * 599 + b"x"))
+    spool = opened(tmp_path)
+    assert sorted(held(spool)) == [positions[0], positions[2]]
+    assert spool.stats().damaged == 1
+    assert "bbb" not in caplog.text
+    spool.close()
+    spool = opened(tmp_path)
+    assert spool.stats().entries == 2
+    assert spool.stats().damaged == 0
+    spool.close()
+
+
+def test_a_half_written_end_is_passed_over(tmp_path):
+    spool = opened(tmp_path)
+    for number in range(20):
+        spool.append("traces", bytes([number]) * 5_000)
+    wal = (tmp_path / "spool.db-wal").read_bytes()
+    main = (tmp_path / "spool.db").read_bytes()
+    spool.close()
+    counts = []
+    for cut in (len(wal), len(wal) - 1, len(wal) * 3 // 4, len(wal) // 3):
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        (folder / "spool.db").write_bytes(main)
+        (folder / "spool.db-wal").write_bytes(wal[:cut])
+        spool = opened(folder)
+        bodies = list(held(spool).values())
+        assert bodies == [bytes([number]) * 5_000 for number in range(len(bodies))]
+        counts.append(len(bodies))
+        spool.append("traces", b"goes on")
+        spool.close()
+    assert counts[0] == 20
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-1] < 20
+
+
+@pytest.mark.parametrize("what", ["nothing of it is left", "pages in the middle"])
+def test_what_can_be_read_of_a_damaged_file_is_kept(tmp_path, what, caplog):
+    spool = opened(tmp_path)
+    bodies = [bytes([number]) * 9_000 for number in range(30)]
+    for body in bodies:
+        spool.append("traces", body)
+    spool.close()
+    path = tmp_path / "spool.db"
+    content = bytearray(path.read_bytes())
+    if what == "pages in the middle":
+        start = len(content) // 2 // 4096 * 4096
+        content[start : start + 3 * 4096] = b"\xff" * (3 * 4096)
+    else:
+        content = b"no database at all" * 500
+    path.write_bytes(content)
+    spool = opened(tmp_path)
+    found = list(held(spool).values())
+    assert spool.stats().damaged >= 1
+    assert all(body in bodies for body in found)
+    if what == "pages in the middle":
+        assert len(found) >= 20
+    spool.append("traces", b"goes on")
+    spool.close()
+    assert "is damaged" in caplog.text
+    assert list(tmp_path.glob("*damaged*"))
+    opened(tmp_path).close()
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from ragmeter.serve._spool import Spool, SpoolFullError
+
+spool = Spool(Path(sys.argv[1]), max_bytes=1 << 30)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+kept = {}
+try:
+    for number in range(1000):
+        body = bytes([number % 256]) * 50_000
+        kept[spool.append("traces", body)] = body
+except SpoolFullError as error:
+    assert error.reason == "disk", error
+else:
+    raise SystemExit("the disk was never full")
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+kept[spool.append("traces", b"room again")] = b"room again"
+assert spool.stats().refused == {"disk": 1}, spool.stats()
+spool.close()
+spool = Spool(Path(sys.argv[1]), max_bytes=1 << 30)
+assert {entry.position: entry.body for entry in spool.replay()} == kept
+spool.close()
+"""
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="limits of a process are Linux's here"
+)
+def test_a_full_disk_refuses_and_recovers_by_itself(tmp_path):
+    """A file may not grow beyond a limit: to SQLite that is a disk that takes no more."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_database_that_is_full_refuses_all_who_wait_and_forgets_nothing(tmp_path):
+    spool = opened(tmp_path, 100 * MB)
+    first = spool.append("traces", b"x" * 10_000)
+    (pages,) = spool._database.execute("PRAGMA page_count").fetchone()
+    spool._database.execute(f"PRAGMA max_page_count = {pages + 2}")
+    with pytest.raises(SpoolFullError, match="full") as refused:
+        spool.append("traces", b"y" * 100_000)
+    assert refused.value.reason == "disk"
+    assert spool.stats().bytes == 10_512
+    assert spool.done([first])  # what is done can be forgotten on a full disk
+    spool.append("traces", b"z" * 10_000)
+    spool.close()
+    spool = opened(tmp_path, 100 * MB)
+    assert list(held(spool).values()) == [b"z" * 10_000]
+    spool.close()
+
+
+def test_what_the_disk_does_not_take_as_done_can_be_said_again(tmp_path):
+    spool = opened(tmp_path)
+    position = spool.append("traces", b"x")
+    spool._database.execute("PRAGMA query_only = ON")
+    assert not spool.done([position])
+    assert spool.stats().entries == 1
+    spool._database.execute("PRAGMA query_only = OFF")
+    assert spool.done([position])
+    assert spool.stats().entries == 0
+    spool.close()
