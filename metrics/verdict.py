@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from ._wording import percent
 from .errors import ConfigurationError
 from .sample import SampleStatus
 from .score import Score
@@ -234,16 +235,12 @@ def _is_on_topic(seen: _Seen, rules: VerdictRules) -> bool | None:
     return None if seen.relevance is None else seen.relevance >= rules.on_topic_from
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
 def _support(seen: _Seen) -> str:
     said: list[str] = []
     if seen.grounded is not None:
-        said.append(f"{_percent(seen.grounded)} of the answer's words are in the chunks")
+        said.append(f"{percent(seen.grounded)} of the answer's words are in the chunks")
     if seen.faithful is not None:
-        said.append(f"the judge found {_percent(seen.faithful)} of what it says supported")
+        said.append(f"the judge found {percent(seen.faithful)} of what it says supported")
     return "; ".join(said)
 
 
@@ -279,14 +276,14 @@ _RULES: tuple[_Rule, ...] = (
         "suspect",
         lambda seen, rules: seen.dropped > 0.0 and _lacks_right_documents(seen, rules),
         lambda seen: (
-            f"{_percent(seen.dropped)} of the right documents were found and lost before the model"
+            f"{percent(seen.dropped)} of the right documents were found and lost before the model"
         ),
     ),
     _Rule(
         "right_document_never_found",
         "suspect",
         lambda seen, rules: seen.never_found > 0.0 and _lacks_right_documents(seen, rules),
-        lambda seen: f"{_percent(seen.never_found)} of the right documents were never found",
+        lambda seen: f"{percent(seen.never_found)} of the right documents were never found",
     ),
     _Rule(
         "insufficient_context",

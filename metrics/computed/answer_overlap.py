@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, get_args
 
+from ragmeter.metrics._wording import percent
 from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError, TooLongError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import analyse
 from ragmeter.metrics.text.overlap import Overlap, rouge_l, token_overlap
-
-from ._wording import percent
 
 __all__ = ["AnswerOverlap", "OverlapBackend"]
 

@@ -6,6 +6,7 @@ Off by default: few answers cite, and nothing here is validated against people.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragmeter.metrics._wording import counted, quoted
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
@@ -16,7 +17,6 @@ from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.sentences import sentences
 from ragmeter.metrics.text.terms import compared_terms, credit, vocabulary
 
-from ._wording import counted, quoted
 from .lexical import WINDOW_THRESHOLD
 from .precision_recall_f1 import MOST_ITEMS
 
@@ -122,7 +122,7 @@ class Citations(ComputedMetric):
         explanation = summary = f"{cited} of {counted(len(claiming), 'claim')} cited"
         if bare:
             summary += f"; {bare[0].id} is not"
-            explanation += f"; not {quoted(bare[0].text or '')}"
+            explanation += f"; not {quoted(bare[0].text)}"
         return self.make_score(
             name,
             cited / len(claiming),

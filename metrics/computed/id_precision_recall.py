@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragmeter.metrics._wording import counted
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 
 from ._matching import chunk_ids
-from ._wording import counted
 from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = ["IdPrecisionRecall"]

@@ -11,6 +11,7 @@ from itertools import chain
 from operator import add
 from typing import Literal
 
+from ragmeter.metrics._wording import counted, listed, listed_ids, quoted
 from ragmeter.metrics.errors import ConfigurationError, TooLongError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
@@ -21,7 +22,6 @@ from ragmeter.metrics.text.named_entities import named_entities
 from ragmeter.metrics.text.overlap import coverage
 
 from ._ranking import average_precision
-from ._wording import counted, listed, listed_ids, quoted
 from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = [

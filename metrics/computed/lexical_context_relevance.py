@@ -7,6 +7,7 @@ The free score to look at for retrieval without a reference: it asks for one chu
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragmeter.metrics._wording import counted, listed
 from ragmeter.metrics.errors import TooLongError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
@@ -25,7 +26,6 @@ from ragmeter.metrics.text.terms import (
 )
 from ragmeter.metrics.text.tokens import has_han
 
-from ._wording import counted, listed
 from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = ["LexicalContextRelevance"]

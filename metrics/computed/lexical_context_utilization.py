@@ -7,6 +7,7 @@ comes from.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragmeter.metrics._wording import counted, listed_ids, quoted
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
@@ -16,7 +17,6 @@ from ragmeter.metrics.text.refusals import sentence_kinds
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import compared_terms, credit, vocabulary
 
-from ._wording import counted, listed_ids, quoted
 from .lexical import WINDOW_THRESHOLD
 from .precision_recall_f1 import MOST_ITEMS
 
@@ -106,7 +106,7 @@ class LexicalContextUtilization(ComputedMetric):
         explanation = summary
         first = next((item for item in sources if item.evidence), None)
         if first is not None:
-            explanation += f"; {first.evidence}: {quoted(first.text or '')}"
+            explanation += f"; {first.evidence}: {quoted(first.text)}"
         return (
             self.make_score(
                 self.name,

@@ -6,6 +6,7 @@ The best free signal of an unfaithful answer that we know, and the backbone of t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragmeter.metrics._wording import counted, listed, percent, quoted
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
@@ -21,7 +22,6 @@ from ragmeter.metrics.text.terms import (
     vocabulary,
 )
 
-from ._wording import counted, listed, percent, quoted
 from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = ["LexicalGroundedness"]

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ragmeter.metrics._wording import counted, quoted
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
 
 from ._matching import Components, Matcher, MatchingBackend, MatchingStrategy, TruthMatch
-from ._wording import counted, quoted
 
 __all__ = ["MOST_ITEMS", "PrecisionRecallF1"]
 

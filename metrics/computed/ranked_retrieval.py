@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ragmeter.metrics._wording import counted, listed_ids, quoted
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample, Reference, RetrievedContext
@@ -15,7 +16,6 @@ from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
 from ._crediting import credit, credit_first_free
 from ._matching import Matcher, MatchingBackend, MatchingStrategy, chunk_ids
 from ._ranking import average_precision, ndcg, reciprocal_rank
-from ._wording import counted, listed_ids, quoted
 from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = ["RankedRetrieval"]

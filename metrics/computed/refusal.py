@@ -7,13 +7,13 @@ The verdict reads it beside the other scores, because a refusal shares few words
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragmeter.metrics._wording import counted, quoted
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import analyse
 from ragmeter.metrics.text.refusals import SentenceKind, sentence_kinds
 
-from ._wording import counted, quoted
 from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = ["Refusal"]
@@ -72,7 +72,7 @@ class Refusal(ComputedMetric):
             summary = f"{_said(value, kinds, len(refusing))}: sentence-{first + 1}"
             explanation = (
                 f"{_said(value, kinds, len(refusing))}: {quoted(answer.sentences[first])}, "
-                f"by the words {quoted(kinds[first].refuses or '')}"
+                f"by the words {quoted(kinds[first].refuses)}"
             )
         return (
             self.make_score(

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from ragmeter.metrics._wording import counted, percent
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value, too_long_scores
 from ragmeter.metrics.sample import RagSample, RetrievedContext
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import analyse
 
 from ._repetition import Repetition, repetitions
-from ._wording import counted, percent
 from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = ["RetrievalHealth"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
+from ragmeter.metrics._wording import quoted
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample, Reference
 from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
@@ -33,8 +34,6 @@ NOTHING_LOST: Final = "none"
 
 MOST_STAGES: Final = 12
 """Stages that a sentence names."""
-_QUOTED: Final = 80
-"""Characters of a document that an explanation quotes."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class RetrievalFunnel(ComputedMetric):
         else:
             value = (len(found) - len(left)) / len(found)
             if left:
-                explanation += f"; not in the {journey.end_name}: {_quoted(left[0].text)}"
+                explanation += f"; not in the {journey.end_name}: {quoted(left[0].text)}"
         return (
             Score(
                 name=self.name,
@@ -184,7 +183,7 @@ class RightDocumentLoss(ComputedMetric):
             share = lost / len(fates) if fates else None
             summary = explanation = _tally(fates) if fates else "no golden item"
             if lost:
-                explanation += f"; e.g. {_quoted(golden[missed.index(True)])}"
+                explanation += f"; e.g. {quoted(golden[missed.index(True)])}"
             scores.append(
                 Score(
                     name=name,
@@ -304,8 +303,3 @@ def _evidence(fate: Fate) -> str:
     if fate.rank is None:
         return _how(recorded=fate.recorded)
     return f"rank {fate.rank} of {fate.list_name}, {_how(recorded=fate.recorded)}"
-
-
-def _quoted(text: str) -> str:
-    plain = " ".join(text.split())
-    return f"“{plain[: _QUOTED - 1]}…”" if len(plain) > _QUOTED else f"“{plain}”"

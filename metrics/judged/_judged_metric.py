@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ragmeter.metrics._wording import quoted
 from ragmeter.metrics.computed._ranking import average_precision, average_precision_bounds
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.judge.protocol import (
@@ -173,16 +174,11 @@ def _told(said: str, items: Sequence[ScoreItem]) -> tuple[str, str]:
     left = len(failed) - _MOST_NAMED
     more = f" and {left} more" if left > 0 else ""
     named = failed[:_MOST_NAMED]
-    why = [f"{item.id}: {item.reason or _quoted(item.text)}" for item in named]
+    why = [f"{item.id}: {item.reason or quoted(item.text, _MOST_QUOTED)}" for item in named]
     return (
         f"{said}; not: {', '.join(item.id for item in named)}{more}",
         f"{said}; not: {'; '.join(why)}{more}",
     )
-
-
-def _quoted(text: str | None) -> str:
-    words = " ".join((text or "").split())
-    return f"“{words if len(words) <= _MOST_QUOTED else words[:_MOST_QUOTED] + '…'}”"
 
 
 def definition_of(version: str, *prompts: str, unit: str | None = None) -> str:

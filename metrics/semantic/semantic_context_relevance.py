@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ragmeter.metrics._wording import quoted
 from ragmeter.metrics.metric import Metric, scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem, ScoreStatus
@@ -115,13 +116,11 @@ class SemanticContextRelevance(Metric):
         if others:
             low, high = f"{min(others):.2f}", f"{max(others):.2f}"
             said += f", the others {low}" if low == high else f", the others {low} to {high}"
-        words = " ".join((nearest.text or "").split())
-        quoted = words if len(words) <= _MOST_QUOTED else f"{words[:_MOST_QUOTED]}…"
         return self.make_score(
             self.name,
             nearest.value,
             summary=said,
-            explanation=f"{said}: “{quoted}”",
+            explanation=f"{said}: {quoted(nearest.text, _MOST_QUOTED)}",
             items=items,
         )
 

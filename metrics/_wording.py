@@ -1,4 +1,4 @@
-"""How the free metrics' explanations and summaries say numbers, words and quotations.
+"""How explanations, summaries and reasons say numbers, words and quotations.
 
 An explanation may quote the request's texts, a summary says the same by ids, counts and numbers.
 """
@@ -24,11 +24,11 @@ def counted(number: float, thing: str, things: str | None = None) -> str:
     return f"{number:g} {thing if number == 1 else things or f'{thing}s'}"
 
 
-def quoted(text: str) -> str:
-    """Return the beginning of `text` in quotation marks, on one line."""
-    line = " ".join(text[: 4 * _LONGEST_QUOTE].split())
-    if len(line) > _LONGEST_QUOTE:
-        line = f"{line[: _LONGEST_QUOTE - 1].rstrip()}…"
+def quoted(text: str | None, longest: int = _LONGEST_QUOTE) -> str:
+    """Return the first `longest` characters of `text` in quotation marks, on one line."""
+    line = " ".join((text or "")[: 4 * longest].split())
+    if len(line) > longest:
+        line = f"{line[: longest - 1].rstrip()}…"
     return f"“{line}”"
 
 
