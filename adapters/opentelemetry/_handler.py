@@ -22,7 +22,7 @@ from ragmeter.metrics import _fork as fork
 from ._passages import RetrievalTool, as_tools
 from ._sdk import record_of
 from .assembly import Assembled, AssemblyStats, TraceAssembler
-from .build import reference_of
+from .build import reference_in
 from .reporter import Missing, Reporter
 from .requests import OWN_SCOPE
 
@@ -41,7 +41,6 @@ _EXIT_S = 10.0
 """Seconds that a provider's shutdown waits for scores, at most."""
 _MAX_WAITING = 50_000
 """Spans that may wait to be looked at; beyond, the oldest is dropped and counted."""
-_REFERENCE = "ragmeter.reference."
 
 
 class _Waiting(NamedTuple):
@@ -185,9 +184,7 @@ class RagMeterSpanProcessor(SpanProcessor):
 
 def _scope_of(noted: _Waiting) -> RequestScope | None:
     """Return what the code around a span said: in this process, and by baggage from another."""
-    said = noted.said or {}
-    fields = {key[len(_REFERENCE) :]: said[key] for key in said if key.startswith(_REFERENCE)}
-    reference = reference_of(fields) if fields else None
+    reference = reference_in([noted.said or {}])
     if reference is None:
         return noted.scope
     by_baggage = RequestScope(reference=reference)

@@ -13,7 +13,7 @@ from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedContext
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 
-from ._contexts import Read, Seen, documents_of
+from ._contexts import Seen, documents_of
 from .conventions._values import Document, opened
 from .record import SpanRecord
 from .requests import Found
@@ -36,17 +36,24 @@ def scored(found: Found) -> bool:
     return found.usable != "none" or found.reason == "retrieval_error"
 
 
-def sample_of(found: Found, reference: Reference | None = None) -> RagSample:
-    """Return the request as metrics see it."""
+def sample_of(found: Found, scope: RequestScope | None = None) -> RagSample:
+    """Return the request as metrics see it.
+
+    Args:
+        found: The request.
+        scope: What the code around it said, where that is known.
+    """
+    scope = scope or RequestScope()
+    question = found.question if scope.question is None else scope.question
     contexts = found.contexts if found.shown is None else found.shown
     unknown = found.reason == "retrieval_error"
     made = tuple(map(_context, contexts))
     return RagSample(
-        question=found.question,
+        question=question,
         contexts=None if unknown else made,
         stages=_stages(found, made) if found.usable == "full" and found.seen else None,
         search_query=search_query_of(
-            found.question, [_query(read) for seen in found.seen for read in seen.retrievals]
+            question, [query for seen in found.seen for query in _queries(seen)]
         ),
         contexts_by="ids"
         if found.usable == "ids_only"
@@ -54,9 +61,9 @@ def sample_of(found: Found, reference: Reference | None = None) -> RagSample:
         if found.shown is not None
         else "runs",
         answer=found.answer,
-        reference=reference if reference is not None else reference_in(found.members),
+        reference=scope.reference or reference_in(span.attributes for span in found.members),
         status=_status(found),
-        name=_name(found),
+        name=scope.name or _name(found),
     )
 
 
@@ -69,26 +76,18 @@ def build_run(found: Found, scope: RequestScope | None = None, *, remote: bool =
         remote: Whether its spans were made in another process.
     """
     scope = scope or RequestScope()
-    sample = sample_of(found, scope.reference)
-    if scope.question is not None or scope.name:
-        update = {"question": scope.question or sample.question, "name": scope.name or sample.name}
-        sample = sample.model_copy(update=update)
-    retrievals = tuple(_retrieval(seen, remote=remote) for seen in found.seen)
-    query = search_query_of(sample.question, [retrieval.query for retrieval in retrievals])
-    if query is not None:
-        sample = sample.model_copy(update={"search_query": query})
     spans = found.members if found.span is None else (found.span, *found.members)
     whole = spans[0] if found.span is not None else None
     started = whole.started_ns if whole else min(span.started_ns for span in spans)
     ended = whole.ended_ns if whole else max(span.ended_ns for span in spans)
     attributes = [span.attributes for span in spans]
     return RagRun(
-        sample=sample,
+        sample=sample_of(found, scope),
         run_id=found.key,
         framework=found.convention,
         started_ns=started,
         ended_ns=ended,
-        retrievals=retrievals,
+        retrievals=tuple(_retrieval(seen, remote=remote) for seen in found.seen),
         parent=_parent(found, remote=remote),
         target=None
         if found.span is None
@@ -101,18 +100,17 @@ def build_run(found: Found, scope: RequestScope | None = None, *, remote: bool =
     )
 
 
-def reference_in(spans: Iterable[SpanRecord]) -> Reference | None:
-    """Return the reference that ``ragmeter.reference.*`` on one of the spans gives."""
-    fields: dict[str, Any] = {}
-    for span in spans:
-        for key, value in span.attributes.items():
+def reference_in(given: Iterable[Mapping[str, object]]) -> Reference | None:
+    """Return the reference that ``ragmeter.reference.*`` gives: texts, lists, or lists as JSON.
+
+    Args:
+        given: Attributes of spans, or baggage; the first that has a field counts.
+    """
+    fields: dict[str, object] = {}
+    for one in given:
+        for key, value in one.items():
             if key.startswith(_REFERENCE):
                 fields.setdefault(key[len(_REFERENCE) :], value)
-    return reference_of(fields)
-
-
-def reference_of(fields: Mapping[str, Any]) -> Reference | None:
-    """Return the reference of these fields: texts, lists, or lists as JSON; others are passed over."""
     known: dict[str, Any] = {}
     answer = fields.get("answer")
     if isinstance(answer, str):
@@ -188,7 +186,6 @@ def _name(found: Found) -> str | None:
 def _retrieval(seen: Seen, *, remote: bool) -> Retrieval:
     """Return a retrieval, or the reranking that took its place, whose span is the one to be judged."""
     read = seen.read
-    query = next(filter(None, (_query(item) for item in (*seen.from_spans, read))), None)
     source = seen.retrievals[0].span.attributes.get("gen_ai.data_source.id")
     limit = read.span.attributes.get(
         "gen_ai.retrieval.top_k", read.span.attributes.get("reranker.top_k")
@@ -197,7 +194,7 @@ def _retrieval(seen: Seen, *, remote: bool) -> Retrieval:
         started_ns=seen.retrievals[0].span.started_ns,
         ended_ns=read.span.ended_ns,
         contexts=tuple(_context(item) for item in _brought(seen)),
-        query=query,
+        query=next(filter(None, _queries(seen)), None),
         name=seen.retrievals[0].span.name or None,
         data_source_id=source if isinstance(source, str) else None,
         top_k=limit if isinstance(limit, int) else None,
@@ -212,8 +209,10 @@ def _brought(seen: Seen) -> tuple[Document, ...]:
     return tuple(item for read in seen.from_spans for item in documents_of(read).items)
 
 
-def _query(read: Read) -> str | None:
-    return read.reader.query(read.span)
+def _queries(seen: Seen) -> tuple[str | None, ...]:
+    """Return the query of each retrieval; where none tells one, the reranking's."""
+    queries = tuple(read.reader.query(read.span) for read in seen.retrievals)
+    return queries if any(queries) else (seen.read.reader.query(seen.read.span),)
 
 
 def _parent(found: Found, *, remote: bool) -> SpanContext | None:

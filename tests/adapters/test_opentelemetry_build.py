@@ -1,0 +1,85 @@
+"""A request that spans tell of is the same sample, whoever asks for it, and as a callback would tell it."""
+
+import pytest
+from otlp_spans import documents, only, openinference
+
+from ragmeter.adapters.opentelemetry.build import build_run, sample_of
+from ragmeter.context import RequestScope
+from ragmeter.metrics import Reference
+
+
+def _reranked(*queries, asked=None):
+    """A request whose retrievers had these queries; a reranker took their documents together."""
+    retrievers = [
+        openinference(
+            number,
+            1,
+            "RETRIEVER",
+            **documents(f"text {number}"),
+            **({} if query is None else {"input": query}),
+        )
+        for number, query in enumerate(queries, start=2)
+    ]
+    reranker = openinference(
+        9,
+        1,
+        "RERANKER",
+        **documents("text 2", prefix="reranker.output_documents"),
+        **({} if asked is None else {"reranker.query": asked}),
+    )
+    whole = openinference(1, None, "CHAIN", "qa", input="And there?", output="Rain.")
+    return only(whole, *retrievers, reranker)
+
+
+@pytest.mark.parametrize(
+    ("queries", "asked", "expected"),
+    [
+        (("weather Riga",), None, "weather Riga"),
+        (("weather Riga", "weather Riga"), "another", "weather Riga"),
+        (("weather Riga", "climate Riga"), None, None),
+        (("weather Riga", "climate Riga"), "weather Riga", None),
+        (("weather Riga", None), None, None),
+        ((None, None), "weather Riga", "weather Riga"),
+        (("And there?",), None, None),
+    ],
+)
+def test_what_was_searched_for_is_the_same_for_the_command_line_and_the_processor(
+    queries, asked, expected
+):
+    found = _reranked(*queries, asked=asked)
+
+    assert sample_of(found).search_query == expected
+    assert build_run(found).sample.search_query == expected
+
+
+def test_two_queries_under_one_reranker_are_none_to_the_callback_too():
+    pytest.importorskip("langchain_core")
+    from langchain_core.runnables import RunnableLambda
+    from langchain_fakes import FixedRetriever, Watch, docs
+
+    one, two = FixedRetriever(found=docs("a")), FixedRetriever(found=docs("b"))
+
+    def search(queries):
+        found = one.invoke(queries[0]) + two.invoke(queries[1])
+        return {"answer": "Rain.", "context": found[:1]}
+
+    searched_for = []
+    for queries in (["weather Riga", "climate Riga"], ["weather Riga", "weather Riga"]):
+        watch = Watch()
+        (RunnableLambda(lambda _, queries=queries: queries) | search).invoke(
+            {"question": "And there?"}, config=watch.config
+        )
+        searched_for.append(watch.sample.search_query)
+        watch.close()
+
+    assert searched_for == [None, "weather Riga"]
+
+
+def test_a_question_said_around_the_request_is_what_queries_are_compared_with():
+    scope = RequestScope(
+        question="weather Riga", name="weather", reference=Reference(answer="Rain.")
+    )
+    sample = build_run(_reranked("weather Riga"), scope).sample
+
+    assert (sample.question, sample.search_query, sample.name) == ("weather Riga", None, "weather")
+    assert sample.reference == Reference(answer="Rain.")
