@@ -1,0 +1,139 @@
+"""Where one signal is sent over OTLP, as the standard ``OTEL_EXPORTER_OTLP_*`` variables say.
+
+The variables of one signal win over the general ones; what they hold is never shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import urlsplit
+
+from opentelemetry.util.re import parse_env_headers
+
+from ragmeter.metrics import ConfigurationError
+
+__all__ = ["Endpoint", "endpoint_of"]
+
+_VARIABLE = "OTEL_EXPORTER_OTLP_"
+_GRPC_PORT = 4317
+_TIMEOUT_S = 10.0
+_MAX_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one signal is sent, and how."""
+
+    protocol: Literal["http/protobuf", "grpc"]
+    """How it is spoken to."""
+    url: str = field(repr=False)
+    """The full address; over HTTP with the signal's path. May hold a password."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with every request; may hold keys."""
+    timeout_s: float = _TIMEOUT_S
+    """Seconds for one attempt."""
+    gzip: bool = False
+    """Whether bodies are compressed."""
+    secure: bool = False
+    """Whether it is spoken to by TLS."""
+    certificate: str | None = None
+    """Path of the certificates that it is trusted by; None: the system's."""
+    client_key: str | None = None
+    """Path of the key that we show it."""
+    client_certificate: str | None = None
+    """Path of the certificate to that."""
+
+    @property
+    def shown(self) -> str:
+        """The address without user, password and query."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        parts = urlsplit(self.url)
+        return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def endpoint_of(
+    signal: str, environ: Mapping[str, str], *, url: str | None = None
+) -> Endpoint | None:
+    """Return where `signal` (``traces``, ``logs``, ``metrics``) is sent; None: nowhere is said.
+
+    There is no default address: it would be this server's own.
+
+    Args:
+        signal: What is sent.
+        environ: The environment's variables.
+        url: A base address that wins over theirs.
+
+    Raises:
+        ConfigurationError: A variable makes no sense.
+    """
+
+    def said(name: str) -> str:
+        own = environ.get(f"{_VARIABLE}{signal.upper()}_{name}", "").strip()
+        return own or environ.get(_VARIABLE + name, "").strip()
+
+    own = "" if url else environ.get(f"{_VARIABLE}{signal.upper()}_ENDPOINT", "").strip()
+    given = url or own or environ.get(f"{_VARIABLE}ENDPOINT", "").strip()
+    if not given:
+        return None
+    variable = (
+        "--otlp"
+        if url
+        else f"{_VARIABLE}{signal.upper()}_ENDPOINT"
+        if own
+        else f"{_VARIABLE}ENDPOINT"
+    )
+    if "://" not in given:
+        given = f"{'http' if said('INSECURE').lower() == 'true' else 'https'}://{given}"
+    try:
+        parts = urlsplit(given)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        # The value is not quoted: it may hold a password.
+        raise ConfigurationError(
+            f"{variable} is no address; write for example http://localhost:4318"
+        )
+    protocol = _protocol(said("PROTOCOL"), port)
+    if protocol == "http/protobuf" and not own:
+        given = parts._replace(path=f"{parts.path.rstrip('/')}/v1/{signal}").geturl()
+    return Endpoint(
+        protocol=protocol,
+        url=given,
+        headers=dict(parse_env_headers(said("HEADERS"), liberal=True)),
+        timeout_s=_timeout_s(said("TIMEOUT")),
+        gzip=said("COMPRESSION").lower() == "gzip",
+        secure=parts.scheme == "https",
+        certificate=said("CERTIFICATE") or None,
+        client_key=said("CLIENT_KEY") or None,
+        client_certificate=said("CLIENT_CERTIFICATE") or None,
+    )
+
+
+def _protocol(said: str, port: int | None) -> Literal["http/protobuf", "grpc"]:
+    """Return the protocol: gRPC for port 4317 and HTTP for everything else, where none is said."""
+    if said == "grpc" or (not said and port == _GRPC_PORT):
+        return "grpc"
+    if said in ("", "http/protobuf", "http/json"):  # what takes JSON takes protobuf, too
+        return "http/protobuf"
+    raise ConfigurationError(f"{_VARIABLE}PROTOCOL is {said!r}; allowed are http/protobuf and grpc")
+
+
+def _timeout_s(said: str) -> float:
+    if not said:
+        return _TIMEOUT_S
+    try:
+        # The specification says milliseconds; OpenTelemetry's Python reads seconds, and so do we.
+        seconds = float(said)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= _MAX_TIMEOUT_S:
+        raise ConfigurationError(f"{_VARIABLE}TIMEOUT is {said!r}; give seconds, e.g. 10")
+    return seconds

@@ -1,0 +1,348 @@
+"""What is to be passed on arrives byte for byte, in order, once; what cannot is counted by its reason."""
+
+import contextlib
+import gzip
+import threading
+from concurrent import futures
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain, repeat
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from ragmeter.metrics import ConfigurationError
+from ragmeter.serve import _forward
+from ragmeter.serve._endpoint import endpoint_of
+from ragmeter.serve._forward import Forwarder
+
+PATIENCE_S = 60
+HANG_UP = 0
+
+
+def request_of(*names, padding=0):
+    """An export request with a field that no version of the protocol knows."""
+    request = ExportTraceServiceRequest()
+    for name in names:
+        span = request.resource_spans.add().scope_spans.add().spans.add()
+        span.name = name
+        span.trace_state = "x" * padding
+    return request.SerializeToString() + b"\xfa\x3f\x03new"
+
+
+def names_in(bodies):
+    return [
+        span.name
+        for body in bodies
+        for group in ExportTraceServiceRequest.FromString(body).resource_spans
+        for scoped in group.scope_spans
+        for span in scoped.spans
+    ]
+
+
+class Endpoint:
+    """An OTLP/HTTP endpoint that answers as it is told, then 200."""
+
+    def __init__(self, *answers, answer_body=b""):
+        self.bodies, self.headers, self.paths = [], [], []
+        self.attempts = 0
+        self.gate = threading.Event()
+        self.gate.set()
+        self.answers = chain(answers, repeat(200))
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                endpoint.gate.wait(PATIENCE_S)
+                endpoint.attempts += 1
+                answer = next(endpoint.answers)
+                if callable(answer):
+                    answer = answer(body)
+                if answer == HANG_UP:
+                    self.close_connection = True
+                    return
+                if answer == 200:
+                    endpoint.bodies.append(body)
+                    endpoint.headers.append(dict(self.headers))
+                    endpoint.paths.append(self.path)
+                self.send_response(answer)
+                if answer in (429, 503):
+                    self.send_header("Retry-After", "0")
+                content = answer_body if answer == 200 else b""
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.port = self.server.server_address[1]
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
+        self.thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.gate.set()
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join(PATIENCE_S)
+
+
+@contextlib.contextmanager
+def forwarding(port, signals=("traces",), **options):
+    variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}"}
+    variables.update(options.pop("variables", {}))
+    forwarder = Forwarder(
+        {signal: endpoint_of(signal, variables) for signal in signals},
+        contextlib.nullcontext(),
+        **options,
+    )
+    forwarder.start()
+    try:
+        yield forwarder
+    finally:
+        forwarder.close(PATIENCE_S)
+
+
+def test_bodies_arrive_byte_for_byte_and_in_order():
+    with Endpoint() as endpoint:
+        bodies = [request_of(f"span {number}") for number in range(50)]
+        with forwarding(endpoint.port) as forwarder:
+            for body in bodies:
+                assert forwarder.put("traces", body)
+        assert b"".join(endpoint.bodies) == b"".join(bodies)
+        assert names_in(endpoint.bodies) == [f"span {number}" for number in range(50)]
+        assert set(endpoint.paths) == {"/v1/traces"}
+        assert forwarder.stats().forwarded == 50
+        assert forwarder.stats().failed == {}
+        assert forwarder.stats().waiting == forwarder.stats().waiting_bytes == 0
+
+
+def test_only_requests_that_wait_together_are_joined_and_not_into_large_ones(monkeypatch):
+    monkeypatch.setattr(_forward, "JOINED_BYTES", 3000)
+    with Endpoint() as endpoint:
+        endpoint.gate.clear()
+        with forwarding(endpoint.port) as forwarder:
+            for number in range(10):
+                forwarder.put("traces", request_of(str(number), padding=1000))
+            forwarder.put("traces", request_of("large", padding=9000))
+            endpoint.gate.set()
+        assert len(endpoint.bodies) < 11
+        assert names_in(endpoint.bodies) == [*map(str, range(10)), "large"]
+        assert all(len(body) <= 3000 or names_in([body]) == ["large"] for body in endpoint.bodies)
+
+
+def test_logs_go_their_own_way():
+    with Endpoint() as endpoint:
+        logs = ExportLogsServiceRequest()
+        logs.resource_logs.add().scope_logs.add().log_records.add().body.string_value = "said"
+        with forwarding(endpoint.port, ("traces", "logs")) as forwarder:
+            forwarder.put("logs", logs.SerializeToString())
+            forwarder.put("traces", request_of("a"))
+        assert dict(zip(endpoint.paths, endpoint.bodies, strict=True)) == {
+            "/v1/logs": logs.SerializeToString(),
+            "/v1/traces": request_of("a"),
+        }
+
+
+def test_a_signal_without_an_endpoint_is_not_passed_on():
+    with Endpoint() as endpoint:
+        with forwarding(endpoint.port) as forwarder:
+            assert not forwarder.takes("logs")
+            assert forwarder.put("logs", b"x")
+        assert endpoint.bodies == []
+        assert forwarder.stats().forwarded == 0
+
+
+def test_the_configured_headers_go_along_and_bodies_can_be_compressed():
+    variables = {
+        "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20ours",
+        "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+    }
+    with Endpoint() as endpoint:
+        with forwarding(endpoint.port, variables=variables) as forwarder:
+            forwarder.put("traces", request_of("a"))
+        headers = {name.lower(): value for name, value in endpoint.headers[0].items()}
+        assert headers["authorization"] == "Bearer ours"
+        assert headers["content-type"] == "application/x-protobuf"
+        assert headers["content-encoding"] == "gzip"
+        assert gzip.decompress(endpoint.bodies[0]) == request_of("a")
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504, 408, 401, 403])
+def test_what_may_pass_is_tried_again_until_it_is_taken(status, monkeypatch):
+    monkeypatch.setattr(_forward, "LONGEST_PAUSE_S", 0.01)
+    settled = []
+    with Endpoint(status, status, status) as endpoint:
+        with forwarding(endpoint.port, settled=settled.extend) as forwarder:
+            forwarder.put("traces", request_of("a"), 7)
+            forwarder.put("traces", request_of("b"), 8)
+            wait_until(lambda: settled == [7, 8])
+        assert names_in(endpoint.bodies) == ["a", "b"]
+        assert forwarder.stats().forwarded == 2
+        assert forwarder.stats().failed == {}
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 500, 501])
+def test_what_is_refused_for_good_is_counted_and_not_tried_again(status, caplog):
+    settled = []
+    with Endpoint(*[status] * 1) as endpoint:
+        with forwarding(endpoint.port, settled=settled.extend) as forwarder:
+            forwarder.put("traces", request_of("secret"), 7)
+            wait_until(lambda: settled)
+            forwarder.put("traces", request_of("b"), 8)
+        assert names_in(endpoint.bodies) == ["b"]
+        assert settled == [7, 8]
+        assert forwarder.stats().failed == {f"status_{status}": 1}
+        assert forwarder.stats().forwarded == 1
+    assert f"status_{status}" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_one_that_is_refused_takes_no_others_with_it():
+    def answer(body):
+        return 400 if "bad" in names_in([body]) else 200
+
+    settled = []
+    with Endpoint(*[answer] * 50) as endpoint:
+        endpoint.gate.clear()
+        with forwarding(endpoint.port, settled=settled.extend) as forwarder:
+            for position, name in enumerate(["a", "b", "bad", "c", "d"]):
+                forwarder.put("traces", request_of(name), position)
+            endpoint.gate.set()
+        assert names_in(endpoint.bodies) == ["a", "b", "c", "d"]
+        assert settled == [0, 1, 2, 3, 4]
+        assert forwarder.stats().failed == {"status_400": 1}
+        assert forwarder.stats().forwarded == 4
+
+
+def test_a_full_queue_takes_no_more_until_there_is_room():
+    with Endpoint() as endpoint:
+        endpoint.gate.clear()
+        with forwarding(endpoint.port, max_bytes=5_000) as forwarder:
+            taken = 0
+            while forwarder.put("traces", request_of(str(taken), padding=1_000)):
+                taken += 1
+            assert taken == 4
+            assert forwarder.put("traces", request_of("asked", padding=1_000), force=True)
+            assert not forwarder.has_room()
+            assert forwarder.stats().waiting == 5
+            endpoint.gate.set()
+            wait_until(forwarder.has_room)
+            wait_until(lambda: forwarder.put("traces", request_of("later")))
+        assert names_in(endpoint.bodies) == ["0", "1", "2", "3", "asked", "later"]
+
+
+def test_one_larger_than_the_queue_passes_alone():
+    with Endpoint() as endpoint:
+        with forwarding(endpoint.port, max_bytes=100) as forwarder:
+            assert forwarder.put("traces", request_of("large", padding=1_000))
+        assert names_in(endpoint.bodies) == ["large"]
+
+
+def test_an_endpoint_that_comes_up_later_gets_everything(monkeypatch):
+    monkeypatch.setattr(_forward, "LONGEST_PAUSE_S", 0.01)
+    up = threading.Event()
+    with Endpoint(*[lambda body: 200 if up.is_set() else HANG_UP] * 10_000) as endpoint:
+        with forwarding(endpoint.port) as forwarder:
+            for number in range(5):
+                forwarder.put("traces", request_of(str(number)))
+            wait_until(lambda: endpoint.attempts > 5)
+            assert forwarder.stats().waiting == 5
+            up.set()
+            wait_until(lambda: forwarder.stats().forwarded == 5)
+        assert names_in(endpoint.bodies) == list("01234")
+
+
+def test_what_is_left_at_the_end_is_counted():
+    settled = []
+    with Endpoint(*[HANG_UP] * 10_000) as endpoint:
+        with forwarding(endpoint.port, settled=settled.extend) as forwarder:
+            forwarder.put("traces", request_of("a"), 1)
+            forwarder.put("traces", request_of("b"), 2)
+            forwarder.close(0.0)
+            assert forwarder.stats().failed == {"shutdown": 2}
+            assert settled == []
+            assert not forwarder.put("traces", request_of("c"))
+
+
+def test_rejected_spans_of_a_taken_request_are_counted():
+    answer = ExportTraceServiceResponse()
+    answer.partial_success.rejected_spans = 3
+    with Endpoint(answer_body=answer.SerializeToString()) as endpoint:
+        with forwarding(endpoint.port) as forwarder:
+            forwarder.put("traces", request_of("a"))
+        assert forwarder.stats().rejected == 3
+        assert forwarder.stats().forwarded == 1
+
+
+def test_a_certificate_that_is_not_there_is_named():
+    variables = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "https://127.0.0.1:4317",
+        "OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere/ca.pem",
+    }
+    with pytest.raises(ConfigurationError, match="certificate"):
+        Forwarder({"traces": endpoint_of("traces", variables)}, contextlib.nullcontext())
+
+
+def test_over_grpc_too(monkeypatch):
+    monkeypatch.setattr(_forward, "LONGEST_PAUSE_S", 0.01)
+    bodies, metadata = [], []
+    codes = iter(
+        [
+            grpc.StatusCode.UNAVAILABLE,
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            None,
+            grpc.StatusCode.INVALID_ARGUMENT,
+        ]
+    )
+
+    def export(body, context):
+        code = next(codes, None)
+        if code is not None:
+            context.abort(code, "no")
+        bodies.append(body)
+        metadata.append(dict(context.invocation_metadata()))
+        return b""
+
+    service = "opentelemetry.proto.collector.trace.v1.TraceService"
+    handler = grpc.method_handlers_generic_handler(
+        service, {"Export": grpc.unary_unary_rpc_method_handler(export)}
+    )
+    server = grpc.server(futures.ThreadPoolExecutor(2), handlers=[handler])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    variables = {
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+        "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=ours",
+    }
+    settled = []
+    try:
+        with forwarding(port, variables=variables, settled=settled.extend) as forwarder:
+            for position, name in enumerate("abc"):
+                forwarder.put("traces", request_of(name), position)
+                wait_until(lambda: position in settled)  # noqa: B023
+        assert bodies == [request_of("a"), request_of("c")]
+        assert metadata[0]["authorization"] == "ours"
+        assert forwarder.stats().failed == {"invalid_argument": 1}
+        assert forwarder.stats().forwarded == 2
+    finally:
+        server.stop(None).wait(PATIENCE_S)
+
+
+def wait_until(condition):
+    pause = threading.Event()
+    for _ in range(PATIENCE_S * 100):
+        if condition():
+            return
+        pause.wait(0.01)
+    pytest.fail("it never came true")
