@@ -1,4 +1,4 @@
-"""Checks of `RagMeter`'s arguments, and the exporters it has when none are given.
+"""Checks of `RagMeter`'s arguments, and the exporters that are meant by a name or by nothing.
 
 Each check returns the value or raises `ConfigurationError` with what is allowed.  Called at construction,
 and for time limits.
@@ -14,9 +14,10 @@ from ragmeter.exporters.protocol import Exporter
 from ragmeter.metrics import ConfigurationError
 
 __all__ = [
+    "PREFIXES",
     "at_least",
     "check_methods",
-    "default_exporters",
+    "exporters_of",
     "more_than_0",
     "one_of",
     "probability",
@@ -27,6 +28,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+PREFIXES = ("RAGMETER_", "OTEL_INSTRUMENTATION_RAGMETER_")
+"""Of the variables that set something from outside; the first wins."""
 FOREVER_S = 1e6
 """Seconds that stand for ever: clocks and locks take no infinity."""
 
@@ -101,8 +104,27 @@ def check_methods(argument: str, given: Sequence[object], *methods: str) -> None
             raise ConfigurationError(f"{argument}: {item!r} {wrong}")
 
 
-def default_exporters() -> tuple[Exporter, ...]:
-    """Return the exporters of a meter that was given none: OpenTelemetry."""
-    from ragmeter.exporters.otel import OpenTelemetryExporter  # noqa: PLC0415 -- only when wanted
+def exporters_of(given: str | Iterable[str | Exporter]) -> tuple[Exporter, ...]:
+    """Return the exporters that are meant by a name, or by names and objects."""
+    if isinstance(given, str):
+        given = (given,)
+    chosen = sequence_of("exporters", given)
+    exporters = tuple(_named(one) if isinstance(one, str) else one for one in chosen)
+    check_methods("exporters", exporters, "export", "flush", "shutdown")
+    return exporters
 
-    return (OpenTelemetryExporter(),)
+
+def _named(name: str) -> Exporter:
+    if name == "console":
+        from ragmeter.exporters.console import ConsoleExporter  # noqa: PLC0415 -- only when wanted
+
+        return ConsoleExporter()
+    if name == "otel":
+        from ragmeter.exporters.otel import OpenTelemetryExporter  # noqa: PLC0415 -- likewise
+
+        return OpenTelemetryExporter()
+    raise ConfigurationError(
+        f"exporters: {name!r} is unknown; the names are 'console' and 'otel'. Those that need an "
+        "address or a file are objects: JsonlExporter(path), PhoenixAnnotations(url), "
+        "LangfuseScores(url, public_key, secret_key)"
+    )

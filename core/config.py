@@ -21,6 +21,7 @@ from ragmeter.metrics.embedder import Embedder
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.registry import resolve_metrics
 
+from ._arguments import PREFIXES
 from .references import ReferenceSource, load_references
 
 __all__ = [
@@ -34,8 +35,7 @@ __all__ = [
     "variable_of",
 ]
 
-PREFIX = "RAGMETER_"
-_OTEL_PREFIX = "OTEL_INSTRUMENTATION_RAGMETER_"
+PREFIX, _OTEL_PREFIX = PREFIXES
 
 
 def _split(value: object) -> object:
@@ -179,6 +179,8 @@ class Settings(BaseSettings):
         "log", "OpenTelemetryExporter(events)"
     )
     """How score events are written."""
+    console: bool = _setting(False, "ConsoleExporter()")
+    """One line per request on standard error, too. Also read by a `RagMeter` that is given no exporters."""
     jsonl: str | None = _setting(None, "JsonlExporter(path)")
     """Path of a file to which results are also appended."""
 
@@ -362,6 +364,10 @@ def _exporters(settings: Settings) -> tuple[Exporter, ...]:
     exporters: list[Exporter] = [
         OpenTelemetryExporter(span_mode=settings.span_mode, events=settings.events)
     ]
+    if settings.console:
+        from ragmeter.exporters.console import ConsoleExporter  # noqa: PLC0415 -- likewise
+
+        exporters.append(ConsoleExporter())
     if settings.jsonl is not None:
         from ragmeter.exporters.jsonl import JsonlExporter  # noqa: PLC0415 -- loads when wanted
 

@@ -24,14 +24,13 @@ from ragmeter.metrics import (
 from ragmeter.metrics.registry import resolve_metrics
 
 from ._arguments import (
+    PREFIXES,
     at_least,
-    check_methods,
-    default_exporters,
+    exporters_of,
     more_than_0,
     one_of,
     probability,
     seconds_of,
-    sequence_of,
     whole,
 )
 from ._port import MeterPort
@@ -60,6 +59,17 @@ def _as_embedder(given: object) -> Embedder:
     return as_embedder(given)
 
 
+def _default_exporters() -> tuple[str, ...]:
+    """Return the names of the exporters where none are chosen in code."""
+    # The settings load only for those who set it: a meter built in code needs none of them.
+    if any(os.environ.get(prefix + "CONSOLE") for prefix in PREFIXES):
+        from .config import read_settings  # noqa: PLC0415 -- see above
+
+        if read_settings().console:
+            return ("otel", "console")
+    return ("otel",)
+
+
 class RagMeter(MeterPort):
     """Scores live RAG requests in the background and hands the scores to exporters.
 
@@ -76,8 +86,10 @@ class RagMeter(MeterPort):
             request's path. None: no such score.
         references: Path of a ``.jsonl`` or ``.csv`` file, a mapping from question to reference, or a
             callable. A reference that a request brings along wins.
-        exporters: Where results go. Default: `ragmeter.exporters.otel.OpenTelemetryExporter`, which
-            writes spans, events and metrics through the global providers.
+        exporters: Where results go: ``"console"``, one line per request on standard error; ``"otel"``,
+            `ragmeter.exporters.otel.OpenTelemetryExporter`, which writes spans, events and metrics through
+            the global providers; or a list of those and of exporters. Default: ``"otel"``, and
+            ``"console"`` beside it where ``RAGMETER_CONSOLE`` is set.
         sample_rate: Probability, by a hash of the trace id, that a request is scored.
         judge_sample_rate: Probability that a scored request is judged, too; a judge's budget lowers it.
         scoring: ``"process"`` scores and judges in a worker process of ours, so that it does not
@@ -112,7 +124,7 @@ class RagMeter(MeterPort):
         metrics: Literal["live", "golden", "all"] | Sequence[str | Metric] | None = None,
         judge: Judge | None = None,
         references: str | os.PathLike[str] | Mapping[str, Any] | Callable[[str], Any] | None = None,
-        exporters: Sequence[Exporter] | None = None,
+        exporters: Literal["console", "otel"] | Sequence[str | Exporter] | None = None,
         sample_rate: float = 1.0,
         judge_sample_rate: float = 1.0,
         *,
@@ -186,13 +198,13 @@ class RagMeter(MeterPort):
         self._submit_guard = self.guard("meter.submit")
         self._amend_guard = self.guard("meter.amend")
         self._flush_guard = self.guard("meter.flush")
+        self._stats_guard = self.guard("meter.stats")
         self._shutting_down = threading.Lock()
-        chosen = default_exporters() if exporters is None else sequence_of("exporters", exporters)
+        chosen = exporters_of(_default_exporters() if exporters is None else exporters)
         if judge is not None:
             from ragmeter.metrics.judge.counting import as_judge  # noqa: PLC0415 -- if asked for
 
             judge = as_judge(judge)
-        check_methods("exporters", chosen, "export", "flush", "shutdown")
         process = self._scoring_process(judge) if scoring == "process" else None
         pipeline = Pipeline(
             self._metrics,
@@ -358,7 +370,8 @@ class RagMeter(MeterPort):
 
     def stats(self) -> MeterStats:
         """Return the meter's own counters as of now."""
-        self._no_data.check(self._counters.seen)
+        with self._stats_guard:  # it logs, and the host's logging may raise
+            self._no_data.check(self._counters.seen)
         return self._counters.snapshot(
             queue_size=self._pipeline.queue_size,
             queue_bytes=self._pipeline.queue_bytes,

@@ -13,7 +13,7 @@ IN_CODE_ONLY = {
     "judge": "An `OpenAIJudge`, or any other object of that protocol; from the environment: the variables below.",
     "verdict": "`ragmeter.VerdictRules`, when a request is good, suspect or bad; from the environment: the variables below.",
     "embedder": "What turns texts into vectors for semantic metrics; from the environment: the variables below.",
-    "exporters": "Where results go; default: OpenTelemetry.",
+    "exporters": 'Where results go: `"console"`, `"otel"`, or a list of names and exporters; default: OpenTelemetry.',
     "redact": "A function that sees every text first and returns what may be seen; see [production](production.md).",
 }
 """Arguments of `RagMeter` that are objects, and so have no variable."""

@@ -19,7 +19,14 @@ from .errors import ConfigurationError
 from .sample import SampleStatus
 from .score import Score
 
-__all__ = ["VERDICT_CODES", "Verdict", "VerdictRules", "VerdictWord", "known_values"]
+__all__ = [
+    "VERDICT_CODES",
+    "Verdict",
+    "VerdictRules",
+    "VerdictWord",
+    "known_values",
+    "scores_behind",
+]
 
 VerdictWord = Literal["good", "suspect", "bad"]
 """How a request looks: ``bad`` ones are for people to look at first, then ``suspect`` ones."""
@@ -354,3 +361,33 @@ _RULES: tuple[_Rule, ...] = (
 
 VERDICT_CODES: tuple[str, ...] = tuple(dict.fromkeys(rule.code for rule in _RULES))
 """Every code there is, strongest first: a list that metrics may be split by."""
+
+_SUPPORT = ("lexical_groundedness", "faithfulness")
+_TOPIC = ("context_sufficiency", "judged_hit_rate", "lexical_context_relevance")
+_BEHIND: Mapping[str, tuple[str, ...]] = {
+    "answered_without_context": ("empty_retrieval",),
+    "unsupported_answer": _SUPPORT,
+    "insufficient_context": ("context_sufficiency",),
+    "refused_with_context": _TOPIC,
+    "right_document_dropped": ("right_documents_dropped",),
+    "right_document_never_found": ("right_documents_never_found",),
+    "partly_unsupported": _SUPPORT,
+    "off_topic_context": ("lexical_context_relevance",),
+    "refused_off_topic": ("judged_hit_rate", "lexical_context_relevance"),
+    "refused_without_context": ("empty_retrieval",),
+    "refused": ("judged_refusal", "refusal"),
+    "partial_refusal": ("judged_refusal", "refusal"),
+    "partial_context": ("context_sufficiency",),
+    "no_relevant_chunk": ("judged_hit_rate",),
+}
+"""What each rule looks at first, for those who have room for a few scores only."""
+
+
+def scores_behind(verdict: Verdict | None) -> tuple[str, ...]:
+    """Return the names of the scores that decide a verdict, the strongest reason's first.
+
+    Then those that could have made it a worse one: they say what was as it should be.
+    """
+    codes = () if verdict is None else verdict.codes
+    named = [name for code in codes for name in _BEHIND[code]]
+    return tuple(dict.fromkeys([*named, *_WORTH_A_GOOD_WORD]))

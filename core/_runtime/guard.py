@@ -69,22 +69,29 @@ class ErrorLog:
         """Count `error`, and log it unless the same kind was logged a moment ago."""
         self._counts.add((component, 1))
         if self._may_log.allows((component, type(error).__name__)):
-            logger.error(
-                "ragmeter contained an error in %s: %s. Your application is not affected; "
-                "scores of this request may be missing. (further ones like it are counted, not "
-                "logged, for %d s; where it was raised at DEBUG)",
-                component,
-                loggable(error),
-                int(REPEAT_AFTER_S),
-            )
-            logger.debug(
-                "%s in %s was raised here:\n%s",
-                type(error).__name__,
-                component,
-                "".join(format_tb(error.__traceback__)),
-            )
+            try:
+                _log(component, error)
+            except Exception:  # noqa: BLE001 -- standard error is closed, a handler of the host raises
+                self._counts.add(("logging", 1))
         for observer in tuple(_observers):
             observer(component, error)
+
+
+def _log(component: str, error: Exception) -> None:
+    logger.error(
+        "ragmeter contained an error in %s: %s. Your application is not affected; "
+        "scores of this request may be missing. (further ones like it are counted, not "
+        "logged, for %d s; where it was raised at DEBUG)",
+        component,
+        loggable(error),
+        int(REPEAT_AFTER_S),
+    )
+    logger.debug(
+        "%s in %s was raised here:\n%s",
+        type(error).__name__,
+        component,
+        "".join(format_tb(error.__traceback__)),
+    )
 
 
 class Guard:

@@ -246,11 +246,19 @@ class Tally:
 QUIET_S = 300.0
 """Seconds without a request after which the first warning is due."""
 
-THREE_LINES = """\
-    provider = TracerProvider()  # of opentelemetry.sdk.trace
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    opentelemetry.trace.set_tracer_provider(provider)"""
-"""What gives a process somewhere to send spans to."""
+THREE_LINES = "\n".join(
+    "    " + line if line else ""
+    for line in (
+        "from opentelemetry import trace",
+        "from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter",
+        "from opentelemetry.sdk.trace import TracerProvider, export",
+        "",
+        "provider = TracerProvider()",
+        "provider.add_span_processor(export.BatchSpanProcessor(OTLPSpanExporter()))",
+        "trace.set_tracer_provider(provider)",
+    )
+)
+"""What gives a process somewhere to send spans to, and the imports for it."""
 
 
 class NoDataWarning:
@@ -298,8 +306,8 @@ class NoDataWarning:
             "OTEL_SDK_DISABLED is true. Requests that no other exporter takes are neither scored nor "
             "judged, and counted as `no_provider`. To see scores, set up the SDK at the start of the "
             "application (%s):\n%s\n"
-            "or start it as `opentelemetry-instrument python app.py`, or write a file instead: "
-            'RagMeter(exporters=[JsonlExporter("scores.jsonl")]). A provider that is set later '
+            "or start it as `opentelemetry-instrument python app.py`. Without a backend: "
+            'RagMeter(exporters="console") writes one line per request. A provider that is set later '
             "is found.",
             ", ".join(exporters),
             install_command("otlp"),

@@ -1,6 +1,9 @@
 """Nothing is scored or judged that no exporter can deliver, and somebody is told."""
 
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 from fakes_core import FakeJudge, GatedMetric, context_tally
@@ -61,6 +64,29 @@ def test_without_a_provider_nothing_is_scored_and_it_is_said_once(no_providers, 
     assert record.levelno == logging.ERROR
     for words in ("TracerProvider()", "add_span_processor", "set_tracer_provider", "no_provider"):
         assert words in record.message
+
+
+def test_the_lines_that_are_said_can_be_pasted_and_fix_it(no_providers, caplog):
+    """In a fresh process: after them, the same meter has somewhere to write to."""
+    with caplog.at_level(logging.WARNING, "ragmeter"), RagMeter() as meter:
+        meter.submit(SAMPLE)
+        assert meter.flush(20)
+    message = caplog.records[0].message
+    assert 'RagMeter(exporters="console")' in message
+    lines = [line.strip() for line in message.splitlines() if line.startswith("    ")]
+    program = [*lines, "from ragmeter.exporters.otel import OpenTelemetryExporter"]
+    program.append("assert OpenTelemetryExporter().delivers()")
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(program)],
+        timeout=120,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len([line for line in lines if line and "import" not in line]) == 3
 
 
 def test_the_judge_is_not_paid_for_what_nobody_gets(no_providers):

@@ -65,3 +65,23 @@ def test_guards_are_reentrant():
         raise ValueError("inner")
 
     assert log.counts == {"here": 1}
+
+
+def test_logging_that_raises_is_contained_and_counted_too():
+    """As it does once standard error is closed: the error would reach the request, or end a thread of ours."""
+
+    class Closed(logging.Handler):
+        def emit(self, record):
+            raise ValueError("I/O operation on closed file")
+
+    log = ErrorLog()
+    handler = Closed()
+    logger = logging.getLogger("ragmeter")
+    logger.addHandler(handler)
+    try:
+        with Guard("here", log):
+            raise TypeError("no")
+    finally:
+        logger.removeHandler(handler)
+
+    assert log.counts == {"here": 1, "logging": 1}

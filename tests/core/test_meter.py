@@ -401,7 +401,10 @@ def test_keep_worst_keeps_failures_and_empty_retrievals_that_were_not_sampled():
         ({"references": 5}, "references is a int"),
         ({"metrics": [GatedMetric(threading.Event())]}, "OpenAIJudge"),
         ({"judge": "gpt-4o-mini"}, "judge: 'gpt-4o-mini' is no judge"),
-        ({"exporters": ["otlp"]}, "exporters: 'otlp' has no method export, flush, shutdown"),
+        (
+            {"exporters": ["otlp"]},
+            "exporters: 'otlp' is unknown; the names are 'console' and 'otel'",
+        ),
         ({"exporters": [InMemoryExporter]}, "is a class; pass an object"),
     ],
 )

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from ragmeter.exporters.console import ConsoleExporter
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.exporters.langfuse import LangfuseScores
 from ragmeter.exporters.memory import InMemoryExporter
@@ -16,6 +17,10 @@ from ragmeter.metrics.judge.protocol import JudgeCall
 
 EXPORTERS = {
     "memory": lambda tmp_path, sdk, url: InMemoryExporter(),
+    "console": lambda tmp_path, sdk, url: ConsoleExporter(),
+    "console with content": lambda tmp_path, sdk, url: ConsoleExporter(
+        color=True, capture_content=True
+    ),
     "jsonl": lambda tmp_path, sdk, url: JsonlExporter(tmp_path / "scores.jsonl"),
     "jsonl with content": lambda tmp_path, sdk, url: JsonlExporter(
         tmp_path / "scores.jsonl", include_content=True

@@ -1,0 +1,306 @@
+"""`ConsoleExporter`: one readable line per request, for the first look and for development.
+
+The verdict, the scores that decided it, and why, on standard error: standard output belongs to what the
+program prints.  No backend, no SDK.  Texts are left out unless asked for, and what is written
+cannot move a terminal's cursor or begin a line of its own.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from ragmeter.metrics import ConfigurationError, Score
+from ragmeter.metrics import _fork as fork
+from ragmeter.metrics.verdict import scores_behind
+
+from ._annotations import is_shown
+from ._format import clean, missing_inputs
+from ._span_targets import recorded_spans
+from .protocol import ScoredRun, Written
+
+__all__ = ["ConsoleExporter"]
+
+MAX_SCORES = 4
+"""Scores on a line, at most: those that decided the verdict."""
+MAX_LATE_SCORES = 8
+"""Scores on the line that says what came later."""
+MAX_NAME_CHARS = 40
+"""Characters of a workflow's name; the rest is cut."""
+MAX_QUESTION_CHARS = 80
+"""Characters of a question."""
+ID_CHARS = 8
+"""Digits of a trace id or run id that are shown."""
+NARROWEST = 20
+"""Columns below which a terminal's word is not taken."""
+GAP = "  "
+"""Between the parts of a line, and before what did not fit into a terminal's first row."""
+
+_COLOURS = {"bad": "31", "suspect": "33", "good": "32"}
+_COLUMN = max(map(len, _COLOURS))
+_FAILED = ("judge_error", "timeout", "metric_error")
+
+
+class ConsoleExporter:
+    """Writes one line per request: time, verdict, workflow, the scores behind it, why, trace id.
+
+    Scores that come late are a second line, ``later``, with what was added and the verdict if it has
+    changed. Broken into rows and in colour on a terminal only; one line of plain text anywhere else.
+
+    Args:
+        stream: Where to write. None: standard error, as it is at the time of writing.
+        color: Whether the verdict is coloured. None: on a terminal, unless ``NO_COLOR`` is set or
+            ``TERM`` is ``dumb``.
+        capture_content: Whether to write the question, too. None: what
+            ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says, which by default is no.
+
+    Raises:
+        ConfigurationError: `stream` is nothing that can be written to, or an argument is no boolean.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        color: bool | None = None,
+        capture_content: bool | None = None,
+    ) -> None:
+        # The one place that reads the variable; it is the OpenTelemetry exporter's.
+        from .otel._content import ContentPolicy  # noqa: PLC0415 -- only when a meter is made
+
+        if stream is not None and not callable(getattr(stream, "write", None)):
+            raise ConfigurationError(
+                f"stream is {stream!r}; pass a text stream, e.g. sys.stdout, or nothing: standard error"
+            )
+        if color not in (None, True, False):
+            raise ConfigurationError(
+                f"color is {color!r}; it is True, False or None: on a terminal"
+            )
+        policy = ContentPolicy.resolve(capture_content)
+        self._question = policy.on_spans or policy.on_events
+        self._stream = stream
+        self._color = color
+        self._lock = fork.lock()
+
+    def export(self, batch: Sequence[ScoredRun]) -> None:
+        """Write one line per run.
+
+        Raises:
+            RunsLostError: Some could not be written.
+            OSError: The stream cannot be written to: a broken pipe, a full disk.
+            ValueError: It is closed.
+        """
+        with Written(batch) as written, self._lock:
+            stream = sys.stderr if self._stream is None else self._stream
+            if stream is None:
+                raise ValueError("this process has no standard error")
+            terminal = _is_terminal(stream)
+            color = _wants_color(terminal=terminal) if self._color is None else self._color
+            width = _columns(stream) if terminal else None
+            for scored in batch:
+                with written.alone():
+                    rows = _rows(list(_words(scored, question=self._question)), width)
+                    _write(stream, _colored(rows, scored) if color else rows)
+                    written.add()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Nothing is buffered."""
+        del timeout_s
+        return True
+
+    def shutdown(self, timeout_s: float) -> None:
+        """Nothing to release: the stream belongs to the application."""
+        del timeout_s
+
+
+def _words(scored: ScoredRun, *, question: bool) -> Iterator[str]:
+    """Yield the parts of a request's line; a part is broken where it has spaces."""
+    run, verdict = scored.run, scored.verdict
+    yield _clock(run.ended_ns)
+    word = "later" if scored.late else "unknown" if verdict is None else verdict.word
+    yield word.ljust(_COLUMN)
+    yield _one_line(run.name or f"({run.framework})", MAX_NAME_CHARS)
+    if question and not scored.late and run.sample.question:
+        yield f'"{_one_line(run.sample.question, MAX_QUESTION_CHARS)}"'
+    if scored.late:
+        yield from _added(scored)
+    else:
+        yield from _decisive(scored)
+    yield from _why(scored)
+    spans = recorded_spans(run)
+    span = spans.request or run.parent
+    if span is not None and span.is_valid:
+        yield f"trace {span.trace_id:032x}"[: len("trace ") + ID_CHARS]
+    else:
+        # Run ids often begin with the time: those of one minute would look alike.
+        yield f"run {_one_line(run.run_id, 1000)[-ID_CHARS:]}"
+
+
+def _decisive(scored: ScoredRun) -> Iterator[str]:
+    """Yield the scores that decided the verdict."""
+    behind = [
+        scored.scores[name] for name in scores_behind(scored.verdict) if name in scored.scores
+    ]
+    known = [score for score in behind if score.value is not None]
+    if not known:
+        known = [s for s in scored.scores.values() if s.value is not None and is_shown(s)]
+    yield from map(_score, known[:MAX_SCORES])
+
+
+def _added(scored: ScoredRun) -> Iterator[str]:
+    """Yield the scores of a late result."""
+    known = [score for score in scored.scores.values() if score.value is not None]
+    # What can be told best first: judgements before counts.
+    known.sort(key=lambda score: not is_shown(score) and score.method != "human")
+    yield from map(_score, known[:MAX_LATE_SCORES])
+    if len(known) > MAX_LATE_SCORES:
+        yield f"and {len(known) - MAX_LATE_SCORES} more"
+
+
+def _score(score: Score) -> str:
+    value = "-" if score.value is None else f"{score.value:.2f}"
+    if score.value is not None and score.range != (0.0, 1.0):
+        value = f"{score.value:.4g}"
+    partly = " (partial)" if score.status == "partial" else ""
+    return f"{_one_line(score.name, MAX_NAME_CHARS)} {value}{partly}"
+
+
+def _why(scored: ScoredRun) -> Iterator[str]:
+    """Yield the reasons of the verdict, or why there is none, and what could not be measured."""
+    run, verdict = scored.run, scored.verdict
+    if verdict is not None:
+        if scored.late:
+            yield f"now {verdict.word}"
+        yield from map(": ".join, zip(verdict.codes, verdict.reasons, strict=True))
+    if not scored.late:
+        if run.sample.status not in ("ok", "retrieval_only"):
+            kind = f" ({_one_line(run.error_type, MAX_NAME_CHARS)})" if run.error_type else ""
+            yield f"status {run.sample.status}{kind}"
+        elif verdict is None and missing_inputs(scored):
+            yield f"missing {', '.join(missing_inputs(scored))}"
+    failed: dict[str, int] = {}
+    for score in scored.scores.values():
+        if score.status in _FAILED:
+            kind = f" ({_one_line(score.error_type, MAX_NAME_CHARS)})" if score.error_type else ""
+            said = f"{score.status}{kind}"
+            failed[said] = failed.get(said, 0) + 1
+    for said, count in failed.items():
+        yield f"{count} score{'s' if count > 1 else ''} {said}"
+
+
+def _clock(ns: int) -> str:
+    try:
+        return time.strftime("%H:%M:%S", time.localtime(ns / 1e9))
+    except (OSError, OverflowError, ValueError):
+        return "--:--:--"
+
+
+def _one_line(text: str, limit: int) -> str:
+    """Return `text` cut, without what would break the line, colour it or move the cursor."""
+    text = clean(text[: 4 * limit], 4 * limit)
+    words = "".join(char if char.isprintable() else " " for char in text).split()
+    line = " ".join(words)
+    return line if len(line) <= limit else line[: limit - 3] + "..."
+
+
+def _rows(parts: Sequence[str], width: int | None) -> list[str]:
+    """Put the parts into one row, or into as many as a terminal of `width` columns needs."""
+    line = GAP.join(parts)
+    if width is None or _width(line) < width:
+        return [line]
+    rows = [GAP.join(parts[:2])]  # time and verdict, always whole
+    for part in parts[2:]:
+        longer = rows[-1] + GAP + part
+        if _width(longer) < width:
+            rows[-1] = longer
+        else:
+            rows += _own_rows(part, width)
+    return rows
+
+
+def _own_rows(part: str, width: int) -> list[str]:
+    """Put a part into rows of its own, broken where it has spaces."""
+    rows = [""]
+    for word in part.split(" "):
+        for piece in _broken(word, width - len(GAP) - 1):
+            longer = f"{rows[-1]} {piece}" if rows[-1] else GAP + piece
+            if _width(longer) < width:
+                rows[-1] = longer
+            else:
+                rows.append(GAP + piece)
+    return rows
+
+
+def _broken(word: str, width: int) -> Iterator[str]:
+    """Yield a word in pieces of at most `width` columns."""
+    piece, used = "", 0
+    for char in word:
+        wide = _width(char)
+        if used + wide > width:
+            yield piece
+            piece, used = "", 0
+        piece += char
+        used += wide
+    yield piece
+
+
+def _width(text: str) -> int:
+    """Return how many columns a text takes: Chinese characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )
+
+
+def _colored(rows: list[str], scored: ScoredRun) -> list[str]:
+    if scored.verdict is None:
+        return rows
+    word = "later" if scored.late else scored.verdict.word
+    coloured = f"\x1b[{_COLOURS[scored.verdict.word]}m{word}\x1b[0m"
+    return [rows[0].replace(word, coloured, 1), *rows[1:]]
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    asks = getattr(stream, "isatty", None)
+    return asks is not None and asks() is True
+
+
+def _wants_color(*, terminal: bool) -> bool:
+    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _columns(stream: TextIO) -> int | None:
+    """Return the width of the terminal, as the user or the terminal says; None: not known."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said) >= NARROWEST:
+        return int(said)
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (AttributeError, OSError, ValueError):
+        return None
+    return columns if columns >= NARROWEST else None
+
+
+def _write(stream: TextIO, rows: Sequence[str]) -> None:
+    text = "\n".join(rows) + "\n"
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    data = text.encode(encoding, "backslashreplace")
+    if type(stream) is io.TextIOWrapper and isinstance(stream.buffer, io.BufferedWriter):
+        # Past the buffers: what a broken pipe leaves in them would change the exit status of the
+        # process, and lines of several processes would mix.
+        stream.flush()
+        file = stream.fileno()
+        while data:
+            data = data[os.write(file, data) :]
+        return
+    stream.write(data.decode(encoding))
+    flush = getattr(stream, "flush", None)
+    if flush is not None:
+        flush()
