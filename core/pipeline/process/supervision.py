@@ -317,9 +317,8 @@ class ScoringProcess:
 
     def close(self, timeout_s: float) -> None:
         """End the worker process within `timeout_s` seconds; nothing is scored afterwards."""
-        self._closed = (
-            True  # before the look: a worker that is started meanwhile is ended by its thread
-        )
+        # Before the look: a worker that is started meanwhile is ended by its thread.
+        self._closed = True
         worker = self._worker
         if worker is not None:
             worker.end(min(END_S, timeout_s))
