@@ -9,18 +9,15 @@ subset (Katsis et al. 2025, Apache-2.0), RAGChecker meta-evaluation (Ru et al. 2
 
 from __future__ import annotations
 
-import gzip
-import json
-import math
-import os
 import random
-import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import live_agreement
 import verdict_agreement
+from agreement import auroc, interval, pearson, spearman
+from labelled_data import data_folder, read_json
 
 from ragmeter.metrics import (
     AnswerOverlap,
@@ -40,40 +37,7 @@ def read(folder: Path, *parts: str) -> Any:
     if not path.exists():
         print(f"skipped: {'/'.join(parts)} is not in the data folder")
         return None
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return json.load(file)
-
-
-def pearson(x: list[float], y: list[float]) -> float:
-    mean_x, mean_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
-    dx, dy = [v - mean_x for v in x], [v - mean_y for v in y]
-    spread = math.sqrt(math.fsum(v * v for v in dx) * math.fsum(v * v for v in dy))
-    return math.fsum(a * b for a, b in zip(dx, dy, strict=True)) / spread
-
-
-def ranks(values: list[float]) -> list[float]:
-    """Ranks from 1; ties share their average."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    result = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
-            end += 1
-        for position in range(start, end + 1):
-            result[order[position]] = (start + end) / 2 + 1
-        start = end + 1
-    return result
-
-
-def spearman(x: list[float], y: list[float]) -> float:
-    return pearson(ranks(x), ranks(y))
-
-
-def auroc(positive: list[float], negative: list[float]) -> float:
-    together = ranks(positive + negative)
-    below = sum(together[: len(positive)]) - len(positive) * (len(positive) + 1) / 2
-    return below / (len(positive) * len(negative))
+    return read_json(folder, *parts)
 
 
 def multiset_f1(answer: list[str], reference: list[str]) -> float:
@@ -167,22 +131,25 @@ def automatic(note: dict[str, Any]) -> float:
 
 def uncertainty(rows: list[dict[str, Any]]) -> None:
     """Resample the tasks, whose three responses belong together."""
-    by_task = defaultdict(list)
-    for row in rows:
-        by_task[row["task"]].append(row)
-    groups, generator = list(by_task.values()), random.Random(0)
-    ours, lead = [], []
-    for _ in range(BOOTSTRAPS):
-        chosen = [row for group in generator.choices(groups, k=len(groups)) for row in group]
-        wanted = [row["faithfulness"] for row in chosen]
-        own = spearman([row["lexical_groundedness"] for row in chosen], wanted)
-        ours.append(own)
-        lead.append(own - spearman([row["rl_f"] for row in chosen], wanted))
-    low, high = int(0.025 * BOOTSTRAPS), int(0.975 * BOOTSTRAPS) - 1
-    ours, lead = sorted(ours), sorted(lead)
-    print(f"  95 % intervals over {len(groups)} tasks, {BOOTSTRAPS} resamples:")
-    print(f"    Spearman of lexical_groundedness        {ours[low]:+.3f} to {ours[high]:+.3f}")
-    print(f"    its lead over the RAGAS judge           {lead[low]:+.3f} to {lead[high]:+.3f}")
+
+    def own(some: list[dict[str, Any]]) -> float:
+        return correlation(some, "lexical_groundedness")
+
+    def lead(some: list[dict[str, Any]]) -> float:
+        return own(some) - correlation(some, "rl_f")
+
+    tasks = len({row["task"] for row in rows})
+    print(f"  95 % intervals over {tasks} tasks, {BOOTSTRAPS} resamples:")
+    for name, measure in (
+        ("Spearman of lexical_groundedness", own),
+        ("its lead over the RAGAS judge", lead),
+    ):
+        low, high = interval(rows, lambda row: row["task"], measure, BOOTSTRAPS)
+        print(f"    {name:39} {low:+.3f} to {high:+.3f}")
+
+
+def correlation(rows: list[dict[str, Any]], field: str) -> float:
+    return spearman([row[field] for row in rows], [row["faithfulness"] for row in rows])
 
 
 def ragchecker(folder: Path) -> None:
@@ -242,12 +209,12 @@ def xquad(folder: Path) -> None:
                     pairs += [(text, paragraphs[other]["context"], False) for other in sampled]
         found = []
         for cut in (str.split, tokens, content_tokens):
-            scored: dict[bool, list[float]] = {True: [], False: []}
+            scored: list[tuple[bool, float]] = []
             for text, paragraph, own in pairs[:1800]:
                 words, known = cut(text), set(cut(paragraph))
                 share = sum(word in known for word in words) / len(words) if words else 0.0
-                scored[own].append(share)
-            found.append(auroc(scored[True], scored[False]))
+                scored.append((own, share))
+            found.append(auroc(scored))
         print(
             f"    {language}: white space {found[0]:.3f}, tokens {found[1]:.3f}, "
             f"content tokens {found[2]:.3f}"
@@ -255,11 +222,9 @@ def xquad(folder: Path) -> None:
 
 
 def main() -> None:
-    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("RAGMETER_BENCH_DATA")
-    if not given:
-        print("skipped: pass the folder of the labelled data, or set RAGMETER_BENCH_DATA")
+    folder = data_folder()
+    if folder is None:
         return
-    folder = Path(given)
     mtrag(folder)
     ragchecker(folder)
     xquad(folder)

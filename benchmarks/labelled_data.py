@@ -2,8 +2,7 @@
 
 MTRAG's human subset (Katsis et al. 2025, Apache-2.0) gives answers with people's ratings; XQuAD (Artetxe
 et al. 2020, CC BY-SA 4.0) gives questions whose paragraph is known, of which pairs are built: the answer's
-paragraph among three retrieved ones, or left out.  The data is not part of this repository; the folder is
-given to whoever calls.
+paragraph among three retrieved ones, or left out.  The data is not part of this repository.
 """
 
 from __future__ import annotations
@@ -11,7 +10,9 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import os
 import random
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,6 +63,15 @@ class BuiltRequest:
     """Whether the paragraph with the answer is among them."""
     answer: str
     """The sentence of that paragraph that holds the answer."""
+
+
+def data_folder() -> Path | None:
+    """Return the folder given as argument or by RAGMETER_BENCH_DATA; None: there is none, which is said."""
+    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("RAGMETER_BENCH_DATA")
+    if given:
+        return Path(given)
+    print("skipped: pass the folder of the labelled data, or set RAGMETER_BENCH_DATA")
+    return None
 
 
 def read_json(folder: Path, *parts: str) -> Any:

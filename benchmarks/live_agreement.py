@@ -8,18 +8,18 @@ chunk from one with the nearest wrong ones; and which of the chunks shown are ca
 
 from __future__ import annotations
 
-import os
 import random
-import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from agreement import auroc, interval
 from labelled_data import (
     BAD_RATING,
     LANGUAGES,
     RatedAnswer,
     built_requests,
+    data_folder,
     rated_answers,
     read_json,
     swapped_contexts,
@@ -50,33 +50,13 @@ def value(
     return compute_metric(metric, sample)[0].value
 
 
-def auroc(rows: Sequence[Labelled]) -> float:
-    """Return the chance that a row labelled True scores above one labelled False; ties count half."""
-    by_value: dict[float, list[int]] = {}
-    for _, label, score in rows:
-        by_value.setdefault(score, [0, 0])[label] += 1
-    below, above, positive = 0, 0.0, 0
-    for score in sorted(by_value):
-        no, yes = by_value[score]
-        above += yes * (below + no / 2)
-        below += no
-        positive += yes
-    return above / (positive * below) if positive and below else float("nan")
+def with_interval(rows: Sequence[Labelled]) -> str:
+    """Return ``.924 [.91, .94]``: the AUROC and its 95 % interval."""
 
+    def measure(some: Sequence[Labelled]) -> float:
+        return auroc(row[1:] for row in some)
 
-def with_interval(
-    rows: Sequence[Labelled], measure: Callable[[Sequence[Labelled]], float] = auroc
-) -> str:
-    """Return ``.924 [.91, .94]``: the measure and its 95 % interval, resampling what belongs together."""
-    groups: dict[str, list[Labelled]] = {}
-    for row in rows:
-        groups.setdefault(row[0], []).append(row)
-    whole, generator = list(groups.values()), random.Random(0)
-    found = sorted(
-        measure([row for group in generator.choices(whole, k=len(whole)) for row in group])
-        for _ in range(BOOTSTRAPS)
-    )
-    low, high = found[int(0.025 * BOOTSTRAPS)], found[int(0.975 * BOOTSTRAPS) - 1]
+    low, high = interval(rows, lambda row: row[0], measure, BOOTSTRAPS)
     return f"{measure(rows):.3f} [{low:.2f}, {high:.2f}]"
 
 
@@ -200,11 +180,9 @@ def tables(folder: Path) -> None:
 
 
 def main() -> None:
-    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("RAGMETER_BENCH_DATA")
-    if not given:
-        print("skipped: pass the folder of the labelled data, or set RAGMETER_BENCH_DATA")
-        return
-    tables(Path(given))
+    folder = data_folder()
+    if folder is not None:
+        tables(folder)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,19 @@ Run: ``python benchmarks/verdict_agreement.py DATA_FOLDER``.
 from __future__ import annotations
 
 import math
-import os
-import random
-import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from labelled_data import LANGUAGES, RatedAnswer, built_requests, rated_answers, swapped_contexts
+import agreement
+from labelled_data import (
+    LANGUAGES,
+    RatedAnswer,
+    built_requests,
+    data_folder,
+    rated_answers,
+    swapped_contexts,
+)
 
 from ragmeter.metrics import RagSample, Score, Verdict, VerdictRules, evaluate
 
@@ -58,20 +63,7 @@ def share(rows: Judged, wanted: Callable[[RatedAnswer, Verdict | None], bool]) -
 
 def interval(rows: Judged, measure: Callable[[Judged], float]) -> str:
     """Return the 95 % interval, by resampling tasks: their three answers belong together."""
-    by_task: dict[str, Judged] = defaultdict(list)
-    for row in rows:
-        by_task[row[0].task].append(row)
-    groups, generator = list(by_task.values()), random.Random(0)
-    values = sorted(
-        value
-        for _ in range(BOOTSTRAPS)
-        if not math.isnan(
-            value := measure(
-                [row for group in generator.choices(groups, k=len(groups)) for row in group]
-            )
-        )
-    )
-    low, high = values[int(0.025 * len(values))], values[int(0.975 * len(values)) - 1]
+    low, high = agreement.interval(rows, lambda row: row[0].task, measure, BOOTSTRAPS)
     return f"[{low:3.0%}, {high:4.0%}]"
 
 
@@ -180,11 +172,9 @@ def xquad(folder: Path) -> None:
 
 
 def main() -> None:
-    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("RAGMETER_BENCH_DATA")
-    if not given:
-        print("skipped: pass the folder of the labelled data, or set RAGMETER_BENCH_DATA")
+    folder = data_folder()
+    if folder is None:
         return
-    folder = Path(given)
     print(f"rules: {RULES}")
     mtrag(folder)
     xquad(folder)
