@@ -374,6 +374,109 @@ def spans(
 
 
 @app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    http_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port for OTLP over HTTP; 0: any that is free.")
+    ] = 4318,
+    grpc_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port for OTLP over gRPC; 0: any that is free.")
+    ] = 4317,
+    otlp: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Send scores to this OTLP endpoint. (default: OTEL_EXPORTER_OTLP_ENDPOINT)",
+        ),
+    ] = None,
+    protocol: Annotated[
+        ProtocolName | None,
+        typer.Option(help="How to speak to it. (default with --otlp: grpc on port 4317)"),
+    ] = None,
+    signal: Annotated[
+        list[Signal] | None,
+        typer.Option(help="Send only these; repeat for more. (default: all three)"),
+    ] = None,
+    references: Annotated[
+        Path | None, typer.Option(help="References by question, .jsonl or .csv.")
+    ] = None,
+    retrieval_tool: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GLOB",
+            help="Tools whose results are retrieved documents, e.g. 'search_*'; repeat for more.",
+        ),
+    ] = None,
+    tool_separator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX",
+            help="What stands between two documents in such a result. (default: by its layout)",
+        ),
+    ] = None,
+    grace: Annotated[
+        float, typer.Option(min=0, help="Seconds that a complete trace waits for late spans.")
+    ] = 1.0,
+    idle: Annotated[
+        float,
+        typer.Option(min=0.1, help="Seconds without news after which an incomplete one is taken."),
+    ] = 30.0,
+    drain_timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds that the end may take after SIGTERM.")
+    ] = 25.0,
+    max_body_mib: Annotated[
+        int, typer.Option(min=1, max=1024, help="Largest body, packed and unpacked.")
+    ] = 16,
+    max_held_mib: Annotated[
+        int, typer.Option(min=16, help="Most that waiting spans may take up, estimated.")
+    ] = 256,
+) -> None:
+    """Receive OpenTelemetry spans and log records, find the RAG requests in them, and score them.
+
+    Takes OTLP over HTTP (protobuf and JSON) and gRPC, and sends scores on into the same traces. Ends on
+    SIGTERM or Ctrl-C when all that came is scored and sent; a second one ends it at once. Exit code 1:
+    something that was received was not scored, or not sent, in the time for it.
+    """
+    errors = Console(stderr=True)
+
+    def say(line: str) -> None:
+        errors.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    with _explained():
+        from ragmeter.adapters.opentelemetry import RetrievalTool
+        from ragmeter.serve import ServeOptions, Server
+
+        from ._telemetry import choose_protocol
+        from .serve import run_server
+
+        if tool_separator is not None and not retrieval_tool:
+            raise ConfigurationError("--tool-separator needs --retrieval-tool")
+        chosen = protocol.value if protocol else None
+        server = Server(
+            ServeOptions(
+                host=host,
+                http_port=http_port,
+                grpc_port=grpc_port,
+                otlp=otlp,
+                protocol=chosen if otlp is None else choose_protocol(otlp, chosen),
+                signals=[one.value for one in signal or Signal],
+                references=None if references is None else str(references),
+                retrieval_tools=[
+                    RetrievalTool(name, tool_separator) for name in retrieval_tool or ()
+                ],
+                grace_s=grace,
+                idle_s=idle,
+                drain_timeout_s=drain_timeout,
+                max_body_bytes=max_body_mib * 1024 * 1024,
+                max_held_bytes=max_held_mib * 1024 * 1024,
+            )
+        )
+        complete = run_server(server, say)
+    if not complete:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command()
 def dashboards(
     out: Annotated[Path, typer.Option(help="Directory to write to.", metavar="DIR")],
     force: Annotated[

@@ -295,6 +295,8 @@ class RagRun:
     """The application's metadata for ragmeter; scalars go on spans under ``ragmeter.metadata.*``."""
     error_type: str | None = None
     """Low-cardinality class of what the request raised, or None."""
+    resource: Mapping[str, str] = field(default_factory=dict)
+    """The service that the request ran in, where that is another process: ``service.name`` and the like."""
 
     def __post_init__(self) -> None:
         _never_end_early(self)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["INSTRUMENTS", "SCOPE", "Instrument", "Term", "terms"]
+__all__ = ["INSTRUMENTS", "SCOPE", "SERVER_INSTRUMENTS", "Instrument", "Term", "terms"]
 
 Status = Literal["stable", "development", "own"]
 """``stable``, ``development``: as the convention says; ``own``: ours, changed with notice."""
@@ -173,6 +173,7 @@ COMPONENT: Final = _own("ragmeter.component")
 EXPORTER: Final = _own("ragmeter.exporter")
 OUTCOME: Final = _own("ragmeter.outcome")
 INSTRUMENT: Final = _own("ragmeter.instrument")
+SIGNAL: Final = _own("ragmeter.signal")
 
 # OpenInference, for Phoenix, Arize and Langfuse.
 OPENINFERENCE_SPAN_KIND: Final = _openinference("openinference.span.kind")
@@ -444,7 +445,43 @@ INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     QUEUE_BYTES,
     EXPORT_BACKLOG,
 )
-"""Every instrument, in the order of the documentation."""
+"""Every instrument of a meter, in the order of the documentation."""
+
+SERVE_EXPORTS: Final = Instrument(
+    name=_own("ragmeter.serve.exports"),
+    kind="observable_counter",
+    unit="{request}",
+    description="Export requests that the server was sent, by what became of them: accepted, or why not.",
+    attributes=(OUTCOME,),
+)
+SERVE_SPANS: Final = Instrument(
+    name=_own("ragmeter.serve.spans"),
+    kind="observable_counter",
+    unit="{span}",
+    description="Spans in accepted export requests, by what became of them: read, or why not.",
+    attributes=(OUTCOME,),
+)
+SERVE_WAITING: Final = Instrument(
+    name=_own("ragmeter.serve.waiting"),
+    kind="observable_updowncounter",
+    unit="{span}",
+    description="Spans that wait for the rest of their trace or to be scored.",
+)
+SERVE_UNSENT: Final = Instrument(
+    name=_own("ragmeter.serve.unsent"),
+    kind="observable_counter",
+    unit="{item}",
+    description="Spans and events of scores that no endpoint took, by signal.",
+    attributes=(SIGNAL,),
+)
+
+SERVER_INSTRUMENTS: Final[tuple[Instrument, ...]] = (
+    SERVE_EXPORTS,
+    SERVE_SPANS,
+    SERVE_WAITING,
+    SERVE_UNSENT,
+)
+"""Every instrument of ``ragmeter serve`` beside these."""
 
 
 def terms() -> Mapping[str, Term]:

@@ -2,3 +2,25 @@
 
 Needs the extra ``[serve]``.
 """
+
+from __future__ import annotations
+
+from ragmeter.metrics import MissingDependencyError
+
+try:
+    from .server import ServeOptions, Server
+except ModuleNotFoundError as error:
+    _packages = {
+        "starlette": "starlette",
+        "uvicorn": "uvicorn",
+        "grpc": "grpcio",
+        "requests": "requests",
+    }
+    _package = _packages.get((error.name or "").partition(".")[0])
+    if _package is None and (error.name or "").startswith(("opentelemetry", "google")):
+        _package = "opentelemetry-sdk"
+    if _package is None:
+        raise
+    raise MissingDependencyError(_package, "serve", "ragmeter serve") from error
+
+__all__ = ["ServeOptions", "Server"]

@@ -23,7 +23,7 @@ from ragmeter.metrics import _fork as fork
 from ._tree import SpanTree
 from .conventions import reading
 from .record import LogNote, SpanNote, SpanRecord
-from .requests import OWN_SCOPE
+from .requests import OWN_SCOPE, tells
 
 __all__ = ["Assembled", "AssemblyStats", "TraceAssembler"]
 
@@ -43,6 +43,10 @@ class Assembled:
     """Likewise."""
     late: bool = False
     """Whether the trace was delivered before, without some of these."""
+    fresh: int = 0
+    """Spans among them that were not delivered before."""
+    bytes: int = 0
+    """Bytes that all of it takes up, estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +60,18 @@ class AssemblyStats:
     delivered: int = 0
     """Spans delivered, each once."""
     lost: Mapping[str, int] = field(default_factory=dict)
-    """Spans not delivered, by reason: ``own`` (ragmeter's), ``late`` (their trace was delivered twice), and
-    the limit that was reached: ``traces``, ``spans``, ``bytes``."""
+    """Spans not delivered, by reason: ``own`` (ragmeter's), ``duplicate`` (sent before), ``late`` (their
+    trace was delivered twice), and the limit that was reached: ``traces``, ``spans``, ``bytes``."""
     evicted: Mapping[str, int] = field(default_factory=dict)
     """Traces given up, by the limit that was reached."""
     open: int = 0
     """Spans that wait for their trace to be complete."""
     open_traces: int = 0
     """Traces that are not complete."""
+    open_bytes: int = 0
+    """Bytes that these take up, estimated."""
     bytes: int = 0
-    """Bytes that are held, estimated."""
+    """Bytes that are held, estimated, those of delivered traces among them."""
 
 
 @dataclass(slots=True)
@@ -138,6 +144,7 @@ class TraceAssembler:
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._closed: OrderedDict[str, _Open] = OrderedDict()
         self._held = Counter({"traces": 0, "spans": 0, "bytes": 0})
+        self._open_bytes = 0
         self._received = self._received_logs = self._delivered = self._waiting = 0
         self._lost: Counter[str] = Counter()
         self._evicted: Counter[str] = Counter()
@@ -151,6 +158,9 @@ class TraceAssembler:
                 if span.scope == OWN_SCOPE:
                     self._lost["own"] += 1
                     continue
+                if self._has(span):  # a sender that got no answer sends all of it again
+                    self._lost["duplicate"] += 1
+                    continue
                 kept = _slim(span)
                 trace = self._trace(span.trace_id, now)
                 if trace is None:
@@ -163,6 +173,8 @@ class TraceAssembler:
                 self._shrink(span.trace_id)
             for note in logs:
                 self._received_logs += 1
+                if not tells(note):
+                    continue  # most records of an application are about other things
                 trace = self._trace(note.trace_id, now)
                 if trace is not None:
                     trace.logs.append(note)
@@ -208,8 +220,13 @@ class TraceAssembler:
                 evicted=dict(self._evicted),
                 open=self._waiting,
                 open_traces=len(self._open),
+                open_bytes=self._open_bytes,
                 bytes=self._held["bytes"],
             )
+
+    def _has(self, span: SpanRecord) -> bool:
+        trace = self._open.get(span.trace_id) or self._closed.get(span.trace_id)
+        return trace is not None and span.span_id in trace.ids
 
     def _trace(self, key: str, now: float) -> _Open | None:
         """Return the open trace; a delivered one is opened once more, None: it was delivered twice."""
@@ -224,11 +241,13 @@ class TraceAssembler:
             else:
                 del self._closed[key]
                 self._open[key] = trace
+                self._open_bytes += trace.size
         trace.changed = now
         return trace
 
     def _grow(self, trace: _Open, size: int) -> None:
         trace.size += size
+        self._open_bytes += size
         self._held["bytes"] += size
 
     def _shrink(self, growing: str) -> None:
@@ -246,7 +265,11 @@ class TraceAssembler:
                 self._forget(key)
 
     def _forget(self, key: str) -> None:
-        trace = self._open.pop(key, None) or self._closed.pop(key)
+        trace = self._open.pop(key, None)
+        if trace is None:
+            trace = self._closed.pop(key)
+        else:
+            self._open_bytes -= trace.size
         self._waiting -= trace.undelivered
         self._held.subtract({"traces": 1, "spans": len(trace.spans), "bytes": trace.size})
 
@@ -254,11 +277,15 @@ class TraceAssembler:
         trace = self._open.pop(key)
         trace.times += 1
         trace.changed = now
-        self._delivered += trace.undelivered
-        self._waiting -= trace.undelivered
-        trace.undelivered = 0
+        fresh, trace.undelivered = trace.undelivered, 0
+        self._delivered += fresh
+        self._waiting -= fresh
+        self._open_bytes -= trace.size
         self._closed[key] = trace
-        return Assembled(key, tuple(trace.spans), tuple(trace.logs), trace.times > 1)
+        late = trace.times > 1
+        return Assembled(
+            key, tuple(trace.spans), tuple(trace.logs), late, fresh=fresh, bytes=trace.size
+        )
 
     def _rested(self, key: str, trace: _Open, now: float) -> Iterator[Assembled]:
         """Take the parts of a trace that came to rest out of it."""
@@ -287,12 +314,13 @@ class TraceAssembler:
         trace.ids -= ids
         trace.undelivered -= len(parts)
         trace.size -= size
+        self._open_bytes -= size
         self._held.subtract({"spans": len(parts), "bytes": size})
         self._waiting -= len(parts)
         self._delivered += len(parts)
         if not trace.spans:
             self._forget(key)
-        yield Assembled(key, tuple(parts), tuple(logs))
+        yield Assembled(key, tuple(parts), tuple(logs), fresh=len(parts), bytes=size)
 
     def _hand_over(self, done: Iterable[Assembled]) -> None:
         for assembled in done:

@@ -97,6 +97,7 @@ def build_run(found: Found, scope: RequestScope | None = None, *, remote: bool =
         tags=scope.tags,
         metadata=scope.metadata,
         error_type=(found.span or spans[0]).error_type if found.failed else None,
+        resource=spans[0].resource,
     )
 
 

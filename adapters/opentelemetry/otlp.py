@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ragmeter.metrics import MissingDependencyError, RagmeterError
 
@@ -23,12 +23,46 @@ try:
 except ImportError as error:
     raise MissingDependencyError("opentelemetry-proto", "otlp", "reading OTLP") from error
 
-__all__ = ["MalformedError", "Received", "read_json", "read_logs", "read_protobuf", "read_traces"]
+__all__ = [
+    "ExportRequest",
+    "MalformedError",
+    "Received",
+    "Signal",
+    "parse_json",
+    "parse_protobuf",
+    "read_json",
+    "read_logs",
+    "read_protobuf",
+    "read_traces",
+    "received_in",
+]
+
+Signal = Literal["traces", "logs"]
+"""What an export request holds: spans or log records."""
+
+ExportRequest: TypeAlias = ExportTraceServiceRequest | ExportLogsServiceRequest
+"""An export request, parsed."""
+
+_REQUESTS: Mapping[Signal, type[ExportRequest]] = {
+    "traces": ExportTraceServiceRequest,
+    "logs": ExportLogsServiceRequest,
+}
 
 _KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
 _ERROR = 2
 _IDS = frozenset({"traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id"})
 _MAX_DEPTH = 64
+_SERVICE = frozenset(
+    {
+        "service.name",
+        "service.namespace",
+        "deployment.environment",
+        "deployment.environment.name",
+        "openinference.project.name",
+    }
+)
+"""Attributes of a resource that name the service, and where a backend files what it sends."""
+_MAX_NAME = 255
 _SAMPLED = 0x1
 _REMOTE = 0x300
 """It is told where the parent is, and it is elsewhere."""
@@ -49,15 +83,45 @@ class Received(NamedTuple):
     """Spans without a usable id: nothing can be joined to them."""
 
 
+def parse_protobuf(signal: Signal, body: bytes) -> ExportRequest:
+    """Parse the body of an export request in protobuf.
+
+    Raises:
+        MalformedError: It is none.
+    """
+    request = _REQUESTS[signal]()
+    try:
+        request.ParseFromString(body)
+    except (DecodeError, RecursionError) as error:
+        raise MalformedError(f"no OTLP in protobuf ({type(error).__name__})") from None
+    return request
+
+
+def parse_json(signal: Signal, text: str | bytes) -> ExportRequest:
+    """Parse the body of an export request in OTLP's JSON. What else is in it is passed over.
+
+    Raises:
+        MalformedError: It is no JSON, or JSON of another kind.
+    """
+    request = _REQUESTS[signal]()
+    _fill(request, _object_in(text))
+    return request
+
+
+def received_in(request: ExportRequest) -> Received:
+    """Return what an export request holds."""
+    if isinstance(request, ExportTraceServiceRequest):
+        return _spans_of(request)
+    return _logs_of(request)
+
+
 def read_traces(body: bytes) -> Received:
     """Read the body of an export of spans, in protobuf.
 
     Raises:
         MalformedError: It is none.
     """
-    request = ExportTraceServiceRequest()
-    _parse(request, body)
-    return _spans_of(request)
+    return received_in(parse_protobuf("traces", body))
 
 
 def read_logs(body: bytes) -> Received:
@@ -66,9 +130,7 @@ def read_logs(body: bytes) -> Received:
     Raises:
         MalformedError: It is none.
     """
-    request = ExportLogsServiceRequest()
-    _parse(request, body)
-    return _logs_of(request)
+    return received_in(parse_protobuf("logs", body))
 
 
 def read_protobuf(body: bytes) -> Received:
@@ -100,12 +162,7 @@ def read_json(text: str | bytes) -> Received:
     Raises:
         MalformedError: It is no JSON, or JSON of another kind.
     """
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise MalformedError(f"no JSON ({type(error).__name__})") from None
-    if not isinstance(value, dict):
-        raise MalformedError("no OTLP: an object with resourceSpans or resourceLogs is expected")
+    value = _object_in(text)
     spans = value.get("resourceSpans", value.get("resource_spans"))
     logs = value.get("resourceLogs", value.get("resource_logs"))
     if spans is None and logs is None:
@@ -115,23 +172,26 @@ def read_json(text: str | bytes) -> Received:
     traced, logged = Received(), Received()
     if spans is not None:
         request = ExportTraceServiceRequest()
-        _parse_json(request, {"resourceSpans": spans})
+        _fill(request, {"resourceSpans": spans})
         traced = _spans_of(request)
     if logs is not None:
         records = ExportLogsServiceRequest()
-        _parse_json(records, {"resourceLogs": logs})
+        _fill(records, {"resourceLogs": logs})
         logged = _logs_of(records)
     return Received(traced.spans, logged.logs, traced.invalid)
 
 
-def _parse(request: Any, body: bytes) -> None:
+def _object_in(text: str | bytes) -> dict[str, Any]:
     try:
-        request.ParseFromString(body)
-    except (DecodeError, RecursionError) as error:
-        raise MalformedError(f"no OTLP in protobuf ({type(error).__name__})") from None
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(f"no JSON ({type(error).__name__})") from None
+    if not isinstance(value, dict):
+        raise MalformedError("no OTLP: an object with resourceSpans or resourceLogs is expected")
+    return value
 
 
-def _parse_json(request: Any, value: dict[str, Any]) -> None:
+def _fill(request: Any, value: dict[str, Any]) -> None:
     try:
         ParseDict(_with_base64_ids(value, 0), request, ignore_unknown_fields=True)
     except (ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -146,7 +206,7 @@ def _with_base64_ids(value: Any, depth: int) -> Any:
         return [_with_base64_ids(item, depth + 1) for item in value]
     if isinstance(value, dict):
         return {
-            key: b64encode(bytes.fromhex(item)).decode()
+            key: _base64_id(item)
             if key in _IDS and isinstance(item, str)
             else _with_base64_ids(item, depth + 1)
             for key, item in value.items()
@@ -154,14 +214,27 @@ def _with_base64_ids(value: Any, depth: int) -> Any:
     return value
 
 
+def _base64_id(text: str) -> str:
+    """Return an id as protobuf's JSON has it; what is no id is left out, and its span refused alone."""
+    try:
+        return b64encode(bytes.fromhex(text)).decode()
+    except ValueError:
+        return ""
+
+
+def _is_id(value: bytes, length: int) -> bool:
+    return len(value) == length and any(value)
+
+
 def _spans_of(request: ExportTraceServiceRequest) -> Received:
     spans: list[SpanRecord] = []
     invalid = 0
     for group in request.resource_spans:
+        resource = _service_of(group.resource.attributes)
         for scoped in group.scope_spans:
             scope = scoped.scope.name
             for span in scoped.spans:
-                if len(span.trace_id) != 16 or len(span.span_id) != 8:
+                if not _is_id(span.trace_id, 16) or not _is_id(span.span_id, 8):
                     invalid += 1
                     continue
                 spans.append(
@@ -169,7 +242,7 @@ def _spans_of(request: ExportTraceServiceRequest) -> Received:
                         trace_id=span.trace_id.hex(),
                         span_id=span.span_id.hex(),
                         parent_id=span.parent_span_id.hex()
-                        if len(span.parent_span_id) == 8 and any(span.parent_span_id)
+                        if _is_id(span.parent_span_id, 8)
                         else None,
                         parent_is_remote=span.flags & _REMOTE == _REMOTE,
                         name=span.name,
@@ -186,6 +259,7 @@ def _spans_of(request: ExportTraceServiceRequest) -> Received:
                         scope=scope,
                         # Old senders leave the flags out; what is sent was sampled.
                         sampled=True if not span.flags else bool(span.flags & _SAMPLED),
+                        resource=resource,
                     )
                 )
     return Received(tuple(spans), (), invalid)
@@ -205,9 +279,18 @@ def _logs_of(request: ExportLogsServiceRequest) -> Received:
             for group in request.resource_logs
             for scoped in group.scope_logs
             for record in scoped.log_records
-            if len(record.trace_id) == 16 and len(record.span_id) == 8
+            if _is_id(record.trace_id, 16) and _is_id(record.span_id, 8)
         )
     )
+
+
+def _service_of(items: Iterable[Any]) -> Mapping[str, str]:
+    """Return what names a service; what names an instance of it is left out."""
+    return {
+        item.key: item.value.string_value[:_MAX_NAME]
+        for item in items
+        if item.key in _SERVICE and item.value.string_value
+    }
 
 
 def _event_name(items: Iterable[Any]) -> str:

@@ -58,6 +58,8 @@ class SpanRecord:
     """Name of the instrumentation."""
     sampled: bool = True
     """Whether the trace is recorded by others, too."""
+    resource: Mapping[str, str] = field(default_factory=dict)
+    """The service it comes from, where that is another process: ``service.name`` and the like."""
 
     @property
     def is_entry(self) -> bool:

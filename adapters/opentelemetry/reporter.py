@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -52,14 +52,21 @@ class Reporter:
         tools: Which tools retrieve.
         remote: Whether the spans come from other processes; else a request that a callback of this
             process captured is left out.
+        pace: Called before each request is offered; returns when there is room for it.
     """
 
     def __init__(
-        self, meter: RagMeter, tools: Sequence[RetrievalTool] = (), *, remote: bool = False
+        self,
+        meter: RagMeter,
+        tools: Sequence[RetrievalTool] = (),
+        *,
+        remote: bool = False,
+        pace: Callable[[], object] | None = None,
     ) -> None:
         self._meter = meter
         self._tools = tools
         self._remote = remote
+        self._pace = pace
         self._once = ReportedOnce()
         self._missing: Counter[Missing] = Counter()
         self.captured = 0
@@ -85,6 +92,8 @@ class Reporter:
             if not scored(found):
                 self._meter.lost(found.reason or "error")
                 continue
+            if self._pace is not None:
+                self._pace()
             scope = _scope_of(found, scopes or {})
             self._meter.offer(
                 partial(build_run, found, scope, remote=self._remote),

@@ -22,7 +22,7 @@ from .conventions._genai import GenAI
 from .conventions._values import Document, has_context, is_hidden, last_of, messages_in, question_in
 from .record import LogNote, SpanRecord
 
-__all__ = ["OWN_SCOPE", "Found", "Reason", "Usable", "find_requests", "uncalled_tools"]
+__all__ = ["OWN_SCOPE", "Found", "Reason", "Usable", "find_requests", "tells", "uncalled_tools"]
 
 Usable = Literal["full", "ids_only", "none"]
 """``full``: everything can be scored. ``ids_only``: ids, counts and emptiness. ``none``: nothing."""
@@ -119,6 +119,14 @@ def find_requests(
         return []
     finder = _Finder(tree, reads, logs)
     return sorted(finder.requests(), key=_start)
+
+
+def tells(note: LogNote) -> bool:
+    """Return whether a log record tells what a model was asked or said."""
+    return note.event == _DETAILS or any(
+        _told_by(note, key) is not None
+        for key in ("gen_ai.input.messages", "gen_ai.output.messages")
+    )
 
 
 def uncalled_tools(spans: Iterable[SpanRecord]) -> set[str]:
@@ -348,7 +356,7 @@ class _Finder:
     def _with_logs(self, found: Found) -> Found:
         """Return a request whose texts are not on its spans, with what log records say of it."""
         ours = {span.span_id for span in found.members}
-        told = [note for note in self._logs if note.span_id in ours and _tells(note)]
+        told = [note for note in self._logs if note.span_id in ours and tells(note)]
         if not told:
             return replace(found, usable="none", reason="content_off")
         last = told[-1].attributes
@@ -523,13 +531,6 @@ def _is_model_of(span: SpanRecord) -> bool:
         is_call
         or "gen_ai.output.messages" in span.attributes
         or (isinstance(value, str) and value.startswith(('{"args"', '{"messages"', '{"prompt"')))
-    )
-
-
-def _tells(note: LogNote) -> bool:
-    return note.event == _DETAILS or any(
-        _told_by(note, key) is not None
-        for key in ("gen_ai.input.messages", "gen_ai.output.messages")
     )
 
 

@@ -1,0 +1,71 @@
+"""The protocol's answers to what was taken, and to metrics, which nobody here wants.
+
+Whoever points an application here points all of its signals here, and most exporters would complain once a
+minute of a signal that is refused.  So metrics are read, passed over, and the answer says so: every
+point is rejected in a partial success, which no sender may send again.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from google.protobuf.json_format import Parse, ParseError
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from ragmeter.adapters.opentelemetry.otlp import MalformedError, Signal
+
+from ._intake import Taken
+
+__all__ = ["Answer", "answer_to", "answer_to_metrics"]
+
+Answer: TypeAlias = (
+    ExportTraceServiceResponse | ExportLogsServiceResponse | ExportMetricsServiceResponse
+)
+
+
+def answer_to(signal: Signal, taken: Taken) -> Answer:
+    """Return the answer to an export that was taken, in full or in part."""
+    if signal == "traces":
+        spans = ExportTraceServiceResponse()
+        if taken.rejected:
+            spans.partial_success.rejected_spans = taken.rejected
+            spans.partial_success.error_message = taken.message
+        return spans
+    records = ExportLogsServiceResponse()
+    if taken.rejected:
+        records.partial_success.rejected_log_records = taken.rejected
+        records.partial_success.error_message = taken.message
+    return records
+
+
+def answer_to_metrics(body: bytes, *, as_json: bool = False) -> Answer:
+    """Return the answer to an export of metrics.
+
+    Raises:
+        MalformedError: It is none.
+    """
+    request = ExportMetricsServiceRequest()
+    try:
+        if as_json:
+            Parse(body, request, ignore_unknown_fields=True)
+        else:
+            request.ParseFromString(body)
+    except (DecodeError, ParseError, ValueError, RecursionError) as error:
+        raise MalformedError(f"no OTLP metrics ({type(error).__name__})") from None
+    points = 0
+    for group in request.resource_metrics:
+        for scoped in group.scope_metrics:
+            for metric in scoped.metrics:
+                which = metric.WhichOneof("data")
+                points += 0 if which is None else len(getattr(metric, which).data_points)
+    answer = ExportMetricsServiceResponse()
+    if points:
+        answer.partial_success.rejected_data_points = points
+        answer.partial_success.error_message = "ragmeter serve takes traces and logs, no metrics"
+    return answer

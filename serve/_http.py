@@ -1,0 +1,221 @@
+"""OTLP over HTTP: ``POST /v1/traces``, ``/v1/logs`` and ``/v1/metrics``, and ``GET /healthz``.
+
+Bodies are received on the event loop, within limits of size and time; they are unpacked and read on a
+few threads, so that a large one holds up no other sender.  Answers are in the request's own format, as the
+protocol demands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any
+
+from google.protobuf.json_format import MessageToJson
+from google.rpc.status_pb2 import Status
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ragmeter.adapters.opentelemetry.otlp import (
+    Signal,
+    parse_json,
+    parse_protobuf,
+)
+from ragmeter.metrics import RagmeterError
+
+from ._answers import Answer, answer_to, answer_to_metrics
+from ._bodies import ENCODINGS, TooLargeError, UnknownEncodingError, unpacked
+from ._intake import RETRY_AFTER_S, BusyError, Intake
+from ._limits import Limits
+
+__all__ = ["http_application"]
+
+PROTOBUF = "application/x-protobuf"
+JSON = "application/json"
+
+_INVALID_ARGUMENT = 3
+_RESOURCE_EXHAUSTED = 8
+_INTERNAL = 13
+_UNAVAILABLE = 14
+"""Codes of ``google.rpc.Status``."""
+
+
+class _RefusedError(Exception):
+    """The request is answered with an error."""
+
+    def __init__(self, status: int, code: int, why: str, outcome: str, **headers: str) -> None:
+        super().__init__(why)
+        self.status = status
+        self.code = code
+        self.outcome = outcome
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def http_application(
+    intake: Intake,
+    limits: Limits,
+    counted: Callable[[str], None],
+    health: Callable[[], Mapping[str, Any]],
+    guard: AbstractContextManager[None],
+) -> tuple[Starlette, ThreadPoolExecutor]:
+    """Return the application, and the threads on which it reads.
+
+    Args:
+        intake: Takes what was received.
+        limits: Of bodies.
+        counted: Counts a request by its outcome.
+        health: Says how the server is; ``status`` is ``ok`` or why it takes nothing.
+        guard: Contains errors of ours.
+    """
+    readers = ThreadPoolExecutor(limits.readers, thread_name_prefix="ragmeter-http")
+    door = _Door(intake, limits, counted, readers, guard)
+
+    async def healthz(_: Request) -> Response:
+        state = await asyncio.get_running_loop().run_in_executor(None, health)
+        return JSONResponse(state, status_code=200 if state["status"] == "ok" else 503)
+
+    routes = [
+        Route("/v1/traces", door.endpoint("traces"), methods=["POST"]),
+        Route("/v1/logs", door.endpoint("logs"), methods=["POST"]),
+        Route("/v1/metrics", door.endpoint(None), methods=["POST"]),
+        Route("/healthz", healthz, methods=["GET"]),
+    ]
+    return Starlette(routes=routes), readers
+
+
+class _Door:
+    """Receives bodies."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        limits: Limits,
+        counted: Callable[[str], None],
+        readers: ThreadPoolExecutor,
+        guard: AbstractContextManager[None],
+    ) -> None:
+        self._intake = intake
+        self._limits = limits
+        self._counted = counted
+        self._readers = readers
+        self._guard = guard
+        self._under_way = 0
+
+    def endpoint(self, signal: Signal | None) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint of a signal; None: metrics, which are passed over."""
+
+        async def export(request: Request) -> Response:
+            media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            try:
+                return await self._export(request, signal, media_type)
+            except _RefusedError as refused:
+                self._counted(refused.outcome)
+                body = Status(code=refused.code, message=str(refused))
+                return _answer(body, media_type, refused.status, refused.headers)
+            except ClientDisconnect:
+                self._counted("broken_off")
+                return Response(status_code=400)
+
+        return export
+
+    async def _export(self, request: Request, signal: Signal | None, media_type: str) -> Response:
+        if media_type not in (PROTOBUF, JSON):
+            raise _RefusedError(
+                415, _INVALID_ARGUMENT, f"Content-Type must be {PROTOBUF} or {JSON}", "media_type"
+            )
+        why = self._intake.busy()
+        if why is not None:
+            raise _busy(why)
+        held: list[int] = []
+        try:
+            body = await self._received(request, held)
+            encoding = request.headers.get("content-encoding", "")
+            answer = await asyncio.get_running_loop().run_in_executor(
+                self._readers, self._read, signal, body, encoding, media_type
+            )
+        except asyncio.TimeoutError:
+            raise _RefusedError(
+                408, _INVALID_ARGUMENT, "the body did not come in time", "slow", Connection="close"
+            ) from None
+        finally:
+            self._under_way -= sum(held)
+        if isinstance(answer, RagmeterError):
+            raise _refused(answer)
+        if answer is None:
+            raise _RefusedError(500, _INTERNAL, "an error of the server's", "error")
+        self._counted("accepted" if signal is not None else "metrics")
+        return _answer(answer, media_type)
+
+    async def _received(self, request: Request, held: list[int]) -> bytes:
+        """Return the body, as it was sent, once it has come."""
+        declared = request.headers.get("content-length", "")
+        if declared.isdecimal() and int(declared) > self._limits.body_bytes:
+            raise _too_large(f"more than {self._limits.body_bytes} bytes; send smaller batches")
+        return await asyncio.wait_for(self._collected(request, held), self._limits.body_s)
+
+    async def _collected(self, request: Request, held: list[int]) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in request.stream():
+            parts.append(part)
+            size += len(part)
+            held.append(len(part))
+            self._under_way += len(part)
+            if size > self._limits.body_bytes:
+                raise _too_large(f"more than {self._limits.body_bytes} bytes; send smaller batches")
+            if self._under_way > self._limits.bodies_bytes:
+                raise _RefusedError(
+                    429, _UNAVAILABLE, "too many bodies at once", "busy",
+                    Retry_After=str(RETRY_AFTER_S),
+                )  # fmt: skip
+        return b"".join(parts)
+
+    def _read(
+        self, signal: Signal | None, body: bytes, encoding: str, media_type: str
+    ) -> Answer | RagmeterError | None:
+        """Read a body, on a thread; return the answer, why it is refused, or None: we failed."""
+        with self._guard:
+            try:
+                plain = unpacked(body, encoding, self._limits.body_bytes)
+                if signal is None:
+                    return answer_to_metrics(plain, as_json=media_type == JSON)
+                parse = parse_json if media_type == JSON else parse_protobuf
+                return answer_to(signal, self._intake.take(signal, parse(signal, plain)))
+            except RagmeterError as error:
+                return error
+        return None
+
+
+def _refused(error: RagmeterError) -> _RefusedError:
+    if isinstance(error, BusyError):
+        return _busy(str(error))
+    if isinstance(error, TooLargeError):
+        return _too_large(str(error))
+    if isinstance(error, UnknownEncodingError):
+        return _RefusedError(
+            415, _INVALID_ARGUMENT, str(error), "encoding", Accept_Encoding=ENCODINGS
+        )
+    return _RefusedError(400, _INVALID_ARGUMENT, str(error), "malformed")
+
+
+def _too_large(why: str) -> _RefusedError:
+    # What follows of the body is not read: the connection cannot serve for another request.
+    return _RefusedError(413, _RESOURCE_EXHAUSTED, why, "too_large", Connection="close")
+
+
+def _busy(why: str) -> _RefusedError:
+    return _RefusedError(503, _UNAVAILABLE, why, "busy", Retry_After=str(RETRY_AFTER_S))
+
+
+def _answer(
+    message: Any, media_type: str, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    if media_type == JSON:
+        body: str | bytes = MessageToJson(message, indent=None)
+    else:
+        media_type, body = PROTOBUF, message.SerializeToString()
+    return Response(body, status, headers=dict(headers or {}), media_type=media_type)

@@ -1,0 +1,118 @@
+"""The one door for everything that is received, whatever protocol brought it.
+
+A receiver parses a body and calls `Intake.take`; its answer says what the sender is told.  What is
+taken is counted; what there is no room for is refused before anything is kept: the sender still has it.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from ragmeter.adapters.opentelemetry.otlp import ExportRequest, Signal, received_in
+from ragmeter.metrics import RagmeterError
+
+from ._bodies import TooLargeError
+from ._counts import Counts
+from ._limits import Limits
+from ._scoring import Scoring
+
+__all__ = ["RETRY_AFTER_S", "BusyError", "Intake", "Taken", "items_in"]
+
+RETRY_AFTER_S = 2
+"""Seconds after which a sender that was refused for want of room may try again."""
+
+
+class BusyError(RagmeterError):
+    """There is no room just now; the same request may be sent again."""
+
+
+class Taken:
+    """What became of an export request that was accepted.
+
+    Attributes:
+        rejected: How many of its spans, records or points were not.
+        message: Why, for the sender's developers; "" if all were.
+    """
+
+    __slots__ = ("message", "rejected")
+
+    def __init__(self, rejected: int = 0, message: str = "") -> None:
+        self.rejected = rejected
+        self.message = message
+
+
+class Intake:
+    """Takes parsed export requests in, or says why not. Thread-safe.
+
+    Args:
+        scoring: Where spans go.
+        limits: How much is held.
+        counts: Where it is counted.
+    """
+
+    def __init__(self, scoring: Scoring, limits: Limits, counts: Counts) -> None:
+        self._scoring = scoring
+        self._limits = limits
+        self._counts = counts
+        self._lock = threading.Lock()
+        self._entering = 0
+        self._closed = False
+
+    def close(self) -> None:
+        """Refuse everything from now on: the server ends."""
+        self._closed = True
+
+    def busy(self, spans: int = 0) -> str | None:
+        """Return why there is no room for so many spans more; None: there is."""
+        if self._closed:
+            return "shutting down"
+        held = self._scoring.held()
+        if held.spans == 0:
+            return (
+                None  # more than all room there is is taken all the same: it will not get smaller
+            )
+        if held.spans + self._entering + spans > self._limits.held_spans:
+            return "too many spans wait to be scored"
+        if held.bytes > self._limits.held_bytes:
+            return "too much waits to be scored"
+        return None
+
+    def take(self, signal: Signal, request: ExportRequest) -> Taken:
+        """Take an export request in.
+
+        Raises:
+            BusyError: There is no room; nothing was kept.
+            TooLargeError: It holds more than one request may.
+        """
+        count = items_in(request)
+        if count > self._limits.body_spans:
+            raise TooLargeError(
+                f"{count} items, more than {self._limits.body_spans}; send smaller batches"
+            )
+        with self._lock:
+            why = self.busy(count)
+            if why is not None:
+                raise BusyError(why)
+            self._entering += count
+        try:
+            return self.admit(signal, request)
+        finally:
+            with self._lock:
+                self._entering -= count
+
+    def admit(self, signal: Signal, request: ExportRequest) -> Taken:
+        """Take an export request in for which there is room."""
+        received = received_in(request)
+        self._counts.spans("invalid", received.invalid)
+        self._scoring.assembler.add(received.spans, received.logs)
+        if received.invalid:
+            noun = "spans" if signal == "traces" else "records"
+            return Taken(received.invalid, f"{received.invalid} {noun} without a usable id")
+        return Taken()
+
+
+def items_in(request: ExportRequest) -> int:
+    """Return how many spans or log records a request holds."""
+    if hasattr(request, "resource_spans"):
+        return sum(len(one.spans) for group in request.resource_spans for one in group.scope_spans)
+    return sum(len(one.log_records) for group in request.resource_logs for one in group.scope_logs)

@@ -1,0 +1,166 @@
+"""From spans to scores: puts traces together, finds the requests in them, hands them to the meter.
+
+It works on a thread of its own, and waits where the meter has no room: what has come then waits here, and
+once that is too much, the door refuses more, so that senders slow down and nothing is dropped.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from ragmeter import RagMeter
+from ragmeter.adapters.opentelemetry import RetrievalTool
+from ragmeter.adapters.opentelemetry.assembly import Assembled, TraceAssembler
+from ragmeter.adapters.opentelemetry.reporter import Reporter
+
+from ._limits import MIB, Limits
+
+__all__ = ["Held", "Scoring"]
+
+_PACE_S = 0.1
+"""Seconds between two looks at what is complete, and at whether there is room."""
+_WAITING_BYTES = 16 * MIB
+_IN_FLIGHT = 8
+"""Times as many requests may be on their way through the meter as wait at its beginning."""
+
+
+class Held(NamedTuple):
+    """What waits, for the rest of its trace or for the meter."""
+
+    traces: int
+    spans: int
+    bytes: int
+
+
+class Scoring:
+    """Turns spans into requests of the meter.
+
+    Args:
+        meter: Scores them.
+        tools: Which tools retrieve.
+        limits: How much may wait.
+        grace_s: Seconds without news after which a trace that looks complete is.
+        idle_s: Seconds without news after which any trace is.
+        outgoing: Whether there is room for the scores where they are sent.
+    """
+
+    def __init__(
+        self,
+        meter: RagMeter,
+        tools: Sequence[RetrievalTool],
+        limits: Limits,
+        *,
+        grace_s: float,
+        idle_s: float,
+        outgoing: Callable[[], bool],
+    ) -> None:
+        self._meter = meter
+        self._limits = limits
+        self._outgoing = outgoing
+        self._guard = meter.guard("serve.score")
+        self.reporter = Reporter(meter, tools, remote=True, pace=self._wait_for_room)
+        self.assembler = TraceAssembler(
+            self._complete,
+            grace_s=grace_s,
+            idle_s=idle_s,
+            max_traces=limits.held_spans,
+            max_spans=limits.held_spans,
+            max_bytes=limits.held_bytes,
+        )
+        self._ready: deque[Assembled] = deque()
+        self._lock = threading.Lock()
+        self._spans: Counter[str] = Counter()
+        self._ready_bytes = 0
+        self._wake = threading.Event()
+        self._ended = threading.Event()
+        self._deadline: float | None = None
+        self._thread = threading.Thread(target=self._run, name="ragmeter-serve", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def held(self) -> Held:
+        """Return what waits here."""
+        stats = self.assembler.stats()
+        with self._lock:
+            spans, size = self._spans["ready"], self._ready_bytes
+        return Held(
+            stats.open_traces + len(self._ready), stats.open + spans, stats.open_bytes + size
+        )
+
+    def spans_by_outcome(self) -> Mapping[str, int]:
+        """Return what became of the spans that came in: ``read``, ``waiting``, or why they are lost."""
+        stats = self.assembler.stats()
+        with self._lock:
+            read, given_up = self._spans["read"], self._spans["shutdown"]
+        counts = Counter(stats.lost)
+        counts["read"] = read
+        counts["shutdown"] = given_up
+        counts["waiting"] = stats.spans - sum(counts.values())
+        return {name: count for name, count in counts.items() if count}
+
+    def drain(self, deadline: float) -> bool:
+        """Hand the meter everything that is here, complete or not, until `deadline` (monotonic).
+
+        Returns:
+            Whether all of it was.
+        """
+        self._deadline = deadline
+        self._wake.set()
+        self._ended.wait(max(0.0, deadline - time.monotonic()) + 1.0)
+        left = 0
+        while self._ready:
+            left += self._ready.popleft().fresh
+        with self._lock:
+            self._spans["shutdown"] += left
+        return not left
+
+    def _complete(self, trace: Assembled) -> None:
+        with self._lock:
+            self._spans["ready"] += trace.fresh
+            self._ready_bytes += trace.bytes
+        self._ready.append(trace)
+
+    def _run(self) -> None:
+        while self._deadline is None:
+            with self._guard:
+                self.assembler.tick()
+            self._report()
+            self._wake.wait(_PACE_S)
+        with self._guard:
+            self.assembler.drain()
+        self._report()
+        self._ended.set()
+
+    def _report(self) -> None:
+        while self._ready and not self._is_late():
+            trace = self._ready.popleft()
+            with self._guard:
+                self.reporter.report(trace)
+            with self._lock:
+                self._spans["ready"] -= trace.fresh
+                self._ready_bytes -= trace.bytes
+                self._spans["read"] += trace.fresh
+
+    def _is_late(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def _wait_for_room(self) -> None:
+        while not self._has_room() and not self._is_late():
+            time.sleep(_PACE_S)
+
+    def _has_room(self) -> bool:
+        stats = self._meter.stats()
+        most = self._limits.waiting_requests
+        return (
+            stats.queue_size < most
+            and stats.queue_bytes < _WAITING_BYTES
+            and stats.in_flight < most * _IN_FLIGHT
+            and all(count < most * 2 for count in stats.export_backlog.values())
+            and self._outgoing()
+        )

@@ -1,0 +1,340 @@
+"""The server's own OpenTelemetry SDK, and the exporter that writes scores through it.
+
+Scores are told under the name of the service whose request they are about, as ragmeter would tell them inside
+that service: its dashboards, its filters, its project show them.  So there is a provider for each
+service, all of which send by the same processors; what the server says of itself bears its own name.
+The instrumentation scope says who measured.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.sdk._logs import LoggerProvider, LogRecordProcessor
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.metrics import MeterProvider, MetricsTimeoutError
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
+from ragmeter.exporters.protocol import MeterStats, RagRun, ScoredRun, Written
+
+from ._patience import Outbox, watch_grpc, watched_session
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.protocol import JudgeCall
+
+__all__ = ["SIGNALS", "OpenTelemetryByService", "Telemetry", "endpoints"]
+
+SIGNALS = ("traces", "logs", "metrics")
+_MAX_SERVICES = 64
+"""Services that are told apart; those of any others bear the server's name."""
+_QUEUE = 65_536
+"""Items that the SDK's processors may hold; the server takes nothing more in long before."""
+_EXPORTERS: Mapping[str, tuple[str, str]] = {
+    "traces": ("trace_exporter", "OTLPSpanExporter"),
+    "logs": ("_log_exporter", "OTLPLogExporter"),
+    "metrics": ("metric_exporter", "OTLPMetricExporter"),
+}
+
+
+def endpoints(url: str | None, signals: Sequence[str] = SIGNALS) -> dict[str, str]:
+    """Return where each signal is sent; those that are sent nowhere are left out.
+
+    Args:
+        url: Where all are sent; None: where the standard ``OTEL_EXPORTER_OTLP_*`` variables say. Their default,
+            this machine's own port, is not used: the server itself listens there.
+        signals: Those that are wanted.
+    """
+    found: dict[str, str] = {}
+    for signal in signals:
+        name = signal.upper()
+        if os.environ.get(f"OTEL_{name}_EXPORTER", "").strip().lower() == "none":
+            continue
+        general = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
+        special = os.environ.get(f"OTEL_EXPORTER_OTLP_{name}_ENDPOINT", "").strip()
+        where = url or special or general
+        if where:
+            found[signal] = where
+    return found
+
+
+def _protocol(signal: str, chosen: str | None) -> str:
+    variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    said = chosen or next(filter(None, map(os.environ.get, variables)), "http/protobuf")
+    return "grpc" if said.strip().lower() == "grpc" else "http"
+
+
+def _exporter(signal: str, url: str | None, protocol: str | None) -> Any:
+    way = _protocol(signal, protocol)
+    module, name = _EXPORTERS[signal]
+    kind: Any = getattr(import_module(f"opentelemetry.exporter.otlp.proto.{way}.{module}"), name)
+    options: dict[str, Any] = {}
+    if way == "grpc":
+        watch_grpc()
+        if url is not None:
+            options = {"endpoint": url, "insecure": not url.startswith("https://")}
+    else:
+        options = {"session": watched_session()}
+        if url is not None:
+            options["endpoint"] = f"{url.rstrip('/')}/v1/{signal}"
+    return kind(**options)
+
+
+class _CountedSpans(SpanProcessor):
+    """The SDK's batch processor, and how much it was given."""
+
+    def __init__(self, outbox: Any) -> None:
+        self._outbox: Outbox = outbox
+        self._inner: Any = BatchSpanProcessor(outbox, max_queue_size=_QUEUE)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if span.context is not None and span.context.trace_flags.sampled:
+            self._outbox.written()
+            self._inner.on_end(span)
+
+    def shutdown(self) -> None:
+        self._inner.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return bool(self._inner.force_flush(timeout_millis))
+
+
+class _CountedRecords(LogRecordProcessor):
+    """Likewise, of log records."""
+
+    def __init__(self, outbox: Any) -> None:
+        self._outbox: Outbox = outbox
+        self._inner: Any = BatchLogRecordProcessor(outbox, max_queue_size=_QUEUE)
+
+    def on_emit(self, log_record: Any) -> None:
+        self._outbox.written()
+        self._inner.on_emit(log_record)
+
+    def shutdown(self) -> None:
+        self._inner.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return bool(self._inner.force_flush(timeout_millis))
+
+
+class _Service:
+    """The providers of one service, and the exporter that writes through them."""
+
+    def __init__(
+        self,
+        resource: Resource,
+        spans: SpanProcessor | None,
+        records: LogRecordProcessor | None,
+        reader: PeriodicExportingMetricReader | None,
+        *,
+        span_mode: SpanMode,
+        events: EventMode,
+    ) -> None:
+        self.tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+        if spans is not None:
+            self.tracers.add_span_processor(spans)
+        self.loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
+        if records is not None:
+            self.loggers.add_log_record_processor(records)
+        self.meters = MeterProvider(
+            [] if reader is None else [reader], resource=resource, shutdown_on_exit=False
+        )
+        self.exporter = OpenTelemetryExporter(
+            tracer_provider=self.tracers,
+            meter_provider=self.meters,
+            logger_provider=self.loggers,
+            span_mode="off" if spans is None else span_mode,
+            events="off" if records is None and events == "log" else events,
+            metrics=reader is not None,
+        )
+
+
+class Telemetry:
+    """Everything that the server sends, and by which way.
+
+    Args:
+        url: Where it is sent; None: where the standard variables say.
+        protocol: ``grpc`` or ``http/protobuf``; None: as the standard variables say, else HTTP.
+        signals: Which signals.
+        span_mode: As `OpenTelemetryExporter` has it.
+        events: Likewise.
+
+    Raises:
+        MissingDependencyError: The exporter of the protocol is not installed.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        protocol: str | None = None,
+        signals: Sequence[str] = SIGNALS,
+        *,
+        span_mode: SpanMode = "auto",
+        events: EventMode = "log",
+    ) -> None:
+        self.endpoints = endpoints(url, signals)
+        self._url = url
+        self._protocol = protocol
+        self._modes: dict[str, Any] = {"span_mode": span_mode, "events": events}
+        self._outboxes: dict[str, Outbox] = {
+            signal: Outbox(signal, _exporter(signal, url, protocol))
+            for signal in ("traces", "logs")
+            if signal in self.endpoints
+        }
+        self._spans = (
+            _CountedSpans(self._outboxes["traces"]) if "traces" in self._outboxes else None
+        )
+        self._records = (
+            _CountedRecords(self._outboxes["logs"]) if "logs" in self._outboxes else None
+        )
+        named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get(
+            "OTEL_RESOURCE_ATTRIBUTES", ""
+        )
+        self._resource = Resource.create(
+            {"service.instance.id": str(uuid.uuid4())}
+            | ({} if named else {"service.name": "ragmeter"})
+        )
+        self._lock = threading.Lock()
+        self._services: dict[tuple[tuple[str, str], ...], _Service] = {}
+        self._own = self._service({})
+        self._flushing: threading.Thread | None = None
+
+    @property
+    def meter_provider(self) -> MeterProvider:
+        """Where the server's own counters go."""
+        return self._own.meters
+
+    def unsent(self) -> Mapping[str, int]:
+        """Return how much of each signal no endpoint took."""
+        return {signal: outbox.lost for signal, outbox in self._outboxes.items() if outbox.lost}
+
+    def waiting(self) -> Mapping[str, int]:
+        """Return how much of each signal waits to be sent."""
+        return {signal: outbox.waiting for signal, outbox in self._outboxes.items()}
+
+    def exporter_for(self, resource: Mapping[str, str]) -> OpenTelemetryExporter:
+        """Return the exporter that writes under the name of a service."""
+        return self._service(resource).exporter
+
+    @property
+    def own_exporter(self) -> OpenTelemetryExporter:
+        """The exporter that writes under the server's own name."""
+        return self._own.exporter
+
+    def flush(self, timeout_s: float) -> bool:
+        """Have everything sent that waits; return whether it was within `timeout_s` seconds."""
+        with self._lock:
+            flushing = self._flushing
+            if flushing is None or not flushing.is_alive():
+                # The SDK's own waits for as long as an endpoint takes.
+                flushing = threading.Thread(
+                    target=self._flush_all, name="ragmeter-flush", daemon=True
+                )
+                self._flushing = flushing
+                flushing.start()
+        flushing.join(timeout_s)
+        return not flushing.is_alive()
+
+    def end(self, deadline: float) -> None:
+        """Try no more after `deadline` (monotonic)."""
+        for outbox in self._outboxes.values():
+            outbox.end(deadline)
+
+    def shutdown(self, deadline: float) -> None:
+        """Send what can be sent until `deadline` (monotonic), and release everything."""
+        self.end(deadline)
+        ending = threading.Thread(target=self._shut_down_all, name="ragmeter-end", daemon=True)
+        ending.start()
+        ending.join(max(0.1, deadline - time.monotonic()))
+
+    def _flush_all(self) -> None:
+        for processor in (self._spans, self._records):
+            if processor is not None:
+                processor.force_flush()
+        for service in self._all():
+            with suppress(MetricsTimeoutError):
+                service.meters.force_flush()
+
+    def _shut_down_all(self) -> None:
+        for processor in (self._spans, self._records):
+            if processor is not None:
+                processor.shutdown()
+        for service in self._all():
+            service.meters.shutdown()
+
+    def _all(self) -> list[_Service]:
+        with self._lock:
+            return list(self._services.values())
+
+    def _service(self, resource: Mapping[str, str]) -> _Service:
+        key = tuple(sorted(resource.items()))
+        with self._lock:
+            known = self._services.get(key)
+            if known is None:
+                if len(self._services) >= _MAX_SERVICES:
+                    return self._own
+                reader = None
+                if "metrics" in self.endpoints:
+                    reader = PeriodicExportingMetricReader(
+                        _exporter("metrics", self._url, self._protocol)
+                    )
+                known = self._services[key] = _Service(
+                    self._resource.merge(Resource(dict(resource))),
+                    self._spans,
+                    self._records,
+                    reader,
+                    **self._modes,
+                )
+            return known
+
+
+class OpenTelemetryByService:
+    """Exporter of a meter: writes each request under the name of the service it ran in."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+
+    def export(self, batch: Sequence[ScoredRun]) -> None:
+        """Write every run of `batch`."""
+        with Written(batch) as written:
+            for scored in batch:
+                with written.alone():
+                    self._for(scored.run).export([scored])
+                    written.add()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Have everything sent that was written."""
+        return self._telemetry.flush(timeout_s)
+
+    def shutdown(self, timeout_s: float) -> None:
+        """Stop publishing the meter's counters."""
+        self._telemetry.own_exporter.shutdown(timeout_s)
+
+    def measure(self, scored: ScoredRun) -> None:
+        """Record the free scores of a request that is not exported."""
+        self._for(scored.run).measure(scored)
+
+    def observe_meter(self, stats: Callable[[], MeterStats]) -> None:
+        """Publish the meter's own counters under the server's name."""
+        self._telemetry.own_exporter.observe_meter(stats)
+
+    def judge_called(self, call: JudgeCall) -> None:
+        """Record one call to the judge, likewise."""
+        self._telemetry.own_exporter.judge_called(call)
+
+    def judged_spans(self, run: RagRun, timeout_s: float = 0.0) -> Any:
+        """Return the spans that the scores of `run` went to, for sinks that need their ids."""
+        return self._for(run).judged_spans(run, timeout_s)
+
+    def _for(self, run: RagRun) -> OpenTelemetryExporter:
+        return self._telemetry.exporter_for(run.resource)

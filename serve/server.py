@@ -1,0 +1,352 @@
+"""`Server`: `ragmeter serve` as an object. It begins, says where it listens, and ends in order.
+
+What it is made of: receivers (`_http`, `_grpc`) → the door (`_intake`) → traces and requests (`_scoring`) →
+a `ragmeter.RagMeter` → exporters (`_telemetry`, and what the settings name).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from ragmeter import RagMeter
+from ragmeter.adapters.opentelemetry import RetrievalTool
+from ragmeter.config import meter_arguments, read_settings
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.metrics import ConfigurationError
+
+from ._counts import Counts
+from ._grpc import grpc_server
+from ._http import http_application
+from ._intake import Intake
+from ._limits import MIB, Limits
+from ._own_metrics import publish
+from ._scoring import Scoring
+from ._telemetry import SIGNALS, OpenTelemetryByService, Telemetry, endpoints
+
+__all__ = ["ServeOptions", "Server"]
+
+_DRAIN_SHARE = 0.6
+"""Of the time to drain, what scoring may take; the rest is for sending the scores."""
+_RECEIVE_S = 5.0
+"""Seconds that bodies on their way in have to arrive when the server ends, at most."""
+_START_S = 30.0
+
+_log = logging.getLogger("ragmeter")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """What can be said to a server, beside ``RAGMETER_*`` and ``OTEL_*``."""
+
+    host: str = "127.0.0.1"
+    """Where it listens."""
+    http_port: int = 4318
+    """Port for OTLP over HTTP; 0: any that is free."""
+    grpc_port: int = 4317
+    """Port for OTLP over gRPC; 0: any that is free."""
+    otlp: str | None = None
+    """Where scores are sent; None: where ``OTEL_EXPORTER_OTLP_*`` say."""
+    protocol: str | None = None
+    """``grpc`` or ``http/protobuf``; None: as these say."""
+    signals: Sequence[str] = SIGNALS
+    """What is sent there, of ``traces``, ``logs`` and ``metrics``."""
+    references: str | None = None
+    """File of references; None: ``RAGMETER_REFERENCES``."""
+    retrieval_tools: Sequence[RetrievalTool] = ()
+    """Which tools retrieve."""
+    grace_s: float = 1.0
+    """Seconds without news after which a trace that looks complete is."""
+    idle_s: float = 30.0
+    """Seconds without news after which any trace is."""
+    drain_timeout_s: float = 25.0
+    """Seconds that the end may take."""
+    max_body_bytes: int = 16 * MIB
+    """Bytes of one body, packed and unpacked."""
+    max_held_bytes: int = 256 * MIB
+    """Bytes that spans may take up which wait for the rest of their trace or for scoring, estimated."""
+
+
+class Server:
+    """Receives spans and log records, finds the RAG requests in them, and has them scored.
+
+    Args:
+        options: Where it listens, and how much it takes.
+        meter: Scores the requests. None: one is made of the settings (``RAGMETER_*``), which writes to the
+            configured OTLP endpoint and to what the settings name. Yours is not shut down.
+
+    Raises:
+        ConfigurationError: A port is taken, scores would be sent nowhere or to the server itself, or a
+            setting is wrong.
+    """
+
+    def __init__(
+        self, options: ServeOptions | None = None, *, meter: RagMeter | None = None
+    ) -> None:
+        self.options = options or ServeOptions()
+        self._limits = Limits(
+            body_bytes=self.options.max_body_bytes,
+            bodies_bytes=8 * self.options.max_body_bytes,
+            held_bytes=self.options.max_held_bytes,
+        )
+        self._counts = Counts()
+        self._began = time.monotonic()
+        self._state = "starting"
+        self._telemetry: Telemetry | None = None
+        self._socket = _bound(self.options.host, self.options.http_port)
+        try:
+            self._own_meter = meter is None
+            self.meter = self._meter_of_settings() if meter is None else meter
+            self._scoring = Scoring(
+                self.meter,
+                tuple(self.options.retrieval_tools),
+                self._limits,
+                grace_s=self.options.grace_s,
+                idle_s=self.options.idle_s,
+                outgoing=self._has_room_outside,
+            )
+            self.intake = Intake(self._scoring, self._limits, self._counts)
+            guard = self.meter.guard("serve.receive")
+            self._grpc = grpc_server(self.intake, self._limits, self._counts.export, guard)
+            self.grpc_port = _bind_grpc(self._grpc, self.options.host, self.options.grpc_port)
+            self.http_port = int(self._socket.getsockname()[1])
+            self._refuse_own_address()
+        except BaseException:
+            self._socket.close()
+            raise
+        application, self._readers = http_application(
+            self.intake, self._limits, self._counts.export, self.health, guard
+        )
+        self._http = uvicorn.Server(
+            uvicorn.Config(
+                application,
+                http="h11",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                limit_concurrency=self._limits.connections,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=int(_RECEIVE_S),
+                backlog=self._limits.connections,
+            )
+        )
+        self._http_thread = threading.Thread(
+            target=self._serve_http, name="ragmeter-http", daemon=True
+        )
+
+    @property
+    def address(self) -> str:
+        """Where it listens and where scores go, in one line."""
+        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        return (
+            f"OTLP/HTTP on http://{host}:{self.http_port}, OTLP/gRPC on {host}:{self.grpc_port}, "
+            f"scores to {self._where()}"
+        )
+
+    def start(self) -> None:
+        """Begin to listen; returns when it does."""
+        self._scoring.start()
+        if self._telemetry is not None:
+            publish(self._telemetry.meter_provider, self.stats)
+        self._http_thread.start()
+        self._grpc.start()
+        deadline = time.monotonic() + _START_S
+        while not self._http.started and self._http_thread.is_alive():
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.01)
+        self._state = "ok"
+
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """Receive nothing more, score and send what has come, and end.
+
+        Args:
+            timeout_s: Seconds that it may take; None: as the options say.
+
+        Returns:
+            Whether everything that was received was scored and sent. `stats` says what was not.
+        """
+        limit_s = self.options.drain_timeout_s if timeout_s is None else timeout_s
+        now = time.monotonic()
+        deadline = now + limit_s
+        self._state = "draining"
+        self.intake.close()
+        self._http.should_exit = True
+        receiving_s = min(_RECEIVE_S, limit_s / 5)
+        refused = self._grpc.stop(receiving_s)
+        refused.wait(receiving_s + 1.0)
+        self._http_thread.join(max(0.0, now + receiving_s + 1.0 - time.monotonic()))
+        self._readers.shutdown(wait=False, cancel_futures=True)
+        complete = self._scoring.drain(now + limit_s * _DRAIN_SHARE)
+        if self._own_meter:
+            share = (deadline - time.monotonic()) / 2
+            complete = self.meter.flush(max(0.1, share)) and complete
+            if self._telemetry is not None:
+                self._telemetry.end(deadline)
+            self.meter.shutdown(max(0.1, deadline - time.monotonic() - 1.0))
+        else:
+            complete = self.meter.flush(max(0.1, deadline - time.monotonic())) and complete
+        if self._telemetry is not None:
+            self._telemetry.shutdown(deadline)
+            complete = complete and not any(self._telemetry.waiting().values())
+        self._socket.close()
+        self._state = "ended"
+        return complete
+
+    def stats(self) -> Mapping[str, Mapping[str, int]]:
+        """Return what was received and what became of it.
+
+        ``exports``: export requests by outcome. ``spans``: those in accepted ones by what became of them:
+        ``read`` (looked at for requests), ``waiting``, or why they were not. ``requests``: those found, by
+        what became of them: ``scored``, ``in_flight``, ``captured`` (a callback of ragmeter's scored them in
+        the application) or why they were not scored. ``unsent``: spans and events of scores that no
+        endpoint took.
+        """
+        meter = self.meter.stats()
+        spans = dict(self._counts.spans_by_outcome()) | dict(self._scoring.spans_by_outcome())
+        requests = {"scored": meter.exported, "in_flight": meter.in_flight, **meter.dropped}
+        captured = self._scoring.reporter.captured
+        if captured:
+            requests["captured"] = captured
+        return {
+            "exports": self._counts.exports_by_outcome(),
+            "spans": spans,
+            "requests": {name: count for name, count in requests.items() if count},
+            "unsent": {} if self._telemetry is None else self._telemetry.unsent(),
+        }
+
+    def health(self) -> Mapping[str, Any]:
+        """Return how the server is: ``status`` is ``ok``, or why nothing is taken just now."""
+        held = self._scoring.held()
+        state = self._state if self._state != "ok" else self.intake.busy() or "ok"
+        return {
+            "status": state,
+            "uptime_s": round(time.monotonic() - self._began, 1),
+            **self.stats(),
+            "held": held._asdict(),
+            "unsent_waiting": {} if self._telemetry is None else self._telemetry.waiting(),
+        }
+
+    def _serve_http(self) -> None:
+        asyncio.run(self._http.serve([self._socket]))
+
+    def _meter_of_settings(self) -> RagMeter:
+        options = self.options
+        given = meter_arguments()
+        settings = read_settings()
+        if options.references is not None:
+            given["references"] = options.references
+        others = [one for one in given["exporters"] if not isinstance(one, OpenTelemetryExporter)]
+        if endpoints(options.otlp, options.signals):
+            self._telemetry = Telemetry(
+                options.otlp,
+                options.protocol,
+                options.signals,
+                span_mode=settings.span_mode,
+                events=settings.events,
+            )
+            others.insert(0, OpenTelemetryByService(self._telemetry))
+        if not others:
+            raise ConfigurationError(
+                "nobody would get the scores: set OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL) to where they "
+                "are to be sent, or RAGMETER_JSONL to a file"
+            )
+        given["exporters"] = others
+        return RagMeter(**given)
+
+    def _has_room_outside(self) -> bool:
+        if self._telemetry is None:
+            return True
+        return all(count < self._limits.outgoing for count in self._telemetry.waiting().values())
+
+    def _where(self) -> str:
+        places: list[str] = []
+        if self._telemetry is not None:
+            places += dict.fromkeys(self._telemetry.endpoints.values())
+        if self._own_meter:
+            jsonl = read_settings().jsonl
+            places += [jsonl] if jsonl is not None else []
+        return ", ".join(places) or "the exporters of its meter"
+
+    def _refuse_own_address(self) -> None:
+        if self._telemetry is None:
+            return
+        for signal, url in self._telemetry.endpoints.items():
+            if _is_own(url, self.options.host, (self.http_port, self.grpc_port)):
+                raise ConfigurationError(
+                    f"the {signal} of scores would be sent to {url}, where this server listens itself: set "
+                    "OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL) to the backend, or --http-port and "
+                    "--grpc-port to others"
+                )
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port} ({_why(error)}): choose another --http-port, or --host"
+        ) from None
+
+
+def _bind_grpc(server: Any, host: str, port: int) -> int:
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    bound = 0
+    with suppress(RuntimeError):
+        bound = server.add_insecure_port(where)
+    if not bound:
+        raise ConfigurationError(
+            f"cannot listen on {where} for gRPC (it may be taken): choose another --grpc-port, or --host"
+        )
+    return bound
+
+
+def _why(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def _is_own(url: str, host: str, ports: Sequence[int]) -> bool:
+    """Return whether an address is one of this server's own."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return False
+    if port not in ports or not parts.hostname:
+        return False
+    everywhere = host in ("0.0.0.0", "::", "")  # noqa: S104 -- compared with, not bound to
+    mine = _addresses(host)
+    theirs = _addresses(parts.hostname)
+    return bool(mine & theirs) or (everywhere and any(map(_is_local, theirs)))
+
+
+def _addresses(host: str) -> set[str]:
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+    except OSError:
+        return set()
+
+
+def _is_local(address: str) -> bool:
+    """Return whether an address is one of this machine's: only such a one can be bound to."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,54 @@
+"""A real server on free ports, with a meter that keeps its results, and what sends to it."""
+
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from ragmeter import RagMeter
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.serve import ServeOptions, Server
+
+RECORDED = Path(__file__).parent.parent / "adapters" / "recorded_spans"
+FULL = RECORDED / "openinference-langchain-py" / "reranked" / "001.traces.pb"
+PATIENCE_S = 60.0
+
+
+class Served:
+    """A running server."""
+
+    def __init__(self, server, results):
+        self.server = server
+        self._results = results
+        self.url = f"http://127.0.0.1:{server.http_port}"
+        self.grpc = f"127.0.0.1:{server.grpc_port}"
+
+    def drained(self):
+        """Have everything scored that came, and return the scored runs."""
+        assert self.server.stop(PATIENCE_S)
+        return self._results.results
+
+    def __getattr__(self, name):
+        return getattr(self.server, name)
+
+
+@contextmanager
+def served(**options):
+    """A server for the block."""
+    results = InMemoryExporter()
+    meter = RagMeter(exporters=[results])
+    given = {"http_port": 0, "grpc_port": 0, "grace_s": 0.0, "idle_s": 600.0}
+    server = Server(ServeOptions(**given | options), meter=meter)
+    server.start()
+    try:
+        yield Served(server, results)
+    finally:
+        server.stop(PATIENCE_S)
+        meter.shutdown(PATIENCE_S)
+
+
+def until(true, what="what was waited for"):
+    """Wait for a condition."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
