@@ -22,8 +22,9 @@ TEXTS = {
 CONTEXTS = {name: RetrievedContext(text=text, id=name) for name, text in TEXTS.items()}
 
 
-def contexts(names):
-    return tuple(CONTEXTS[name] for name in names)
+def contexts(found):
+    """Contexts by their names, or as they are."""
+    return tuple(CONTEXTS[one] if isinstance(one, str) else one for one in found)
 
 
 def stage(name, kind, left, *inputs, recorded=True):
@@ -222,7 +223,7 @@ def test_golden_items_given_empty():
 
 def test_documents_without_ids():
     nameless = RetrievedContext(text=TEXTS["a"])
-    sources = [RetrievalStage(name="bm25", kind="retriever", contexts=(nameless,))]
+    sources = [stage("bm25", "retriever", [nameless])]
     sample = sample_of(sources, "", ids="a")
     assert loss(sample)[0].missing == "contexts.id"
     # One source tells ids, the other one does not: what is asked for may be among its documents.
@@ -232,42 +233,26 @@ def test_documents_without_ids():
         "never_found",
     ]
     other = RetrievedContext(text=TEXTS["c"])
-    stages = [RetrievalStage(name="bm25", kind="retriever", contexts=(other,)), DENSE]
+    stages = [stage("bm25", "retriever", [other]), DENSE]
     assert fates(stages, "ab", "d") == ["unknown"]
 
 
 def test_a_document_is_followed_by_its_text_where_ids_change():
     parent = RetrievedContext(text=f"{TEXTS['a']} {TEXTS['b']}", id="parent")
-    merged = RetrievalStage(name="merge", kind="postprocessor", contexts=(parent,), inputs=(0,))
-    sample = RagSample(
-        question="?",
-        contexts=(parent,),
-        contexts_by="prompt",
-        stages=(DENSE, merged),
-        answer="Yes.",
-        reference=Reference(context_ids=["a", "b", "c"]),
-    )
+    merged = stage("merge", "postprocessor", [parent], 0)
+    sample = sample_of([DENSE, merged], [parent], reference=Reference(context_ids=["a", "b", "c"]))
     assert loss(sample)[2] == ["in_prompt", "in_prompt", "never_found"]
     assert funnel(sample).value == 1.0
 
 
 def test_an_extract_is_a_part_of_its_document():
     extract = RetrievedContext(text=TEXTS["b"][:30])
-    compressed = RetrievalStage(
-        name="extractor", kind="postprocessor", contexts=(extract,), inputs=(0,)
-    )
+    compressed = stage("extractor", "postprocessor", [extract], 0)
     for reference in (
         Reference(context_ids=["a", "b"]),
         Reference(contexts=[TEXTS["a"], TEXTS["b"]]),
     ):
-        sample = RagSample(
-            question="?",
-            contexts=(extract,),
-            contexts_by="prompt",
-            stages=(DENSE, compressed),
-            answer="Yes.",
-            reference=reference,
-        )
+        sample = sample_of([DENSE, compressed], [extract], reference=reference)
         assert loss(sample)[2] == ["dropped_by extractor", "in_prompt"]
         assert funnel(sample).value == 0.5
 
@@ -280,17 +265,8 @@ def test_too_long_a_text_of_a_stage_skips_what_reads_it():
 
 def test_rewritten_documents_without_ids_are_unknown_and_not_dropped():
     rewritten = RetrievedContext(text="Pommes werden im Spätsommer gepflückt.")
-    translate = RetrievalStage(
-        name="translate", kind="function", contexts=(rewritten,), inputs=(0,)
-    )
-    sample = RagSample(
-        question="?",
-        contexts=(rewritten,),
-        contexts_by="prompt",
-        stages=(DENSE, translate),
-        answer="Yes.",
-        reference=Reference(context_ids=["a", "c"]),
-    )
+    translate = stage("translate", "function", [rewritten], 0)
+    sample = sample_of([DENSE, translate], [rewritten], reference=Reference(context_ids=["a", "c"]))
     dropped, _never, found = loss(sample)
     assert found == ["unknown", "never_found"]
     assert (dropped.status, dropped.label) == ("partial", None)
@@ -299,18 +275,9 @@ def test_rewritten_documents_without_ids_are_unknown_and_not_dropped():
 
 def test_rewritten_documents_that_keep_their_ids_are_followed():
     rewritten = RetrievedContext(text="Pommes werden im Spätsommer gepflückt.", id="a")
-    translate = RetrievalStage(
-        name="translate", kind="function", contexts=(rewritten,), inputs=(0,)
-    )
+    translate = stage("translate", "function", [rewritten], 0)
     for reference in (Reference(context_ids=["a"]), Reference(contexts=[TEXTS["a"]])):
-        sample = RagSample(
-            question="?",
-            contexts=(rewritten,),
-            contexts_by="prompt",
-            stages=(DENSE, translate),
-            answer="Yes.",
-            reference=reference,
-        )
+        sample = sample_of([DENSE, translate], [rewritten], reference=reference)
         assert loss(sample)[2] == ["in_prompt"]
     assert funnel(sample).value == 0.5
 
@@ -318,17 +285,10 @@ def test_rewritten_documents_that_keep_their_ids_are_followed():
 def test_chunks_that_share_their_documents_id_are_told_apart_by_text():
     one, two = (CONTEXTS[name].model_copy(update={"id": "doc"}) for name in "ab")
     stages = (
-        RetrievalStage(name="store", kind="retriever", contexts=(one, two)),
-        RetrievalStage(name="rerank", kind="function", contexts=(two,), inputs=(0,)),
+        stage("store", "retriever", [one, two]),
+        stage("rerank", "function", [two], 0),
     )
-    sample = RagSample(
-        question="?",
-        contexts=(two,),
-        contexts_by="prompt",
-        stages=stages,
-        answer="Yes.",
-        reference=Reference(contexts=[TEXTS["a"], TEXTS["b"]]),
-    )
+    sample = sample_of(stages, [two], reference=Reference(contexts=[TEXTS["a"], TEXTS["b"]]))
     assert loss(sample)[2] == ["dropped_by rerank", "in_prompt"]
 
 
@@ -339,17 +299,10 @@ def test_records_that_differ_in_a_name_are_told_apart():
     ]
     oslo, riga = (RetrievedContext(text=text) for text in texts)
     stages = (
-        RetrievalStage(name="store", kind="retriever", contexts=(oslo, riga)),
-        RetrievalStage(name="rerank", kind="function", contexts=(riga,), inputs=(0,)),
+        stage("store", "retriever", [oslo, riga]),
+        stage("rerank", "function", [riga], 0),
     )
-    sample = RagSample(
-        question="?",
-        contexts=(riga,),
-        contexts_by="prompt",
-        stages=stages,
-        answer="Yes.",
-        reference=Reference(contexts=texts),
-    )
+    sample = sample_of(stages, [riga], reference=Reference(contexts=texts))
     assert loss(sample)[2] == ["dropped_by rerank", "in_prompt"]
 
 
@@ -372,15 +325,12 @@ def test_a_golden_text_that_stands_nowhere_as_it_is(text, golden, other):
     """Then what is nearly the same counts, as for recall."""
     near, far = RetrievedContext(text=text), RetrievedContext(text=other)
     stages = (
-        RetrievalStage(name="store", kind="retriever", contexts=(near, far)),
-        RetrievalStage(name="rerank", kind="postprocessor", contexts=(far,), inputs=(0,)),
+        stage("store", "retriever", [near, far]),
+        stage("rerank", "postprocessor", [far], 0),
     )
-    sample = RagSample(
-        question="?",
-        contexts=(far,),
-        contexts_by="prompt",
-        stages=stages,
-        answer="Yes.",
+    sample = sample_of(
+        stages,
+        [far],
         reference=Reference(contexts=[golden, "Nobody has ever said anything like this."]),
     )
     assert loss(sample)[2] == ["dropped_by rerank", "never_found"]
