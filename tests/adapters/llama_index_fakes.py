@@ -19,6 +19,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.base_selector import BaseSelector, MultiSelection, SingleSelection
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from ragmeter import RagMeter
@@ -232,3 +233,18 @@ class Choose(BaseSelector):
     async def _aselect(self, choices: Any, query: Any) -> MultiSelection:
         await asyncio.sleep(0)
         return self._select(choices, query)
+
+
+class Questions(BaseQuestionGenerator):
+    """Asks each tool one thing."""
+
+    def _get_prompts(self) -> Any:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None: ...
+
+    def generate(self, tools: Any, query: Any) -> list[SubQuestion]:
+        return [SubQuestion(sub_question=f"ask {t.name}", tool_name=t.name) for t in tools]
+
+    async def agenerate(self, tools: Any, query: Any) -> list[SubQuestion]:
+        return self.generate(tools, query)

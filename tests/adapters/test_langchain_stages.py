@@ -1,9 +1,11 @@
 """Where a document was lost, in real chains: dense + lexical + filter + rerank, each stage broken in turn."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
+from document_fates import fates_of, flow
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import StrOutputParser
@@ -26,8 +28,7 @@ from langchain_fakes import (
 )
 
 import ragmeter
-from ragmeter.exporters.protocol import ScoredRun
-from ragmeter.metrics import RetrievalFunnel, RightDocumentLoss
+from ragmeter.metrics import RightDocumentLoss
 from ragmeter.metrics.metric import compute_metric
 
 __all__ = ["watch"]
@@ -42,6 +43,7 @@ TEXTS = {
     "elder": "doc-elder warns of cooking unripe berries for syrup.",
 }
 NAMES = tuple(TEXTS)
+fates = partial(fates_of, texts=TEXTS)
 
 
 def document(name: str) -> Document:
@@ -83,24 +85,6 @@ def ranked(*order: str, top: int = 2) -> Any:
         return sorted(documents, key=lambda one: order.index(str(one.id)))[:top]
 
     return RunnableLambda(rerank)
-
-
-def fates(scored: ScoredRun, *right: str) -> list[str | None]:
-    """What became of these documents, by id and by text."""
-    found: list[list[str | None]] = []
-    by_text = ragmeter.Reference(contexts=[document(name).page_content for name in right])
-    for reference in (ragmeter.Reference(context_ids=right), by_text):
-        sample = scored.sample.model_copy(update={"reference": reference})
-        dropped, _ = compute_metric(RightDocumentLoss(), sample)
-        found.append([item.reason for item in dropped.items])
-    assert found[0] == found[1]
-    return found[0]
-
-
-def flow(scored: ScoredRun) -> str | None:
-    """The counts per stage in a line."""
-    (score,) = compute_metric(RetrievalFunnel(), scored.sample)
-    return score.summary
 
 
 HEALTHY = {

@@ -18,11 +18,8 @@ from llama_index.core.query_engine import (
     SubQuestionQueryEngine,
     TransformQueryEngine,
 )
-from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.response_synthesizers import TreeSummarize, get_response_synthesizer
-from llama_index.core.retrievers import (
-    BaseRetriever,
-)
+from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import QueryEngineTool
 from llama_index_fakes import (
@@ -31,6 +28,7 @@ from llama_index_fakes import (
     QUESTION,
     Choose,
     ListRetriever,
+    Questions,
     captured,
     ids,
     llm,
@@ -89,21 +87,6 @@ def test_router_with_several_selections(is_async: bool) -> None:
     assert ids(scored) == ["tea", "moon", "paris", "rome"]
     assert scored.sample.answer == "Both."
     assert len(scored.run.retrievals) == 2
-
-
-class Questions(BaseQuestionGenerator):
-    """Asks each tool one thing."""
-
-    def _get_prompts(self) -> Any:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None: ...
-
-    def generate(self, tools: Any, query: Any) -> list[SubQuestion]:
-        return [SubQuestion(sub_question=f"ask {t.name}", tool_name=t.name) for t in tools]
-
-    async def agenerate(self, tools: Any, query: Any) -> list[SubQuestion]:
-        return self.generate(tools, query)
 
 
 def sub_question(*engines: Any, use_async: bool) -> SubQuestionQueryEngine:

@@ -1,9 +1,11 @@
 """Where a document was lost, in real engines: dense + lexical + filter + rerank, each stage broken in turn."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
+from document_fates import fates_of, flow
 from llama_index.core import get_response_synthesizer
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.memory import ChatMemoryBuffer
@@ -15,17 +17,11 @@ from llama_index.core.query_engine import (
     RouterQueryEngine,
     SubQuestionQueryEngine,
 )
-from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.response_synthesizers import CompactAndRefine
 from llama_index.core.retrievers import QueryFusionRetriever, RouterRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
-from llama_index_fakes import Captured, Choose, ListRetriever, captured, llm
-
-import ragmeter
-from ragmeter.exporters.protocol import ScoredRun
-from ragmeter.metrics import RetrievalFunnel, RightDocumentLoss
-from ragmeter.metrics.metric import compute_metric
+from llama_index_fakes import Captured, Choose, ListRetriever, Questions, captured, llm
 
 TEXTS = {
     "apple": "Apples are picked in late summer and kept in cold cellars.",
@@ -35,6 +31,7 @@ TEXTS = {
     "elder": "Unripe berries of the elder must be cooked before eating.",
 }
 NAMES = tuple(TEXTS)
+fates = partial(fates_of, texts=TEXTS)
 
 
 def nodes(*names: str) -> list[TextNode]:
@@ -123,24 +120,6 @@ def stream(made: Any) -> None:
 
 
 WAYS = pytest.mark.parametrize("call", [query, aquery, stream])
-
-
-def fates(scored: ScoredRun, *right: str) -> list[str | None]:
-    """What became of these documents, by id and by text."""
-    found: list[list[str | None]] = []
-    by_text = ragmeter.Reference(contexts=[TEXTS[name] for name in right])
-    for reference in (ragmeter.Reference(context_ids=right), by_text):
-        sample = scored.sample.model_copy(update={"reference": reference})
-        dropped, _ = compute_metric(RightDocumentLoss(), sample)
-        found.append([item.reason for item in dropped.items])
-    assert found[0] == found[1]
-    return found[0]
-
-
-def flow(scored: ScoredRun) -> str | None:
-    """The counts per stage in a line."""
-    (score,) = compute_metric(RetrievalFunnel(), scored.sample)
-    return score.summary
 
 
 @pytest.fixture
@@ -294,21 +273,6 @@ def test_a_router(capture: Captured) -> None:
     assert fates(capture.only, "birch", "cedar") == ["dropped_by Rerank", "never_found"]
 
 
-class Questions(BaseQuestionGenerator):
-    """Asks each tool one thing."""
-
-    def _get_prompts(self) -> Any:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None: ...
-
-    def generate(self, tools: Any, query: Any) -> list[SubQuestion]:
-        return [SubQuestion(sub_question=f"ask {t.name}", tool_name=t.name) for t in tools]
-
-    async def agenerate(self, tools: Any, query: Any) -> list[SubQuestion]:
-        return self.generate(tools, query)
-
-
 @pytest.mark.parametrize("use_async", [False, True])
 def test_sub_questions(capture: Captured, use_async: bool) -> None:
     """Each has its own stages; a document of the other one is not its to drop."""
@@ -352,31 +316,21 @@ def test_a_bare_retriever_asks_no_model(capture: Captured) -> None:
     assert fates(capture.only, "apple", "daisy") == ["returned", "never_found"]
 
 
-def test_a_chat(capture: Captured) -> None:
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_chat(capture: Captured, streamed: bool) -> None:
     chat = ContextChatEngine.from_defaults(
         retriever=Dense(nodes(*NAMES[:3])),
         llm=llm(),
         node_postprocessors=[RecentOnly(out=("apple",))],
-        memory=ChatMemoryBuffer.from_defaults(
-            token_limit=3000
-        ),  # the default one leaks a connection
+        # The default one leaks a connection.
+        memory=ChatMemoryBuffer.from_defaults(token_limit=3000),
     )
-    chat.chat("who?")
+    if streamed:
+        assert "".join(chat.stream_chat("who?").response_gen)
+    else:
+        chat.chat("who?")
     assert flow(capture.only) == "Dense 3 → RecentOnly 2 → prompt 2"
     assert fates(capture.only, "apple") == ["dropped_by RecentOnly"]
-
-
-def test_a_chat_that_streams(capture: Captured) -> None:
-    chat = ContextChatEngine.from_defaults(
-        retriever=Dense(nodes(*NAMES[:3])),
-        llm=llm(),
-        node_postprocessors=[RecentOnly(out=("apple",))],
-        memory=ChatMemoryBuffer.from_defaults(
-            token_limit=3000
-        ),  # the default one leaks a connection
-    )
-    assert "".join(chat.stream_chat("who?").response_gen)
-    assert flow(capture.only) == "Dense 3 → RecentOnly 2 → prompt 2"
 
 
 def test_a_workflow_that_reranks_in_a_step(capture: Captured) -> None:
