@@ -263,13 +263,15 @@ def _sentence_ids(chunk: int, count: int) -> Sequence[str]:
 
 def _strings(split: Iterable[str]) -> list[str]:
     found = list(split)
+    if set(map(type, found)) <= {str}:
+        return found
     for sentence in found:
         # It is the caller's function: its word is not taken.
         if not isinstance(sentence, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
                 f"split_sentences returned {type(sentence).__name__}, not strings"
             )
-    return found
+    return list(map(str.__str__, found))  # a subclass's, as plain strings
 
 
 def _itself(text: str) -> str:

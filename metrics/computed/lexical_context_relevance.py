@@ -15,7 +15,6 @@ from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse
 from ragmeter.metrics.text.question_words import topic_terms
 from ragmeter.metrics.text.scripts import share_a_script
-from ragmeter.metrics.text.stems import CONTENT, MARK
 from ragmeter.metrics.text.terms import (
     Vocabulary,
     as_written,
@@ -116,9 +115,9 @@ def _best_passage(wanted: Sequence[str], context: Analysis) -> tuple[float, int,
     """Return how many of `wanted` two neighbours have at best, and where they begin and end."""
     terms = frozenset(wanted)
     by_sentence: dict[int, set[str]] = {}
-    ends = context.kept(_sentence_ends)
+    ends = context.sentence_ends
     at = 0
-    for place, term in enumerate(map(CONTENT.__getitem__, context.marked_tokens)):
+    for place, term in enumerate(context.stems):
         if term in terms and term is not None:
             while ends[at] < place:
                 at += 1
@@ -131,10 +130,6 @@ def _best_passage(wanted: Sequence[str], context: Analysis) -> tuple[float, int,
             best, start = covered, at
             end = at + 1 if covered == len(own) else at + 2
     return best, start, end
-
-
-def _sentence_ends(context: Analysis) -> list[int]:
-    return [place for place, token in enumerate(context.marked_tokens) if token == MARK]
 
 
 def _best_han_passage(wanted: Sequence[str], context: Analysis) -> tuple[float, int, int]:

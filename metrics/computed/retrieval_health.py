@@ -238,12 +238,23 @@ def _comparable(texts: Sequence[str]) -> list[str]:
 
     The others are distinct anyway, and undoing is what costs.
     """
+    heads = list(map(_head, texts))
+    if len(set(heads)) == len(heads):
+        return list(texts)
     ends = [
-        (_NO_LETTER.sub("", text[:_END])[:_LETTERS], _NO_LETTER.sub("", text[-_END:])[-_LETTERS:])
-        for text in texts
+        (head, _NO_LETTER.sub("", text[-_END:])[-_LETTERS:])
+        for head, text in zip(heads, texts, strict=True)
     ]
     counts = Counter(ends)
     return [
         analyse(text).exact_key if counts[pair] > 1 else text
         for text, pair in zip(texts, ends, strict=True)
     ]
+
+
+def _head(text: str) -> str:
+    """Return the first letters of a text; mostly they stand at its very beginning."""
+    letters = _NO_LETTER.sub("", text[: 2 * _LETTERS])
+    if len(letters) < _LETTERS:
+        letters = _NO_LETTER.sub("", text[:_END])
+    return letters[:_LETTERS]

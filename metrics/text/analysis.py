@@ -5,7 +5,7 @@ All free metrics of one request read the same few texts; `analyse` gives each of
 than its bound only until the next text comes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ragmeter.metrics import _fork as fork
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 _REMEMBERED_CHARACTERS = 2_000_000
 """With tokens, sentences and what is kept beside them this is some 25 MB."""
+
+_NO_STEM = frozenset((None,))
 
 _SHARED_WORDS = 100_000
 _LONGEST_SHARED = 64
@@ -76,18 +78,20 @@ class Analysis:
         """As `text.tokens`; not to be changed."""
         # No token crosses the end of a sentence, so the sentences' tokens are the text's.
         if "marked_tokens" in self.__dict__:
-            return list(filter(MARK.__ne__, self.marked_tokens))
+            return [word for word in self.marked_tokens if word != MARK]
         return shared(line_tokens(self.plain))
 
     @lazy_attribute
     def content(self) -> list[str]:
         """As `text.content_tokens`; not to be changed."""
-        return content_of(self._words)
+        return content_of(self.tokens)
 
     @lazy_attribute
     def content_set(self) -> frozenset[str]:
         """The distinct content tokens."""
-        return content_set_of(self._words)
+        if "marked_tokens" in self.__dict__:
+            return frozenset(self.stems) - _NO_STEM  # type: ignore[return-value]
+        return content_set_of(self.tokens)
 
     @lazy_attribute
     def sentences(self) -> list[str]:
@@ -114,28 +118,45 @@ class Analysis:
         """The tokens of all sentences, with `MARK` after each sentence; not to be changed."""
         return shared(tokens_of_lines(self.sentences))
 
+    @lazy_attribute
+    def sentence_ends(self) -> list[int]:
+        """Where in `marked_tokens` the marks stand, one per sentence; not to be changed."""
+        marked = self.marked_tokens
+        found: list[int] = []
+        end = -1
+        for _ in self.sentences:
+            end = marked.index(MARK, end + 1)
+            found.append(end)
+        return found
+
+    @lazy_attribute
+    def stems(self) -> list[str | None]:
+        """What `content_of` makes of each of `marked_tokens`: None of stop words and marks."""
+        return list(map(CONTENT.__getitem__, self.marked_tokens))
+
+    def _by_sentence(self, words: list[T]) -> Iterator[list[T]]:
+        start = 0
+        for end in self.sentence_ends:
+            yield words[start:end]
+            start = end + 1
+
     @property
     def sentence_tokens(self) -> list[list[str]]:
         """The tokens of each sentence."""
-        marked = self.marked_tokens
-        found: list[list[str]] = []
-        start = 0
-        for _ in self.sentences:
-            end = marked.index(MARK, start)
-            found.append(marked[start:end])
-            start = end + 1
-        return found
+        return list(self._by_sentence(self.marked_tokens))
 
     @lazy_attribute
     def sentence_content(self) -> list[list[str]]:
         """The content tokens of each sentence."""
-        return list(map(content_of, self.sentence_tokens))
+        return [
+            [stemmed for stemmed in sentence if stemmed is not None]
+            for sentence in self._by_sentence(self.stems)
+        ]
 
     @lazy_attribute
     def sentence_sets(self) -> list[frozenset[str | None]]:
         """The distinct content tokens of each sentence, and None where it has other tokens, too."""
-        stems = CONTENT.__getitem__
-        return [frozenset(map(stems, words)) for words in self.sentence_tokens]
+        return list(map(frozenset, self._by_sentence(self.stems)))
 
     @lazy_attribute
     def windows(self) -> tuple[Sequence[int], list[frozenset[str | None]]]:
@@ -162,11 +183,6 @@ class Analysis:
                 starts.append(at + 1)
                 kept.append(sets[at + 1])
         return starts, kept
-
-    @property
-    def _words(self) -> list[str]:
-        # Marks are no content.
-        return self.marked_tokens if "marked_tokens" in self.__dict__ else self.tokens
 
 
 class _Memory:

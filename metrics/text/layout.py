@@ -21,6 +21,7 @@ __all__ = ["exact_key", "has_layout", "key_of", "units"]
 
 _BREAK = re.compile("\r\n?|[\x0b\x0c\x85\u2028]")
 _RARE_BREAK = re.compile("[\x85\u2028\u2029]")
+_OTHER_ASCII_SPACES = "\t\x1c\x1d\x1e\x1f"
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _QUOTED = re.compile(r"\s*(?:>\s*)+")
 _SPACE_BY_WIDE = re.compile(rf"(?<=[{WIDE}]) | (?=[{WIDE}])")
@@ -72,11 +73,22 @@ def units(text: str) -> list[str]:
     """
     if not has_layout(text):
         quoted = _QUOTED.match(text)
-        found = [" ".join((text[quoted.end() :] if quoted else text).split())]
+        text = text[quoted.end() :] if quoted else text
+        found = [text if _is_spaced_evenly(text) else " ".join(text.split())]
     else:
         text = _BREAK.sub("\n", text).replace("\u2029", "\n\n")
         found = list(_units(text))
     return [unit for unit in found if _LETTER_OR_DIGIT.search(unit)]
+
+
+def _is_spaced_evenly(text: str) -> bool:
+    """Return whether a text without line breaks has single spaces only; no is no answer."""
+    return (
+        text.isascii()
+        and "  " not in text
+        and not any(map(text.__contains__, _OTHER_ASCII_SPACES))
+        and text.strip(" ") == text
+    )
 
 
 def exact_key(text: str) -> str:

@@ -6,6 +6,7 @@ that opens a sentence is one only if something else says so.  Chinese names: `ch
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from .analysis import Analysis, analyse
 from .characters import HAN
@@ -174,6 +175,8 @@ def _of_sentence(sentence: str, inside: _Inside) -> Iterator[tuple[int, str]]:
 
 def _flat(sentence: str) -> str:
     """Return the sentence as dates and numbers are read in it, every character in its place."""
+    if sentence.isascii():
+        return sentence.replace("\t", " ").lower()
     flat = sentence.translate(_ONE_FOR_ONE)
     small = flat.lower()
     if len(small) == len(flat):
@@ -315,6 +318,7 @@ def _first_word(sentence: str, start: int) -> str:
     return word[0] if word else "-"
 
 
+@lru_cache(maxsize=10_000)  # asked about every word of a reference, often more than once
 def _is_name(word: str) -> bool:
     if len(word) == 1:
         return False

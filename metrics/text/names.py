@@ -27,8 +27,10 @@ _GLUED, _FIRST = "\x01", "\x02"
 _LETTER = rf"[^\W\d_{HAN}]"
 _UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĖĘĚĞĢĪĮİĶĹĻĽŁŃŅŇŌŐŒŔŘŚŞŠŤŪŮŰŲŹŻŽА-ЯЁІЇЄҐ"
 _WORD = re.compile(
-    rf"{_FIRST}?(?:"
-    r"[A-Za-z][a-z]+(?=[ ,\n])"  # most words, at little cost: none of the following says otherwise
+    # The space before a word goes with it: nothing begins with one, and each try costs.
+    rf" ?({_FIRST}?(?:"
+    # Most words, at little cost: none of the following says otherwise.
+    r"[A-Za-z][a-z]+(?=[ ,;:!?)\n]|\.(?:[ \n]|\Z))"
     r"|"
     rf"(?:[{_UPPER}]\.){{1,4}}[{_UPPER}](?![\w.'’])"  # U.S
     rf"|(?:[{_UPPER}]\.\s?){{0,4}}[{_UPPER}]\.|(?:{_LETTER}\.){{2,5}}"  # U.S.A., J. K., p.m.
@@ -36,13 +38,16 @@ _WORD = re.compile(
     rf"|{_GLUED}?{_LETTER}+(?:['’ʼ]{_LETTER}+)*(?:\.[a-z]{{2,}}(?![A-Z]))*(?:\.(?<=[A-Z]\.)[A-Z]{{2,}})*"
     r"(?:\+\+|[+#])?(?!\+|#)"
     r"|(?:(?<!\w)[-+]|[$€£¥₽])?\d+(?:[.,]\d+)*%?"
-    rf"|{_GLUED}\d+(?:[.,]\d+)*|&|[{HAN}])"
+    rf"|{_GLUED}\d+(?:[.,]\d+)*|&|[{HAN}]))"
 )
 _GLUE = re.compile(rf"(?<={_LETTER})(?=\d)|(?<=\d)(?={_LETTER})")
 _MIXED = re.compile(rf"\d(?:(?={_LETTER})|(?<={_LETTER}\d))")
+_BEFORE_WORD = r"[^\w.$€£¥₽+-]*"
+_OPENING = re.compile(_BEFORE_WORD)
+# Every alternative begins with one of few characters, from which to which the search jumps.
 _STARTS = re.compile(
-    r"(?:\A|(?<=[.!?…])(?<![\W_][^\W\d_]\.)(?<!\A[^\W\d_]\.)['\"»”’)\]]*\s+"
-    r"|\n[ \t]*\n|\n(?=[ \t]*(?:[-*•#>]|\d{1,3}[.)])[ \t]))[^\w.$€£¥₽+-]*"
+    r"[.!?…\n](?:(?<!\n)(?<![\W_][^\W\d_]\.)(?<!\A[^\W\d_]\.)['\"»”’)\]]*\s+"
+    rf"|(?<=\n)(?:[ \t]*\n|(?=[ \t]*(?:[-*•#>]|\d{{1,3}}[.)])[ \t]))){_BEFORE_WORD}"
 )
 _CAPITAL_LINE = re.compile(r"^[^\na-zа-яё]*$", re.MULTILINE)
 _CAPITALS = re.compile(rf"[{_UPPER}]{{2,}}")
@@ -250,7 +255,7 @@ class NameIndex:
         self.cased = text != text.lower()
         if self.cased:
             text = _CAPITAL_LINE.sub(_lowered_line, text)
-        tokens = _tokens(_STARTS.sub(rf"\g<0>{_FIRST}", text))
+        tokens = _tokens(_with_starts(text))
         distinct = dict.fromkeys(tokens)
         letters = [
             chr(_FIRST_ID + number + (0x800 if number + _FIRST_ID >= _SURROGATES else 0))
@@ -402,6 +407,17 @@ def _letters(found: Iterable[tuple[int, str]], tier: int) -> str:
 
 def _class(letters: str) -> str:
     return letters if len(letters) == 1 else f"[{letters}]"
+
+
+def _with_starts(text: str) -> str:
+    """Return `text` with `_FIRST` before every word that opens a sentence."""
+    opening = _OPENING.match(text)
+    end = opening.end() if opening else 0
+    return f"{text[:end]}{_FIRST}{_STARTS.sub(_marked_start, text[end:])}"
+
+
+def _marked_start(match: re.Match[str]) -> str:
+    return f"{match[0]}{_FIRST}"
 
 
 def _lowered_line(match: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from .numerals import HAN_NUMERAL, decimal, han_value, roman_value, shifted
-from .units import PREFIX, PREFIX_ENDS, SCALE, UNIT, UNIT_STARTS, scale_of, units_of
+from .units import PREFIX, PREFIX_ENDS, SCALE, SCALES, UNIT, UNIT_STARTS, scale_of, units_of
 
 __all__ = ["Quantity", "has_worded_numbers", "may_hold", "number_keys", "quantities"]
 
@@ -58,12 +58,15 @@ _TIME = re.compile(
     r"(?<![\d:.,])([01]?\d|2[0-4])(?:[:.]([0-5]\d)(?::[0-5]\d)?(?!\d|:|[.,]\d))?(?: ?([ap])\.?m(?!\w)\.?)?"
 )
 _ROMAN_CENTURY = re.compile(
-    r"(?<!\w)([ivx]{1,6})(?:-[а-я]{1,3})? (?:век[а-я]{0,3}|столети[а-я]{1,2}|вв?\.|century)"
+    r"([ivx](?<!\w[ivx])[ivx]{0,5})(?:-[а-я]{1,3})? (?:век[а-я]{0,3}|столети[а-я]{1,2}|вв?\.|century)"
 )
 _COMPOUND = re.compile(r"[亿億](\d{1,4})[万萬]")  # 3亿5000万
 _MINUS_AFTER = " ([{~≈,;:/=«\"'"
-_SCALED = re.compile(rf"\d(?!\d)(?:{SCALE.pattern})|[百千万萬亿億]")
-"""A number that a word or letter multiplies."""
+_SCALED = re.compile(rf"\d(?!\d)(?:{SCALE.pattern})")
+"""A number that a word or letter multiplies; begins with a digit, so that the search jumps to them."""
+_ASCII_SCALED = re.compile(r"[0-9]([ -]?[a-z]+)(?!\w)")
+"""The same for a text without other letters, if it finds one of `SCALES`: a tenth of the time."""
+_HAN_POWER = re.compile("[百千万萬亿億]")
 _OTHER_DIGIT = re.compile(rf"(?![0-9])\d|{HAN_NUMERAL.pattern}")
 _MERIDIEM = re.compile(r"\d ?[ap]\.?m(?!\w)")
 _BETWEEN = re.compile(r" ?(?:-|~|\.\.\.?) ?| (?:to|and|до|по|и) |至|到|和")
@@ -119,6 +122,8 @@ class _Found(NamedTuple):
 
     def keys(self, units: frozenset[str] | None = None, scale: int | None = None) -> set[str]:
         power = self.scale if scale is None else scale
+        if units is None and self.units is _NO_UNIT and not (power or self.sign):
+            return {f"number:{value}" for value in self.values}
         names = self.units if units is None else units
         return {
             f"number:{_amount(self.sign, value, power)}{f'|{name}' if name else ''}"
@@ -373,6 +378,10 @@ def may_hold(text: str, keys: Iterable[str]) -> bool:
 
 def has_worded_numbers(text: str) -> bool:
     """Return whether words or other digits than 0 to 9 may be a part of numbers of `text`."""
-    if _SCALED.search(text):
-        return True
-    return not text.isascii() and _OTHER_DIGIT.search(text) is not None
+    if text.isascii():
+        return not SCALES.isdisjoint(_ASCII_SCALED.findall(text))
+    return (
+        _SCALED.search(text) is not None
+        or _HAN_POWER.search(text) is not None
+        or _OTHER_DIGIT.search(text) is not None
+    )

@@ -38,8 +38,12 @@ _PIECE = 50_000
 _BORDER = re.compile(rf"[\s{HAN}](?=[\s\w])")
 _NOTHING = frozenset((None,))
 _TYPOGRAPHY = "’‘“”–—…•\u00a0"
-# A full stop or a comma before a digit: only there can a token have one inside.
-_ASCII_DECIMAL = re.compile("[.,][0-9]")
+# A full stop or a comma before a digit: only there can a token have one inside.  Looking for ".0" in
+# what this makes of a text takes a third of a regular expression's time.
+_ASCII_SHAPE = {
+    code: "0" if (letter := chr(code)).isdigit() else "." if letter in ".," else " "
+    for code in range(128)
+}
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+(?:[.,][0-9]+)*")
 _ASCII_TOKEN_OR_MARK = re.compile(rf"{_ASCII_TOKEN.pattern}|{MARK}")
 _TOKEN = re.compile(rf"[{HAN}]|[^\W_{HAN}]+(?:[.,]\d+)*")
@@ -109,9 +113,13 @@ def line_tokens(text: str) -> list[str]:
     return found
 
 
+def _has_ascii_decimal(text: str) -> bool:
+    return ".0" in text.translate(_ASCII_SHAPE)
+
+
 def _piece_tokens(text: str) -> list[str]:
     text = _without_typography(text)
-    if text.isascii() and MARK not in text and _ASCII_DECIMAL.search(text) is None:
+    if text.isascii() and MARK not in text and not _has_ascii_decimal(text):
         return text.translate(_ASCII_LINES).split()
     normal = normalise(text)
     if normal.isascii():
@@ -137,7 +145,7 @@ def tokens_of_lines(lines: Sequence[str]) -> list[str]:
         return _one_by_one(lines)
     if not text.isascii():
         return _one_by_one(lines)
-    if _ASCII_DECIMAL.search(text) is not None:
+    if _has_ascii_decimal(text):
         return _ASCII_TOKEN_OR_MARK.findall(text.lower() + MARK)
     found = text.translate(_ASCII_LINES).split()
     found.append(MARK)

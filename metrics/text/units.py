@@ -10,6 +10,7 @@ __all__ = [
     "PREFIX",
     "PREFIX_ENDS",
     "SCALE",
+    "SCALES",
     "UNIT",
     "UNIT_STARTS",
     "scale_of",
@@ -163,6 +164,14 @@ SCALE = re.compile(
     rf"\.?|([mbt])(?![^\W{_HAN_LETTER}])"
 )
 """A power of ten after a number, in group 1; one that follows money only, in group 2."""
+
+SCALES = frozenset(
+    before + word
+    for word in _POWERS
+    for before in ("", " ", "-")
+    if not before or len(word) > 1 or word not in "mbt"
+)
+"""What `SCALE` finds of ASCII letters, with the space or hyphen before it."""
 
 PREFIX = re.compile(
     r"(?:(?P<sign>-|minus |минус |零下|负)?"
