@@ -209,6 +209,13 @@ class TraceAssembler:
             done = [self._close(key, now) for key in tuple(self._open)]
         self._hand_over(done)
 
+    def waiting(self) -> dict[str, float]:
+        """Return the traces that are not complete, each with when the first of it came that is held."""
+        with self._lock:
+            return {
+                key: trace.arrived[0] if trace.arrived else 0.0 for key, trace in self._open.items()
+            }
+
     def stats(self) -> AssemblyStats:
         """Return what came in, and what became of it."""
         with self._lock:
