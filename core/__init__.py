@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from ._request import Request, request
     from .context import reference, suppress
     from .meter import RagMeter
+    from .quality.estimate import Estimate
 
 __all__ = [
     "ConfigurationError",
+    "Estimate",
     "JudgeError",
     "MatchingStrategy",
     "MeterStats",
@@ -71,6 +73,7 @@ __all__ = [
 # Module → names; the type checkers read the imports above.
 _HOMES = {
     "ragmeter.meter": ("RagMeter",),
+    "ragmeter.quality.estimate": ("Estimate",),
     "ragmeter._request": ("Request", "request"),
     "ragmeter.context": ("reference", "suppress"),
     "ragmeter.adapters": ("instrument", "uninstrument"),

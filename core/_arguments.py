@@ -24,6 +24,7 @@ __all__ = [
     "seconds_of",
     "sequence_of",
     "whole",
+    "window_of",
 ]
 
 T = TypeVar("T")
@@ -82,6 +83,19 @@ def seconds_of(timeout_s: float) -> float:
             f"timeout_s is a {type(timeout_s).__name__}; pass seconds, e.g. timeout_s=10"
         )
     return float(min(max(timeout_s, 0), FOREVER_S))
+
+
+def window_of(window_s: float) -> float:
+    """Return the length of a window that ends now, in seconds.
+
+    Raises:
+        ConfigurationError: It is no positive number.
+    """
+    if not _is_number(window_s) or not window_s > 0:
+        raise ConfigurationError(
+            f"window_s is {window_s!r}; pass seconds greater than 0, e.g. window_s=3600"
+        )
+    return float(min(window_s, FOREVER_S))
 
 
 def _is_number(value: object) -> bool:

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesMeter
 from ragmeter.metrics import (
@@ -32,15 +32,20 @@ from ._arguments import (
     probability,
     seconds_of,
     whole,
+    window_of,
 )
 from ._port import MeterPort
 from ._request import Request, SubmittedSample, request
 from .pipeline._admission import Admission
+from .pipeline.counting import Counting
 from .pipeline.late import Amendment, feedback_score, request_key
 from .pipeline.line import Limits, Pipeline
 from .pipeline.sampling import TailSampling
 from .pipeline.scoring import MetricSet, Scoring
 from .pipeline.weight import weight_of_sample
+from .quality.estimate import Estimate
+from .quality.population import Population
+from .quality.sums import QualityKey, QualityTable
 from .references import as_reference, load_references
 
 if TYPE_CHECKING:
@@ -51,6 +56,10 @@ if TYPE_CHECKING:
     from .pipeline.process import ScoringProcess
 
 __all__ = ["RagMeter"]
+
+
+DEFAULT_WINDOW_S = 3600.0
+"""Seconds that an estimate looks back on, unless told otherwise."""
 
 
 def _as_embedder(given: object) -> Embedder:
@@ -199,12 +208,14 @@ class RagMeter(MeterPort):
         self._amend_guard = self.guard("meter.amend")
         self._flush_guard = self.guard("meter.flush")
         self._stats_guard = self.guard("meter.stats")
+        self._quality_guard = self.guard("meter.quality")
         self._shutting_down = threading.Lock()
         chosen = exporters_of(_default_exporters() if exporters is None else exporters)
         if judge is not None:
             from ragmeter.metrics.judge.counting import as_judge  # noqa: PLC0415 -- if asked for
 
             judge = as_judge(judge)
+        self._quality = QualityTable()
         process = self._scoring_process(judge) if scoring == "process" else None
         pipeline = Pipeline(
             self._metrics,
@@ -218,6 +229,12 @@ class RagMeter(MeterPort):
             ),
             Admission(None if judge is None else judge.budget, self._limits.judge_sample_rate),
             TailSampling(rules) if keep == "worst" else None,
+            Counting(
+                self._quality,
+                Population(self._metrics.awaited, None if judge is None else judge.model),
+                self._quality_guard,
+                scores_all=keep == "worst",
+            ),
             rules,
             chosen,
             self._limits,
@@ -378,6 +395,39 @@ class RagMeter(MeterPort):
             export_backlog=self._pipeline.export_backlog,
             internal_errors=self._log.counts,
         )
+
+    @overload
+    def quality(
+        self, score: None = None, *, workflow: str | None = None, window_s: float = 3600.0
+    ) -> dict[QualityKey, Estimate]: ...
+
+    @overload
+    def quality(
+        self, score: str, *, workflow: str | None = None, window_s: float = 3600.0
+    ) -> Estimate: ...
+
+    def quality(
+        self, score: str | None = None, *, workflow: str | None = None, window_s: float = 3600.0
+    ) -> Estimate | dict[QualityKey, Estimate]:
+        """Return the mean of a score over the last while, with its 95 % interval.
+
+        Judged scores of a few requests speak for all requests: see `docs/quality.md` for what
+        may be concluded. Only what this process has seen counts. Never raises; a window that is no number
+        of seconds is counted as an error of ours and not used.
+
+        Args:
+            score: Name of the score; None: all of them, by score and workflow.
+            workflow: Name of the chain, engine or workflow; None: all of them, together if `score`
+                is named.
+            window_s: Seconds, rounded up to whole five minutes and, beyond three hours, to whole hours;
+                at most a day.
+        """
+        seconds = DEFAULT_WINDOW_S
+        with self._quality_guard:
+            seconds = window_of(window_s)
+        if score is None:
+            return self._quality.estimates(workflow, seconds)
+        return self._quality.estimate(score, workflow, seconds)
 
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Wait until everything offered so far is scored, judged and exported.

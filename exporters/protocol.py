@@ -32,6 +32,8 @@ __all__ = [
     "MeterStats",
     "ObservesJudge",
     "ObservesMeter",
+    "ObservesQuality",
+    "QualitySums",
     "RagRun",
     "Retrieval",
     "RunsLostError",
@@ -192,6 +194,36 @@ class ObservesMeter(Protocol):
 
     def observe_meter(self, stats: Callable[[], MeterStats]) -> None:
         """Remember `stats`; call it whenever a snapshot is wanted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualitySums:
+    """Everything counted so far of one score of one workflow, from which means with intervals follow.
+
+    Sums of several processes and times add up; `docs/quality.md` says what may be read off them.
+    """
+
+    score: str
+    """Name of the score."""
+    workflow: str
+    """Name of the chain, engine or workflow; empty: it has none."""
+    segment: str = ""
+    """Which part of its requests; empty: all of them."""
+    judge: str = ""
+    """Short hash of judge, prompt and formula; empty for a free score."""
+    design_effect: float = 1.0
+    """How much larger the variance of the mean is than if requests were independent."""
+    sums: Mapping[str, float]
+    """The sums by name: those of `ragmeter.exporters.semconv.FREE_SUMS` or of ``JUDGED_SUMS``."""
+
+
+@runtime_checkable
+class ObservesQuality(Protocol):
+    """An exporter that also publishes the sums behind the means of quality."""
+
+    def observe_quality(self, sums: Callable[[], Sequence[QualitySums]]) -> None:
+        """Remember `sums`; call it whenever they are wanted. They only grow."""
         ...
 
 

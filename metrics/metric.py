@@ -41,6 +41,7 @@ __all__ = [
     "Metric",
     "compute_metric",
     "failed_scores",
+    "is_measurable",
     "metric",
     "missing_field",
     "run_metric",
@@ -208,6 +209,14 @@ def lacks_input(metric: Metric, sample: RagSample, inputs: Sequence[str]) -> boo
     """
     read = {option.partition(".")[0] for need in metric.needs for option in need.split("|")}
     return any(name in read and getattr(sample, name) is None for name in inputs)
+
+
+def is_measurable(metric: Metric, sample: RagSample) -> bool:
+    """Return whether a request has what a metric needs: its inputs and, for answers, a regular end.
+
+    How long its texts are does not matter here.
+    """
+    return _not_measurable(metric, sample) is None
 
 
 def missing_field(sample: RagSample, needs: Sequence[str]) -> str | None:

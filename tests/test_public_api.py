@@ -10,6 +10,7 @@ import pytest
 PUBLIC = {
     "ragmeter": {
         "ConfigurationError",
+        "Estimate",
         "JudgeError",
         "MatchingStrategy",
         "MeterStats",
@@ -43,7 +44,7 @@ PUBLIC = {
     "ragmeter.exporters.memory": {"InMemoryExporter"},
     "ragmeter.exporters.protocol": {
         "Exporter", "HoldsRuns", "MayLackDestination", "MeasuresEveryRequest", "MeterStats", "ObservesJudge",
-        "ObservesMeter", "RagRun", "Retrieval", "RunsLostError", "ScoredRun", "Written",
+        "ObservesMeter", "ObservesQuality", "QualitySums", "RagRun", "Retrieval", "RunsLostError", "ScoredRun", "Written",
     },
 }  # fmt: skip
 

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from ragmeter import MeterStats, RagMeter, reference, request, suppress
+from ragmeter import Estimate, MeterStats, RagMeter, reference, request, suppress
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.adapters.llama_index import RagMeterHandler
 from ragmeter.exporters.memory import InMemoryExporter
@@ -27,6 +27,7 @@ from ragmeter.metrics.judge import (
     OpenAIJudge,
     Reply,
 )
+from ragmeter.quality.sums import QualityKey
 
 
 @metric
@@ -94,5 +95,7 @@ with meter.request("q") as told, reference(answer="a"), suppress(), request(name
     told.retrieved(["text"])
     told.answered("answer")
 stats: MeterStats = meter.stats()
+estimate: Estimate = meter.quality("faithfulness", workflow="qa", window_s=600)
+estimates: dict[QualityKey, Estimate] = meter.quality()
 flushed: bool = meter.flush(timeout_s=1)
 meter.shutdown(timeout_s=1)

@@ -21,6 +21,7 @@ from ragmeter.metrics.verdict import known_values
 from ragmeter.quality.positions import StreamPositions
 
 from ._admission import Admission
+from .counting import OnJudged
 from .late import LateWindow, Remembered
 from .sampling import Chances
 from .scoring import MetricSet
@@ -44,6 +45,7 @@ class Pending:
             and goes out even without scores. Empty: its first scores.
         rules: What its scores say together.
         before: What is remembered of its earlier results.
+        on_judged: Counts its judged scores when they have come; None: they are not counted.
     """
 
     __slots__ = (
@@ -52,6 +54,7 @@ class Pending:
         "_due_at",
         "_lock",
         "_metrics",
+        "_on_judged",
         "_out",
         "_release",
         "_revision",
@@ -77,9 +80,11 @@ class Pending:
         revision: str = "",
         rules: VerdictRules = VerdictRules(),  # noqa: B008 -- frozen
         before: Remembered | None = None,
+        on_judged: OnJudged | None = None,
     ) -> None:
         self.run = run
         self.size_bytes = size_bytes
+        self._on_judged = on_judged
         self._scores = dict(scores)
         self._out = out
         self._metrics = metrics
@@ -118,6 +123,13 @@ class Pending:
         with self._lock:
             for score in scores:
                 self._scores.setdefault(score.name, score)
+
+    def count(self) -> None:
+        """Count its judged scores: all have come in that will."""
+        if self._on_judged is not None:
+            with self._lock:
+                scores = dict(self._scores)
+            self._on_judged(scores)
 
     def release(self) -> None:
         """Export the run with what is there: it has been held long enough."""
@@ -259,6 +271,7 @@ class Holding:
         chances: Chances,
         revision: str = "",
         before: Remembered | None = None,
+        on_judged: OnJudged | None = None,
     ) -> Pending:
         """Return a run that has its free scores, ready to go out or to be judged."""
         return Pending(
@@ -272,6 +285,7 @@ class Holding:
             revision=revision,
             rules=self._rules,
             before=before,
+            on_judged=on_judged,
         )
 
     def hold(self, pending: Pending) -> PendingJob:
@@ -281,7 +295,7 @@ class Holding:
 
     def job(self, pending: Pending, metrics: Sequence[Metric]) -> PendingJob:
         """Return a run as the judge's loop sees it."""
-        return PendingJob(pending, metrics, self._positions, self.end_judging)
+        return PendingJob(pending, metrics, self._positions, self._end_job)
 
     def end_judging(self, pending: Pending, metrics: Sequence[Metric], skipped: str | None) -> None:
         """Let a run out whose judging has ended, or was `skipped` for a reason."""
@@ -293,6 +307,10 @@ class Holding:
         else:
             self._admission.judged()
         pending.finish()
+
+    def _end_job(self, pending: Pending, metrics: Sequence[Metric], skipped: str | None) -> None:
+        self.end_judging(pending, metrics, skipped)
+        pending.count()
 
     def release_due(self) -> float | None:
         """Let out what has been held long enough; return the seconds until the next is due."""

@@ -21,6 +21,7 @@ from ragmeter.metrics import Metric, Score, VerdictRules
 from ragmeter.quality.positions import StreamPositions
 
 from ._admission import Admission
+from .counting import Counting
 from .exporting import Destinations, ExportQueues
 from .holding import Holding
 from .late import Amendment, LateWindow
@@ -72,6 +73,7 @@ class Pipeline:
         scoring: Builds the requests.
         admission: Decides how many are judged.
         tail: Picks out bad requests; None: chance alone decides.
+        counting: Counts every request for the estimates.
         rules: What a request's scores say together.
         exporters: Where results go.
         limits: Bounds and rates.
@@ -88,6 +90,7 @@ class Pipeline:
         scoring: Scoring,
         admission: Admission,
         tail: TailSampling | None,
+        counting: Counting,
         rules: VerdictRules,
         exporters: Sequence[Exporter],
         limits: Limits,
@@ -99,6 +102,7 @@ class Pipeline:
         self._computes = computes
         self._scoring = scoring
         self._admission = admission
+        self._counting = counting
         self._rules = rules
         self._positions = StreamPositions()
         self._counters = counters
@@ -259,6 +263,7 @@ class Pipeline:
         return False
 
     def _pass_on(self, run: RagRun, scores: Mapping[str, Score], choice: Choice | None) -> None:
+        on_judged = self._counting.seen(run, scores, choice)
         if choice is None:
             if self._destinations.measuring:
                 in_order = self._scoring.redacted_scores(self._metrics.in_order(scores))
@@ -266,7 +271,7 @@ class Pipeline:
                 self._destinations.measured(ScoredRun(run=run, scores=in_order, verdict=verdict))
             self._counters.dropped("sampled_out")
             return
-        pending = self._holding.take(run, scores, choice.chances)
+        pending = self._holding.take(run, scores, choice.chances, on_judged=on_judged)
         if self._judging is None:
             pending.finish()
         elif choice.unjudged is not None:
@@ -281,7 +286,7 @@ class Pipeline:
         self._counters.amended("unknown" if found is None else "applied")
         if found is None:
             return
-        run = found.run
+        run = before = found.run
         scores: dict[str, Score] = {}
         awaited: tuple[Metric, ...] = ()
         anew = amendment.score is not None
@@ -295,8 +300,9 @@ class Pipeline:
             awaited = self._metrics.awaiting_reference
         # Whatever is asked about it now is asked about every request that is amended.
         chances = Chances(found.sample_rate, 1.0, found.selection, found.selection)
+        counted = self._counting.amended(before, run, scores, found.selection)
         revision = self._late.revise(found, run, anew=anew)
-        pending = self._holding.take(run, scores, chances, revision, found)
+        pending = self._holding.take(run, scores, chances, revision, found, counted)
         if awaited and self._judging is not None:
             self._judging.submit(self._holding.job(pending, awaited))
         else:

@@ -1,0 +1,101 @@
+"""Counts every request once for the estimates of quality, with the probability that it was chosen with.
+
+A station beside the others: the scoring thread counts a request when its free scores are there, and again
+when a reference came late; what that returns counts the judged scores when they have come.  The
+sums themselves, and what is read off them, belong to `ragmeter.quality`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ragmeter._runtime.guard import Guard
+from ragmeter.exporters.protocol import RagRun, Selection
+from ragmeter.metrics import Score
+from ragmeter.quality.population import JudgedScore, Population
+from ragmeter.quality.sums import QualityTable
+
+from .sampling import Choice
+
+__all__ = ["Counting", "OnJudged"]
+
+OnJudged = Callable[[Mapping[str, Score]], None]
+"""Counts the judged scores of a request; given all scores that are known of it."""
+
+
+class Counting:
+    """Counts requests. For one thread; what it returns may be called on any.
+
+    Args:
+        table: Holds the sums.
+        population: Says which judged scores a request is a case of.
+        scores_all: Whether requests are scored that are sampled out (``keep="worst"``).
+        guard: Contains errors of ours: a request goes on whatever becomes of its count.
+    """
+
+    def __init__(
+        self, table: QualityTable, population: Population, guard: Guard, *, scores_all: bool
+    ) -> None:
+        self._table = table
+        self._population = population
+        self._guard = guard
+        self._scores_all = scores_all
+
+    def seen(
+        self, run: RagRun, scores: Mapping[str, Score], choice: Choice | None
+    ) -> OnJudged | None:
+        """Count a request that was scored for free; return what counts its judged scores.
+
+        Args:
+            run: The request.
+            scores: Its free scores.
+            choice: What becomes of it.
+        """
+        if choice is None and not self._scores_all:
+            return None  # not among those whose mean is estimated
+        with self._guard:
+            judged = self._population.scores_of(run.sample)
+            new = self._table.seen(run, scores, judged)
+            if new and judged and choice is not None and choice.unjudged is None:
+                probability = choice.chances.judge_sample_rate
+                if self._scores_all:
+                    # Those that were sampled out were seen, too.
+                    probability *= choice.chances.sample_rate
+                return self._on_judged(run, judged, probability)
+        return None
+
+    def amended(
+        self, before: RagRun, run: RagRun, scores: Mapping[str, Score], selection: Selection
+    ) -> OnJudged | None:
+        """Count what the first reference of a request made possible; later ones change no sum.
+
+        Requests that are known only because they are bad are left out: the others of their kind
+        were forgotten.
+
+        Args:
+            before: The request as it was.
+            run: The request with its reference.
+            scores: The free scores that the reference made possible.
+            selection: How it came to be exported.
+        """
+        if before.sample.reference is not None or run.sample.reference is None:
+            return None
+        if selection == "worst":
+            return None
+        with self._guard:
+            earlier = frozenset(self._population.scores_of(before.sample))
+            judged = [one for one in self._population.scores_of(run.sample) if one not in earlier]
+            new = self._table.seen(run, scores, judged, about=" with reference")
+            if new and judged:
+                # Whatever is asked about it now is asked about every request that is amended.
+                return self._on_judged(run, judged, 1.0)
+        return None
+
+    def _on_judged(
+        self, run: RagRun, judged: Sequence[JudgedScore], probability: float
+    ) -> OnJudged:
+        def count(scores: Mapping[str, Score]) -> None:
+            with self._guard:
+                self._table.judged(run, scores, judged, probability)
+
+        return count

@@ -1,0 +1,210 @@
+"""Sums over requests from which means with intervals follow: `FreeMoments` and `JudgedMoments`.
+
+Every sum only grows, so each is a monotonic counter, and sums of other processes and other times add
+up.  They are all that an estimate needs (`ragmeter.quality.estimate`): no request is remembered.  Called by
+`ragmeter.quality.sums`; neither class is locked.
+
+Letters: *x* is what is known of a request for free, *y* what the judge says, both from 0 to 1; *d* is 1
+when there is a *y* and 0 when there is none; *w* is the inverse of the probability with which the
+request was chosen to be judged, a probability that was known before the request was looked at.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import ClassVar, NamedTuple
+
+from ragmeter.exporters.semconv import FREE_SUMS, JUDGED_SUMS
+
+__all__ = ["FreeMoments", "JudgedMoments", "MeasuredValues", "Moments"]
+
+
+class MeasuredValues(NamedTuple):
+    """The values among the sums, by weight: what says how much they vary."""
+
+    weight: float
+    total: float
+    squared_weights: float
+    squared_total: float
+    squared_squares: float
+
+    def squares(self, mean: float) -> float:
+        """Return the sum of the squares of the weighted residuals from `mean`."""
+        found = self.squared_squares - 2 * mean * self.squared_total
+        return max(0.0, found + mean * mean * self.squared_weights)
+
+
+class Moments(ABC):
+    """What both kinds of sums have in common: fields that add."""
+
+    __slots__ = ()
+    names: ClassVar[Sequence[str]] = ()
+    """The sums' names, in order; those of the counters that are exported."""
+
+    def __init__(self, values: Sequence[float] | array[float] | None = None) -> None:
+        for name, value in zip(self.names, values or [0.0] * len(self.names), strict=True):
+            setattr(self, name, value)
+
+    def values(self) -> array[float]:
+        """Return the sums in the order of `names`."""
+        return array("d", attrgetter(*self.names)(self))
+
+    def add(self, values: Sequence[float] | array[float]) -> None:
+        """Add other sums, in the order of `names`."""
+        for name, value in zip(self.names, values, strict=True):
+            setattr(self, name, getattr(self, name) + value)
+
+    @abstractmethod
+    def measured_values(self) -> MeasuredValues:
+        """Return the values among the sums."""
+
+
+class FreeMoments(Moments):
+    """Sums of a score that every request gets.
+
+    Attributes:
+        n: Requests that had what the score needs.
+        kd: Those of them with a value.
+        x: Their values added up.
+        xx: Their squares added up.
+        wb: Requests for which a value exists in principle: all but the undefined ones.
+    """
+
+    __slots__ = names = tuple(FREE_SUMS)
+
+    n: float
+    kd: float
+    x: float
+    xx: float
+    wb: float
+
+    def measured_values(self) -> MeasuredValues:
+        """Return the values among the sums; they all weigh 1."""
+        return MeasuredValues(self.kd, self.x, self.kd, self.x, self.xx)
+
+    def measured(self, value: float | None, *, undefined: bool = False) -> None:
+        """Count a request.
+
+        Args:
+            value: The score, 0 to 1, or None.
+            undefined: There is no value because the score is not defined for this request.
+        """
+        self.n += 1.0
+        if value is not None:
+            self.kd += 1.0
+            self.x += value
+            self.xx += value * value
+            self.wb += 1.0
+        elif not undefined:
+            self.wb += 1.0
+
+
+class JudgedMoments(Moments):
+    """Sums of a score that only requests have that were chosen to be judged.
+
+    Attributes:
+        n: Requests that had what the score needs, judged or not.
+        x: Their free scores added up.
+        xx: Their squares.
+        k: Judged requests.
+        kd: Those of them with a value.
+        w: Σ w of the judged ones, an estimate of n.
+        wx: Σ w x.
+        wd: Σ w d.
+        wy: Σ w d y.
+        wl: Σ w times the lowest value that is possible.
+        wu: Σ w times the highest.
+        wb: Σ w of requests for which a value exists in principle: all but the undefined ones.
+        q: Σ w².
+        qx: Σ w² x.
+        qxx: Σ w² x².
+        qd: Σ w² d.
+        qxd: Σ w² d x.
+        qy: Σ w² d y.
+        qyy: Σ w² d y².
+        qxy: Σ w² d x y.
+    """
+
+    __slots__ = names = tuple(JUDGED_SUMS)
+
+    n: float
+    x: float
+    xx: float
+    k: float
+    kd: float
+    w: float
+    wx: float
+    wd: float
+    wy: float
+    wl: float
+    wu: float
+    wb: float
+    q: float
+    qx: float
+    qxx: float
+    qd: float
+    qxd: float
+    qy: float
+    qyy: float
+    qxy: float
+
+    def measured_values(self) -> MeasuredValues:
+        """Return the values among the sums, by weight."""
+        return MeasuredValues(self.wd, self.wy, self.qd, self.qy, self.qyy)
+
+    def seen(self, x: float) -> None:
+        """Count a request that had what the score needs, judged or not."""
+        self.n += 1.0
+        self.x += x
+        self.xx += x * x
+
+    def judged(
+        self,
+        x: float,
+        probability: float,
+        y: float | None,
+        *,
+        lower: float = 0.0,
+        upper: float = 1.0,
+        undefined: bool = False,
+    ) -> None:
+        """Count a request that was chosen to be judged.
+
+        Args:
+            x: What `seen` was given for it.
+            probability: That it was chosen; known before it was looked at, 1.0 for one kept for being bad.
+            y: What the judge said, 0 to 1; None: it gave no value.
+            lower: Without a value: the lowest that is possible.
+            upper: The highest, likewise.
+            undefined: There is no value because the score is not defined for this request.
+        """
+        w = 1.0 / probability
+        q = w * w
+        wx, qx = w * x, q * x
+        self.k += 1.0
+        self.w += w
+        self.wx += wx
+        self.q += q
+        self.qx += qx
+        self.qxx += qx * x
+        if y is None:
+            if not undefined:
+                self.wb += w
+                self.wl += w * lower
+                self.wu += w * upper
+            return
+        wy, qy = w * y, q * y
+        self.kd += 1.0
+        self.wd += w
+        self.wy += wy
+        self.wb += w
+        self.wl += wy
+        self.wu += wy
+        self.qd += q
+        self.qxd += qx
+        self.qy += qy
+        self.qyy += qy * y
+        self.qxy += qy * x

@@ -1,0 +1,126 @@
+"""Which judged scores a request is a case of, judged or not, and which free score stands in for each.
+
+An estimate corrects what is known of judged requests to all requests that could have been judged: those
+that had the inputs of the score.  This module says of a request which scores those are, before
+anything is judged.  Called by the pipeline on the scoring thread; the cache belongs to that thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from ragmeter.metrics import Metric, RagSample, Score
+from ragmeter.metrics.metric import is_measurable
+
+__all__ = ["PROXIES", "UNKNOWN_PROXY", "JudgedScore", "Population", "proxy_value"]
+
+_COVERAGE = "lexical_query_coverage"
+_RELEVANCE = "lexical_context_relevance"
+PROXIES: Mapping[str, Sequence[str]] = {
+    "faithfulness": ("lexical_groundedness",),
+    "answer_relevancy": (_COVERAGE,),
+    "context_relevancy": (_RELEVANCE, _COVERAGE),
+    "context_precision": ("lexical_context_precision", _RELEVANCE, _COVERAGE),
+    "context_utilization": ("lexical_context_utilization", _RELEVANCE, _COVERAGE),
+    "context_recall": ("lexical_context_recall",),
+    "context_entity_recall": ("lexical_entity_recall",),
+    "context_sufficiency": (_COVERAGE,),
+    "judged_precision": (_RELEVANCE, _COVERAGE),
+    "judged_average_precision": (_RELEVANCE, _COVERAGE),
+    "judged_ndcg": (_RELEVANCE, _COVERAGE),
+    "judged_hit_rate": (_RELEVANCE, _COVERAGE),
+    "judged_refusal": ("refusal",),
+    "rag_quest_eval_recall": ("token_f1",),
+    "rag_quest_eval_precision": ("token_f1",),
+    "semantic_context_relevance": (_RELEVANCE, _COVERAGE),
+}
+"""Judged score → the free scores that may stand in for it; the first one with a value does."""
+UNKNOWN_PROXY = 0.5
+"""Stands in where none has a value. Any fixed number keeps the estimate without bias."""
+_OF_REFERENCE = "reference."
+MAX_KINDS = 256
+"""Kinds of requests that are remembered, by which inputs they have."""
+
+
+class JudgedScore(NamedTuple):
+    """A score that only requests have that were chosen to be judged."""
+
+    name: str
+    judge: str
+    """Names judge, prompt and formula: with another one it is another quantity."""
+    lowest: float
+    highest: float
+    """Its range."""
+
+
+class Population:
+    """Says which judged scores a request is a case of.
+
+    Args:
+        metrics: The metrics that are measured for chosen requests only.
+        judge_model: The judge's model, if there is one.
+    """
+
+    def __init__(self, metrics: Sequence[Metric], judge_model: str | None) -> None:
+        self._metrics = [
+            (metric, scores) for metric in metrics if (scores := _bounded(metric, judge_model))
+        ]
+        inputs = {
+            option
+            for metric, _ in self._metrics
+            for need in metric.needs
+            for option in need.split("|")
+        }
+        self._fields = sorted(name for name in inputs if not name.startswith(_OF_REFERENCE))
+        self._reference_fields = sorted(
+            name.removeprefix(_OF_REFERENCE) for name in inputs if name.startswith(_OF_REFERENCE)
+        )
+        self._known: dict[tuple[object, ...], tuple[JudgedScore, ...]] = {}
+
+    def scores_of(self, sample: RagSample) -> tuple[JudgedScore, ...]:
+        """Return the judged scores that `sample` has the inputs of."""
+        if not self._metrics:
+            return ()
+        reference = sample.reference
+        kind = (
+            sample.status,
+            sample.contexts_by,
+            *[getattr(sample, name) is None for name in self._fields],
+            *([] if reference is None else map(reference.supplies, self._reference_fields)),
+        )
+        found = self._known.get(kind)
+        if found is None:
+            if len(self._known) >= MAX_KINDS:
+                self._known.clear()
+            found = self._known[kind] = tuple(
+                score
+                for metric, scores in self._metrics
+                if is_measurable(metric, sample)
+                for score in scores
+            )
+        return found
+
+
+def proxy_value(name: str, scores: Mapping[str, Score]) -> float:
+    """Return what is known for free of a judged score, 0 to 1."""
+    for proxy in PROXIES.get(name, ()):
+        score = scores.get(proxy)
+        if score is not None and (value := score.value) is not None:
+            # An application's own score may bear the name of one of ours.
+            return value if 0.0 <= value <= 1.0 else UNKNOWN_PROXY
+    return UNKNOWN_PROXY
+
+
+def _bounded(metric: Metric, judge_model: str | None) -> tuple[JudgedScore, ...]:
+    lowest, highest = metric.range
+    if lowest is None or highest is None or lowest >= highest:
+        return ()
+    text = f"{metric.name}@{metric.definition} {judge_model if metric.judged else None}"
+    judge = blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    return tuple(
+        JudgedScore(name, judge, lowest, highest)
+        for name in metric.score_names
+        if metric.direction_of(name) != "none"
+    )

@@ -1,0 +1,204 @@
+"""What a running meter counts for its estimates: each request once, with the probability it was chosen with."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from ragmeter import Estimate, RagMeter, RagSample, Score
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import Metric, metric
+from ragmeter.metrics.registry import preset_metrics
+from ragmeter.quality.population import PROXIES, Population, proxy_value
+from ragmeter.quality.sums import QualityKey
+
+
+@metric(needs=("answer",), target="answer", name="lexical_groundedness")
+def free(sample):
+    """The first number of the answer: what is known for free."""
+    return float(sample.answer.split()[0])
+
+
+@metric(needs=("reference.answer",), name="exact")
+def exact(sample):
+    return float(sample.answer == sample.reference.answer)
+
+
+@dataclass(frozen=True)
+class Judged(Metric):
+    """The second number of the answer, from a judge that is asked nothing."""
+
+    name: str = "faithfulness"
+    score_names: tuple[str, ...] = ("faithfulness",)
+    needs: tuple[str, ...] = ("contexts", "answer")
+    target = "answer"
+    definition = "1"
+    method = "llm"
+    judged = False
+    range = (0.0, 1.0)
+
+    async def measure(self, sample, judge):
+        word = sample.answer.split()[1]
+        if word == "fails":
+            raise ValueError("no verdict")
+        return [self.make_score(self.name, None if word == "undefined" else float(word))]
+
+
+def _meter(**options):
+    given = {"metrics": [free, Judged()], "exporters": [InMemoryExporter()], **options}
+    return RagMeter(**given)
+
+
+def _submit(meter, answers, **fields):
+    for answer in answers:
+        meter.submit(
+            RagSample(question="q", contexts=["c"], answer=answer, **{"name": "qa", **fields})
+        )
+    assert meter.flush(60)
+
+
+def test_a_running_meter_knows_the_mean_of_every_score():
+    meter = _meter()
+    _submit(meter, ["0.5 1.0"] * 20 + ["0.5 0.0"] * 20)
+    _submit(meter, ["0.25 undefined"] * 5 + ["0.25 fails"] * 5)
+    found = meter.quality("faithfulness", workflow="qa")
+    assert isinstance(found, Estimate)
+    assert (found.n_requests, found.n_judged, found.method) == (50, 50, "regression")
+    assert found.mean == pytest.approx(0.5)
+    assert (found.undefined, found.unscored) == (pytest.approx(0.1), pytest.approx(0.1))
+    assert found.bounds == pytest.approx((20 / 45, 25 / 45))
+    grounded = meter.quality("lexical_groundedness")
+    assert (grounded.method, grounded.n_requests) == ("all", 50)
+    assert grounded.mean == pytest.approx(0.45)
+    assert meter.quality() == {
+        QualityKey("lexical_groundedness", "qa"): grounded,
+        QualityKey("faithfulness", "qa"): found,
+    }
+    assert meter.quality(workflow="other") == {}
+    assert meter.quality("faithfulness", workflow="other").mean is None
+    meter.shutdown()
+
+
+def test_requests_without_the_inputs_of_a_score_are_no_cases_of_it():
+    meter = _meter()
+    _submit(meter, ["0.5 1.0"], status="error")
+    meter.submit(RagSample(question="q", answer="0.5 1.0"))
+    assert meter.flush(60)
+    assert meter.quality("faithfulness").n_requests == 0
+    assert meter.quality("lexical_groundedness").n_requests == 1
+    meter.shutdown()
+
+
+def test_judged_requests_speak_for_all_of_them():
+    """One in four is judged, and weighs four; what is known for free narrows the rest."""
+    meter = _meter(judge_sample_rate=0.25, queue_size=10_000)
+    _submit(meter, ["0.9 1.0", "0.1 0.0"] * 1000)
+    (sums,) = [one.sums for one in meter._quality.totals() if one.score == "faithfulness"]
+    assert sums["n"] == 2000
+    assert sums["w"] == 4 * sums["k"] == pytest.approx(2000, rel=0.1)
+    found = meter.quality("faithfulness")
+    assert found.mean == pytest.approx(0.5, abs=0.01)
+    assert found.lower < 0.5 < found.upper
+    assert found.gain > 3
+    meter.shutdown()
+
+
+@pytest.mark.parametrize("sample_rate", [1.0, 0.5])
+def test_requests_kept_for_being_bad_weigh_1_and_the_others_their_inverse(sample_rate):
+    """Failed retrievals are all judged, of the others one in four or eight; every request was seen."""
+    meter = _meter(keep="worst", sample_rate=sample_rate, judge_sample_rate=0.25, queue_size=10_000)
+    _submit(meter, ["0.5 1.0"] * 1600)
+    for _ in range(400):
+        meter.submit(RagSample(question="q", contexts=[], answer="0.5 0.0", name="qa"))
+    assert meter.flush(60)
+    (sums,) = [one.sums for one in meter._quality.totals() if one.score == "faithfulness"]
+    assert sums["n"] == 2000
+    assert sums["w"] == pytest.approx(2000, rel=0.1)
+    assert sums["w"] - sums["wy"] == 400
+    assert meter.quality("faithfulness").mean == pytest.approx(0.8, abs=0.03)
+    meter.shutdown()
+
+
+def test_what_is_sampled_out_before_it_is_seen_is_not_counted():
+    meter = _meter(sample_rate=0.5, queue_size=10_000)
+    _submit(meter, ["0.5 1.0"] * 1000)
+    scored = 1000 - meter.stats().dropped["sampled_out"]
+    assert meter.quality("faithfulness").n_requests == scored
+    assert meter.quality("faithfulness").n_judged == scored
+    meter.shutdown()
+
+
+def test_a_reference_that_comes_late_counts_once_and_feedback_never():
+    """The first one makes scores possible; the second changes no sum; a thumb is volunteered."""
+    memory = InMemoryExporter()
+    needing = Judged(name="recall", score_names=("recall",), needs=("answer", "reference.answer"))
+    meter = _meter(metrics=[free, exact, Judged(), needing], exporters=[memory])
+    _submit(meter, ["0.5 1.0"])
+    run_id = memory.results[0].run.run_id
+    before = {(one.score, one.sums["n"]) for one in meter._quality.totals()}
+    assert before == {("lexical_groundedness", 1), ("faithfulness", 1)}
+    for reference in ("0.5 1.0", "another"):
+        meter.attach_reference(run_id, reference)
+        assert meter.flush(60)
+    meter.feedback(run_id, "thumbs_up", 1.0)
+    assert meter.flush(60)
+    assert {(one.score, one.sums["n"], one.sums["kd"]) for one in meter._quality.totals()} == {
+        (name, 1, 1) for name in ("lexical_groundedness", "faithfulness", "exact", "recall")
+    }
+    assert meter.quality("recall").upper == 1.0
+    meter.shutdown()
+
+
+@pytest.mark.contains_errors
+def test_an_error_of_ours_stops_no_request(monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("broken")
+
+    memory = InMemoryExporter()
+    meter = _meter(exporters=[memory])
+    monkeypatch.setattr(meter._quality, "seen", broken)
+    _submit(meter, ["0.5 1.0"])
+    assert set(memory.results[0].scores) >= {"lexical_groundedness", "faithfulness"}
+    assert meter.stats().internal_errors == {"meter.quality": 1}
+    meter.shutdown()
+
+
+@pytest.mark.contains_errors
+@pytest.mark.parametrize("window_s", [0, -1, float("nan"), "hour", None])
+def test_a_window_that_is_none_is_counted_and_not_used(window_s):
+    meter = _meter()
+    _submit(meter, ["0.5 1.0"])
+    assert meter.quality("faithfulness", window_s=window_s).n_requests == 1
+    assert meter.stats().internal_errors == {"meter.quality": 1}
+    meter.shutdown()
+
+
+def test_another_judge_prompt_or_formula_is_another_quantity():
+    sample = RagSample(question="q", contexts=["c"], answer="a")
+
+    def judge(model, **changes):
+        first = Judged(**changes)
+        (one,) = Population([first], model).scores_of(sample)
+        return one.judge
+
+    assert judge("a") == judge("b")  # asks no judge
+    asking = type("Asking", (Judged,), {"judged": True})
+    newer = type("Newer", (Judged,), {"definition": "2"})
+    hashes = {
+        Population([made()], model).scores_of(sample)[0].judge
+        for made in (asking, newer)
+        for model in ("a", "b")
+    }
+    assert len(hashes) == 3  # newer asks none, either
+
+
+def test_free_scores_stand_in_for_judged_ones():
+    """By names that exist; the first one with a value does; where there is none, a fixed number."""
+    known = {name for one in preset_metrics("all", judged=True) for name in one.score_names}
+    named = {*PROXIES, *(proxy for proxies in PROXIES.values() for proxy in proxies)}
+    assert named - known <= {"semantic_context_relevance"}  # asks an embedder
+    low = Score(
+        name="lexical_groundedness", value=0.25, status="ok", method="lexical", definition="1"
+    )
+    assert proxy_value("faithfulness", {low.name: low}) == 0.25
+    assert proxy_value("faithfulness", {}) == 0.5
+    assert proxy_value("my_own", {low.name: low}) == 0.5

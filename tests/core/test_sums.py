@@ -1,0 +1,227 @@
+"""The table of sums: windows, bounds, what counts, twice and in a forked child; and what it says of sessions."""
+
+import os
+import random
+
+import pytest
+
+from ragmeter import RagRun, RagSample, Score
+from ragmeter.exporters.semconv import FREE_SUMS, JUDGED_SUMS
+from ragmeter.quality.moments import FreeMoments, JudgedMoments
+from ragmeter.quality.population import JudgedScore
+from ragmeter.quality.sums import MAX_REMEMBERED, OTHER, SLOT_S, QualityKey, QualityTable
+
+FAITHFULNESS = JudgedScore("faithfulness", "hash", 0.0, 1.0)
+HOUR_S = 3600.0
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1e6
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def table(clock):
+    return QualityTable(clock)
+
+
+class Runs:
+    """Makes runs, each with an id of its own."""
+
+    def __init__(self):
+        self.made = 0
+
+    def __call__(self, workflow="qa"):
+        self.made += 1
+        sample = RagSample(question="q", contexts=["c"], answer="a", name=workflow)
+        return RagRun(
+            sample=sample, run_id=str(self.made), framework="manual", started_ns=1, ended_ns=2
+        )
+
+
+@pytest.fixture
+def runs():
+    return Runs()
+
+
+def _score(value, name="lexical_groundedness", **changes):
+    given = {"status": "undefined" if value is None else "ok", "method": "lexical", **changes}
+    return Score(name=name, value=value, definition="1", **given)
+
+
+def _scores(*scores):
+    return {score.name: score for score in scores}
+
+
+def test_the_sums_are_those_of_the_counters():
+    assert FreeMoments.names == tuple(FREE_SUMS)
+    assert JudgedMoments.names == tuple(JUDGED_SUMS)
+    assert set(FREE_SUMS) < set(JUDGED_SUMS)
+
+
+def test_only_what_is_a_case_of_a_score_counts(table, runs):
+    """Missing inputs and ended requests are not; undefined, failed and too long ones are, without a value."""
+    for score in (
+        _score(0.5),
+        _score(None),
+        _score(None, status="metric_error"),
+        _score(None, status="skipped", error_type="too_long"),
+        _score(None, status="skipped"),
+        _score(None, status="missing_input"),
+    ):
+        table.seen(runs(), _scores(score), ())
+    found = table.estimate("lexical_groundedness", None, HOUR_S)
+    assert found.n_requests == 4
+    assert (found.undefined, found.unscored) == (0.25, 0.5)
+
+
+def test_counts_and_places_have_no_mean(table, runs):
+    scores = _scores(
+        _score(3.0, "context_count", range=(0.0, None)), _score(0.5, "place", direction="none")
+    )
+    table.seen(runs(), scores, ())
+    assert table.estimates(None, HOUR_S) == {}
+    assert table.totals() == []
+
+
+def test_another_range_is_scaled_to_0_to_1(table, runs):
+    for value in (1.0, 2.0, 3.0, 4.0, 5.0):
+        table.seen(runs(), _scores(_score(value, "stars", range=(1.0, 5.0))), ())
+    assert table.estimate("stars", "qa", HOUR_S).mean == 0.5
+
+
+def test_a_judged_score_counts_by_what_became_of_it(table, runs):
+    outcomes = [
+        _score(1.0, "faithfulness", method="llm"),
+        _score(0.5, "faithfulness", method="llm", status="partial", lower=0.25, upper=0.75),
+        _score(None, "faithfulness", method="llm"),
+        _score(None, "faithfulness", method="llm", status="judge_error"),
+        None,
+    ]
+    for outcome in outcomes:
+        run, scores = runs(), _scores(_score(0.25))
+        table.seen(run, scores, [FAITHFULNESS])
+        if outcome is not None:
+            scores["faithfulness"] = outcome
+        table.judged(run, scores, [FAITHFULNESS], 0.5)
+    table.seen(runs(), _scores(_score(0.75)), [FAITHFULNESS])  # not judged
+    (sums,) = [one.sums for one in table.totals() if one.score == "faithfulness"]
+    assert (sums["n"], sums["x"], sums["k"], sums["kd"]) == (6, 2.0, 5, 1)
+    assert (sums["w"], sums["wd"], sums["wb"]) == (10, 2, 8)
+    assert (sums["wl"], sums["wu"]) == (2 + 0.5, 2 + 1.5 + 2 + 2)
+    assert sums["wx"] == 2.5
+    found = table.estimate("faithfulness", "qa", HOUR_S)
+    assert (found.undefined, found.unscored) == (pytest.approx(0.2), pytest.approx(0.6))
+
+
+def test_a_request_that_comes_twice_counts_once(table, runs):
+    run, free = runs(), _scores(_score(0.5))
+    scores = free | _scores(_score(1.0, "faithfulness", method="llm"))
+    assert [table.seen(run, free, [FAITHFULNESS]) for _ in range(3)] == [True, False, False]
+    table.judged(run, scores, [FAITHFULNESS], 1.0)
+    assert [(one.score, one.sums["n"], one.sums["kd"]) for one in table.totals()] == [
+        ("lexical_groundedness", 1, 1),
+        ("faithfulness", 1, 1),
+    ]
+
+
+def test_what_is_remembered_of_requests_is_bounded(table, runs):
+    for _ in range(3 * MAX_REMEMBERED):
+        table.seen(runs(), {}, ())
+    assert len(table._counted) + len(table._counted_before) <= MAX_REMEMBERED
+
+
+def test_a_window_is_the_last_while_and_totals_are_all_time(table, runs, clock):
+    """By five minutes, beyond three hours by hours, for a day."""
+    clock.now = 40 * HOUR_S
+    for hour in range(30):
+        table.seen(runs(), _scores(_score(hour / 30)), ())
+        if hour < 29:
+            clock.now += HOUR_S
+
+    def counted(hours):
+        return table.estimate("lexical_groundedness", None, hours * HOUR_S).n_requests
+
+    assert [counted(hours) for hours in (0.1, 1, 2, 6, 12, 24, 1000)] == [1, 2, 3, 7, 13, 25, 25]
+    assert table.totals()[0].sums["n"] == 30
+    clock.now += SLOT_S * 2
+    assert [counted(hours) for hours in (0.05, 1)] == [0, 1]
+    assert table.estimate("lexical_groundedness", None, 300.0).method == "none"
+
+
+def test_workflows_are_apart_and_together(table, runs):
+    for workflow, value in (("a", 1.0), ("b", 0.0), (None, 0.5)):
+        for _ in range(5):
+            table.seen(runs(workflow), _scores(_score(value)), ())
+    assert table.estimate("lexical_groundedness", "a", HOUR_S).mean == 1.0
+    assert table.estimate("lexical_groundedness", "", HOUR_S).mean == 0.5
+    assert table.estimate("lexical_groundedness", None, HOUR_S).n_requests == 15
+    assert table.estimate("lexical_groundedness", "c", HOUR_S).method == "none"
+    assert set(table.estimates(None, HOUR_S)) == {
+        QualityKey("lexical_groundedness", workflow) for workflow in ("a", "b", "")
+    }
+
+
+@pytest.mark.parametrize("valued", [True, False])
+def test_workflows_without_end_are_counted_together(clock, runs, valued):
+    table = QualityTable(clock, most=10)
+    for number in range(1000):
+        scores = _scores(_score(0.5) if valued else _score(None, status="missing_input"))
+        table.seen(runs(f"w{number}"), scores, [FAITHFULNESS] if valued else ())
+        # Fewer scores than `seen` was given: what was turned away stays where it is.
+        table.judged(runs(f"w{number}"), scores, [FAITHFULNESS] if valued else (), 1.0)
+    found = {one.workflow: one.sums["k"] for one in table.totals() if one.score == "faithfulness"}
+    assert len(table.totals()) <= 12
+    if valued:
+        assert found[OTHER] == 1000 - (len(found) - 1)
+    assert len(table._families) <= 11
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_begins_anew(table, runs):
+    table.seen(runs(), _scores(_score(0.5)), ())
+    child = os.fork()
+    if not child:
+        os._exit(0 if table.totals() == [] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(table.totals()) == 1
+
+
+def _sessions(table, clock, alike, requests):
+    """Three hours of sessions of five requests; `alike`: the share of requests that repeat their session's."""
+    chance, made = random.Random(3), Runs()
+    for _ in range(36):
+        for _ in range(requests // 5):
+            same = float(chance.random() < 0.7)
+            for _ in range(5):
+                value = same if chance.random() < alike else float(chance.random() < 0.7)
+                table.seen(made(), _scores(_score(value)), ())
+        clock.now += SLOT_S
+
+
+def test_sessions_whose_requests_resemble_each_other_have_a_design_effect(clock):
+    """Five alike: (1 + 4 x correlation), the correlation being the square of the share."""
+    independent, alike = QualityTable(clock), QualityTable(clock)
+    _sessions(independent, clock, 0.0, 100)
+    _sessions(alike, clock, 0.9, 100)
+    assert independent.totals()[0].design_effect == 1.0
+    assert alike.totals()[0].design_effect == pytest.approx(1 + 4 * 0.81, rel=0.5)
+    found = alike.estimate("lexical_groundedness", None, 3 * HOUR_S)
+    assert found.design_effect == alike.totals()[0].design_effect
+
+
+def test_a_few_slots_say_nothing_about_sessions(clock, runs):
+    table = QualityTable(clock)
+    for number in range(12):
+        for _ in range(10):
+            table.seen(runs(), _scores(_score(float(number % 2))), ())
+        clock.now += SLOT_S
+    assert table.totals()[0].design_effect == 1.0
