@@ -191,13 +191,15 @@ def _counted(found: Sequence[tuple[int, _Group]], page: Page) -> list[tuple[int,
     by_call: dict[int, list[tuple[int, _Group]]] = {}
     for place, group in sorted(found, key=lambda item: item[0]):
         by_call.setdefault(page.call_at(place), []).append((place, group))
-    tallies = {
-        call: Counter(group.letters for _, group in shown) for call, shown in by_call.items()
-    }
-    kept: list[int] = []
-    for call in sorted(by_call, key=lambda call: (-len(by_call[call]), -call)):
-        if len(by_call[call]) < 2 or not any(tallies[call] <= tallies[other] for other in kept):
-            kept.append(call)
+    kept = [*by_call]
+    if len(kept) > 1:
+        kept = []
+        tallies = {
+            call: Counter(group.letters for _, group in shown) for call, shown in by_call.items()
+        }
+        for call in sorted(by_call, key=lambda call: (-len(by_call[call]), -call)):
+            if len(by_call[call]) < 2 or not any(tallies[call] <= tallies[other] for other in kept):
+                kept.append(call)
     left = {group.letters: len(group.indices) for _, group in found}
     counted: list[tuple[int, _Group]] = []
     for call in sorted(kept, reverse=True):
@@ -387,6 +389,9 @@ _ENTITIES = re.compile(r"&(?:amp;)*(#?\w{1,31};)")
 _BETWEEN = "\0"
 _SMALL = bytes(range(256)).lower()
 _SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
+_HEAD = 64
+_HEADS = 8
+"""Letters of a text that are looked for first, and how often: many texts may begin alike."""
 _MOST_SIGNS = 32
 """Different signs, beside ASCII's, that are taken out of a text one by one."""
 
@@ -428,7 +433,7 @@ class Page:
 
     def _unclaimed(self, letters: str) -> Iterator[int]:
         length = len(letters)
-        place = self.letters.find(letters)
+        place = self._find(letters, 0)
         while place >= 0:
             claim = bisect_right(self._ends, place)
             if claim < len(self._starts) and self._starts[claim] < place + length:
@@ -436,7 +441,21 @@ class Page:
             else:
                 yield place
                 following = place + length
-            place = self.letters.find(letters, following)
+            place = self._find(letters, following)
+
+    def _find(self, letters: str, start: int) -> int:
+        """Return the first place of a text from `start` on, or -1."""
+        # To find a long text Python prepares a table first, which takes longer than to find its beginning.
+        head = letters[:_HEAD]
+        if len(head) == len(letters):
+            return self.letters.find(letters, start)
+        last = len(self.letters) - len(letters) + _HEAD
+        for _ in range(_HEADS):
+            place = self.letters.find(head, start, last)
+            if place < 0 or self.letters.startswith(letters, place):
+                return place
+            start = place + 1
+        return self.letters.find(letters, start)
 
     def _is_whole(self, start: int, end: int) -> bool:
         return self._partswords_of(start) and self._partswords_of(end)
@@ -465,6 +484,9 @@ class Page:
         """Take places, which overlap no claim, out of what can be found."""
         if not places:
             return
+        if len(places) == 1:
+            self._claim_one(places[0], places[0] + length)
+            return
         spans = sorted(
             [
                 *zip(self._starts, self._ends, strict=True),
@@ -479,6 +501,17 @@ class Page:
                 starts.append(start)
                 ends.append(end)
         self._starts, self._ends = starts, ends
+
+    def _claim_one(self, start: int, end: int) -> None:
+        at = bisect_left(self._starts, start)
+        if at < len(self._starts) and self._starts[at] == end:
+            end = self._ends[at]
+            del self._starts[at], self._ends[at]
+        if at and self._ends[at - 1] == start:
+            self._ends[at - 1] = end
+        else:
+            self._starts.insert(at, start)
+            self._ends.insert(at, end)
 
     def free_around(self, end: int) -> tuple[int, int]:
         """Return how far the unclaimed stretch before `end` reaches to both sides."""
@@ -505,6 +538,8 @@ def words_of(text: str) -> list[str]:
 
 def letters_of(text: str) -> str:
     """Return the letters and digits of a text, in small letters: its words without what parts them."""
+    if len(text) <= SLICE:
+        return _letters(_unescaped(text))
     return "".join([_letters(_unescaped(part)) for part in _parts(text)])
 
 

@@ -7,7 +7,7 @@ it found counts.  A reranking takes the place of the documents it was given.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ragmeter.adapters._prompts import Prompt, seen_in_prompts
 
@@ -16,23 +16,38 @@ from .conventions import Documents, Missing, Reader, Role
 from .conventions._values import Document, is_hidden
 from .record import SpanRecord
 
-__all__ = ["Read", "Seen", "documents_of", "missing_in", "reached", "shown", "with_rule"]
+__all__ = ["Read", "Seen", "missing_in", "reached", "shown", "with_rule"]
 
 
-@dataclass(frozen=True, slots=True)
 class Read:
-    """A span and what its convention makes of it."""
+    """A span and what its convention makes of it; its documents are read once, when they are asked for.
 
-    span: SpanRecord
-    reader: Reader
-    role: Role
-    tool: RetrievalTool | None = None
-    """The user's rule that makes a tool's call a retrieval."""
+    Args:
+        span: The span.
+        reader: Who reads it.
+        role: What it is about.
+        tool: The user's rule that makes a tool's call a retrieval.
+    """
 
-    @property
-    def is_retrieval(self) -> bool:
+    __slots__ = ("_told", "is_retrieval", "reader", "role", "span", "tool")
+
+    def __init__(
+        self, span: SpanRecord, reader: Reader, role: Role, tool: RetrievalTool | None = None
+    ) -> None:
+        self.span = span
+        self.reader = reader
+        self.role = role
+        self.tool = tool
+        self.is_retrieval = role == "retrieval" or tool is not None
         """Whether documents were retrieved here."""
-        return self.role == "retrieval" or self.tool is not None
+        self._told: Documents | None = None
+
+    def documents(self) -> Documents:
+        """Return what a retrieval, a reranking, or a tool that retrieves gave back."""
+        told = self._told
+        if told is None:
+            told = self._told = _documents_of(self)
+        return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +65,7 @@ class Seen:
         return self.from_spans or (self.read,)
 
 
-def documents_of(read: Read) -> Documents:
-    """Return what a retrieval, a reranking, or a tool that retrieves gave back."""
+def _documents_of(read: Read) -> Documents:
     if read.tool is None:
         return read.reader.documents(read.span)
     result = read.reader.result(read.span)
@@ -68,7 +82,8 @@ def with_rule(read: Read, tools: Sequence[RetrievalTool]) -> Read:
     """Return a tool's span with the user's rule for it, if there is one."""
     if read.role != "tool" or not tools:
         return read
-    return replace(read, tool=tool_for(read.reader.tool_name(read.span), tools))
+    tool = tool_for(read.reader.tool_name(read.span), tools)
+    return read if tool is None else Read(read.span, read.reader, read.role, tool)
 
 
 def reached(
@@ -92,7 +107,7 @@ def reached(
     seen: list[Seen] = []
     for read in outer:
         if read.is_retrieval:
-            told = documents_of(read)
+            told = read.documents()
             within = _told_within(read, told, inner.get(read.span.span_id, ()))
             seen.extend(within if within is not None else [Seen(read, told)])
         else:
@@ -107,7 +122,7 @@ def _told_within(read: Read, told: Documents, inner: Sequence[Read]) -> list[See
     within = [
         Seen(item, documents)
         for item in inner
-        if item.role == "retrieval" and (documents := documents_of(item)).items
+        if item.role == "retrieval" and (documents := item.documents()).items
     ]
     if not within:
         return None
@@ -121,7 +136,7 @@ def _told_within(read: Read, told: Documents, inner: Sequence[Read]) -> list[See
 
 def _reranked(seen: list[Seen], read: Read) -> list[Seen]:
     """Return the documents after a reranking, which takes the place of those it was given."""
-    told = documents_of(read)
+    told = read.documents()
     if read.span.failed:
         return seen
     if read.role == "join" and not seen:

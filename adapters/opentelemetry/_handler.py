@@ -23,6 +23,7 @@ from ._passages import RetrievalTool, as_tools
 from ._sdk import record_of
 from .assembly import Assembled, AssemblyStats, TraceAssembler
 from .build import reference_in
+from .record import SpanRecord
 from .reporter import Missing, Reporter
 from .requests import OWN_SCOPE
 
@@ -43,10 +44,15 @@ _MAX_WAITING = 50_000
 """Spans that may wait to be looked at; beyond, the oldest is dropped and counted."""
 
 
+_AT_A_TIME = 256
+"""Spans that are handed to the assembler at once."""
+
+
 class _Waiting(NamedTuple):
     span: Any
     scope: RequestScope | None
-    said: Mapping[str, object] | None
+    around: Any
+    """OpenTelemetry's context in which it ended; None: it is empty."""
 
 
 class RagMeterSpanProcessor(SpanProcessor):
@@ -117,12 +123,10 @@ class RagMeterSpanProcessor(SpanProcessor):
             scope = span.instrumentation_scope
             if self._stopped or (scope is not None and scope.name == OWN_SCOPE) or is_suppressed():
                 return
-            around = ambient_context()
-            said = baggage.get_all() if around else None
             if len(self._waiting) >= _MAX_WAITING:
                 self._waiting.popleft()
                 self._meter.lost("evicted")
-            self._waiting.append(_Waiting(span, current_scope(), said or None))
+            self._waiting.append(_Waiting(span, current_scope(), ambient_context() or None))
             if not self._running:
                 self._running = True
                 start_elsewhere(self._start)
@@ -163,12 +167,17 @@ class RagMeterSpanProcessor(SpanProcessor):
     def _read(self) -> None:
         with self._reading:
             while self._waiting:
-                noted = self._waiting.popleft()
-                record = record_of(noted.span)
-                self._assembler.add([record])
-                scope = _scope_of(noted)
-                if scope is not None:
-                    self._scopes.setdefault(record.trace_id, {})[record.span_id] = scope
+                records: list[SpanRecord] = []
+                try:
+                    while self._waiting and len(records) < _AT_A_TIME:
+                        noted = self._waiting.popleft()
+                        record = record_of(noted.span)
+                        records.append(record)
+                        scope = _scope_of(noted)
+                        if scope is not None:
+                            self._scopes.setdefault(record.trace_id, {})[record.span_id] = scope
+                finally:
+                    self._assembler.add(records)
             while len(self._scopes) > _MAX_WAITING:
                 self._scopes.pop(next(iter(self._scopes)))
 
@@ -184,7 +193,8 @@ class RagMeterSpanProcessor(SpanProcessor):
 
 def _scope_of(noted: _Waiting) -> RequestScope | None:
     """Return what the code around a span said: in this process, and by baggage from another."""
-    reference = reference_in([noted.said or {}])
+    said = None if noted.around is None else baggage.get_all(noted.around)
+    reference = reference_in([said]) if said else None
     if reference is None:
         return noted.scope
     by_baggage = RequestScope(reference=reference)

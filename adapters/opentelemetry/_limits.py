@@ -27,14 +27,15 @@ class CutLength:
 
     def __init__(self, spans: Iterable[SpanRecord]) -> None:
         longest = 0
-        values: set[str] = set()
+        found: list[str] = []
         for span in spans:
             for value in span.attributes.values():
                 if isinstance(value, str) and len(value) >= longest:
                     if len(value) > longest:
                         longest = len(value)
-                        values.clear()
-                    values.add(value)
+                        found.clear()
+                    found.append(value)
+        values = set(found)
         cut = longest >= _SHORTEST and (
             any(map(_breaks_off, values)) or (len(values) >= _SEVERAL and _is_text(values))
         )

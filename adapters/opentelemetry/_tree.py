@@ -5,7 +5,7 @@ Everything here takes time linear in the number of spans, whatever their parents
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from .record import SpanRecord
 
@@ -31,37 +31,41 @@ class SpanTree:
         """Return the span's parent, if it is here."""
         return None if span.parent_id is None else self.spans.get(span.parent_id)
 
-    def outermost(
-        self, wanted: Callable[[SpanRecord], bool], *, itself: bool
-    ) -> dict[str, str | None]:
+    def outermost(self, wanted: Collection[str], *, itself: bool) -> dict[str, str | None]:
         """Return, for each span, the id of the outermost wanted span above it, within its process.
 
         Args:
-            wanted: Whether a span may be the one.
+            wanted: Ids of the spans that may be the one.
             itself: Whether a span may be its own.
         """
         found: dict[str, str | None] = {}
-        for start in self.spans.values():
+        # Spans come as they end, the inner ones first: backwards, most find what is above them known.
+        for start in reversed(self.spans.values()):
+            if start.span_id in found:
+                continue
+            span = None if start.is_entry else self.parent(start)
+            if span is None or span.span_id in found:
+                found[start.span_id] = None if span is None else _or(found, span.span_id, wanted)
+                continue
             path: list[SpanRecord] = []
             on_path: set[str] = set()
-            span: SpanRecord | None = start
+            span = start
             while span is not None and span.span_id not in found and span.span_id not in on_path:
                 path.append(span)
                 on_path.add(span.span_id)
                 span = None if span.is_entry else self.parent(span)
             above = None
             if span is not None and span.span_id in found:
-                above = found[span.span_id] or (span.span_id if wanted(span) else None)
+                above = _or(found, span.span_id, wanted)
             for step in reversed(path):
                 if step.is_entry:
                     above = None
                 found[step.span_id] = above
-                above = above or (step.span_id if wanted(step) else None)
+                if above is None and step.span_id in wanted:
+                    above = step.span_id
         if not itself:
             return found
-        return {
-            key: above or (key if wanted(self.spans[key]) else None) for key, above in found.items()
-        }
+        return {key: _or(found, key, wanted) for key in found}
 
     def entry_above(self, span: SpanRecord) -> SpanRecord | None:
         """Return the span by which the request came into the process, or None."""
@@ -87,3 +91,8 @@ class SpanTree:
                 break
             span = self.parent(span)
         return steps[::-1]
+
+
+def _or(found: Mapping[str, str | None], key: str, wanted: Collection[str]) -> str | None:
+    """Return what was found above a span, or the span if it is wanted itself."""
+    return found[key] or (key if key in wanted else None)

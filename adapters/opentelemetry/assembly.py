@@ -170,7 +170,8 @@ class TraceAssembler:
                 self._waiting += 1
                 self._held["spans"] += 1
                 self._grow(trace, kept.size_bytes())
-                self._shrink(span.trace_id)
+                if self._is_too_much():
+                    self._shrink(span.trace_id)
             for note in logs:
                 self._received_logs += 1
                 if not tells(note):
@@ -179,7 +180,8 @@ class TraceAssembler:
                 if trace is not None:
                     trace.logs.append(note)
                     self._grow(trace, note.size_bytes())
-                    self._shrink(note.trace_id)
+                    if self._is_too_much():
+                        self._shrink(note.trace_id)
 
     def tick(self) -> None:
         """Deliver what is complete, and forget what nothing more is expected of."""
@@ -257,6 +259,14 @@ class TraceAssembler:
         self._open_bytes += size
         self._held["bytes"] += size
 
+    def _is_too_much(self) -> bool:
+        held, most = self._held, self._limits
+        return (
+            held["bytes"] > most["bytes"]
+            or held["spans"] > most["spans"]
+            or held["traces"] > most["traces"]
+        )
+
     def _shrink(self, growing: str) -> None:
         """Give up the oldest traces until what is held is within its limits."""
         for reason, limit in self._limits.items():
@@ -298,7 +308,7 @@ class TraceAssembler:
         """Take the parts of a trace that came to rest out of it."""
         if trace.times:
             return  # late spans: they belong to what was delivered
-        tops = SpanTree(trace.spans).outermost(lambda _: True, itself=True)
+        tops = SpanTree(trace.spans).outermost(trace.ids, itself=True)
         last: dict[str | None, float] = {}
         for span, when in zip(trace.spans, trace.arrived, strict=True):
             top = tops[span.span_id]
@@ -336,15 +346,15 @@ class TraceAssembler:
 
 def _slim(span: SpanRecord) -> SpanRecord:
     """Return the span without what nobody will read."""
+    if not span.events and (not span.attributes or reading(span) is not None):
+        return span
     events = tuple(
         SpanNote(event.name, {"exception.type": event.attributes["exception.type"]})
         for event in span.events
         if event.name == "exception" and "exception.type" in event.attributes
     )
     if reading(span) is not None:
-        return span if not span.events else replace(span, events=events)
-    if not span.events and not span.attributes:
-        return span
+        return replace(span, events=events)
     attributes = {
         key: value
         for key, value in span.attributes.items()

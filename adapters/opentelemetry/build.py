@@ -13,14 +13,15 @@ from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedContext
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 
-from ._contexts import Seen, documents_of
+from ._contexts import Seen
 from .conventions._values import Document, opened
 from .record import SpanRecord
 from .requests import Found
 
 __all__ = ["build_run", "reference_in", "sample_of", "scored"]
 
-_REFERENCE = "ragmeter.reference."
+_LISTS = ("contexts", "context_ids", "alternative_answers")
+_REFERENCES = [(f"ragmeter.reference.{name}", name) for name in ("answer", *_LISTS)]
 _CONVERSATION = (
     "session.id",
     "langfuse.session.id",
@@ -43,15 +44,18 @@ def sample_of(found: Found, scope: RequestScope | None = None) -> RagSample:
         found: The request.
         scope: What the code around it said, where that is known.
     """
-    scope = scope or RequestScope()
+    return _sample(found, scope or RequestScope(), _Contexts())
+
+
+def _sample(found: Found, scope: RequestScope, context: _Contexts) -> RagSample:
     question = found.question if scope.question is None else scope.question
     contexts = found.contexts if found.shown is None else found.shown
     unknown = found.reason == "retrieval_error"
-    made = tuple(map(_context, contexts))
+    made = tuple(map(context.of, contexts))
     return RagSample(
         question=question,
         contexts=None if unknown else made,
-        stages=_stages(found, made) if found.usable == "full" and found.seen else None,
+        stages=_stages(found, made, context) if found.usable == "full" and found.seen else None,
         search_query=search_query_of(
             question, [query for seen in found.seen for query in _queries(seen)]
         ),
@@ -76,18 +80,19 @@ def build_run(found: Found, scope: RequestScope | None = None, *, remote: bool =
         remote: Whether its spans were made in another process.
     """
     scope = scope or RequestScope()
+    context = _Contexts()
     spans = found.members if found.span is None else (found.span, *found.members)
     whole = spans[0] if found.span is not None else None
     started = whole.started_ns if whole else min(span.started_ns for span in spans)
     ended = whole.ended_ns if whole else max(span.ended_ns for span in spans)
     attributes = [span.attributes for span in spans]
     return RagRun(
-        sample=sample_of(found, scope),
+        sample=_sample(found, scope, context),
         run_id=found.key,
         framework=found.convention,
         started_ns=started,
         ended_ns=ended,
-        retrievals=tuple(_retrieval(seen, remote=remote) for seen in found.seen),
+        retrievals=tuple(_retrieval(seen, context, remote=remote) for seen in found.seen),
         parent=_parent(found, remote=remote),
         target=None
         if found.span is None
@@ -109,14 +114,16 @@ def reference_in(given: Iterable[Mapping[str, object]]) -> Reference | None:
     """
     fields: dict[str, object] = {}
     for one in given:
-        for key, value in one.items():
-            if key.startswith(_REFERENCE):
-                fields.setdefault(key[len(_REFERENCE) :], value)
+        for key, name in _REFERENCES:
+            if key in one:
+                fields.setdefault(name, one[key])
+    if not fields:
+        return None
     known: dict[str, Any] = {}
     answer = fields.get("answer")
     if isinstance(answer, str):
         known["answer"] = answer
-    for name in ("contexts", "context_ids", "alternative_answers"):
+    for name in _LISTS:
         value = opened(fields.get(name))
         if isinstance(value, str):
             value = [value]
@@ -125,13 +132,16 @@ def reference_in(given: Iterable[Mapping[str, object]]) -> Reference | None:
     return Reference(**known) if known else None
 
 
-def _stages(found: Found, contexts: Iterable[RetrievedContext]) -> tuple[RetrievalStage, ...]:
+def _stages(
+    found: Found, contexts: Iterable[RetrievedContext], context: _Contexts
+) -> tuple[RetrievalStage, ...]:
     """Return what left each retriever, and each reranking after it; a document is one object throughout."""
     alike = {(item.id, item.text): item for item in contexts}
 
     def passing(documents: Iterable[Document]) -> tuple[RetrievedContext, ...]:
         return tuple(
-            alike.setdefault((item.id, item.text or ""), _context(item)) for item in documents
+            alike.get(key := (item.id, item.text or "")) or alike.setdefault(key, context.of(item))
+            for item in documents
         )
 
     stages: list[RetrievalStage] = []
@@ -139,7 +149,7 @@ def _stages(found: Found, contexts: Iterable[RetrievedContext]) -> tuple[Retriev
         first = len(stages)
         for read in seen.retrievals:
             kind: StageKind = "tool" if read.tool is not None else "retriever"
-            left = seen.told.items if read is seen.read else documents_of(read).items
+            left = seen.told.items if read is seen.read else read.documents().items
             stages.append(RetrievalStage(name=read.span.name, kind=kind, contexts=passing(left)))
         if seen.from_spans:
             given = tuple(range(first, len(stages)))
@@ -155,10 +165,20 @@ def _stages(found: Found, contexts: Iterable[RetrievedContext]) -> tuple[Retriev
     return tuple(stages)
 
 
-def _context(item: Document) -> RetrievedContext:
-    return RetrievedContext(
-        text=item.text or "", id=item.id, score=item.score, metadata=item.metadata
-    )
+class _Contexts:
+    """The contexts of one request: each document's is made once, wherever it stands in the run."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, RetrievedContext] = {}
+
+    def of(self, item: Document) -> RetrievedContext:
+        """Return the document as metrics see it. It must live as long as this."""
+        made = self._made.get(id(item))
+        if made is None:
+            made = self._made[id(item)] = RetrievedContext(
+                text=item.text or "", id=item.id, score=item.score, metadata=item.metadata
+            )
+        return made
 
 
 def _status(found: Found) -> SampleStatus:
@@ -184,7 +204,7 @@ def _name(found: Found) -> str | None:
     return found.span.name or None
 
 
-def _retrieval(seen: Seen, *, remote: bool) -> Retrieval:
+def _retrieval(seen: Seen, context: _Contexts, *, remote: bool) -> Retrieval:
     """Return a retrieval, or the reranking that took its place, whose span is the one to be judged."""
     read = seen.read
     source = seen.retrievals[0].span.attributes.get("gen_ai.data_source.id")
@@ -194,7 +214,7 @@ def _retrieval(seen: Seen, *, remote: bool) -> Retrieval:
     return Retrieval(
         started_ns=seen.retrievals[0].span.started_ns,
         ended_ns=read.span.ended_ns,
-        contexts=tuple(_context(item) for item in _brought(seen)),
+        contexts=tuple(map(context.of, _brought(seen))),
         query=next(filter(None, _queries(seen)), None),
         name=seen.retrievals[0].span.name or None,
         data_source_id=source if isinstance(source, str) else None,
@@ -207,7 +227,7 @@ def _retrieval(seen: Seen, *, remote: bool) -> Retrieval:
 def _brought(seen: Seen) -> tuple[Document, ...]:
     if not seen.from_spans:
         return seen.told.items
-    return tuple(item for read in seen.from_spans for item in documents_of(read).items)
+    return tuple(item for read in seen.from_spans for item in read.documents().items)
 
 
 def _queries(seen: Seen) -> tuple[str | None, ...]:
@@ -235,7 +255,7 @@ def _first(attributes: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> str 
     for key in keys:
         for item in given:
             value = item.get(key)
-            if isinstance(value, (str, int)) and str(value):
+            if value is not None and isinstance(value, (str, int)) and str(value):
                 text = opened(value)
                 return text if isinstance(text, str) else json.dumps(text)
     return None

@@ -10,10 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["LogNote", "SpanNote", "SpanRecord"]
+__all__ = ["UNREAD", "LogNote", "SpanNote", "SpanRecord"]
+
+UNREAD = object()
+"""Nobody has asked yet what a span is about."""
 
 _BESIDE_TEXTS = 400
 """Bytes that a record takes beside its texts, about."""
+_BESIDE_A_VALUE = 140
+"""Bytes that an attribute takes beside the text that is its value, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +31,9 @@ class SpanNote:
     """Its attributes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SpanRecord:
-    """One ended span."""
+    """One ended span. Nothing of it changes but `reading`; it is not frozen as that makes it slow to make."""
 
     trace_id: str
     """32 hex digits."""
@@ -60,6 +65,8 @@ class SpanRecord:
     """Whether the trace is recorded by others, too."""
     resource: Mapping[str, str] = field(default_factory=dict)
     """The service it comes from, where that is another process: ``service.name`` and the like."""
+    reading: Any = field(default=UNREAD, compare=False, repr=False)
+    """Who reads it and what it is about, once that was asked (`conventions.reading`)."""
 
     @property
     def is_entry(self) -> bool:
@@ -80,10 +87,11 @@ class SpanRecord:
 
     def size_bytes(self) -> int:
         """Return the bytes it takes up, estimated."""
-        size = _BESIDE_TEXTS
-        for key, value in self.attributes.items():
-            size += 100 + len(key) + (len(value) * 2 if isinstance(value, (str, bytes)) else 64)
-            if isinstance(value, (list, tuple, dict)):
+        size = _BESIDE_TEXTS + _BESIDE_A_VALUE * len(self.attributes)
+        for value in self.attributes.values():
+            if type(value) is str:
+                size += 2 * len(value)
+            elif isinstance(value, (bytes, list, tuple, dict)):
                 size += 100 * len(value)
         return size
 

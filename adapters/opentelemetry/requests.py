@@ -13,7 +13,7 @@ from typing import Literal
 
 from ragmeter.adapters._prompts import Prompt, prompt_of
 
-from ._contexts import Read, Seen, documents_of, missing_in, reached, shown, with_rule
+from ._contexts import Read, Seen, missing_in, reached, shown, with_rule
 from ._limits import CutLength
 from ._passages import RetrievalTool
 from ._tree import SpanTree
@@ -113,7 +113,7 @@ def find_requests(
         or ((read := reads.get(span.span_id)) is not None and read.role == "evaluation")
     }
     if excluded:
-        judged = tree.outermost(lambda span: span.span_id in excluded, itself=True)
+        judged = tree.outermost(excluded, itself=True)
         reads = {key: read for key, read in reads.items() if judged[key] is None}
     if not reads:
         return []
@@ -150,16 +150,10 @@ class _Finder:
         self._reads = reads
         self._logs = logs
         self._cut = CutLength(tree.spans.values())
-        self._request_of = tree.outermost(self._is_step, itself=True)
-        self._retrieval_above = tree.outermost(self._is_retrieval, itself=False)
-
-    def _is_step(self, span: SpanRecord) -> bool:
-        read = self._reads.get(span.span_id)
-        return read is not None and read.role in ("step", "join")
-
-    def _is_retrieval(self, span: SpanRecord) -> bool:
-        read = self._reads.get(span.span_id)
-        return read is not None and read.is_retrieval
+        steps = {key for key, read in reads.items() if read.role in ("step", "join")}
+        self._request_of = tree.outermost(steps, itself=True)
+        retrievals = {key for key, read in reads.items() if read.is_retrieval}
+        self._retrieval_above = tree.outermost(retrievals, itself=False)
 
     def requests(self) -> list[Found]:
         groups: dict[str, list[Read]] = {}
@@ -223,7 +217,7 @@ class _Finder:
         if not seen:  # a reranking that failed, of documents that no span tells of
             ours = (read for read in members if read.reader.name == convention)
             lone = next(read for read in ours if read.is_retrieval or read.role == "rerank")
-            seen = (Seen(lone, documents_of(lone)),)
+            seen = (Seen(lone, lone.documents()),)
         first = seen[0].retrievals[0]
         models = self._models(members, seen)
         path = [] if request is None else self._tree.path(request.span_id, first.span)
@@ -480,7 +474,7 @@ def _asked_in(variables: Mapping[str, object]) -> str | None:
 def _brings_documents(read: Read) -> bool:
     """Return whether documents came out of a span: a reranking that does not say which makes no request."""
     return read.is_retrieval or (
-        read.role == "rerank" and (read.span.failed or bool(documents_of(read).items))
+        read.role == "rerank" and (read.span.failed or bool(read.documents().items))
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragmeter.adapters.opentelemetry.record import SpanRecord
+from ragmeter.adapters.opentelemetry.record import UNREAD, SpanRecord
 
 from ._genai import GenAI, PydanticAI, VercelAI
 from ._haystack import Haystack
@@ -31,8 +31,12 @@ READERS: Sequence[Reader] = (
 
 def reading(span: SpanRecord) -> tuple[Reader, Role] | None:
     """Return who reads the span and what it is about; None: it belongs to no known convention."""
-    for reader in READERS:
-        role = reader.role(span)
-        if role is not None:
-            return reader, role
-    return None
+    if span.reading is UNREAD:
+        span.reading = None
+        for reader in READERS:
+            role = reader.role(span)
+            if role is not None:
+                span.reading = reader, role
+                break
+    known: tuple[Reader, Role] | None = span.reading
+    return known

@@ -59,9 +59,10 @@ class OpenInference(Reader):
         kind = span.attributes.get(_KIND)
         if not isinstance(kind, str):
             return None
-        if kind.upper() == "CHAIN" and span.name.endswith("postprocess_nodes"):
+        role = _ROLES.get(kind) or _ROLES.get(kind.upper(), "other")
+        if role == "step" and span.name.endswith("postprocess_nodes") and kind.upper() == "CHAIN":
             return "join"  # LlamaIndex tells of a reranking only where the step fires its events
-        return _ROLES.get(kind.upper(), "other")
+        return role
 
     def tool_name(self, span: SpanRecord) -> str:
         """See `Reader.tool_name`."""
@@ -176,10 +177,12 @@ def _identified(items: tuple[Document, ...], output: Any) -> tuple[Document, ...
     if [item.text for item in others] != [item.text for item in items]:
         return items
     return tuple(
-        item._replace(
-            id=item.id if item.id is not None else other.id,
-            score=item.score if item.score is not None else other.score,
-            metadata=item.metadata or other.metadata,
+        Document(
+            item.text,
+            item.id if item.id is not None else other.id,
+            item.score if item.score is not None else other.score,
+            item.metadata or other.metadata,
+            item.hidden,
         )
         for item, other in zip(items, others, strict=True)
     )

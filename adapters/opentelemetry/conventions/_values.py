@@ -156,22 +156,20 @@ def _document(value: Any, depth: int) -> Document | None:
     found = _constructed(found)
     if "role" in found or found.get("type") in _ROLES:
         return None  # a message
-    fields = {str(key).removeprefix("document."): item for key, item in found.items()}
+    fields: Mapping[str, Any] = found
+    if any(type(key) is not str or key.startswith("document.") for key in found):
+        fields = {str(key).removeprefix("document."): item for key, item in found.items()}
     for key in ("node", "document"):
-        if isinstance(opened(fields.get(key)), dict):
+        if key in fields and isinstance(opened(fields[key]), dict):
             inner = _document(fields[key], depth + 1)
             score = _first_number(fields)
             return inner if inner is None or score is None else inner._replace(score=score)
-    text = next(
-        (told for key in _TEXT_KEYS if (told := _text_in(fields.get(key))) is not None), None
-    )
-    identity = next(
-        (str(fields[key]) for key in _ID_KEYS if isinstance(fields.get(key), (str, int))), None
-    )
+    text, identity = _first_text(fields), _first_id(fields)
     if text is None and (identity is None or not _is_listed(fields)):
         return None
     hidden = is_hidden(text)
-    metadata = next((opened(fields[key]) for key in _METADATA_KEYS if key in fields), None)
+    kept = next(filter(fields.__contains__, _METADATA_KEYS), None)
+    metadata = None if kept is None else opened(fields[kept])
     return Document(
         None if hidden else text,
         None if is_hidden(identity) else identity,
@@ -181,11 +179,23 @@ def _document(value: Any, depth: int) -> Document | None:
     )
 
 
-def _text_in(value: Any) -> str | None:
+def _first_text(fields: Mapping[str, Any]) -> str | None:
     """Return the text of a document: a string, or the one in a mapping of parts."""
-    if isinstance(value, dict):
-        value = value.get("text")
-    return value if isinstance(value, str) else None
+    for key in _TEXT_KEYS:
+        value = fields.get(key)
+        if isinstance(value, dict):
+            value = value.get("text")
+        if isinstance(value, str):
+            return value
+    return None
+
+
+def _first_id(fields: Mapping[str, Any]) -> str | None:
+    for key in _ID_KEYS:
+        value = fields.get(key)
+        if isinstance(value, (str, int)):
+            return str(value)
+    return None
 
 
 def _is_listed(fields: Mapping[str, Any]) -> bool:
@@ -196,9 +206,12 @@ def _is_listed(fields: Mapping[str, Any]) -> bool:
 
 
 def _first_number(fields: Mapping[str, Any]) -> float | None:
-    return next(
-        (number for key in _SCORE_KEYS if (number := _number(fields.get(key))) is not None), None
-    )
+    for key in _SCORE_KEYS:
+        if key in fields:
+            number = _number(fields[key])
+            if number is not None:
+                return number
+    return None
 
 
 def _number(value: Any) -> float | None:
