@@ -17,6 +17,7 @@ from ._runtime.guard import ErrorLog, Guard, front_door
 from ._runtime.stats import Counters, NoDataWarning
 from ._runtime.threads import start_elsewhere
 from .context import RequestScope
+from .pipeline.ending import Ending
 from .pipeline.line import Pipeline
 from .pipeline.sampling import Candidate
 from .pipeline.scoring import Offered
@@ -30,14 +31,14 @@ class MeterPort:
 
     Args:
         sample_rate: Probability that an offered request is scored; None: that is decided later.
-        shutdown_timeout_s: Seconds that the exit of the process may be held up.
+        shutdown_timeout_s: Seconds that the exit of the process may be held up; None: as `Ending` does.
     """
 
     _pipeline: Pipeline
 
-    def __init__(self, *, sample_rate: float | None, shutdown_timeout_s: float) -> None:
+    def __init__(self, *, sample_rate: float | None, shutdown_timeout_s: float | None) -> None:
         self._sample_rate = sample_rate
-        self._shutdown_timeout_s = shutdown_timeout_s
+        self._ending = Ending(shutdown_timeout_s)
         self._log = ErrorLog()
         front_door.serve(self._log)
         self._counters = Counters()
@@ -113,7 +114,7 @@ class MeterPort:
         """Flush because the interpreter is about to exit; called by ragmeter itself."""
         with self._exit_guard:
             if not self._shut_down:
-                self._pipeline.flush(time.monotonic() + self._shutdown_timeout_s)
+                self._ending.flush(self._pipeline)
 
     def end_at_exit(self) -> None:
         """End what outlives threads, as the interpreter is exiting; called by ragmeter itself."""

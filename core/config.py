@@ -99,8 +99,9 @@ class Settings(BaseSettings):
     """Requests judged at the same time; of a judge made from settings, its calls on the wire, too."""
     judge_deadline_s: float = _setting(60.0, unit="seconds", gt=0)
     """Time after which a request that is not judged gets ``timeout`` scores."""
-    shutdown_timeout_s: float = _setting(10.0, unit="seconds", ge=0, le=600)
-    """How long the exit of the process may be held up."""
+    shutdown_timeout_s: float | None = _setting(None, unit="seconds", ge=0, le=600)
+    """How long the exit of the process may be held up; unset: 10, of which only 1.5 may pass without the
+    judge or an exporter getting anything done."""
     late_window: int = _setting(512, unit="requests", ge=0)
     """Requests remembered for ``attach_reference`` and ``feedback``; 0: none."""
     late_window_s: float = _setting(900.0, unit="seconds", gt=0)

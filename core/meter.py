@@ -118,7 +118,9 @@ class RagMeter(MeterPort):
             (too long): nothing else bounds how long one call holds the interpreter lock.
         judge_concurrency: Requests judged at the same time.
         judge_deadline_s: Seconds after which unjudged metrics score ``timeout``.
-        shutdown_timeout_s: Seconds that the exit of the process may be held up.
+        shutdown_timeout_s: Seconds that the exit of the process, or the end of a ``with`` block, may be
+            held up. None: 10, and of the exit of a process only 1.5 in which neither judge nor
+            exporters get anything done.
         redact: Sees every text first, before metrics, judge, cache and exporters, and returns what
             they may see. When it raises, the request is dropped and counted.
         late_window: Requests remembered for `attach_reference` and `feedback`; 0: none.
@@ -148,7 +150,7 @@ class RagMeter(MeterPort):
         max_text_chars: int = 300_000,
         judge_concurrency: int = 16,
         judge_deadline_s: float = 60.0,
-        shutdown_timeout_s: float = 10.0,
+        shutdown_timeout_s: float | None = None,
         redact: Callable[[str], str] | None = None,
         late_window: int = 512,
         late_window_s: float = 900.0,
@@ -200,9 +202,12 @@ class RagMeter(MeterPort):
                 f"metrics {', '.join(lacking)} ask an embedder; pass embedder=, e.g. the one of your "
                 "vector store, or OpenAIEmbedder(model=...) from ragmeter.metrics.embedder"
             )
+        if shutdown_timeout_s is not None:
+            shutdown_timeout_s = at_least(0, "shutdown_timeout_s", shutdown_timeout_s)
+        self._shutdown_timeout_s = 10.0 if shutdown_timeout_s is None else shutdown_timeout_s
         super().__init__(
             sample_rate=None if keep == "worst" else self._limits.sample_rate,
-            shutdown_timeout_s=at_least(0, "shutdown_timeout_s", shutdown_timeout_s),
+            shutdown_timeout_s=shutdown_timeout_s,
         )
         self._submit_guard = self.guard("meter.submit")
         self._amend_guard = self.guard("meter.amend")

@@ -4,8 +4,8 @@ The order at exit matters: exit handlers run in reverse order of registration, a
 a telemetry provider configured after the meter would be gone before it.  So meters are flushed
 before any exit handler runs, where Python waits for non-daemon threads: it offers a hook there, which
 its own thread pools use.  No thread waits for the main thread: where threads are greenlets, waiting
-for it stops the whole process.  A meter never holds the exit up for longer than its
-``shutdown_timeout_s``.
+for it stops the whole process.  A meter never holds the exit up for longer than
+`ragmeter.pipeline.ending` says.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ Every request that enters is exported or counted as dropped, exactly once.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from ragmeter.quality.positions import StreamPositions
 
 from ._admission import Admission
 from .counting import Counting
+from .ending import JUDGE_SHARE, Patience
 from .exporting import Destinations, ExportQueues
 from .holding import Holding
 from .late import Amendment, LateWindow
@@ -132,6 +134,7 @@ class Pipeline:
             max_items=limits.queue_size,
             max_bytes=limits.queue_bytes,
         )
+        self._answers = 0
         self._judging = None if judges is None else _judge_loop(judges, limits, guard_for)
         self._selector = Selector(
             limits.sample_rate,
@@ -182,14 +185,27 @@ class Pipeline:
         """Take a captured request, or what was learned about one. Never blocks."""
         self._queue.put(item, size_bytes)
 
-    def flush(self, deadline: float) -> bool:
-        """Wait until everything put so far is exported, until `deadline` (monotonic)."""
+    def signs(self) -> object:
+        """Return something that changes whenever the judge or an exporter has got something done."""
+        return self._answers, self._exporting.backlog
+
+    def flush(self, deadline: float, patience: Patience | None = None) -> bool:
+        """Wait until everything put so far is exported, until `deadline` (monotonic).
+
+        Args:
+            deadline: When the wait ends.
+            patience: How long judge and exporters may get nothing done; None: until the deadline.
+        """
+        patience = patience or Patience(math.inf, self.signs)
         done = self._queue.flush(remaining(deadline))
         if self._judging is not None:
-            done = self._judging.flush(remaining(deadline)) and done
+            done = patience.wait(self._judging.flush, deadline, JUDGE_SHARE) and done
         if not done:
             self._holding.release_all()
-        return self._exporting.flush(deadline) and done
+        return patience.wait(self._write_out, deadline) and done
+
+    def _write_out(self, timeout_s: float) -> bool:
+        return self._exporting.flush(time.monotonic() + timeout_s)
 
     def close(self, deadline: float) -> None:
         """Finish what can be finished until `deadline` (monotonic), count the rest, stop."""
@@ -216,6 +232,8 @@ class Pipeline:
 
     def judge_called(self, call: JudgeCall) -> None:
         """Count a call to the judge and tell the exporters."""
+        if call.error_type is None:
+            self._answers += 1
         call = self._admission.priced(call)
         self._counters.judge_called(call)
         self._admission.called(call)

@@ -125,7 +125,7 @@ def test_a_short_lived_process_loses_nothing(tmp_path: Path) -> None:
             def _get_relevant_documents(self, query, *, run_manager):
                 return [Document("x")]
 
-        handler = RagMeterCallbackHandler(RagMeter(exporters=[JsonlExporter({str(out)!r})]))
+        handler = RagMeterCallbackHandler(RagMeter(exporters=[JsonlExporter({str(out)!r})], shutdown_timeout_s=60))
         R().invoke("q", config={{"callbacks": [handler]}})
     """
     subprocess.run([sys.executable, "-I", "-c", textwrap.dedent(code)], check=True, timeout=60)

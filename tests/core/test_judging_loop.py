@@ -21,7 +21,10 @@ from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.judge import OpenAIJudge
 judge = OpenAIJudge("m", base_url=sys.argv[1], api_key="k")
-meter = RagMeter(metrics=["answer_relevancy"], judge=judge, exporters=[JsonlExporter(sys.argv[2])])
+meter = RagMeter(
+    metrics=["answer_relevancy"], judge=judge, exporters=[JsonlExporter(sys.argv[2])],
+    shutdown_timeout_s=60,
+)
 meter.submit(RagSample(question="q", contexts=["c"], answer="An answer."))
 """
 

@@ -36,7 +36,7 @@ class Printing:
         return True
     def shutdown(self, timeout_s):
         pass
-meter = RagMeter(metrics=[one], exporters=[Printing()])
+meter = RagMeter(metrics=[one], exporters=[Printing()], shutdown_timeout_s=60)
 """
 
 

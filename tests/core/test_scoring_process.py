@@ -414,7 +414,7 @@ class Printing(InMemoryExporter):
         for result in batch:
             print("scored by", int(result.scores["scorer_pid"].value))
 
-meter = RagMeter([scorer_pid], exporters=[Printing()], scoring="process")
+meter = RagMeter([scorer_pid], exporters=[Printing()], scoring="process", shutdown_timeout_s=60)
 print("workers:", len(workers_of(os.getpid())))
 meter.submit(RagSample(question="q"))
 """

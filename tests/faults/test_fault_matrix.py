@@ -245,7 +245,9 @@ from ragmeter.exporters.jsonl import JsonlExporter
 def slow(sample):
     time.sleep(0.002)
     return 1.0
-meter = RagMeter(metrics=[slow], exporters=[JsonlExporter(sys.argv[1])])
+meter = RagMeter(
+    metrics=[slow], exporters=[JsonlExporter(sys.argv[1])], shutdown_timeout_s=60
+)
 print("ready", flush=True)
 for number in range(100000):
     meter.submit(RagSample(question=str(number), contexts=["x" * 500]))

@@ -85,7 +85,9 @@ from ragmeter import RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.exporters.jsonl import JsonlExporter
 
-meter = RagMeter(exporters=[JsonlExporter(sys.argv[1], include_content=True)])
+meter = RagMeter(
+    exporters=[JsonlExporter(sys.argv[1], include_content=True)], shutdown_timeout_s=60
+)
 config = {"callbacks": [RagMeterCallbackHandler(meter)]}
 chain = rag_chain()
 for line in sys.stdin:
@@ -178,7 +180,9 @@ app.conf.broker_transport_options = {
 }
 app.conf.broker_connection_retry_on_startup = True
 # Built in the parent; the pool's processes are forked from it.
-meter = RagMeter(exporters=[JsonlExporter(os.environ["SCORES"], include_content=True)])
+meter = RagMeter(
+    exporters=[JsonlExporter(os.environ["SCORES"], include_content=True)], shutdown_timeout_s=60
+)
 handler = RagMeterCallbackHandler(meter)
 chain = rag_chain()
 

@@ -302,7 +302,10 @@ class Printing:
         return True
     def shutdown(self, timeout_s):
         pass
-meter = RagMeter([scorer_pid, AskedPid()], EchoJudge(), exporters=[Printing()], scoring="process")
+meter = RagMeter(
+    [scorer_pid, AskedPid()], EchoJudge(), exporters=[Printing()], scoring="process",
+    shutdown_timeout_s=60,
+)
 """
 
 

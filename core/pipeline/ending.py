@@ -1,0 +1,97 @@
+"""How long the end of a process waits for the pipeline, and for whom.
+
+What is left to do here, scoring, is finished.  A judge or a backend that is dead must not hold up a
+program that has ended, and from here it looks like one that thinks: both are waited for while something
+comes of it.  With everything dead, a program is held up for less than two seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from .queue import remaining
+
+__all__ = ["Ending", "Patience"]
+
+logger = logging.getLogger("ragmeter")
+
+OWN_WORK_S = 10.0
+"""Seconds that the exit is held up altogether, unless the user says how long."""
+SILENCE_S = 1.5
+"""Seconds of these in which neither judge nor exporters have got anything done."""
+JUDGE_SHARE = 0.8
+"""Share of the silence that is the judge's: the rest is for writing what there is without it."""
+
+
+class Patience:
+    """What is left of the time in which others may be silent.
+
+    Args:
+        seconds: How long that is.
+        signs: Returns something that is another thing whenever one of them has got something done.
+    """
+
+    def __init__(self, seconds: float, signs: Callable[[], object]) -> None:
+        self._left_s = seconds
+        self._signs = signs
+
+    def wait(self, done: Callable[[float], bool], deadline: float, share: float = 1.0) -> bool:
+        """Wait until others are `done`, or silent for too long, until `deadline` (monotonic).
+
+        Args:
+            done: Waits for so many seconds; returns whether all is done.
+            deadline: When the wait ends, whatever they do.
+            share: How much of the patience this may cost.
+        """
+        while True:
+            seen, began = self._signs(), time.monotonic()
+            if done(min(self._left_s * share, remaining(deadline))):
+                return True
+            if self._signs() == seen or not remaining(deadline):
+                self._left_s = max(0.0, self._left_s - (time.monotonic() - began))
+                return False
+
+
+class Flushes(Protocol):
+    """A pipeline, as far as the end of the process is concerned."""
+
+    def signs(self) -> object:
+        """Return something that changes whenever the judge or an exporter has got something done."""
+        ...
+
+    def flush(self, deadline: float, patience: Patience | None = None) -> bool:
+        """Wait until everything is exported; return whether that came true."""
+        ...
+
+
+class Ending:
+    """Flushes a pipeline as the process ends, perhaps more than once, within one limit.
+
+    Args:
+        given_s: Seconds that the user allows for everything; None: as described above.
+    """
+
+    def __init__(self, given_s: float | None) -> None:
+        self._left_s = OWN_WORK_S if given_s is None else given_s
+        self._silence_s = SILENCE_S if given_s is None else given_s
+        self._patience: Patience | None = None
+
+    def flush(self, pipeline: Flushes) -> None:
+        """Flush within what is left of the time; say so, once, when that was not enough."""
+        first = self._patience is None
+        patience = self._patience or Patience(self._silence_s, pipeline.signs)
+        self._patience = patience
+        began = time.monotonic()
+        done = pipeline.flush(began + self._left_s, patience)
+        took = time.monotonic() - began
+        self._left_s = max(0.0, self._left_s - took)
+        if first and not done:
+            logger.warning(
+                "ragmeter: the process ends after %.1f s in which the judge or an exporter was not done: "
+                "scores may be lost. RagMeter(shutdown_timeout_s=30) waits longer, and so does "
+                "`with RagMeter(...) as meter:`",
+                took,
+            )

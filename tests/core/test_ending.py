@@ -1,0 +1,130 @@
+"""What the end of a process waits for: own work, and others as long as something comes of it."""
+
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from ragmeter.pipeline.ending import Ending, Patience
+
+NEVER = 1e9
+
+
+class Others:
+    """A judge or exporters that get something done so many times, and then nothing."""
+
+    def __init__(self, signs, done=False):
+        self.left = signs
+        self.done = done
+        self.waits = []
+
+    def signs(self):
+        return self.left
+
+    def wait(self, seconds):
+        self.waits.append(seconds)
+        if self.left:
+            self.left -= 1
+        return self.done and not self.left
+
+
+def test_the_silent_are_given_up_after_their_share_of_the_patience():
+    others = Others(signs=0)
+
+    assert not Patience(2.0, others.signs).wait(others.wait, NEVER, 0.75)
+    assert others.waits == [1.5]
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_those_who_get_something_done_are_waited_for(done):
+    others = Others(signs=3, done=done)
+
+    assert Patience(2.0, others.signs).wait(others.wait, NEVER) is done
+    assert len(others.waits) == (3 if done else 4)
+
+
+def test_the_deadline_is_the_end_for_everybody():
+    others = Others(signs=100)
+
+    assert not Patience(2.0, others.signs).wait(others.wait, time.monotonic() - 1)
+    assert others.waits == [0.0]
+
+
+class Slow:
+    """A pipeline that takes all the time it is given, by a clock of its own."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.allowed = []
+
+    def signs(self):
+        return 0
+
+    def flush(self, deadline, patience):
+        self.allowed.append(deadline - self.clock.now)
+        self.clock.now = deadline
+        return patience.wait(lambda _: False, deadline)
+
+
+class Clock:
+    now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.mark.parametrize(("given", "allowed"), [(None, 10.0), (0.0, 0.0), (30.0, 30.0)])
+def test_flushing_twice_at_exit_takes_no_longer_than_once(monkeypatch, caplog, given, allowed):
+    """Python has two hooks, and what the first used up the second has not."""
+    clock = Clock()
+    monkeypatch.setattr("ragmeter.pipeline.ending.time", clock)
+    pipeline = Slow(clock)
+    ending = Ending(given)
+    ending.flush(pipeline)
+    ending.flush(pipeline)
+
+    assert pipeline.allowed == [allowed, 0.0]
+    assert [record.message[:25] for record in caplog.records] == ["ragmeter: the process end"]
+
+
+def test_a_program_with_everything_dead_ends_and_says_so():
+    """A judge that accepts and never answers, and an exporter that hangs."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(
+                """
+                import socket, threading
+                from ragmeter import RagMeter, RagSample
+                from ragmeter.metrics.judge import OpenAIJudge
+
+                class Hanging:
+                    def export(self, batch):
+                        threading.Event().wait()
+                    def flush(self, timeout_s):
+                        threading.Event().wait()
+                    def shutdown(self, timeout_s):
+                        threading.Event().wait()
+
+                silent = socket.create_server(("127.0.0.1", 0))
+                url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+                meter = RagMeter(
+                    judge=OpenAIJudge("m", base_url=url, api_key="k"), exporters=[Hanging()]
+                )
+                meter.submit(RagSample(question="q", contexts=["c"], answer="a"))
+                print("the end")
+                """
+            ),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "the end\n")
+    assert "the process ends after" in done.stderr
+    assert "shutdown_timeout_s" in done.stderr
