@@ -46,8 +46,8 @@ class OpenRequests(Generic[K, R]):
 
     Args:
         on_evict: Called with each request that was forgotten before it ended, outside the lock.
-        max_requests: At most so many are kept.
-        max_bytes: At most so many bytes of text, as given to `grow`.
+        max_requests: How many may be kept.
+        max_bytes: How many bytes of text they may hold, as given to `grow`.
         max_age_s: A request older than this is forgotten.
         clock: Seconds on a monotonic clock.
     """
@@ -100,7 +100,7 @@ class OpenRequests(Generic[K, R]):
             self._on_evict(old_key, old)
 
     def grow(self, key: K, size_bytes: int) -> None:
-        """Note that an open request now holds so many bytes more."""
+        """Add to the bytes that an open request holds."""
         with self._lock:
             if key in self._entries:
                 self._sizes[key] = self._sizes.get(key, 0) + size_bytes

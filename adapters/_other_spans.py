@@ -131,7 +131,7 @@ def _attributes(span: Span) -> Mapping[str, Any]:
 
 
 _NEVER_END = frozenset({"opentelemetry.instrumentation.llamaindex"})
-"""Leave spans open, and current, after errors and streams; whatever is tied to them has no ended parent."""
+"""Instrumentations that leave spans open, and current, after errors and streams: no parent for anything."""
 
 
 class SeenSpan(NamedTuple):
@@ -198,7 +198,7 @@ def _is_child(own: SeenSpan | None, around: SeenSpan | None) -> bool:
 
 
 class CapturedSpans:
-    """Where callbacks captured requests, for whoever finds requests in spans. Lock-free and bounded.
+    """Where callbacks captured requests, so that they are not captured again from spans. Lock-free and bounded.
 
     Nothing is noted until somebody watches.
     """

@@ -1,4 +1,4 @@
-"""Which retrieved texts stand in the prompts that were sent to the model, whatever templates did.
+"""Which retrieved texts stand in the prompts that were sent to the model, as templates changed them.
 
 Adapters note the prompts of a request's model calls by reference and ask here, on the worker. A
 prompt is compared and then forgotten. No framework is known here: texts in, indices out.
@@ -37,16 +37,16 @@ MIN_FREE = 20
 """A text of fewer letters must begin and end where words do."""
 
 MIN_CUT = 32
-"""So much of a text's beginning or end must be there when the text was cut."""
+"""How much of a text's beginning or end must be there when the text was cut."""
 
 NEIGHBOURHOOD = 80
-"""So many letters may stand between a short text and the one it is found beside: a line of metadata."""
+"""How many letters may stand between a short text and the one it is found beside: a line of metadata."""
 
 MAX_PROMPTS = 4_000_000
 """Prompts of more characters together are not compared."""
 
 _MOST_PLACES = 1_000
-"""So many places of one text are looked at where texts are cut; prompts repeat no chunk as often."""
+"""How many places of one text are looked at where texts are cut; prompts repeat no chunk as often."""
 
 
 class Prompt(NamedTuple):
@@ -422,7 +422,7 @@ class Page:
         while place >= 0:
             claim = bisect_right(self._ends, place)
             if claim < len(self._starts) and self._starts[claim] < place + length:
-                following = self._ends[claim]  # whatever begins before its end overlaps it as well
+                following = self._ends[claim]  # what begins before its end overlaps it as well
             else:
                 yield place
                 following = place + length

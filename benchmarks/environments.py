@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 QUIET = {
     # Installed packages have their bytecode; without it, every start would compile ours anew.
     **{key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"},
-    # Nobody phones home: not by choice of ours, and there may be no network to phone over.
+    # No package phones home: it is not ours to allow, and there may be no network.
     "ANONYMIZED_TELEMETRY": "false",
     "CONTINUOUS_EVAL_DO_NOT_TRACK": "true",
     "DEEPEVAL_TELEMETRY_OPT_OUT": "YES",

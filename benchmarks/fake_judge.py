@@ -146,7 +146,7 @@ def tag_of(raw: bytes) -> str:
 
 
 class Server:
-    """Counts and answers. Its CPU is in nobody's figures: it is a process of its own."""
+    """Counts and answers. Its CPU is in no figure: it is a process of its own."""
 
     def __init__(self, latency_s: float, always: str = "") -> None:
         self.latency_s = latency_s

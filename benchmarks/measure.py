@@ -156,7 +156,7 @@ def serve(prepare: Callable[[str, dict[str, Any]], Mapping[str, Callable[..., An
             say({"error": f"{type(error).__name__}: {error}"})
     if "close" in commands:
         commands["close"]()
-    os._exit(0)  # exporters with nobody to export to may hang at exit
+    os._exit(0)  # exporters that reach no endpoint may hang at exit
 
 
 def start(

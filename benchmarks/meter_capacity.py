@@ -103,7 +103,7 @@ def capacity(variant: str) -> dict[str, Any]:
         return (time.process_time() - before) / count * 1000
 
     def cost(contexts: int, words: int, requests: int) -> float:
-        """Return milliseconds of CPU of so many requests of that size."""
+        """Return milliseconds of CPU of this many requests of that size."""
         given = [sample(contexts, words, 3, state["seed"] + n) for n in range(requests)]
         state["seed"] += requests
         if "no reference" in variant:

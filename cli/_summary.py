@@ -98,7 +98,7 @@ class ScoreSummary:
 
 
 def standing(usual: ScoreSummary, value: float) -> Standing | None:
-    """Return where `value` stands among the values of its score; None: as usual, or nobody can tell.
+    """Return where `value` stands among the values of its score; None: as usual, or not known.
 
     Scores of which neither way is better stand nowhere.
     """

@@ -70,7 +70,7 @@ def _as_embedder(given: object) -> Embedder:
 
 def _default_exporters() -> tuple[str, ...]:
     """Return the names of the exporters where none are chosen in code."""
-    # The settings load only for those who set it: a meter built in code needs none of them.
+    # The settings load only where it is set: a meter built in code needs none of them.
     if any(os.environ.get(prefix + "CONSOLE") for prefix in PREFIXES):
         from .config import read_settings  # noqa: PLC0415 -- see above
 

@@ -35,7 +35,7 @@ WRONG_INDEX = ["The lighthouse keeper trims the lamp at dusk.", "Gulls nest on t
 options = argparse.ArgumentParser(description="A RAG service to watch in Prometheus.")
 options.add_argument("--port", type=int, default=9464, help="where metrics are served")
 options.add_argument("--rate", type=float, default=5.0, help="requests a second")
-options.add_argument("--requests", type=int, help="stop after so many; default: never")
+options.add_argument("--requests", type=int, help="stop after this many requests; default: never")
 options.add_argument("--turn", type=int, default=300, help="requests until good turns to bad")
 args = options.parse_args()
 

@@ -44,7 +44,7 @@ repeat some of each other's words."""
 ABNORMAL = "abnormal"
 """The label of a health measurement that is not as usual and has no word of its own."""
 MAX_CHUNK_ANNOTATIONS = 200
-"""At most so many annotations of a request's documents."""
+"""The largest number of annotations of a request's documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

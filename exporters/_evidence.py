@@ -18,9 +18,9 @@ from ._format import clean
 __all__ = ["bounded_items", "chunk_items", "items_attribute", "score_metadata"]
 
 MAX_ITEMS = 64
-"""At most so many items of one score."""
+"""The largest number of items of one score."""
 MAX_ITEMS_CHARS = 4_096
-"""At most so many characters of JSON for them; all of it is ASCII, so these are bytes."""
+"""The largest number of characters of JSON for them; all of it is ASCII, so these are bytes."""
 MAX_ID_CHARS = 64
 _ENVELOPE = len('{"items":[],"left_out":999999999}')
 _CHUNK = re.compile(r"chunk-([1-9]\d{0,8})")
@@ -43,7 +43,7 @@ def items_attribute(items: Iterable[ScoreItem]) -> str | None:
     room = MAX_ITEMS_CHARS - _ENVELOPE
     left_out = 0
     for item in items:
-        # Nothing after the first that does not fit: whoever counts ranks must not meet a gap.
+        # Nothing after the first that does not fit: a reader who counts ranks must not meet a gap.
         if left_out or len(pieces) == MAX_ITEMS:
             left_out += 1
             continue

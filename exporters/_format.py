@@ -90,7 +90,7 @@ def missing_inputs(scored: ScoredRun) -> tuple[str, ...]:
     """Return the inputs that scores of a request lacked, each once, sorted.
 
     ``reference`` where there is none at all, ``reference.contexts`` where it lacks only those.
-    That a retriever does not tell its scores is not among them: nobody could give them.
+    That a retriever does not tell its scores is not among them: no one could supply them.
     """
     lacking = {s.missing for s in scored.scores.values() if s.status == "missing_input"}
     lacking.discard("contexts.score")

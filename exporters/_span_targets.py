@@ -212,7 +212,7 @@ class SpanDirectory:
     """The spans of the most recent requests, by run id. Thread-safe and bounded.
 
     Args:
-        max_runs: At most so many requests are remembered; the oldest is forgotten first.
+        max_runs: How many requests are remembered; the oldest is forgotten first.
     """
 
     def __init__(self, max_runs: int = MAX_REMEMBERED) -> None:

@@ -1,6 +1,6 @@
-"""A thread that does one blocking job after the other, for those who must not wait: event loops.
+"""A thread that does one blocking job after the other, for callers that must not wait, such as event loops.
 
-Daemonic, started with the first job and again after it was let go: a job that hangs holds up no exit.
+It is a daemon, started with the first job and again after `finish`: a job that hangs delays no exit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Clerk:
         self._jobs.put(job)
 
     def finish(self, timeout_s: float) -> None:
-        """Wait until all jobs are done, for so long at most, and let the thread go."""
+        """Wait until all jobs are done, for `timeout_s` seconds at most, and let the thread end."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._jobs.put(None)

@@ -75,7 +75,7 @@ class Gate:
         self._forking: set[int] = set()
 
     def before_fork(self, timeout_s: float = PATIENCE_S) -> None:
-        """Wait until nobody else holds the lock, for `timeout_s` seconds at most, and hold it."""
+        """Wait until no other thread holds the lock, for `timeout_s` seconds at most, and take it."""
         if self.lock.acquire(timeout=timeout_s):
             self._forking.add(threading.get_ident())
 

@@ -34,7 +34,7 @@ def asked_pause_s(
 
     Args:
         status: The status of the reply.
-        headers: Its headers, looked up in whatever case.
+        headers: Its headers; their case does not matter.
         body_delay: The wait as the reply's body words it, e.g. ``3s``.
         longest_s: A server that asks for more is asked again after this many seconds.
     """

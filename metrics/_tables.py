@@ -20,8 +20,8 @@ class BoundedTable(Generic[K, V]):
     """Values by key, used longest ago first. Not locked: its owner's lock covers what belongs to it.
 
     Args:
-        max_entries: At most so many.
-        max_size: At most so much in all, in the unit of the sizes that `put` is given.
+        max_entries: The largest number of entries.
+        max_size: The largest size of all entries together, in the unit of the sizes that `put` is given.
         keep_newest: Keep the newest value until the next one comes, even if it is too large.
 
     Attributes:

@@ -123,7 +123,7 @@ def _check(
         return resolve_metrics(metrics, judged=judge is not None, embedder=asked), listed
     preset = "golden" if any(sample.reference is not None for sample in listed) else "live"
     chosen = resolve_metrics(preset, judged=judge is not None, embedder=asked)
-    if all(sample.stages is None for sample in listed):  # as of all requests that nobody watched
+    if all(sample.stages is None for sample in listed):  # no framework recorded them
         chosen = [metric for metric in chosen if "stages" not in metric.needs]
     return chosen, listed
 

@@ -150,7 +150,7 @@ def preset_metrics(
 
     Args:
         preset: ``live``: the few that need no reference. ``golden``: those, and all that read a
-            reference. ``all``: every built-in metric, those included that are kept for who asks for them.
+            reference. ``all``: every built-in metric, including those that are otherwise measured by name only.
         judged: Add those that ask a judge: `live_judged`, one call for a request without a reference; to
             ``golden`` and ``all`` the others, which ``golden`` asks for requests with a reference answer.
         fused: For requests with a reference answer, ask about chunks and references in one call, too.

@@ -189,7 +189,7 @@ class RagSample(BaseModel):
     """How it is known that these are the contexts that reached the model."""
     stages: Annotated[tuple[RetrievalStage, ...] | None, AfterValidator(_in_order)] = None
     """Where the documents came by before that: the prompt is not among them, it has `contexts`. In the
-    order in which they ended. None: nobody watched."""
+    order in which they ended. None: they were not recorded."""
     answer: str | None = None
     """What the user got."""
     reference: Reference | None = None

@@ -139,7 +139,7 @@ _WORTH_A_GOOD_WORD = (
     "context_sufficiency",
     "judged_hit_rate",
 )
-"""That retrieval brought something and nobody refused says nothing about quality: one of these does."""
+"""That something was retrieved and the answer is no refusal says nothing about quality: one of these does."""
 _READ = (
     *_WORTH_A_GOOD_WORD,
     "refusal",
@@ -380,7 +380,7 @@ _BEHIND: Mapping[str, tuple[str, ...]] = {
     "partial_context": ("context_sufficiency",),
     "no_relevant_chunk": ("judged_hit_rate",),
 }
-"""What each rule looks at first, for those who have room for a few scores only."""
+"""What each rule looks at first, for places with room for a few scores only."""
 
 
 def scores_behind(verdict: Verdict | None) -> tuple[str, ...]:

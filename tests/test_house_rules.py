@@ -86,7 +86,7 @@ def test_the_library_needs_the_opentelemetry_api_only():
         if not _name(path).startswith(("cli/", "serve/")) and sdk.search(path.read_text("utf-8"))
     ]
 
-    # Types of theirs, for who checks types: at run time these two need no SDK.
+    # Types of theirs, for type checkers: at run time these two need no SDK.
     assert found == [
         "adapters/opentelemetry/_handler.py",
         "adapters/opentelemetry/_stripping.py",

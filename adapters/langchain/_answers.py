@@ -147,7 +147,7 @@ def _as_plain(value: object, depth: int = 0) -> Any:
 
 
 MAX_CALLS = 100
-"""So many calls are looked at; the last ones."""
+"""How many calls are looked at; the last ones."""
 
 MAX_COMPARED = 4_000_000
 """Characters of prompts in which drafts are looked for."""

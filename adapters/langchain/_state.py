@@ -57,7 +57,7 @@ __all__ = [
 RunKind = Literal["chain", "llm", "retriever", "tool"]
 
 MAX_LIVE_RUNS = 4096
-"""Beyond so many runs in one request, those that have ended are forgotten."""
+"""Beyond this many runs in one request, those that have ended are forgotten."""
 
 active_retriever: ContextVar[int | None] = ContextVar("ragmeter_active_retriever", default=None)
 """The retriever run around the current code: shows that a retriever is nested in another even
@@ -308,7 +308,7 @@ class OpenRequest:
         """Undo the circles among the request's notes once they have been read.
 
         Else every request would leave some twenty objects for the garbage collector to find, which
-        runs on whatever thread comes along: the application's. Lists stay lists: a run that ends
+        runs on any thread of the application's. Lists stay lists: a run that ends
         after its request may just now be noting something.
         """
         for note in self.retrievals:

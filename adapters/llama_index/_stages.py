@@ -123,7 +123,7 @@ class _Way:
         lists = [item for item in self._lists if item.scope is synthesis.scope] or [
             item for item in self._lists if item.has(ids)
         ]
-        if not lists:  # nobody that was seen found them
+        if not lists:  # no recorded stage found them
             return
         taken = self._handed_over(lists, nodes, ids)
         if self._seen is None:

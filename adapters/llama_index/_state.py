@@ -1,6 +1,6 @@
 """What is noted about a LlamaIndex request while it runs.
 
-`SpanFollower` fills a `LlamaRequest` from span callbacks, on whatever threads and tasks the
+`SpanFollower` fills a `LlamaRequest` from span callbacks, on any thread and task the
 request uses; when it ends, `LlamaRequest.ended` hands the notes over as an `Ended`, from
 which the meter's worker builds the run.  A request is divided into scopes (the
 nearest query, chat, run or tool call): what reached the model is decided per scope.
@@ -457,7 +457,7 @@ class LlamaRequest:
         return True
 
     def hold(self, size_bytes: int) -> None:
-        """Note that it holds so many bytes more."""
+        """Add to the bytes that it holds."""
         self.size_bytes += size_bytes
         self._grow(self.run_id, size_bytes)
 

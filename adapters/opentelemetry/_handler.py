@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ragmeter import RagMeter
 else:
-    SpanProcessor = object  # a type for who checks types; at run time the SDK is the application's
+    SpanProcessor = object  # for type checkers; at run time the SDK is the application's
 
 __all__ = ["RagMeterSpanProcessor"]
 
@@ -56,7 +56,7 @@ class _Waiting(NamedTuple):
 
 
 class RagMeterSpanProcessor(SpanProcessor):
-    """Hands a meter every RAG request that is traced in this process, whoever traces it.
+    """Hands a meter every RAG request that is traced in this process, by any instrumentation.
 
     ``provider.add_span_processor(RagMeterSpanProcessor(meter))``. Spans are neither changed nor kept
     longer than it takes to read them. A request that a callback handler of ours captured is not counted again,

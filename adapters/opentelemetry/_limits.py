@@ -15,7 +15,7 @@ __all__ = ["CutLength"]
 
 _SHORTEST = 16
 _SEVERAL = 4
-"""So many different texts of the greatest length are no accident."""
+"""This many different texts of the greatest length are no accident."""
 
 
 class CutLength:

@@ -74,7 +74,7 @@ def tool_for(name: str, tools: Iterable[RetrievalTool]) -> RetrievalTool | None:
 
 
 _MAX_LITERAL = 1_000_000
-"""A list as Python writes it is read up to so many characters."""
+"""How many characters of a list, as Python writes it, are read."""
 
 
 def _literal(value: Any) -> Any:

@@ -16,7 +16,7 @@ from .conventions import reading
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 else:
-    SpanExporter = object  # a type for who checks types; at run time the SDK is the application's
+    SpanExporter = object  # for type checkers; at run time the SDK is the application's
 
 __all__ = ["TextStrippingExporter"]
 

@@ -1,6 +1,6 @@
 """The spans of one trace as a tree: what stands above a span, and whose request it is part of.
 
-Everything here takes time linear in the number of spans, whatever their parents say, circles among them.
+Everything here takes time linear in the number of spans, even where their parents form circles.
 """
 
 from __future__ import annotations

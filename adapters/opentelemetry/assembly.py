@@ -112,9 +112,9 @@ class TraceAssembler:
         grace_s: Seconds without news after which a trace is complete of which nothing is known to be missing.
         idle_s: Seconds without news after which any trace is.
         late_s: Seconds for which a delivered trace is kept, so that late spans find it.
-        max_traces: At most so many traces are held; the oldest is given up, delivered ones first.
-        max_spans: At most so many spans.
-        max_bytes: At most so many bytes, estimated.
+        max_traces: How many traces may be held; beyond, the oldest is given up, delivered ones first.
+        max_spans: How many spans may be held.
+        max_bytes: How many bytes they may take, estimated.
         clock: Seconds on a monotonic clock.
     """
 
@@ -345,7 +345,7 @@ class TraceAssembler:
 
 
 def _slim(span: SpanRecord) -> SpanRecord:
-    """Return the span without what nobody will read."""
+    """Return the span without the attributes that no reader uses."""
     if not span.events and (not span.attributes or reading(span) is not None):
         return span
     events = tuple(

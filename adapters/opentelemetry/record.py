@@ -1,4 +1,4 @@
-"""One span and one log record as everything here knows them, whatever brought them.
+"""One span and one log record, in the form that every reader here is given.
 
 OTLP in protobuf or JSON (`otlp`) and the SDK's own objects (`_sdk`) become the same record, so that a
 reader of a convention is written once.  Ids are lower-case hex, times nanoseconds since the epoch.

@@ -49,7 +49,7 @@ class EvaluateOptions:
     concurrency: int = 16
     """Rows scored at the same time; more than one only helps judged metrics."""
     limit: int | None = None
-    """Score only so many rows, from the first."""
+    """How many rows to score, from the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class _Run:
         self._limit = options.limit
         self._found = read_samples(options.data)
         self._measurements = [(metric, measurement_key(metric, self.model)) for metric in metrics]
-        # Where nobody chose the metrics, a row is spared those that it has nothing for.
+        # Where the metrics were not chosen, a row is spared those that it has nothing for.
         self._sparing = () if options.metrics else ("reference", "stages")
         self._kept = kept
         self._under_way: dict[str, asyncio.Event] = {}

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["Admission", "Arrivals"]
 
 WINDOW_S = 300.0
-"""Arrivals of so many seconds tell how many requests come."""
+"""Seconds over which arrivals are counted to estimate how many requests come."""
 SLOT_S = 5.0
-"""They are counted by so many seconds."""
+"""Seconds of one count."""
 MINUTE_S = 60.0
 """Budgets are given per minute."""
 SHORTEST_S = 10.0
-"""Arrivals are divided by at least so many seconds: three requests at the start are no flood."""
+"""Arrivals are divided by at least this many seconds: three requests at the start are no flood."""
 USED_SHARE = 0.8
 """Share of the budget that is planned with; the rest is for bursts, so that the fuse seldom blows."""
 LEAST = 2.0**-12
@@ -138,7 +138,7 @@ class Admission:
             return self._rate
         with self._lock:
             now = self._clock()
-            # A burst has to fit into the budget of its minute, whatever comes in the others.
+            # A burst has to fit into the budget of its minute, however quiet the others are.
             come_per_s = max(
                 self._arrivals.per_second(now),
                 USED_SHARE * self._arrivals.busiest_minute(now) / MINUTE_S,
@@ -156,7 +156,7 @@ class Admission:
     def takes_worst(self) -> bool:
         """Return whether there is room to judge a request for being bad, and take it.
 
-        The room was there, or not, before anybody knew that the request is bad.
+        The room was there, or not, before it was known that the request is bad.
         """
         with self._lock:
             budget_per_s = self._requests_per_second()

@@ -228,8 +228,8 @@ class Holding:
         rules: What a request's scores say together.
         positions: Where a score stands in its stream.
         hold_s: Seconds that a request is held.
-        max_items: At most so many are held.
-        max_bytes: At most so many bytes are held.
+        max_items: How many may be held.
+        max_bytes: How many bytes may be held.
     """
 
     def __init__(

@@ -143,7 +143,7 @@ class JudgesHere:
             job.judged(scores)
 
     async def _scores(self, job: JudgeJob, metric: Metric) -> Sequence[Score]:
-        """Return the scores of one metric, whatever the judge or the metric raises.
+        """Return the scores of one metric, even if the judge or the metric raises.
 
         A task that ended with ``SystemExit`` would end the loop, and with it all judging.
         """
@@ -167,7 +167,7 @@ class JudgeLoop:
         concurrency: Requests judged at the same time.
         max_backlog: Requests that may wait; the oldest is dropped beyond.
         max_bytes: Bytes that they may hold on to; one is always accepted.
-        deadline_s: A request not judged within so many seconds gets ``timeout`` scores.
+        deadline_s: A request not judged within this many seconds gets ``timeout`` scores.
     """
 
     def __init__(

@@ -114,8 +114,8 @@ class LateWindow:
     """A bounded window of exported runs. Thread-safe.
 
     Args:
-        max_runs: At most so many; 0: remember none.
-        max_bytes: At most so many bytes, as `weight_of_run` estimates them.
+        max_runs: How many are remembered; 0: none.
+        max_bytes: How many bytes they may take, as `weight_of_run` estimates them.
         max_age_s: None older than this.
         clock: Monotonic seconds.
     """

@@ -330,7 +330,7 @@ class Pipeline:
         """Let the application have the interpreter lock, unless requests wait to be scored.
 
         A thread that wants the lock gets it after 5 ms or when its holder sleeps; giving it up
-        for no time at all does not wake anybody.
+        for no time at all wakes no thread.
         """
         if not len(self._queue):
             time.sleep(REST_S)

@@ -40,8 +40,8 @@ class WorkerQueue(Generic[T]):
         on_start: Called once on a new worker thread, before its first item.
         tick: Called on the worker whenever it has nothing to do and between batches; returns the
             seconds after which it wants to be called again, or None.
-        max_items: At most so many items wait.
-        max_bytes: At most so many bytes wait, as given to `put`; one item is always accepted.
+        max_items: How many items may wait.
+        max_bytes: How many bytes may wait, as given to `put`; one item is always accepted.
         max_batch: Items per call of `work`.
     """
 

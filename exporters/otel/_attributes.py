@@ -53,11 +53,11 @@ __all__ = [
 Group = dict[str, AttributeValue]
 
 MAX_METADATA = 32
-"""At most so many ``ragmeter.metadata.*`` attributes."""
+"""The largest number of ``ragmeter.metadata.*`` attributes."""
 MAX_DOCUMENTS = 100
-"""At most so many documents of one retrieval."""
+"""The largest number of documents of one retrieval."""
 MAX_TAGS = 64
-"""At most so many tags."""
+"""The largest number of tags."""
 _INT64 = 2**63
 
 

@@ -157,7 +157,7 @@ class OpenTelemetryExporter:
 
         Args:
             run: The request; one of the last 10,000.
-            timeout_s: Wait at most so many seconds until it has been exported here.
+            timeout_s: How many seconds to wait, at most, until it has been exported here.
 
         Returns:
             None when it was not exported here, or is forgotten.

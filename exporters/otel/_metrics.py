@@ -36,7 +36,7 @@ __all__ = ["MAX_DISTINCT", "OTHER", "Limiter", "MetricWriter"]
 _NONE: frozenset[str] = frozenset()
 
 MAX_DISTINCT = 100
-"""At most so many distinct values per attribute and exporter; the next ones become `OTHER`."""
+"""Distinct values per attribute and exporter; further ones become `OTHER`."""
 MAX_STAGES = 20
 """Names of stages, likewise: they are the application's own."""
 _FUNNEL, _LOSS = "retrieval_funnel", "right_documents_dropped"
@@ -175,7 +175,7 @@ class MetricWriter:
                 self._write_stages(score, base)
 
     def _write_stages(self, funnel: Score, base: dict[str, AttributeValue]) -> None:
-        """Count the documents that left each stage; of a stage that nobody saw nothing is counted."""
+        """Count the documents that left each stage; nothing is counted of a stage that was not recorded."""
         for item in funnel.items:
             if item.value:
                 kind, _, _ = (item.reason or "").partition(",")

@@ -1,6 +1,6 @@
 """Keeps every instrument below the number of series that OpenTelemetry's SDK keeps apart.
 
-The SDK puts whatever comes beyond 2,000 combinations of attributes into one nameless series, in
+The SDK puts everything beyond 2,000 combinations of attributes into one nameless series, in
 silence: a hundred workflows times twenty-eight scores are more.  Here the workflows that no longer
 fit are counted together, as `OTHER`, each of them with all its scores or with none, and the
 caller learns of it.

@@ -38,7 +38,7 @@ _CODE = re.compile(r"(?=.*[a-z])[a-z0-9_.-]{1,40}")
 _CERTAIN_FILTER = re.compile(
     r"content_?filter|content[ _]?policy[ _]?violation|responsible ?ai|data_?inspection"
 )
-"""Names of filters, which mean one whatever the status."""
+"""Names of filters; they mean one, with any status."""
 _TEXT_REFUSED = re.compile(
     r"content[ _-](?:management|filter|policy|moderation)|content exists risk|inappropriate content"
     r"|high risk|usage (?:guideline|polic)|safety[_ ](?:check|system|filter|reason|polic)"
@@ -191,7 +191,7 @@ def refused(
 
     Args:
         status: The HTTP status, outside 200 to 299.
-        headers: The reply's headers, whatever their case.
+        headers: The reply's headers; their case does not matter.
         body: What was read of its body.
         stated: False: the status is a guess of ours; the body may mean any.
     """

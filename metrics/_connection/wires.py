@@ -147,7 +147,7 @@ class Reply:
     status: int
     """HTTP status."""
     headers: Mapping[str, str]
-    """Its headers; looked up whatever their case."""
+    """Its headers; their case does not matter."""
     body: bytes
     """The decoded body, or its beginning."""
     complete: bool

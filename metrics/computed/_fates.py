@@ -54,8 +54,8 @@ class Fate(NamedTuple):
     code: FateCode
     """What."""
     stage: str | None = None
-    """Who dropped it, moved it below the first k or, if nobody did, cut the list above it; ``unknown``:
-    nobody that was seen."""
+    """The stage that dropped it, moved it below the first k or, if none did, cut the list above it;
+    ``unknown``: none that was recorded."""
     recorded: bool = True
     """False: a list that says so was inferred."""
     rank: int | None = None
@@ -110,7 +110,7 @@ class Journey:
 
     @property
     def unseen_way(self) -> bool:
-        """Whether documents that the last stages gave on did not reach the model: nobody saw who took them."""
+        """Whether documents of the last stages did not reach the model, though no recorded stage took them."""
         last = [
             context
             for place, stage in enumerate(self.stages)
@@ -301,7 +301,7 @@ def _own_ids(journey: Journey) -> dict[str, str]:
 def rewritten(
     after: Sequence[RetrievedContext], before: Sequence[RetrievedContext]
 ) -> list[RetrievedContext]:
-    """Return the documents without an id that are none of those before: which they were, nobody knows."""
+    """Return the documents without an id and with a new text: what they were before is not known."""
     texts = {context.text for context in before}
     return [
         context

@@ -19,7 +19,7 @@ from ._matching import Components, Matcher, MatchingBackend, MatchingStrategy, T
 __all__ = ["MOST_ITEMS", "PrecisionRecallF1"]
 
 MOST_ITEMS: Final = 500
-"""Evidence kept per score; a chunk of megabytes has more sentences than anybody reads."""
+"""Evidence kept per score; a chunk of megabytes has more sentences than anyone reads."""
 # A request has a hundred items or more, whose fields are known to have the right types: to look at
 # each again takes two thirds of what making them costs.
 _item: Callable[[tuple[object, ...]], ScoreItem] = partial(tuple.__new__, ScoreItem)

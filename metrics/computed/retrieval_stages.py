@@ -56,9 +56,9 @@ class RetrievalFunnel(ComputedMetric):
     (``recorded``) or it was ``inferred``.
 
     Without a value:
-        ``missing_input``: nobody watched the stages, or retrieval was not captured.
+        ``missing_input``: the stages were not recorded, or retrieval was not captured.
         ``undefined``: nothing was retrieved; a retriever's list, or what reached the model, is not known; or
-        documents were rewritten without an id, so that nobody knows which of them reached it.
+        documents were rewritten without an id, so that it is not known which of them reached it.
     """
 
     name = "retrieval_funnel"
@@ -141,7 +141,7 @@ class RightDocumentLoss(ComputedMetric):
     Label of `right_documents_dropped`: the stage that lost most; ``none`` where none did.
 
     Without a value:
-        ``missing_input``: nobody watched the stages, no golden texts or ids, or ids and no document has one.
+        ``missing_input``: the stages were not recorded, no golden texts or ids, or ids and no document has one.
         ``undefined``: the golden items were given empty.
         ``partial``: some fates are unknown; `lower` and `upper` leave them out and count them.
     """

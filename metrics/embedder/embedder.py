@@ -167,7 +167,7 @@ class Embedder(ABC):
 
         Raises:
             FailedCall: The endpoint refused, or there was no connection.
-            Exception: Whatever the model raises.
+            Exception: Anything that the model raises.
         """
 
     async def vectors(self, texts: Sequence[str], *, query: bool = False) -> list[Vector]:
@@ -319,7 +319,7 @@ class Embedder(ABC):
         return [*first, *second], failure
 
     async def _contained(self, texts: list[str], query: bool) -> Numbers:
-        """Embed; whatever a model raises becomes a failed call, without its words: they may quote texts."""
+        """Embed; what the model raises becomes a failed call, without its message, which may quote texts."""
         (outcome,) = await asyncio.gather(self.embed(texts, query=query), return_exceptions=True)
         if isinstance(outcome, Exception) and not isinstance(
             outcome, (FailedCall, TimeoutError, asyncio.TimeoutError)

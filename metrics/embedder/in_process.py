@@ -80,7 +80,7 @@ class InProcessEmbedder(Embedder):
         return cast("Numbers", await made if inspect.isawaitable(made) else made)
 
     async def aclose(self) -> None:
-        """End what is under way; a call that hangs is left to its thread, which holds nobody up."""
+        """End what is under way; a call that hangs is left to its thread, which does not delay the exit."""
         await super().aclose()
         self._clerk.finish(0.0)
 

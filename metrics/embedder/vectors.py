@@ -1,6 +1,6 @@
 """Vectors of length 1, as they are compared and remembered: four bytes a number, without numpy.
 
-`Embedder` makes them of whatever an embedding model returns; a vector that says nothing is refused here.
+`Embedder` makes them of what an embedding model returns; a vector without a direction is refused here.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Completion:
     """What the endpoint wrote."""
 
     text: str
-    """The reply; empty where there is none, whatever was thought."""
+    """The reply; empty where there is none, even if the model wrote down what it thought."""
     input_tokens: int
     """Prompt tokens, of all posts."""
     output_tokens: int
@@ -60,7 +60,7 @@ def read_completion(
 
     Args:
         received: The body.
-        headers: The reply's headers, whatever their case.
+        headers: The reply's headers; their case does not matter.
         estimated_input: Prompt tokens, where the endpoint does not count them.
     """
     try:

@@ -305,7 +305,7 @@ class JudgeBudget:
         return min(1.0, max(self._cost_ratios)) if self._cost_ratios else 1.0
 
     def price(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
-        """Return what so many tokens cost, in the currency of the prices; 0.0 without prices.
+        """Return what these tokens cost, in the currency of the prices; 0.0 without prices.
 
         Args:
             input_tokens: Prompt tokens, those read from the endpoint's cache among them.

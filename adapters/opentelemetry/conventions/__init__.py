@@ -30,7 +30,7 @@ READERS: Sequence[Reader] = (
 
 
 def reading(span: SpanRecord) -> tuple[Reader, Role] | None:
-    """Return who reads the span and what it is about; None: it belongs to no known convention."""
+    """Return the reader of the span and the span's role; None: it belongs to no known convention."""
     if span.reading is UNREAD:
         span.reading = None
         for reader in READERS:

@@ -108,7 +108,7 @@ class RemoteBudget(JudgeBudget):
         asked = self._asked.pop(number)
         if asked.set_running_or_notify_cancel():
             asked.set_result(granted)
-        elif granted[0]:  # nobody waits for it any more
+        elif granted[0]:  # no one waits for it any more
             self._send("settle", self._place, number, 0, 0, 0)
 
     async def until_room(self, estimated_tokens: int, estimated_output: int) -> None:

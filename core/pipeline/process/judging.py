@@ -58,7 +58,7 @@ class _Request:
 
 
 class JudgesInWorker:
-    """Has requests judged by whatever worker process is running: a `ragmeter.pipeline.judging.Judges`.
+    """Has requests judged by the worker process that is running: a `ragmeter.pipeline.judging.Judges`.
 
     Args:
         running: Returns the running worker, if any; has one started else.

@@ -242,7 +242,7 @@ class _Serving:
         return attempt.failure or ""
 
     def _received(self) -> Any:
-        """Return the next message; leave when the meter's process is gone, whatever holds its socket."""
+        """Return the next message; leave when the meter's process is gone, even if its socket is open."""
         while os.getppid() == self._parent:
             with contextlib.suppress(TimeoutError):
                 return self._channel.receive()

@@ -37,7 +37,7 @@ COMPONENT = "worker"
 BATCH = 32
 """Requests sent to the worker at a time, at most."""
 STEADY_S = 60.0
-"""A worker that lived so many seconds was a good one: the next starts at once."""
+"""A worker that lived at least this many seconds was a good one: the next starts at once."""
 LONGEST_PAUSE_S = 60.0
 """Seconds between two starts, at most."""
 PATIENCE_S = 5.0
@@ -62,7 +62,7 @@ class ScoringProcess:
         judge: The judge used by judged metrics.
         log: Where errors are counted, the worker's too.
         concurrency: Requests judged at the same time.
-        deadline_s: A request not judged within so many seconds gets ``timeout`` scores.
+        deadline_s: A request not judged within this many seconds gets ``timeout`` scores.
 
     Raises:
         ConfigurationError: A metric or the judge cannot be sent to another process, or there is no
