@@ -42,10 +42,8 @@ def record_of(span: Any) -> SpanRecord:
 
 def _copied(attributes: Any) -> Mapping[str, Any]:
     """Return a plain dictionary of a span's attributes: their own class hands them out one by one."""
-    if not attributes:
-        return {}
     try:
         copied = attributes.copy()
     except AttributeError:
-        return dict(attributes)
+        copied = attributes or {}
     return copied if type(copied) is dict else dict(copied)

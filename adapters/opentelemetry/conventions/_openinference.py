@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
@@ -143,14 +144,22 @@ def _value(span: SpanRecord, side: str) -> Any:
     return value if span.attributes.get(f"{side}.mime_type") == "text/plain" else opened(value)
 
 
+@lru_cache(maxsize=4096)
+def _place(key: str, start: int) -> tuple[int, str] | None:
+    """Return which document's field an attribute is. The same names come with every request."""
+    match = _FLAT.fullmatch(key, start)
+    return None if match is None or len(match[1]) >= 10 else (int(match[1]), match[2])
+
+
 def _flat(span: SpanRecord, prefix: str) -> tuple[list[Document], bool]:
     """Return the documents flattened under a prefix, and whether none of them can be absent."""
     rows: dict[int, dict[str, Any]] = {}
     for key, value in span.attributes.items():
-        if key.startswith(prefix):
-            match = _FLAT.fullmatch(key, len(prefix))
-            if match is not None and len(match[1]) < 10:
-                rows.setdefault(int(match[1]), {})[match[2]] = value
+        if key.startswith(prefix) and (place := _place(key, len(prefix))) is not None:
+            row = rows.get(place[0])
+            if row is None:
+                row = rows[place[0]] = {}
+            row[place[1]] = value
     found: list[Document] = []
     for _, row in sorted(rows.items()):
         text, score = row.get("content"), row.get("score")
@@ -201,27 +210,36 @@ def _nodes_of(value: Any) -> tuple[Document, ...]:
     )
 
 
+@lru_cache(maxsize=4096)
+def _part(key: str, start: int) -> tuple[int, str, int, str] | None:
+    """Return which message's field an attribute is, and which part of its content."""
+    match = _MESSAGE.fullmatch(key, start)
+    if match is None or max(map(len, match[0].split("."))) > 15:
+        return None
+    return int(match[1]), match[2], int(match[3] or 0), match[4] or ""
+
+
 def _messages(span: SpanRecord, prefix: str) -> list[tuple[str, str]]:
     """Return role and text of each message; of a text told whole and in parts the whole."""
     roles: dict[int, str] = {}
     whole: dict[int, str] = {}
     parts: dict[int, dict[int, dict[str, str]]] = {}
     for key, value in span.attributes.items():
-        match = _MESSAGE.fullmatch(key, len(prefix)) if key.startswith(prefix) else None
-        if match is None or not isinstance(value, str) or max(map(len, match[0].split("."))) > 15:
+        found = _part(key, len(prefix)) if key.startswith(prefix) else None
+        if found is None or not isinstance(value, str):
             continue
-        place = int(match[1])
-        if match[2] == "role":
+        place, field, part, part_field = found
+        if field == "role":
             roles[place] = value
-        elif match[2] == "content":
+        elif field == "content":
             whole[place] = value
         else:
-            parts.setdefault(place, {}).setdefault(int(match[3]), {})[match[4]] = value
-    for place, found in parts.items():
+            parts.setdefault(place, {}).setdefault(part, {})[part_field] = value
+    for place, pieces in parts.items():
         texts = [
-            part.get("text", "")
-            for _, part in sorted(found.items())
-            if part.get("type") != "reasoning"
+            piece.get("text", "")
+            for _, piece in sorted(pieces.items())
+            if piece.get("type") != "reasoning"
         ]
         whole.setdefault(place, "\n".join(filter(None, texts)))
     return [(roles.get(place, ""), text) for place, text in sorted(whole.items())]
