@@ -25,10 +25,28 @@ from .conventions import reading
 from .record import LogNote, SpanNote, SpanRecord
 from .requests import OWN_SCOPE, tells
 
-__all__ = ["Assembled", "AssemblyStats", "TraceAssembler"]
+__all__ = ["Assembled", "AssemblyStats", "Scored", "TraceAssembler"]
 
 _KEPT = ("http.response.status_code", "http.status_code", "error.type", "session.id", "user.id")
 _REFERENCE = "ragmeter."
+_OWN_BYTES = 200
+"""Bytes that the note of one of ragmeter's own spans takes, about."""
+
+
+@dataclass(slots=True)
+class Scored:
+    """Where ragmeter's own spans and events say that a request was scored already."""
+
+    judged: set[str] = field(default_factory=set)
+    """Ids of the spans that they judge."""
+    periods: list[tuple[int, int]] = field(default_factory=list)
+    """Start and end of requests that ragmeter itself wrote spans for, nanoseconds since the epoch."""
+
+    def covers(self, span_ids: Iterable[str], started_ns: int, ended_ns: int) -> bool:
+        """Return whether the request of these spans was scored: by its spans, or by its time."""
+        return not self.judged.isdisjoint(span_ids) or any(
+            begun <= ended_ns and started_ns <= ended for begun, ended in self.periods
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +65,8 @@ class Assembled:
     """Spans among them that were not delivered before."""
     bytes: int = 0
     """Bytes that all of it takes up, estimated."""
+    scored: Scored | None = None
+    """What ragmeter says of the trace, where it scored requests of it in the application itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +107,7 @@ class _Open:
     ids: set[str] = field(default_factory=set)
     awaited: set[str] = field(default_factory=set)
     times: int = 0
+    scored: Scored | None = None
 
     @property
     def looks_complete(self) -> bool:
@@ -157,6 +178,7 @@ class TraceAssembler:
                 self._received += 1
                 if span.scope == OWN_SCOPE:
                     self._lost["own"] += 1
+                    self._note_own(span, now)
                     continue
                 if self._has(span):  # a sender that got no answer sends all of it again
                     self._lost["duplicate"] += 1
@@ -174,6 +196,9 @@ class TraceAssembler:
                     self._shrink(span.trace_id)
             for note in logs:
                 self._received_logs += 1
+                if note.scope == OWN_SCOPE:
+                    self._own(note.trace_id, now).judged.add(note.span_id)
+                    continue
                 if not tells(note):
                     continue  # most records of an application are about other things
                 trace = self._trace(note.trace_id, now)
@@ -232,6 +257,24 @@ class TraceAssembler:
                 open_bytes=self._open_bytes,
                 bytes=self._held["bytes"],
             )
+
+    def _note_own(self, span: SpanRecord, now: float) -> None:
+        """Note what one of ragmeter's own spans is about; the span itself is never taken in."""
+        scored = self._own(span.trace_id, now)
+        if span.attributes.get("gen_ai.operation.name") != "evaluation":
+            scored.periods.append((span.started_ns, span.ended_ns))
+        elif span.parent_id is not None:
+            scored.judged.add(span.parent_id)
+
+    def _own(self, key: str, now: float) -> Scored:
+        trace = self._closed.get(key)
+        if trace is None:
+            trace = self._trace(key, now) or _Open(now, now)
+            self._grow(trace, _OWN_BYTES)
+            self._shrink(key)
+        if trace.scored is None:
+            trace.scored = Scored()
+        return trace.scored
 
     def _has(self, span: SpanRecord) -> bool:
         trace = self._open.get(span.trace_id) or self._closed.get(span.trace_id)
@@ -292,7 +335,7 @@ class TraceAssembler:
 
     def _close(self, key: str, now: float) -> Assembled:
         trace = self._open.pop(key)
-        trace.times += 1
+        trace.times += bool(trace.spans)
         trace.changed = now
         fresh, trace.undelivered = trace.undelivered, 0
         self._delivered += fresh
@@ -301,7 +344,13 @@ class TraceAssembler:
         self._closed[key] = trace
         late = trace.times > 1
         return Assembled(
-            key, tuple(trace.spans), tuple(trace.logs), late, fresh=fresh, bytes=trace.size
+            key,
+            tuple(trace.spans),
+            tuple(trace.logs),
+            late,
+            fresh=fresh,
+            bytes=trace.size,
+            scored=trace.scored,
         )
 
     def _rested(self, key: str, trace: _Open, now: float) -> Iterator[Assembled]:
@@ -337,11 +386,14 @@ class TraceAssembler:
         self._delivered += len(parts)
         if not trace.spans:
             self._forget(key)
-        yield Assembled(key, tuple(parts), tuple(logs), fresh=len(parts), bytes=size)
+        yield Assembled(
+            key, tuple(parts), tuple(logs), fresh=len(parts), bytes=size, scored=trace.scored
+        )
 
     def _hand_over(self, done: Iterable[Assembled]) -> None:
         for assembled in done:
-            self._deliver(assembled)
+            if assembled.spans:  # else all there is are ragmeter's own, or log records
+                self._deliver(assembled)
 
 
 def _slim(span: SpanRecord) -> SpanRecord:

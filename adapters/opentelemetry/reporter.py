@@ -70,7 +70,7 @@ class Reporter:
         self._once = ReportedOnce()
         self._missing: Counter[Missing] = Counter()
         self.captured = 0
-        """Requests that a callback had captured already."""
+        """Requests that a callback had captured already, in this process or in the application's."""
 
     @property
     def missing(self) -> Mapping[Missing, int]:
@@ -85,7 +85,7 @@ class Reporter:
             scopes: What the code around a span said, by the span's id.
         """
         for found in find_requests(trace.spans, trace.logs, self._tools):
-            if self._is_known(found):
+            if self._is_known(found, trace):
                 continue
             if found.reason is not None:
                 self._note(found, found.reason)
@@ -103,21 +103,24 @@ class Reporter:
                 scope=scope,
             )
 
-    def _is_known(self, found: Found) -> bool:
+    def _is_known(self, found: Found, trace: Assembled) -> bool:
         """Return whether the request was reported before, here or by a callback."""
-        spans = {span.span_id for span in found.members}
-        first = found.span or found.members[0]
-        if not self._remote and captured.covers(
-            found.trace_id, spans, first.started_ns, first.ended_ns
-        ):
-            self.captured += 1
-            return True
         # By its retrievals: its own span may come later than they.
         keys = [
             f"{found.trace_id}-{read.span.span_id}" for one in found.seen for read in one.retrievals
         ]
         firsts = [self._once.is_first(key) for key in keys or [found.key]]
-        return not all(firsts)
+        if not all(firsts):
+            return True
+        spans = {span.span_id for span in found.members}
+        first = found.span or found.members[0]
+        period = first.started_ns, first.ended_ns
+        if (trace.scored is not None and trace.scored.covers(spans, *period)) or (
+            not self._remote and captured.covers(found.trace_id, spans, *period)
+        ):
+            self.captured += 1
+            return True
+        return False
 
     def _note(self, found: Found, reason: Reason) -> None:
         missing = Missing(found.convention, found.scope, reason)

@@ -204,3 +204,57 @@ def test_the_work_grows_as_the_number_of_spans(shape, monkeypatch):
     few, many = (_steps(shape, size, monkeypatch) for size in (200, 800))
 
     assert many < few * 4.2
+
+
+def test_what_is_sent_twice_counts_once():
+    """A sender that got no answer sends the same again, before the trace is complete or after."""
+    assembler, _clock, traces = _assembler()
+    assembler.add([span(1, None), span(2, 1)])
+    assembler.add([span(1, None), span(2, 1)])
+    assembler.drain()
+    assembler.add([span(2, 1)])
+    assembler.drain()
+
+    assert [len(trace.spans) for trace in traces] == [2]
+    stats = assembler.stats()
+    assert (stats.spans, stats.delivered, dict(stats.lost)) == (5, 2, {"duplicate": 3})
+
+
+def test_bytes_of_open_traces_are_known():
+    assembler, _clock, traces = _assembler()
+    assembler.add([span(1, None), span(2, 1)])
+    assert assembler.stats().open_bytes == assembler.stats().bytes > 0
+
+    assembler.drain()
+
+    assert assembler.stats().open_bytes == 0
+    assert assembler.stats().bytes == traces[0].bytes > 0
+    assert traces[0].fresh == 2
+
+
+EVALUATION = {"gen_ai.operation.name": "evaluation"}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_ragmeter_scored_in_the_application_is_noted_with_the_trace(first):
+    assembler, _clock, traces = _assembler()
+    own = [span(9, 2, scope="ragmeter", attributes=EVALUATION)]
+    others = [span(1, None), span(2, 1)]
+    for batch in (own, others) if first else (others, own):
+        assembler.add(batch)
+    assembler.drain()
+
+    [trace] = traces
+    assert len(trace.spans) == 2
+    assert trace.scored.covers({f"{2:016x}"}, 0, 0)
+    assert not trace.scored.covers({f"{1:016x}"}, 0, 0)
+
+
+def test_a_request_that_ragmeter_wrote_spans_for_is_known_by_its_time():
+    assembler, _clock, traces = _assembler()
+    assembler.add([span(1, None), span(9, 1, scope="ragmeter", start=5, end=6)])
+    assembler.drain()
+
+    scored = traces[0].scored
+    assert scored.covers(set(), int(5.5e9), int(7e9))
+    assert not scored.covers(set(), int(7e9), int(8e9))
