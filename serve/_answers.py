@@ -7,9 +7,10 @@ point is rejected in a partial success, which no sender may send again.
 
 from __future__ import annotations
 
+import json
 from typing import TypeAlias
 
-from google.protobuf.json_format import Parse, ParseError
+from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
@@ -53,10 +54,15 @@ def answer_to_metrics(body: bytes, *, as_json: bool = False) -> Answer:
     request = ExportMetricsServiceRequest()
     try:
         if as_json:
-            Parse(body, request, ignore_unknown_fields=True)
+            value = json.loads(body)
+            if not isinstance(value, dict):
+                raise MalformedError("no OTLP: an object with resourceMetrics is expected")
+            ParseDict(value, request, ignore_unknown_fields=True)
         else:
             request.ParseFromString(body)
-    except (DecodeError, ParseError, ValueError, RecursionError) as error:
+    except (
+        DecodeError, ParseError, ValueError, TypeError, AttributeError, RecursionError,
+    ) as error:  # fmt: skip
         raise MalformedError(f"no OTLP metrics ({type(error).__name__})") from None
     points = 0
     for group in request.resource_metrics:
