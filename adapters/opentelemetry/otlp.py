@@ -63,7 +63,6 @@ _SERVICE = frozenset(
 )
 """Attributes of a resource that name the service, and where a backend files what it sends."""
 _MAX_NAME = 255
-_SAMPLED = 0x1
 _REMOTE = 0x300
 """It is told where the parent is, and it is elsewhere."""
 
@@ -257,8 +256,8 @@ def _spans_of(request: ExportTraceServiceRequest) -> Received:
                         failed=span.status.code == _ERROR,
                         dropped=span.dropped_attributes_count,
                         scope=scope,
-                        # Old senders leave the flags out; what is sent was sampled.
-                        sampled=True if not span.flags else bool(span.flags & _SAMPLED),
+                        # What is sent was sampled; some senders leave that out of the flags.
+                        sampled=True,
                         resource=resource,
                     )
                 )

@@ -1,0 +1,89 @@
+"""`ragmeter serve` as a process: it says where it listens, scores what comes, and ends in order."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from ragmeter.cli.app import app
+from ragmeter.cli.serve import summary
+
+FULL = (
+    Path(__file__).parent.parent
+    / "adapters/recorded_spans/openinference-langchain-py/reranked/001.traces.pb"
+)
+PATIENCE_S = 100.0
+
+
+@pytest.fixture
+def serving(tmp_path):
+    """A running command, its address, and its file of scores."""
+    scores = tmp_path / "scores.jsonl"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragmeter", "serve", "--http-port", "0", "--grpc-port", "0", "--grace", "600"],
+        env=environment | {"RAGMETER_JSONL": str(scores)}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        line = process.stderr.readline()
+        address = re.fullmatch(
+            r"ragmeter serve: OTLP/HTTP on (http://127\.0\.0\.1:\d+), OTLP/gRPC on 127\.0\.0\.1:\d+, "
+            rf"scores to {re.escape(str(scores))}\n",
+            line,
+        )
+        assert address, line
+        yield process, address[1], scores
+    finally:
+        process.kill()
+        process.wait(PATIENCE_S)
+        process.stderr.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_has_everything_scored_that_came(serving, number):
+    process, address, scores = serving
+    httpx.post(
+        f"{address}/v1/traces",
+        content=FULL.read_bytes(),
+        headers={"Content-Type": "application/x-protobuf"},
+    ).raise_for_status()
+
+    process.send_signal(number)
+
+    assert process.wait(PATIENCE_S) == 0
+    [scored] = [json.loads(line) for line in scores.read_text("utf-8").splitlines()]
+    assert scored["scores"]["context_count"]["value"] == 2.0
+    assert process.stderr.read().splitlines()[-1] == (
+        "ragmeter serve: 1 exports (1 accepted); 11 spans (11 read); 1 requests (1 scored)"
+    )
+
+
+def test_it_says_what_to_set_when_nobody_would_get_the_scores(monkeypatch):
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "RAGMETER_JSONL", "RAGMETER_CONSOLE"):
+        monkeypatch.delenv(name, raising=False)
+
+    result = CliRunner().invoke(app, ["serve", "--http-port", "0", "--grpc-port", "0"])
+
+    assert result.exit_code == 2
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in result.stderr
+
+
+def test_the_last_line_says_what_became_of_everything():
+    stats = {
+        "exports": {"accepted": 2, "busy": 1},
+        "spans": {"read": 20, "duplicate": 3},
+        "requests": {},
+        "unsent": {},
+    }
+
+    assert summary(stats) == (
+        "3 exports (2 accepted, 1 busy); 23 spans (20 read, 3 duplicate); 0 requests"
+    )
+    assert summary({"unsent": {"traces": 4}}) == "4 unsent (4 traces)"
