@@ -430,6 +430,22 @@ def serve(
     max_held_mib: Annotated[
         int, typer.Option(min=16, help="Most that waiting spans may take up, estimated.")
     ] = 256,
+    spool: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Keep what was acknowledged in this folder until its scores are sent: a kill loses nothing.",
+        ),
+    ] = None,
+    max_spool_mib: Annotated[
+        int, typer.Option(min=1, help="Most that the spool may hold; beyond, senders are to wait.")
+    ] = 1024,
+    forward: Annotated[
+        bool,
+        typer.Option(
+            "--forward", help="Pass spans and log records on, unchanged, to that endpoint."
+        ),
+    ] = False,
 ) -> None:
     """Receive OpenTelemetry spans and log records, find the RAG requests in them, and score them.
 
@@ -469,6 +485,9 @@ def serve(
                 drain_timeout_s=drain_timeout,
                 max_body_bytes=max_body_mib * 1024 * 1024,
                 max_held_bytes=max_held_mib * 1024 * 1024,
+                spool=spool,
+                max_spool_bytes=max_spool_mib * 1024 * 1024,
+                forward=forward,
             )
         )
         complete = run_server(server, say)

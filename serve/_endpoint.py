@@ -59,7 +59,11 @@ class Endpoint:
 
 
 def endpoint_of(
-    signal: str, environ: Mapping[str, str], *, url: str | None = None
+    signal: str,
+    environ: Mapping[str, str],
+    *,
+    url: str | None = None,
+    protocol: str | None = None,
 ) -> Endpoint | None:
     """Return where `signal` (``traces``, ``logs``, ``metrics``) is sent; None: nowhere is said.
 
@@ -69,6 +73,7 @@ def endpoint_of(
         signal: What is sent.
         environ: The environment's variables.
         url: A base address that wins over theirs.
+        protocol: ``http/protobuf`` or ``grpc``, which wins over theirs.
 
     Raises:
         ConfigurationError: A variable makes no sense.
@@ -101,11 +106,11 @@ def endpoint_of(
         raise ConfigurationError(
             f"{variable} is no address; write for example http://localhost:4318"
         )
-    protocol = _protocol(said("PROTOCOL"), port)
-    if protocol == "http/protobuf" and not own:
+    chosen = _protocol(protocol or said("PROTOCOL"), port)
+    if chosen == "http/protobuf" and not own:
         given = parts._replace(path=f"{parts.path.rstrip('/')}/v1/{signal}").geturl()
     return Endpoint(
-        protocol=protocol,
+        protocol=chosen,
         url=given,
         headers=dict(parse_env_headers(said("HEADERS"), liberal=True)),
         timeout_s=_timeout_s(said("TIMEOUT")),

@@ -17,11 +17,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.metrics._retry import pause_before
 
 from ._endpoint import Endpoint
 from ._sender import Answer, OtlpSender
-from ._spool import Signal
 
 __all__ = ["ForwardStats", "Forwarder"]
 
@@ -29,12 +29,13 @@ _log = logging.getLogger("ragmeter")
 
 LONGEST_PAUSE_S = 30.0
 """Between two attempts, unless the endpoint asks for more."""
-MAX_BYTES = 64 * 1024 * 1024
 JOINED_BYTES = 1024 * 1024
 """Requests are joined up to this size: gRPC servers take 4 MiB by default."""
 _OF_ALL = frozenset({"status_404", "status_405", "status_501", "unimplemented"})
 """What an endpoint says of any request, whatever is in it."""
 _SAID_EVERY_S = 60.0
+_LAST_S = 0.5
+"""Seconds beyond the last moment that an attempt under way has to come to an end."""
 _BESIDE_BODY = 200
 """Bytes that a waiting request takes beside its body, about."""
 
@@ -76,7 +77,7 @@ class Forwarder:
         endpoints: Mapping[Signal, Endpoint],
         guard: AbstractContextManager[object],
         *,
-        max_bytes: int = MAX_BYTES,
+        max_bytes: int,
         settled: Callable[[Sequence[int]], None] | None = None,
     ) -> None:
         self._lanes = {
@@ -201,8 +202,7 @@ class _Lane:
 
     def end(self, deadline: float) -> None:
         if self._thread.ident is not None:
-            # The attempt that is under way has a time limit of its own.
-            self._thread.join(max(0.0, deadline - time.monotonic()) + self._endpoint.timeout_s)
+            self._thread.join(max(0.0, deadline - time.monotonic()) + _LAST_S)
         with self._changed:
             self._ended = True
             left = len(self._waiting)

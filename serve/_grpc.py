@@ -110,7 +110,8 @@ class _Export:
             try:
                 if self._signal is None:
                     return answer_to_metrics(body)
-                taken = self._intake.take(self._signal, parse_protobuf(self._signal, body))
+                request = parse_protobuf(self._signal, body)
+                taken = self._intake.take(self._signal, request, body)
                 return answer_to(self._signal, taken)
             except RagmeterError as error:
                 return error

@@ -183,8 +183,11 @@ class _Door:
                 plain = unpacked(body, encoding, self._limits.body_bytes)
                 if signal is None:
                     return answer_to_metrics(plain, as_json=media_type == JSON)
-                parse = parse_json if media_type == JSON else parse_protobuf
-                return answer_to(signal, self._intake.take(signal, parse(signal, plain)))
+                if media_type == JSON:
+                    taken = self._intake.take(signal, parse_json(signal, plain))
+                else:
+                    taken = self._intake.take(signal, parse_protobuf(signal, plain), plain)
+                return answer_to(signal, taken)
             except RagmeterError as error:
                 return error
         return None

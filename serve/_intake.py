@@ -13,8 +13,10 @@ from ragmeter.metrics import RagmeterError
 
 from ._bodies import TooLargeError
 from ._counts import Counts
+from ._journal import Journal, Kept
 from ._limits import Limits
 from ._scoring import Scoring
+from ._spool import SpoolFullError
 
 __all__ = ["RETRY_AFTER_S", "BusyError", "Intake", "Taken", "items_in"]
 
@@ -48,12 +50,14 @@ class Intake:
         scoring: Where spans go.
         limits: How much is held.
         counts: Where it is counted.
+        journal: Keeps it, and passes it on.
     """
 
-    def __init__(self, scoring: Scoring, limits: Limits, counts: Counts) -> None:
+    def __init__(self, scoring: Scoring, limits: Limits, counts: Counts, journal: Journal) -> None:
         self._scoring = scoring
         self._limits = limits
         self._counts = counts
+        self._journal = journal
         self._lock = threading.Lock()
         self._entering = 0
         self._closed = False
@@ -66,6 +70,9 @@ class Intake:
         """Return why there is no room for so many spans more; None: there is."""
         if self._closed:
             return "shutting down"
+        why = self._journal.busy()
+        if why is not None:
+            return why
         held = self._scoring.held()
         if held.spans == 0:
             return (
@@ -77,8 +84,13 @@ class Intake:
             return "too much waits to be scored"
         return None
 
-    def take(self, signal: Signal, request: ExportRequest) -> Taken:
+    def take(self, signal: Signal, request: ExportRequest, body: bytes | None = None) -> Taken:
         """Take an export request in.
+
+        Args:
+            signal: What it holds.
+            request: The request.
+            body: The bytes that it was parsed from, if they are protobuf.
 
         Raises:
             BusyError: There is no room; nothing was kept.
@@ -95,18 +107,22 @@ class Intake:
                 raise BusyError(why)
             self._entering += count
         try:
-            return self.admit(signal, request)
+            kept = self._journal.keep(signal, request.SerializeToString() if body is None else body)
+            return self.admit(kept, request)
+        except SpoolFullError as error:
+            raise BusyError(str(error)) from error
         finally:
             with self._lock:
                 self._entering -= count
 
-    def admit(self, signal: Signal, request: ExportRequest) -> Taken:
-        """Take an export request in for which there is room."""
-        received = received_in(request)
+    def admit(self, kept: Kept, request: ExportRequest) -> Taken:
+        """Take an export request in for which there is room, and which is kept."""
+        received = kept.left_of(received_in(request))
         self._counts.spans("invalid", received.invalid)
         self._scoring.assembler.add(received.spans, received.logs)
+        self._journal.admitted(kept, received)
         if received.invalid:
-            noun = "spans" if signal == "traces" else "records"
+            noun = "spans" if kept.signal == "traces" else "records"
             return Taken(received.invalid, f"{received.invalid} {noun} without a usable id")
         return Taken()
 

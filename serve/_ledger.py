@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ._spool import FORWARDED, Signal, Spool
+from ragmeter.adapters.opentelemetry.otlp import Signal
+
+from ._spool import FORWARDED, Spool
 
 __all__ = ["INTERVAL_S", "Ledger"]
 

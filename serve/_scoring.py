@@ -17,6 +17,7 @@ from ragmeter.adapters.opentelemetry import RetrievalTool
 from ragmeter.adapters.opentelemetry.assembly import Assembled, TraceAssembler
 from ragmeter.adapters.opentelemetry.reporter import Reporter
 
+from ._journal import Journal
 from ._limits import MIB, Limits
 
 __all__ = ["Held", "Scoring"]
@@ -46,6 +47,7 @@ class Scoring:
         grace_s: Seconds without news after which a trace that looks complete is.
         idle_s: Seconds without news after which any trace is.
         outgoing: Whether there is room for the scores where they are sent.
+        journal: Is told which traces were read.
     """
 
     def __init__(
@@ -57,10 +59,12 @@ class Scoring:
         grace_s: float,
         idle_s: float,
         outgoing: Callable[[], bool],
+        journal: Journal,
     ) -> None:
         self._meter = meter
         self._limits = limits
         self._outgoing = outgoing
+        self._journal = journal
         self._guard = meter.guard("serve.score")
         self.reporter = Reporter(meter, tools, remote=True, pace=self._wait_for_room)
         self.assembler = TraceAssembler(
@@ -131,11 +135,20 @@ class Scoring:
             with self._guard:
                 self.assembler.tick()
             self._report()
+            self._look()
             self._wake.wait(_PACE_S)
         with self._guard:
             self.assembler.drain()
         self._report()
+        # Where the time was too short, requests were offered to a meter that had no room for them.
+        if not self._is_late():
+            self._look(last=True)
         self._ended.set()
+
+    def _look(self, *, last: bool = False) -> None:
+        if not self._ready:
+            with self._guard:
+                self._journal.look(self.assembler.waiting, last=last)
 
     def _report(self) -> None:
         while self._ready and not self._is_late():

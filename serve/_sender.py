@@ -21,12 +21,12 @@ from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._retry import asked_pause_s
 from ragmeter.metrics.errors import loggable
 
 from ._endpoint import Endpoint
-from ._spool import Signal
 
 __all__ = ["Answer", "OtlpSender"]
 

@@ -23,13 +23,12 @@ from itertools import count
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics.errors import loggable
 
-__all__ = ["FORWARDED", "Entry", "Signal", "Spool", "SpoolFullError", "SpoolStats"]
+__all__ = ["FORWARDED", "Entry", "Spool", "SpoolFullError", "SpoolStats"]
 
-Signal = Literal["traces", "logs"]
-"""What kind of export request a body is."""
 FORWARDED = "forwarded"
 """The part of an entry that is settled when it was passed on."""
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,17 +23,23 @@ import uvicorn
 
 from ragmeter import RagMeter
 from ragmeter.adapters.opentelemetry import RetrievalTool
+from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.config import meter_arguments, read_settings
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError
 
 from ._counts import Counts
+from ._endpoint import Endpoint, endpoint_of
+from ._forward import Forwarder
 from ._grpc import grpc_server
 from ._http import http_application
 from ._intake import Intake
+from ._journal import Journal
+from ._ledger import INTERVAL_S, Ledger
 from ._limits import MIB, Limits
 from ._own_metrics import publish
 from ._scoring import Scoring
+from ._spool import Spool
 from ._telemetry import SIGNALS, OpenTelemetryByService, Telemetry, endpoints
 
 __all__ = ["ServeOptions", "Server"]
@@ -75,6 +83,16 @@ class ServeOptions:
     """Bytes of one body, packed and unpacked."""
     max_held_bytes: int = 256 * MIB
     """Bytes that spans may take up which wait for the rest of their trace or for scoring, estimated."""
+    spool: Path | None = None
+    """Folder in which what was acknowledged is kept until its scores are sent; None: nowhere."""
+    max_spool_bytes: int = 1024 * MIB
+    """Bytes that it may hold."""
+    settle_s: float = INTERVAL_S
+    """Seconds between two looks at what of it is done."""
+    forward: bool = False
+    """Whether spans and log records are passed on, unchanged, to where scores are sent."""
+    max_forward_bytes: int = 64 * MIB
+    """Bytes that may wait to be passed on, of each of the two."""
 
 
 class Server:
@@ -104,9 +122,12 @@ class Server:
         self._state = "starting"
         self._telemetry: Telemetry | None = None
         self._socket = _bound(self.options.host, self.options.http_port)
+        journal: Journal | None = None
         try:
             self._own_meter = meter is None
             self.meter = self._meter_of_settings() if meter is None else meter
+            forwarded = self._forwarded_to()
+            journal = self._journal = self._open_journal(forwarded)
             self._scoring = Scoring(
                 self.meter,
                 tuple(self.options.retrieval_tools),
@@ -114,14 +135,17 @@ class Server:
                 grace_s=self.options.grace_s,
                 idle_s=self.options.idle_s,
                 outgoing=self._has_room_outside,
+                journal=self._journal,
             )
-            self.intake = Intake(self._scoring, self._limits, self._counts)
+            self.intake = Intake(self._scoring, self._limits, self._counts, self._journal)
             guard = self.meter.guard("serve.receive")
             self._grpc = grpc_server(self.intake, self._limits, self._counts.export, guard)
             self.grpc_port = _bind_grpc(self._grpc, self.options.host, self.options.grpc_port)
             self.http_port = int(self._socket.getsockname()[1])
-            self._refuse_own_address()
+            self._refuse_own_address(forwarded)
         except BaseException:
+            if journal is not None:
+                journal.close()
             self._socket.close()
             raise
         application, self._readers = http_application(
@@ -159,6 +183,7 @@ class Server:
     def start(self) -> None:
         """Begin to listen; returns when it does."""
         self._scoring.start()
+        self._journal.start(self.intake.busy, self.intake.admit)
         if self._telemetry is not None:
             publish(self._telemetry.meter_provider, self.stats)
         self._http_thread.start()
@@ -193,18 +218,25 @@ class Server:
         complete = self._scoring.drain(now + limit_s * _DRAIN_SHARE)
         if self._own_meter:
             share = (deadline - time.monotonic()) / 2
-            complete = self.meter.flush(max(0.1, share)) and complete
+            complete = self._finish(share) and complete
             if self._telemetry is not None:
                 self._telemetry.end(deadline)
             self.meter.shutdown(max(0.1, deadline - time.monotonic() - 1.0))
         else:
-            complete = self.meter.flush(max(0.1, deadline - time.monotonic())) and complete
+            complete = self._finish(deadline - time.monotonic()) and complete
         if self._telemetry is not None:
             self._telemetry.shutdown(deadline)
             complete = complete and not any(self._telemetry.waiting().values())
+        self._journal.close()
         self._socket.close()
         self._state = "ended"
         return complete
+
+    def _finish(self, timeout_s: float) -> bool:
+        """Have everything leave that was read or is to be passed on; return whether all of it did."""
+        deadline = time.monotonic() + timeout_s
+        flushed = self.meter.flush(max(0.1, timeout_s))
+        return self._journal.finish(deadline, flushed=flushed) and flushed
 
     def stats(self) -> Mapping[str, Mapping[str, int]]:
         """Return what was received and what became of it.
@@ -213,7 +245,8 @@ class Server:
         ``read`` (looked at for requests), ``waiting``, or why they were not. ``requests``: those found, by
         what became of them: ``scored``, ``in_flight``, ``captured`` (a callback of ragmeter's scored them in
         the application) or why they were not scored. ``unsent``: spans and events of scores that no
-        endpoint took.
+        endpoint took. ``spool``: export requests that are kept, or were damaged or refused there.
+        ``forwarded``: export requests that were passed on, by what became of them.
         """
         meter = self.meter.stats()
         spans = dict(self._counts.spans_by_outcome()) | dict(self._scoring.spans_by_outcome())
@@ -226,6 +259,7 @@ class Server:
             "spans": spans,
             "requests": {name: count for name, count in requests.items() if count},
             "unsent": {} if self._telemetry is None else self._telemetry.unsent(),
+            **self._journal.stats(),
         }
 
     def health(self) -> Mapping[str, Any]:
@@ -267,6 +301,54 @@ class Server:
         given["exporters"] = others
         return RagMeter(**given)
 
+    def _forwarded_to(self) -> Mapping[Signal, Endpoint]:
+        if not self.options.forward:
+            return {}
+        wanted = endpoints(self.options.otlp, self.options.signals)
+        signals: tuple[Signal, ...] = ("traces", "logs")
+        found: dict[Signal, Endpoint] = {}
+        for signal in signals:
+            endpoint = endpoint_of(
+                signal, os.environ, url=self.options.otlp, protocol=self.options.protocol
+            )
+            if signal in wanted and endpoint is not None:
+                found[signal] = endpoint
+        if "traces" not in found:
+            raise ConfigurationError(
+                "--forward has nowhere to pass spans on to: set OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL)"
+            )
+        return found
+
+    def _open_journal(self, forwarded: Mapping[Signal, Endpoint]) -> Journal:
+        options = self.options
+        spool = (
+            None
+            if options.spool is None
+            else Spool(options.spool, max_bytes=options.max_spool_bytes)
+        )
+        ledger = (
+            None
+            if spool is None
+            else Ledger(
+                spool,
+                self.meter.flush,
+                forwards=forwarded.__contains__,
+                logs_wait_s=options.idle_s,
+                interval_s=options.settle_s,
+            )
+        )
+        forwarder = (
+            Forwarder(
+                forwarded,
+                self.meter.guard("serve.forward"),
+                max_bytes=options.max_forward_bytes,
+                settled=None if ledger is None else ledger.forwarded,
+            )
+            if forwarded
+            else None
+        )
+        return Journal(spool, ledger, forwarder)
+
     def _has_room_outside(self) -> bool:
         if self._telemetry is None:
             return True
@@ -281,13 +363,15 @@ class Server:
             places += [jsonl] if jsonl is not None else []
         return ", ".join(places) or "the exporters of its meter"
 
-    def _refuse_own_address(self) -> None:
-        if self._telemetry is None:
-            return
-        for signal, url in self._telemetry.endpoints.items():
+    def _refuse_own_address(self, forwarded: Mapping[Signal, Endpoint]) -> None:
+        urls = [("what is passed on", endpoint.shown) for endpoint in forwarded.values()]
+        if self._telemetry is not None:
+            sent = self._telemetry.endpoints.items()
+            urls += [(f"the {signal} of scores", url) for signal, url in sent]
+        for what, url in urls:
             if _is_own(url, self.options.host, (self.http_port, self.grpc_port)):
                 raise ConfigurationError(
-                    f"the {signal} of scores would be sent to {url}, where this server listens itself: set "
+                    f"{what} would be sent to {url}, where this server listens itself: set "
                     "OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL) to the backend, or --http-port and "
                     "--grpc-port to others"
                 )

@@ -4,6 +4,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.serve import ServeOptions, Server
@@ -52,3 +54,14 @@ def until(true, what="what was waited for"):
     while not true():
         assert time.monotonic() < deadline, what
         time.sleep(0.01)
+
+
+def traced_as(number, path=FULL):
+    """A recorded request under another trace id, and that id."""
+    trace_id = number.to_bytes(16, "big")
+    request = ExportTraceServiceRequest.FromString(path.read_bytes())
+    for group in request.resource_spans:
+        for scoped in group.scope_spans:
+            for span in scoped.spans:
+                span.trace_id = trace_id
+    return request.SerializeToString(), trace_id.hex()

@@ -4,97 +4,20 @@ import contextlib
 import gzip
 import threading
 from concurrent import futures
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import chain, repeat
 
 import grpc
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+from otlp_endpoint import HANG_UP, Endpoint, names_in, request_of
+from served import PATIENCE_S, until
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import _forward
 from ragmeter.serve._endpoint import endpoint_of
 from ragmeter.serve._forward import Forwarder
-
-PATIENCE_S = 60
-HANG_UP = 0
-
-
-def request_of(*names, padding=0):
-    """An export request with a field that no version of the protocol knows."""
-    request = ExportTraceServiceRequest()
-    for name in names:
-        span = request.resource_spans.add().scope_spans.add().spans.add()
-        span.name = name
-        span.trace_state = "x" * padding
-    return request.SerializeToString() + b"\xfa\x3f\x03new"
-
-
-def names_in(bodies):
-    return [
-        span.name
-        for body in bodies
-        for group in ExportTraceServiceRequest.FromString(body).resource_spans
-        for scoped in group.scope_spans
-        for span in scoped.spans
-    ]
-
-
-class Endpoint:
-    """An OTLP/HTTP endpoint that answers as it is told, then 200."""
-
-    def __init__(self, *answers, answer_body=b""):
-        self.bodies, self.headers, self.paths = [], [], []
-        self.attempts = 0
-        self.gate = threading.Event()
-        self.gate.set()
-        self.answers = chain(answers, repeat(200))
-        endpoint = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                endpoint.gate.wait(PATIENCE_S)
-                endpoint.attempts += 1
-                answer = next(endpoint.answers)
-                if callable(answer):
-                    answer = answer(body)
-                if answer == HANG_UP:
-                    self.close_connection = True
-                    return
-                if answer == 200:
-                    endpoint.bodies.append(body)
-                    endpoint.headers.append(dict(self.headers))
-                    endpoint.paths.append(self.path)
-                self.send_response(answer)
-                if answer in (429, 503):
-                    self.send_header("Retry-After", "0")
-                content = answer_body if answer == 200 else b""
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.port = self.server.server_address[1]
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
-        self.thread.start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.gate.set()
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join(PATIENCE_S)
 
 
 @contextlib.contextmanager
@@ -104,7 +27,7 @@ def forwarding(port, signals=("traces",), **options):
     forwarder = Forwarder(
         {signal: endpoint_of(signal, variables) for signal in signals},
         contextlib.nullcontext(),
-        **options,
+        **{"max_bytes": 1 << 26, **options},
     )
     forwarder.start()
     try:
@@ -186,7 +109,7 @@ def test_what_may_pass_is_tried_again_until_it_is_taken(status, monkeypatch):
         with forwarding(endpoint.port, settled=settled.extend) as forwarder:
             forwarder.put("traces", request_of("a"), 7)
             forwarder.put("traces", request_of("b"), 8)
-            wait_until(lambda: settled == [7, 8])
+            until(lambda: settled == [7, 8])
         assert names_in(endpoint.bodies) == ["a", "b"]
         assert forwarder.stats().forwarded == 2
         assert forwarder.stats().failed == {}
@@ -198,7 +121,7 @@ def test_what_is_refused_for_good_is_counted_and_not_tried_again(status, caplog)
     with Endpoint(*[status] * 1) as endpoint:
         with forwarding(endpoint.port, settled=settled.extend) as forwarder:
             forwarder.put("traces", request_of("secret"), 7)
-            wait_until(lambda: settled)
+            until(lambda: settled)
             forwarder.put("traces", request_of("b"), 8)
         assert names_in(endpoint.bodies) == ["b"]
         assert settled == [7, 8]
@@ -237,8 +160,8 @@ def test_a_full_queue_takes_no_more_until_there_is_room():
             assert not forwarder.has_room()
             assert forwarder.stats().waiting == 5
             endpoint.gate.set()
-            wait_until(forwarder.has_room)
-            wait_until(lambda: forwarder.put("traces", request_of("later")))
+            until(forwarder.has_room)
+            until(lambda: forwarder.put("traces", request_of("later")))
         assert names_in(endpoint.bodies) == ["0", "1", "2", "3", "asked", "later"]
 
 
@@ -256,10 +179,10 @@ def test_an_endpoint_that_comes_up_later_gets_everything(monkeypatch):
         with forwarding(endpoint.port) as forwarder:
             for number in range(5):
                 forwarder.put("traces", request_of(str(number)))
-            wait_until(lambda: endpoint.attempts > 5)
+            until(lambda: endpoint.attempts > 5)
             assert forwarder.stats().waiting == 5
             up.set()
-            wait_until(lambda: forwarder.stats().forwarded == 5)
+            until(lambda: forwarder.stats().forwarded == 5)
         assert names_in(endpoint.bodies) == list("01234")
 
 
@@ -291,7 +214,9 @@ def test_a_certificate_that_is_not_there_is_named():
         "OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere/ca.pem",
     }
     with pytest.raises(ConfigurationError, match="certificate"):
-        Forwarder({"traces": endpoint_of("traces", variables)}, contextlib.nullcontext())
+        Forwarder(
+            {"traces": endpoint_of("traces", variables)}, contextlib.nullcontext(), max_bytes=1
+        )
 
 
 def test_over_grpc_too(monkeypatch):
@@ -330,19 +255,10 @@ def test_over_grpc_too(monkeypatch):
         with forwarding(port, variables=variables, settled=settled.extend) as forwarder:
             for position, name in enumerate("abc"):
                 forwarder.put("traces", request_of(name), position)
-                wait_until(lambda: position in settled)  # noqa: B023
+                until(lambda: position in settled)  # noqa: B023
         assert bodies == [request_of("a"), request_of("c")]
         assert metadata[0]["authorization"] == "ours"
         assert forwarder.stats().failed == {"invalid_argument": 1}
         assert forwarder.stats().forwarded == 2
     finally:
         server.stop(None).wait(PATIENCE_S)
-
-
-def wait_until(condition):
-    pause = threading.Event()
-    for _ in range(PATIENCE_S * 100):
-        if condition():
-            return
-        pause.wait(0.01)
-    pytest.fail("it never came true")

@@ -1,0 +1,215 @@
+"""`Journal`: what happens to an export request beside scoring, where it is wanted: it is kept, and passed on.
+
+The door asks it whether there is room, has it keep a request before anything else happens to it, and tells it
+when the request's spans are with the assembler.  When the server starts, what was kept and is not done
+comes in by the same door, as there is room for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from ragmeter.adapters.opentelemetry.otlp import (
+    ExportRequest,
+    MalformedError,
+    Received,
+    Signal,
+    parse_protobuf,
+)
+
+from ._forward import Forwarder
+from ._ledger import Ledger
+from ._spool import FORWARDED, Entry, Spool
+
+__all__ = ["Journal", "Kept"]
+
+_PACE_S = 0.05
+"""Seconds between two looks at whether there is room."""
+
+_log = logging.getLogger("ragmeter")
+
+
+class Kept:
+    """A request that the journal has taken care of.
+
+    Attributes:
+        signal: What it holds.
+        body: Its bytes.
+        position: Its place in the spool; None: there is none.
+        settled: The parts of it that were done before, by the spool's word.
+    """
+
+    __slots__ = ("body", "position", "settled", "signal")
+
+    def __init__(
+        self,
+        signal: Signal,
+        body: bytes,
+        position: int | None = None,
+        settled: frozenset[str] = frozenset(),
+    ) -> None:
+        self.signal = signal
+        self.body = body
+        self.position = position
+        self.settled = settled
+
+    def left_of(self, received: Received) -> Received:
+        """Return what of it is not done."""
+        if not self.settled:
+            return received
+        return Received(
+            tuple(span for span in received.spans if span.trace_id not in self.settled),
+            tuple(note for note in received.logs if note.trace_id not in self.settled),
+            received.invalid,
+        )
+
+
+class Journal:
+    """Keeps requests in a spool, and passes them on. Thread-safe. To be started and ended.
+
+    Args:
+        spool: Where they are kept; None: nowhere.
+        ledger: Says when one is done; goes with the spool.
+        forwarder: Passes them on; None: nobody does.
+    """
+
+    def __init__(
+        self, spool: Spool | None, ledger: Ledger | None, forwarder: Forwarder | None
+    ) -> None:
+        self._spool = spool
+        self._ledger = ledger
+        self._forwarder = forwarder
+        self._damaged = 0
+        self._ending = threading.Event()
+        self._replayed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(
+        self, busy: Callable[[], str | None], admit: Callable[[Kept, ExportRequest], object]
+    ) -> None:
+        """Start, with what was kept and is not done.
+
+        Args:
+            busy: Says why there is no room just now.
+            admit: Takes a request in, as if it had just come.
+        """
+        if self._forwarder is not None:
+            self._forwarder.start()
+        if self._ledger is not None:
+            self._ledger.start()
+        if self._spool is None or not self._spool.stats().entries:
+            self._replayed.set()
+            return
+        self._thread = threading.Thread(
+            target=self._replay,
+            args=(self._spool, busy, admit),
+            name="ragmeter-replay",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def busy(self) -> str | None:
+        """Return why it can take nothing more just now; None: it can."""
+        if self._forwarder is not None and not self._forwarder.has_room():
+            return "too much waits to be passed on"
+        return None
+
+    def keep(self, signal: Signal, body: bytes) -> Kept:
+        """Keep a request; when this returns, it is on the disk if there is a spool.
+
+        Raises:
+            SpoolFullError: There is no room for it.
+        """
+        position = None if self._spool is None else self._spool.append(signal, body)
+        return Kept(signal, body, position)
+
+    def admitted(self, kept: Kept, received: Received) -> None:
+        """Go on with a request whose spans are with the assembler.
+
+        Args:
+            kept: The request.
+            received: What the assembler was given of it.
+        """
+        if self._ledger is not None and kept.position is not None:
+            traces = {span.trace_id for span in received.spans}
+            traces.update(note.trace_id for note in received.logs)
+            self._ledger.received(kept.position, kept.signal, traces, settled=kept.settled)
+        if self._forwarder is not None and FORWARDED not in kept.settled:
+            self._forwarder.put(kept.signal, kept.body, kept.position, force=True)
+
+    def look(self, waiting: Callable[[], Mapping[str, float]], *, last: bool = False) -> None:
+        """Note which traces are not waited for any more; see `Ledger.look`."""
+        if self._ledger is not None:
+            self._ledger.look(waiting, last=last)
+
+    def finish(self, deadline: float, *, flushed: bool) -> bool:
+        """Pass on what can be passed on until `deadline` (monotonic), and settle a last time.
+
+        Args:
+            deadline: When it has to be done.
+            flushed: Whether everything that was read has left: else nothing is done by it.
+
+        Returns:
+            Whether everything was passed on.
+        """
+        self._ending.set()
+        if self._forwarder is not None:
+            self._forwarder.close(max(0.0, (deadline - time.monotonic()) / 2))
+        if self._ledger is not None:
+            self._ledger.end(0.5)
+            if flushed:
+                self._ledger.settle(max(0.5, (deadline - time.monotonic()) / 2))
+        return self._forwarder is None or "shutdown" not in self._forwarder.stats().failed
+
+    def close(self) -> None:
+        """Let go of the spool. What is not done stays there."""
+        if self._thread is not None:
+            self._thread.join(5.0)
+        if self._spool is not None:
+            self._spool.close()
+
+    def stats(self) -> Mapping[str, Mapping[str, int]]:
+        """Return what is kept, ``spool``, and what was passed on, ``forwarded``, as far as they are wanted."""
+        stats: dict[str, Mapping[str, int]] = {}
+        if self._spool is not None:
+            kept = self._spool.stats()
+            counts = {"kept": kept.entries, "damaged": kept.damaged + self._damaged}
+            counts.update({f"refused_{why}": count for why, count in kept.refused.items()})
+            stats["spool"] = {name: count for name, count in counts.items() if count}
+        if self._forwarder is not None:
+            passed = self._forwarder.stats()
+            counts = {"taken": passed.forwarded, "waiting": passed.waiting, **passed.failed}
+            stats["forwarded"] = {name: count for name, count in counts.items() if count}
+        return stats
+
+    def _replay(
+        self,
+        spool: Spool,
+        busy: Callable[[], str | None],
+        admit: Callable[[Kept, ExportRequest], object],
+    ) -> None:
+        count = 0
+        for entry in spool.replay():
+            while busy() is not None and not self._ending.is_set():
+                self._ending.wait(_PACE_S)
+            if self._ending.is_set():
+                return
+            self._admit_again(spool, entry, admit)
+            count += 1
+        self._replayed.set()
+        _log.info("spool: %d requests were not done when the server ended; taken up again", count)
+
+    def _admit_again(
+        self, spool: Spool, entry: Entry, admit: Callable[[Kept, ExportRequest], object]
+    ) -> None:
+        try:
+            request = parse_protobuf(entry.signal, entry.body)
+        except MalformedError:
+            self._damaged += 1
+            _log.error("spool: entry %d cannot be read, and is lost", entry.position)
+            spool.done([entry.position])
+            return
+        admit(Kept(entry.signal, entry.body, entry.position, entry.settled), request)
