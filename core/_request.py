@@ -16,22 +16,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol
 
 from opentelemetry import trace
 from opentelemetry.trace import SpanContext
 
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import (
-    ConfigurationError,
     RagSample,
     Reference,
     RetrievalStage,
     RetrievedContext,
 )
-from ragmeter.metrics.sample import ContextsBy, SampleStatus, StageKind, search_query_of
+from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 
+from ._given import as_context, as_contexts, as_metadata, as_tags, as_text, stage_kind
+from ._parts import contexts_of, joined_stages, rule_of, status_of
 from ._runtime.guard import Guard, front_door
 from .context import RequestScope, current_scope, is_suppressed, scoped
 from .pipeline.weight import weight_of, weight_of_scope
@@ -191,7 +193,7 @@ class Request:
         """
         with self._guard:
             now = time.time_ns()
-            given = _as_contexts(contexts, "retrieved")
+            given = as_contexts(contexts, "retrieved")
             began = (
                 started_ns if type(started_ns) is int and 0 < started_ns < now else self._last_ns
             )
@@ -220,7 +222,7 @@ class Request:
             kind: What it is, as `RetrievalStage.kind`: ``postprocessor``, ``fusion``, ``function``.
         """
         with self._guard:
-            self._recorded.append(_RecordedStage(_as_contexts(contexts, "kept"), stage, kind))
+            self._recorded.append(_RecordedStage(as_contexts(contexts, "kept"), stage, kind))
 
     def answered(self, text: str) -> None:
         """Note the answer the user got. A second call replaces the first."""
@@ -316,7 +318,7 @@ class Request:
         contexts: list[RetrievedContext] = []
         for context in recorded.contexts:
             with self._guard:
-                contexts.append(_as_context(context))
+                contexts.append(as_context(context))
         return tuple(contexts)
 
     def _as_retrieval(self, recorded: _RecordedRetrieval) -> Retrieval:
@@ -359,7 +361,7 @@ class Request:
             with self._guard:
                 name = as_text(item.name) or name
             with self._guard:
-                kind = _stage_kind(item.kind)
+                kind = stage_kind(item.kind)
             contexts = _alike(contexts or (), self._contexts_of(item))
             stages.append(RetrievalStage(name=name, kind=kind, contexts=contexts, inputs=given))
             given = (len(stages) - 1,)
@@ -432,81 +434,6 @@ def _alike(
     return tuple(known.get((c.id, c.text, c.score), c) for c in kept)
 
 
-def _stage_kind(value: object) -> StageKind:
-    found = next((kind for kind in get_args(StageKind) if kind == value), None)
-    if found is None:
-        kinds = ", ".join(get_args(StageKind))
-        raise ConfigurationError(f"request.kept(kind=) is one of {kinds}")
-    kind: StageKind = found
-    return kind
-
-
-def joined_stages(
-    parts: Iterable[Sequence[RetrievalStage] | None],
-) -> list[RetrievalStage]:
-    """Return the stages of a request's parts as those of one."""
-    joined: list[RetrievalStage] = []
-    for stages in parts:
-        before = len(joined)
-        joined += [
-            stage
-            if not (before and stage.inputs)
-            else stage.model_copy(update={"inputs": tuple(at + before for at in stage.inputs)})
-            for stage in stages or ()
-        ]
-    return joined
-
-
-def _as_contexts(value: object, method: str) -> tuple[Any, ...]:
-    """Return the contexts that were passed, in order; a single one counts as a list of one.
-
-    Raises:
-        ConfigurationError: It is nothing that holds contexts.
-    """
-    if isinstance(value, (str, Mapping, RetrievedContext)) or _first(value, "page_content", "text"):
-        return (value,)
-    if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray)):
-        raise ConfigurationError(
-            f"request.{method}() was given a {type(value).__name__}; pass a list of texts, "
-            "RetrievedContexts or documents, and an empty list for a retrieval that found nothing"
-        )
-    return tuple(value)
-
-
-def _as_context(value: object) -> RetrievedContext:
-    if isinstance(value, RetrievedContext):
-        return value
-    if isinstance(value, str):
-        return RetrievedContext(text=value)
-    known_as = _first(value, "id", "node_id")
-    score, metadata = _first(value, "score"), _first(value, "metadata")
-    text = _first(value, "page_content", "text")
-    return RetrievedContext(
-        text=str(value if text is None else text),
-        id=None if known_as is None else str(known_as),
-        score=float(score) if isinstance(score, (int, float)) else None,
-        metadata=metadata if isinstance(metadata, Mapping) else {},
-    )
-
-
-def _first(value: object, *names: str) -> Any:
-    """Return the first of these fields that a mapping or a document has."""
-    found = (
-        value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-        for name in names
-    )
-    return next((item for item in found if item is not None), None)
-
-
-def as_text(value: object) -> str | None:
-    """Return a text: a message's own, bytes read as UTF-8. Best effort: a wrong type keeps its text."""
-    if value is None or type(value) is str:
-        return value
-    if isinstance(value, (bytes, bytearray)):
-        return value.decode("utf-8", "replace")
-    return str.__str__(str(getattr(value, "content", None) or value))
-
-
 def request(
     question: str | None = None,
     *,
@@ -536,65 +463,14 @@ def request(
     given: dict[str, Any] = {}
     for name_, value, read in (
         ("question", question, as_text),
-        ("reference", reference, _as_reference),
+        ("reference", reference, partial(as_reference, where="request(reference=)")),
         ("name", name, as_text),
         ("conversation_id", session_id, as_text),
         ("user_id", user_id, as_text),
-        ("tags", tags, _as_tags),
-        ("metadata", metadata, _as_metadata),
+        ("tags", tags, as_tags),
+        ("metadata", metadata, as_metadata),
     ):
         if value is not None:
             with guard:  # a wrong argument is left out, the others count
                 given[name_] = read(value)
     return Request(meter, RequestScope(**given), guard)
-
-
-def _as_reference(value: Any) -> Reference:
-    return as_reference(value, "request(reference=)")
-
-
-def _as_tags(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    if not isinstance(value, Iterable):
-        raise ConfigurationError(
-            f"request(tags=) was given a {type(value).__name__}; pass a list of short texts"
-        )
-    return tuple(text for text in map(as_text, value) if text is not None)
-
-
-def _as_metadata(value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(
-            f"request(metadata=) was given a {type(value).__name__}; pass a mapping from names to values"
-        )
-    return dict(value)
-
-
-def contexts_of(samples: Sequence[RagSample]) -> tuple[RetrievedContext, ...] | None:
-    """Return what reached the model: an answering part's contexts win over a bare retriever's."""
-    counted = _counted(samples)
-    return tuple(context for s in counted for context in s.contexts or ()) if counted else None
-
-
-def rule_of(samples: Sequence[RagSample]) -> ContextsBy:
-    """Return by which rule they are known: the weakest of those of the parts that count."""
-    rules = {sample.contexts_by for sample in _counted(samples)}
-    if "ids" in rules:
-        return "ids"
-    return "runs" if "runs" in rules else "prompt" if "prompt" in rules else "given"
-
-
-def _counted(samples: Sequence[RagSample]) -> list[RagSample]:
-    known = [s for s in samples if s.contexts is not None]
-    return [s for s in known if s.answer is not None] or known
-
-
-def status_of(samples: Sequence[RagSample], answer: str | None) -> SampleStatus:
-    """Return the status of the last part that answered, or of the last that ended badly."""
-    for sample in reversed(samples):
-        if answer is not None and sample.answer is not None:
-            return sample.status
-        if answer is None and sample.status not in ("ok", "retrieval_only"):
-            return sample.status
-    return "ok" if answer is not None else "retrieval_only"

@@ -1,0 +1,58 @@
+"""What the parts of one request say together: each is a sample that a framework's run gave.
+
+`Request` calls it on the meter's worker, when it puts its parts together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ragmeter.metrics import RagSample, RetrievalStage, RetrievedContext
+from ragmeter.metrics.sample import ContextsBy, SampleStatus
+
+__all__ = ["contexts_of", "joined_stages", "rule_of", "status_of"]
+
+
+def joined_stages(
+    parts: Iterable[Sequence[RetrievalStage] | None],
+) -> list[RetrievalStage]:
+    """Return the stages of a request's parts as those of one."""
+    joined: list[RetrievalStage] = []
+    for stages in parts:
+        before = len(joined)
+        joined += [
+            stage
+            if not (before and stage.inputs)
+            else stage.model_copy(update={"inputs": tuple(at + before for at in stage.inputs)})
+            for stage in stages or ()
+        ]
+    return joined
+
+
+def contexts_of(samples: Sequence[RagSample]) -> tuple[RetrievedContext, ...] | None:
+    """Return what reached the model: an answering part's contexts win over a bare retriever's."""
+    counted = _counted(samples)
+    return tuple(context for s in counted for context in s.contexts or ()) if counted else None
+
+
+def rule_of(samples: Sequence[RagSample]) -> ContextsBy:
+    """Return by which rule they are known: the weakest of those of the parts that count."""
+    rules = {sample.contexts_by for sample in _counted(samples)}
+    if "ids" in rules:
+        return "ids"
+    return "runs" if "runs" in rules else "prompt" if "prompt" in rules else "given"
+
+
+def _counted(samples: Sequence[RagSample]) -> list[RagSample]:
+    known = [s for s in samples if s.contexts is not None]
+    return [s for s in known if s.answer is not None] or known
+
+
+def status_of(samples: Sequence[RagSample], answer: str | None) -> SampleStatus:
+    """Return the status of the last part that answered, or of the last that ended badly."""
+    for sample in reversed(samples):
+        if answer is not None and sample.answer is not None:
+            return sample.status
+        if answer is None and sample.status not in ("ok", "retrieval_only"):
+            return sample.status
+    return "ok" if answer is not None else "retrieval_only"
