@@ -30,6 +30,8 @@ Advance = Callable[[str], None]
 
 LINE_EVERY_S = 5.0
 """Without a terminal: a line at most this often, in seconds, besides first, every tenth and last."""
+TOLD_AFTER_S, TOLD_AFTER = 10.0, 32
+"""An estimate comes after a tenth of the steps, or after so many seconds and steps."""
 
 
 class _Rate(ProgressColumn):
@@ -95,9 +97,20 @@ class _Lines:
         if not (due or self._done in (1, self._total) or self._done % tenth == 0):
             return
         self._last = now
-        rate = self._done / max(now - self._began, 1e-6)
-        left_s = (self._total - self._done) / rate
-        line = f"{self._label} {self._done}/{self._total}, {rate:.1f}/s, {left_s:.0f} s left"
+        line = f"{self._label} {self._done}/{self._total}{self._estimate(now - self._began)}"
         self._screen.print(
             f"{line}: {note}" if note else line, highlight=False, markup=False, soft_wrap=True
         )
+
+    def _estimate(self, took_s: float) -> str:
+        """Return the rate and the seconds left, once they can be told.
+
+        The first step has its warming up, and those beside it have not ended yet: it says nothing.
+        """
+        told = self._done * 10 >= self._total or (
+            took_s >= TOLD_AFTER_S and self._done >= TOLD_AFTER
+        )
+        if self._done == 1 or not told:
+            return ""
+        rate = self._done / max(took_s, 1e-6)
+        return f", {rate:.1f}/s, {(self._total - self._done) / rate:.0f} s left"

@@ -95,14 +95,26 @@ def legend(cells: Iterable[Text], *, colours: bool) -> str:
     return "; ".join(words)
 
 
-def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool) -> Table:
+NARROW = 72
+"""Columns below which a table shows the mean alone."""
+
+
+def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool, width: int = 80) -> Table:
     """Return one row per score name: how many, mean, percentiles, and how many had no value.
 
     Args:
         summaries: What to show.
         intervals: Whether to show the mean's 95 % interval.
+        width: Columns of the terminal; a narrow one gets means without percentiles and intervals.
     """
     table = new_table("Scores over all requests")
+    if width < NARROW:
+        table.add_column("score", overflow="fold")
+        table.add_column("n", justify="right", no_wrap=True)
+        table.add_column("mean", justify="right", no_wrap=True)
+        for one in summaries:
+            table.add_row(one.name, str(one.count), _number(one.mean))
+        return table
     table.add_column("score", no_wrap=True)
     table.add_column("n", justify="right")
     table.add_column("mean", justify="right")

@@ -37,7 +37,7 @@ app = typer.Typer(
     epilog="All options and file formats: docs/command-line.md in the repository.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -300,10 +300,27 @@ def _judge(
 
 @app.command()
 def metrics(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A metric, or one of its scores: explain it.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """List every metric: its scores, what it needs, how it works, what it costs."""
+    """List every metric: its scores, what it needs, how it works, what it costs. With NAME, explain one.
+
+    The page of one metric has its formula, range and source, an example that is scored now, and the
+    thresholds of the verdict.
+    """
     with _explained():
+        if name is not None:
+            from ._metric_page import metric_page, print_metric_page
+
+            page = metric_page(name)
+            if as_json:
+                _print_json(page.as_json())
+            else:
+                print_metric_page(page, Console())
+            return
         from .metrics import list_metrics, print_metrics
 
         if as_json:

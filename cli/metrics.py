@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -113,8 +114,39 @@ def _short(cost: str) -> str:
     return re.split(r"[;.]", cost, maxsplit=1)[0]
 
 
+TABLE_WIDTH = 90
+"""Columns that the table takes; a narrower terminal gets a list."""
+
+
 def print_metrics(console: Console) -> None:
-    """Print the listing as a table."""
+    """Print the listing, as a table where there is room for it."""
+    if console.width < TABLE_WIDTH:
+        _print_list(console)
+    else:
+        _print_table(console)
+    console.print(
+        Text(
+            "needs: without them a score is missing_input, never 0. "
+            "cost: in the usual case; exceptions: --json. One metric explained: ragmeter metrics NAME.",
+            style="dim",
+        )
+    )
+
+
+def _print_list(console: Console) -> None:
+    for facts in list_metrics():
+        console.print(Text(facts.name, style="bold"))
+        lines = [
+            f"needs {', '.join(need.replace('|', ' or ') for need in facts.needs) or 'nothing'}",
+            f"{facts.method}, {_short(facts.cost)}",
+        ]
+        if facts.scores != (facts.name,):
+            lines.insert(0, "\n".join(facts.scores))
+        for line in lines:
+            console.print(Padding(Text(line), (0, 0, 0, 2)))
+
+
+def _print_table(console: Console) -> None:
     table: Table = new_table()
     table.add_column("metric and its scores", no_wrap=True)
     table.add_column("needs", no_wrap=True)
@@ -134,10 +166,3 @@ def print_metrics(console: Console) -> None:
             _range_column(facts),
         )
     console.print(table)
-    console.print(
-        Text(
-            "needs: without them a score is missing_input, never 0. "
-            "cost: in the usual case; exceptions: --json.",
-            style="dim",
-        )
-    )

@@ -37,6 +37,7 @@ class OtlpReceiver:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.refuse = False
+        self.serves = {"/v1/traces", "/v1/logs", "/v1/metrics"}
         self.bodies: list[bytes] = []
         self.encodings: list[str] = []
         self.traces: list[ExportTraceServiceRequest] = []
@@ -77,7 +78,7 @@ class OtlpReceiver:
             "/v1/logs": (ExportLogsServiceRequest, self.log_requests),
             "/v1/metrics": (ExportMetricsServiceRequest, self.metric_requests),
         }
-        if path not in kinds:
+        if path not in kinds or path not in self.serves:
             return False
         message, where = kinds[path]
         with self._lock:

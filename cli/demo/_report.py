@@ -40,6 +40,8 @@ VERDICT_WIDTH = len("suspect")
 MAX_FAILURES = 5
 MIN_QUESTION_WIDTH = 18
 MAX_QUESTION_WIDTH = 60
+EVIDENCE_WIDTH = 72
+"""Columns below which the worst request's texts stand under their headings instead of beside them."""
 
 _KINDS: Mapping[str, str] = {
     "direct": "",
@@ -70,7 +72,7 @@ def print_report(outcome: DemoOutcome, console: Console) -> None:
     console.print()
     _print_questions(outcome, console)
     _print_worst(outcome, console)
-    console.print(summary_table(outcome.summaries, intervals=False))
+    console.print(summary_table(outcome.summaries, intervals=False, width=console.width))
     _print_telemetry(outcome, console)
     _print_attach(outcome, console)
     _print_failures(outcome, console)
@@ -82,18 +84,18 @@ def _print_questions(outcome: DemoOutcome, console: Console) -> None:
         for heading, name in _COLUMNS
         if any(name in one.scores for one in outcome.asked)
     ]
+    while columns and _room(console, columns) < MIN_QUESTION_WIDTH:
+        columns.pop()  # a narrow terminal has room for the first few
     usual = {one.name: one for one in outcome.summaries}
     rows = [
         [score_cell(one.scores.get(name), usual.get(name)) for _, name in columns]
         for one in outcome.asked
     ]
-    taken = 2 + VERDICT_WIDTH + 1 + sum(_width(heading) + 1 for heading, _ in columns)
     colours = console.color_system is not None
     caption = _caption(outcome, columns, legend(chain.from_iterable(rows), colours=colours))
     table = new_table("Scores per question", caption=caption)
     table.padding = (0, 0, 0, 0)
-    width = console.width - taken - 3  # two edges and one more divider
-    width = min(MAX_QUESTION_WIDTH, max(MIN_QUESTION_WIDTH, width))
+    width = min(MAX_QUESTION_WIDTH, max(MIN_QUESTION_WIDTH, _room(console, columns)))
     table.add_column("#", justify="right", style="dim", width=2)
     table.add_column("question", overflow="ellipsis", no_wrap=True, max_width=width)
     table.add_column("verdict", no_wrap=True, width=VERDICT_WIDTH)
@@ -109,6 +111,12 @@ def _print_questions(outcome: DemoOutcome, console: Console) -> None:
         )
     console.print(table)
     console.print()
+
+
+def _room(console: Console, columns: Sequence[tuple[str, str]]) -> int:
+    """Return how many columns of the terminal are left for the question."""
+    taken = 2 + VERDICT_WIDTH + 1 + sum(_width(heading) + 1 for heading, _ in columns)
+    return console.width - taken - 3  # two edges and one more divider
 
 
 def _caption(outcome: DemoOutcome, columns: Sequence[tuple[str, str]], cells_mean: str) -> str:
@@ -168,22 +176,33 @@ def _print_worst(outcome: DemoOutcome, console: Console) -> None:
         for text in worst.question.contexts
         if text in home.text
     }
+    rows: list[tuple[str, str, Text]] = []
+    for text in missed_sentences(worst):
+        home = homes.get(text)
+        rows.append(("not retrieved", home.id if home else "", Text(text, style="red")))
+    for rank, context in enumerate(worst.run.sample.contexts or (), start=1):
+        rows.append((f"retrieved {rank}", context.id or "", _shortened(context.text)))
+    rows.append(("answered", "", Text(worst.answer or "")))
+    if worst.question.referenced:
+        rows.append(("should say", "", Text(worst.question.answer, style="green")))
+    _print_evidence(rows, console)
+
+
+def _print_evidence(rows: Sequence[tuple[str, str, Text]], console: Console) -> None:
+    if console.width < EVIDENCE_WIDTH:
+        for what, where, text in rows:
+            console.print(Padding(Text(f"{what} {where}".strip(), style="dim"), (0, 0, 0, 2)))
+            console.print(Padding(text, (0, 0, 0, 4)))
+        console.print()
+        return
     grid = new_table()
     grid.show_header = False
     grid.box = None
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for text in missed_sentences(worst):
-        home = homes.get(text)
-        grid.add_row(
-            "not retrieved", Text(home.id if home else "", style="red"), Text(text, style="red")
-        )
-    for rank, context in enumerate(worst.run.sample.contexts or (), start=1):
-        grid.add_row(f"retrieved {rank}", context.id or "", _shortened(context.text))
-    grid.add_row("answered", "", Text(worst.answer or ""))
-    if worst.question.referenced:
-        grid.add_row("should say", "", Text(worst.question.answer, style="green"))
+    for what, where, text in rows:
+        grid.add_row(what, where, text)
     console.print(Padding(grid, (0, 0, 1, 2)))
 
 
@@ -209,9 +228,15 @@ def _print_telemetry(outcome: DemoOutcome, console: Console) -> None:
         console.print(Padding("The worst request's trace, as your backend shows it:", (0, 0, 0, 2)))
         console.print(Padding(tree, (0, 0, 0, 4)))
     for delivery in outcome.deliveries:
-        said = ("accepted", "green") if delivery.accepted else ("not accepted", "red")
-        line = f"sent {delivery.items} {_ITEMS[delivery.signal]} to {delivery.endpoint}: "
-        console.print(Padding(Text.assemble(line, said), (0, 0, 0, 2)))
+        said = ("arrived", "green") if delivery.accepted else ("did not arrive", "red")
+        line = f"{delivery.signal}: {delivery.items} {_ITEMS[delivery.signal]} sent to {delivery.endpoint} "
+        why = "" if delivery.accepted else f": {delivery.detail}"
+        console.print(Padding(Text.assemble(line, said, why), (0, 0, 0, 2)))
+    arrived = [one.signal for one in outcome.deliveries if one.accepted]
+    if 0 < len(arrived) < len(outcome.deliveries):
+        only = " ".join(f"--signal {signal}" for signal in arrived)
+        hint = f"The backend takes {' and '.join(arrived)}; the same without complaint: {only}"
+        console.print(Padding(Text(hint, style="dim"), (0, 0, 0, 2)))
     if not outcome.deliveries:
         hint = "ragmeter demo --otlp http://localhost:4318 sends all of it to your own backend."
         console.print(Padding(Text(hint, style="dim"), (0, 0, 0, 2)))
@@ -274,7 +299,7 @@ def _print_attach(outcome: DemoOutcome, console: Console) -> None:
         "python",
         theme="ansi_light",
         background_color="default",
-        word_wrap=False,
+        word_wrap=True,
     )
     console.print(Padding(code, (0, 0, 1, 2)))
 

@@ -135,7 +135,10 @@ class DemoOutcome:
 
     @property
     def failures(self) -> list[str]:
-        """What went wrong, in words; empty when nothing did."""
+        """What went wrong, in words; empty when nothing did.
+
+        That a backend takes some signals and refuses others is none: few take all three.
+        """
         lines = [
             f"the application failed on {asked.question.question!r}: {asked.error}"
             for asked in self.asked
@@ -146,11 +149,11 @@ class DemoOutcome:
             for asked in self.asked
             if not asked.scores and asked.error is None
         ]
-        lines += [
-            f"{delivery.signal} were not accepted by {delivery.endpoint}: {delivery.detail}"
-            for delivery in self.deliveries
-            if not delivery.accepted
-        ]
+        if not any(delivery.accepted for delivery in self.deliveries):
+            lines += [
+                f"{delivery.signal} were not accepted by {delivery.endpoint}: {delivery.detail}"
+                for delivery in self.deliveries
+            ]
         lines += [
             f"{count} request(s) were dropped: {reason}"
             for reason, count in self.stats.dropped.items()

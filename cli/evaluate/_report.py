@@ -41,7 +41,7 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
     console.print()
     for verdicts in verdict_lines(evaluation.verdicts):
         console.print(verdicts, soft_wrap=True)
-    console.print(summary_table(evaluation.summaries, intervals=True))
+    console.print(summary_table(evaluation.summaries, intervals=True, width=console.width))
     console.print(
         Text(
             "95 % CI: bootstrap interval of the mean. no value: by status, never counted as 0.",

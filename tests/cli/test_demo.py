@@ -213,6 +213,25 @@ def test_an_endpoint_that_refuses_is_a_failure_with_its_reason(otlp):
     assert all("404" in one["detail"] for one in said)
 
 
+def test_a_backend_that_refuses_one_signal_is_no_failure(otlp):
+    """Few take all three: which arrived is said, with the reason of the others and how to send less."""
+    otlp.serves = {"/v1/traces", "/v1/logs"}
+    done = _demo("--otlp", otlp.url, NO_COLOR="1", COLUMNS="300")
+
+    assert done.returncode == 0, done.stdout
+    assert f"sent to {otlp.url}/v1/traces arrived" in done.stdout
+    assert f"sent to {otlp.url}/v1/logs arrived" in done.stdout
+    assert f"sent to {otlp.url}/v1/metrics did not arrive: " in done.stdout
+    assert "404" in done.stdout
+    assert (
+        "The backend takes traces and logs; the same without complaint: --signal traces"
+        in done.stdout
+    )
+    assert otlp.spans
+    assert otlp.records
+    assert not otlp.metrics
+
+
 def test_an_endpoint_that_is_not_there_is_a_failure_not_a_traceback():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -436,3 +455,16 @@ def test_otlp_over_grpc_is_accepted_by_a_real_server():
         server.stop(None).wait(10)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert set(received) == {"traces", "logs", "metrics"}
+
+
+def test_a_narrow_terminal_is_readable():
+    """Forty columns: no line is wider, names and verdicts are whole, the code can be copied."""
+    done = _demo("--offline", COLUMNS="40", NO_COLOR="1")
+    lines = done.stdout.splitlines()
+
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, lines)) <= 40
+    for words in ("suspect", "lexical_context_relevance", "not retrieved", "should say"):
+        assert words in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "RagMeterCallbackHandler" in "".join(line.strip() for line in lines)

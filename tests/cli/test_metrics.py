@@ -1,11 +1,17 @@
 """`ragmeter metrics` tells the truth about every metric, because it asks the metrics."""
 
 import json
+import re
+from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
+from ragmeter.cli._metric_page import EXAMPLE
 from ragmeter.cli.app import app
+from ragmeter.metrics import VERDICT_CODES, VerdictRules
 from ragmeter.metrics.registry import BUILTIN, known_metrics
+from ragmeter.metrics.verdict import _READ
 
 
 def test_every_metric_is_listed_with_its_scores():
@@ -43,3 +49,60 @@ def test_judged_metrics_say_what_they_cost():
     for one in listed:
         if one["method"] == "llm":
             assert "call" in one["cost"], one["name"]
+
+
+@pytest.mark.parametrize("name", known_metrics())
+def test_every_metric_has_a_page_with_example_thresholds_and_source(name):
+    done = CliRunner().invoke(app, ["metrics", name], terminal_width=200)
+    page = " ".join(done.stdout.split())
+
+    assert done.exit_code == 0, done.output
+    for words in ("Range", "Needs", "Cost", "Source", "Example", "Thresholds of the verdict"):
+        assert words in page, words
+    assert "Args:" not in page
+    listed = json.loads(CliRunner().invoke(app, ["metrics", name, "--json"]).stdout)
+    if listed["example"]:
+        assert list(listed["example"]) == listed["scores"]
+
+
+def test_a_score_leads_to_its_metric_and_a_typing_error_to_its_neighbour():
+    page = CliRunner().invoke(app, ["metrics", "recall"]).stdout
+    assert page.startswith("precision_recall_f1\n")
+    assert "recall = 1" in page
+    wrong = CliRunner().invoke(app, ["metrics", "faithfullness"])
+    assert wrong.exit_code == 2
+    assert "Did you mean 'faithfulness'?" in wrong.output
+
+
+def test_the_thresholds_are_those_of_the_rules():
+    listed = json.loads(
+        CliRunner().invoke(app, ["metrics", "lexical_groundedness", "--json"]).stdout
+    )
+    (said,) = listed["thresholds"]
+    assert f"below {VerdictRules().unsupported_below:g}: bad" in said
+    assert set(VERDICT_CODES) >= set(re.findall(r"\((\w+)\)", said))
+    for name in _READ:  # whatever the verdict reads says so
+        assert json.loads(CliRunner().invoke(app, ["metrics", name, "--json"]).stdout)["thresholds"]
+
+
+def test_the_example_is_that_of_the_documentation():
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    code = re.search(r"## The example\n.*?```python\n(.*?)```", page, re.DOTALL)[1]
+    namespace = {}
+    exec(code, namespace)
+
+    assert namespace["sample"] == EXAMPLE
+
+
+@pytest.mark.parametrize(
+    "arguments", [["metrics"], ["metrics", "faithfulness"], ["--help"], ["metrics", "--help"]]
+)
+def test_a_narrow_terminal_is_readable(arguments, monkeypatch):
+    """No line is wider than forty columns, and no name is cut."""
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERMINAL_WIDTH", "40")
+    shown = CliRunner().invoke(app, arguments).stdout
+
+    assert max(map(len, shown.splitlines())) <= 40
+    if arguments == ["metrics"]:
+        assert all(kind().name in shown for kind in BUILTIN)

@@ -1,0 +1,203 @@
+"""``ragmeter metrics NAME``: one metric on a page, with its formula, an example, thresholds and source.
+
+What a metric says of itself is its docstring; the example is that of ``docs/metrics.md``, scored here and
+now; the thresholds are those of the verdict.  Called by `app`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from ragmeter.metrics import (
+    ComputedMetric,
+    Metric,
+    RagSample,
+    Reference,
+    RetrievalStage,
+    RetrievedContext,
+    Score,
+    UnknownMetricError,
+    VerdictRules,
+)
+from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.registry import known_metrics, resolve_metrics
+
+__all__ = ["EXAMPLE", "MetricPage", "metric_page", "print_metric_page"]
+
+_KEPT = (
+    RetrievedContext(
+        text="The Kolka lighthouse is 21 metres tall. It stands on an island of stone.",
+        id="kolka-1",
+        score=0.83,
+    ),
+    RetrievedContext(
+        text="The harbour of Roja is home to a fishing fleet.", id="roja-4", score=0.58
+    ),
+    RetrievedContext(
+        text="The lamp of the Kolka lighthouse was first lit in 1884.", id="kolka-2", score=0.52
+    ),
+)
+_FOUND = (
+    *_KEPT,
+    RetrievedContext(text="The lighthouse of Ovisi is the oldest of the coast.", id="ovisi-1"),
+)
+EXAMPLE = RagSample(
+    question="How tall is the Kolka lighthouse, and when was it lit?",
+    contexts=_KEPT,
+    stages=(
+        RetrievalStage(name="BM25Retriever", kind="retriever", contexts=_FOUND),
+        RetrievalStage(name="rerank", kind="function", contexts=_KEPT, inputs=(0,)),
+    ),
+    answer="The lighthouse is 21 metres tall. It was lit in 1884, long after the one at Ovisi.",
+    reference=Reference(
+        answer="The Kolka lighthouse is 21 metres tall. It was first lit in 1884. "
+        "Its keeper lived in Roja.",
+        contexts=(_KEPT[0].text, _KEPT[2].text),
+        context_ids=("kolka-1", "kolka-2", "kolka-9"),
+    ),
+)
+"""The request of ``docs/metrics.md``."""
+
+_SECTION = re.compile(r"^([A-Z][A-Za-z ]+):(?: |$)")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPage:
+    """What there is to say of one metric."""
+
+    name: str
+    """What to write in ``--metrics`` and ``RagMeter(metrics=[...])``."""
+    scores: tuple[str, ...]
+    """Names of its scores."""
+    says: str
+    """Its docstring without the arguments: question, formula, range, needs, cost, source, statuses."""
+    example: tuple[Score, ...]
+    """Its scores of `EXAMPLE`; empty when it asks a judge or an embedder."""
+    thresholds: tuple[str, ...]
+    """What the verdict makes of its values, in words; empty: nothing."""
+    definition: str
+    """Version of the formula and prompt."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the page as JSON-ready fields."""
+        return {
+            "name": self.name,
+            "scores": self.scores,
+            "says": self.says,
+            "example": {
+                one.name: {"value": one.value, "status": one.status, "explanation": one.explanation}
+                for one in self.example
+            },
+            "thresholds": self.thresholds,
+            "definition": self.definition,
+        }
+
+
+def metric_page(name: str) -> MetricPage:
+    """Return the page of a metric, asked for by its name or by that of one of its scores.
+
+    Raises:
+        UnknownMetricError: Neither has that name; says which are near.
+    """
+    metric = _found(name)
+    return MetricPage(
+        name=metric.name,
+        scores=metric.score_names,
+        says=_without_arguments(inspect.getdoc(type(metric)) or ""),
+        example=compute_metric(metric, EXAMPLE) if isinstance(metric, ComputedMetric) else (),
+        thresholds=_thresholds(metric.score_names),
+        definition=metric.definition,
+    )
+
+
+def _found(name: str) -> Metric:
+    try:
+        return resolve_metrics([name])[0]
+    except UnknownMetricError:
+        for known in known_metrics():
+            metric = resolve_metrics([known])[0]
+            if name in metric.score_names:
+                return metric
+        raise
+
+
+def _without_arguments(docstring: str) -> str:
+    lines: list[str] = []
+    skipping = False
+    for line in docstring.splitlines():
+        section = _SECTION.match(line)
+        if section:
+            skipping = section[1] in ("Args", "Raises", "Attributes", "Prompts")
+        if not skipping:
+            lines.append(line)
+    return "\n".join(lines).replace("``", "`").strip()
+
+
+def _thresholds(scores: tuple[str, ...]) -> tuple[str, ...]:
+    rules = VerdictRules()
+    support = (
+        f"below {rules.unsupported_below:g}: bad (unsupported_answer); below "
+        f"{rules.partly_unsupported_below:g}: suspect (partly_unsupported); of lexical_groundedness and "
+        "faithfulness the mean, where both are known"
+    )
+    missing = f"from {rules.right_documents_missing_from:g} on, together: suspect"
+    known = {
+        "lexical_groundedness": support,
+        "faithfulness": support,
+        "lexical_context_relevance": f"below {rules.off_topic_below:g}: suspect (off_topic_context); with a "
+        f"refusal from {rules.on_topic_from:g} on: suspect (refused_with_context)",
+        "context_sufficiency": "0 with an answer: bad (insufficient_context); 1 with a refusal: bad "
+        "(refused_with_context); else below 1: suspect",
+        "judged_hit_rate": "0: suspect (no_relevant_chunk)",
+        "refusal": "1: suspect, with the reason; in between: suspect (partial_refusal)",
+        "judged_refusal": "1: suspect, with the reason; in between: suspect (partial_refusal)",
+        "empty_retrieval": "1 with an answer: bad (answered_without_context); with a refusal: suspect",
+        "right_documents_dropped": missing,
+        "right_documents_never_found": missing,
+    }
+    return tuple(f"{name} {known[name]}" for name in scores if name in known)
+
+
+def print_metric_page(page: MetricPage, console: Console) -> None:
+    """Print the page."""
+    console.print(Text(page.name, style="bold"))
+    if page.scores != (page.name,):
+        console.print(Text(f"scores: {', '.join(page.scores)}", style="dim"))
+    console.print()
+    console.print(Text(page.says))
+    _print_part(console, "Example", _example_lines(page))
+    _print_part(
+        console,
+        "Thresholds of the verdict",
+        page.thresholds or ("none: compare with what is usual for your application",),
+    )
+    console.print(Text(f"\ndefinition {page.definition}; more: docs/metrics.md", style="dim"))
+
+
+def _example_lines(page: MetricPage) -> list[str]:
+    reference = EXAMPLE.reference
+    lines = [f"question: {EXAMPLE.question}"]
+    lines += [
+        f"chunk {rank}: {context.text}" for rank, context in enumerate(EXAMPLE.contexts or (), 1)
+    ]
+    lines += [f"answer: {EXAMPLE.answer}", f"reference: {reference.answer if reference else ''}"]
+    if not page.example:
+        return [*lines, "value: needs a judge or an embedder; docs/metrics.md has one"]
+    for score in page.example:
+        value = score.status if score.value is None else f"{score.value:.4g}"
+        why = f": {score.explanation}" if score.explanation else ""
+        lines.append(f"{score.name} = {value}{why}")
+    return lines
+
+
+def _print_part(console: Console, title: str, lines: list[str] | tuple[str, ...]) -> None:
+    console.print(Text(f"\n{title}", style="bold"))
+    for line in lines:
+        console.print(Padding(Text(line), (0, 0, 0, 2)))
