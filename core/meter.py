@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesMeter
+from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesMeter, ObservesQuality
 from ragmeter.metrics import (
     ConfigurationError,
     Metric,
@@ -253,6 +253,8 @@ class RagMeter(MeterPort):
         for exporter in chosen:
             if isinstance(exporter, ObservesMeter):
                 exporter.observe_meter(self.stats)
+            if isinstance(exporter, ObservesQuality):
+                exporter.observe_quality(self._quality.totals)
 
     def _scoring_process(self, judge: Judge | None) -> ScoringProcess:
         from .pipeline.process import ScoringProcess  # noqa: PLC0415 -- only when wanted

@@ -13,7 +13,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["INSTRUMENTS", "SCOPE", "SERVER_INSTRUMENTS", "Instrument", "Term", "terms"]
+__all__ = [
+    "INSTRUMENTS",
+    "QUALITY_INSTRUMENTS",
+    "SCOPE",
+    "SERVER_INSTRUMENTS",
+    "Instrument",
+    "Term",
+    "terms",
+]
 
 Status = Literal["stable", "development", "own"]
 """``stable``, ``development``: as the convention says; ``own``: ours, changed with notice."""
@@ -160,6 +168,10 @@ JUDGE_SAMPLE_RATE: Final = _own("ragmeter.judge_sample_rate")
 SELECTION: Final = _own("ragmeter.selection")
 """``sampled``: chosen by chance; ``worst``: kept or judged for being bad. Scores that carry none were
 measured of every request."""
+SEGMENT: Final = _own("ragmeter.segment")
+"""Which part of a workflow's requests; absent: all of them."""
+JUDGE: Final = _own("ragmeter.judge")
+"""Short hash of a judge's model, prompt and formula: with another one a score is another quantity."""
 JUDGE_SELECTION: Final = _own("ragmeter.judge_selection")
 """``worst`` on the spans of a request that was sampled, but judged only for being bad."""
 MISSING: Final = _own("ragmeter.missing")
@@ -247,7 +259,9 @@ JUDGED_SUMS: Final[Mapping[str, str]] = {
 }
 """The sums of a score that only requests have that were chosen to be judged, likewise."""
 
-InstrumentKind = Literal["histogram", "counter", "observable_counter", "observable_updowncounter"]
+InstrumentKind = Literal[
+    "histogram", "counter", "observable_counter", "observable_updowncounter", "observable_gauge"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -514,6 +528,28 @@ SERVER_INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     SERVE_UNSENT,
 )
 """Every instrument of ``ragmeter serve`` beside these."""
+
+_QUALITY_ATTRIBUTES = (GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, JUDGE)
+QUALITY_SUMS: Final[Mapping[str, Instrument]] = {
+    name: Instrument(
+        name=_own(f"ragmeter.quality.{name}"),
+        kind="observable_counter",
+        unit="1",
+        description=description,
+        attributes=_QUALITY_ATTRIBUTES,
+    )
+    for name, description in JUDGED_SUMS.items()
+}
+"""The counter of each sum behind the means of quality."""
+DESIGN_EFFECT: Final = Instrument(
+    name=_own("ragmeter.quality.design_effect"),
+    kind="observable_gauge",
+    unit="{factor}",
+    description="How much larger the variance of a mean is than if requests were independent.",
+    attributes=_QUALITY_ATTRIBUTES,
+)
+QUALITY_INSTRUMENTS: Final = (*QUALITY_SUMS.values(), DESIGN_EFFECT)
+"""Every instrument of the means of quality, beside `INSTRUMENTS`."""
 
 
 def terms() -> Mapping[str, Term]:

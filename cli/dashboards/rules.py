@@ -1,10 +1,13 @@
 """The Prometheus rules: `rules.yml` beside this file holds the formulas, `RuleSettings` the numbers in them.
 
+`estimates.yml` holds those for the means of quality, written once and recorded over several windows.
+
 The longer runbook is ``docs/dashboards.md``; its headings are the alerts' names.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from string import Template
@@ -38,6 +41,9 @@ class RuleSettings:
     """Share of retrievals that may find nothing."""
     judge_failures: float = 0.2
     """Share of judge calls that may fail."""
+    estimates: Sequence[tuple[str, str]] = (("1h", "1m"), ("6h", "2m"), ("1d", "4m"))
+    """Windows over which means of quality are recorded, each with how often: at least every five
+    minutes, beyond which Prometheus shows nothing."""
 
 
 class _Rules(Template):
@@ -48,5 +54,13 @@ class _Rules(Template):
 
 def rules_text(settings: RuleSettings | None = None) -> str:
     """Return the text of a Prometheus rule file (YAML)."""
-    template = files("ragmeter.cli.dashboards").joinpath("rules.yml").read_text(encoding="utf-8")
-    return _Rules(template).substitute(asdict(settings or RuleSettings()))
+    chosen = settings or RuleSettings()
+    rules = _Rules(_data("rules.yml")).substitute(asdict(chosen))
+    estimates = _Rules(_data("estimates.yml"))
+    return rules + "".join(
+        estimates.substitute(over=over, every=every) for over, every in chosen.estimates
+    )
+
+
+def _data(name: str) -> str:
+    return files("ragmeter.cli.dashboards").joinpath(name).read_text(encoding="utf-8")

@@ -63,7 +63,7 @@ class QualityKey(NamedTuple):
 class _Series(Generic[M]):
     """The sums of one score of one workflow."""
 
-    __slots__ = ("closed", "coarse", "current", "fine", "judge", "slot")
+    __slots__ = ("closed", "coarse", "current", "design_effect", "fine", "judge", "slot")
 
     def __init__(self, made: M, slot: int, judge: str) -> None:
         self.current: M = made
@@ -72,12 +72,15 @@ class _Series(Generic[M]):
         self.closed = made.values()
         self.fine: deque[tuple[int, array[float]]] = deque()
         self.coarse: deque[tuple[int, array[float]]] = deque()
+        self.design_effect = 1.0
 
     def roll(self, slot: int) -> None:
         """Begin the slot `slot`: put away what was counted before it."""
         values = self.current.values()
         _add(self.closed, values)
         self.fine.append((self.slot, values))
+        # Once in five minutes: too much work for every time that it is asked for.
+        self.design_effect = self._design_effect()
         self.current = type(self.current)()
         self.slot = slot
         while self.fine[0][0] <= slot - FINE_SLOTS:
@@ -109,17 +112,16 @@ class _Series(Generic[M]):
         if self.slot >= first:
             to.add(self.current.values())
 
-    def design_effect(self) -> float:
+    def _design_effect(self) -> float:
         """Return how much more neighbouring slots differ than independent requests would; at least 1.
 
         Σ (R' - R)² / Σ (S' + S) over neighbouring slots, R being the sum of a slot's weighted
         residuals and S that of their squares.  Requests of one session resemble each other and come
         together, so a slot's sum varies more than its terms.  1 where that is within what chance does.
         """
-        kept = [*(sums for _, sums in self.fine), self.current.values()]
-        if len(kept) <= LEAST_NEIGHBOURS:
+        if len(self.fine) <= LEAST_NEIGHBOURS:
             return 1.0
-        slots = [type(self.current)(sums).measured_values() for sums in kept]
+        slots = [type(self.current)(sums).measured_values() for _, sums in self.fine]
         weight, total = sum(one.weight for one in slots), sum(one.total for one in slots)
         if not weight:
             return 1.0
@@ -247,7 +249,7 @@ class QualityTable:
                     if workflow in (None, name):
                         sums = type(series.current)()
                         series.add_since(first, sums)
-                        found[QualityKey(score, name)] = sums, series.design_effect()
+                        found[QualityKey(score, name)] = sums, series.design_effect
         return {key: estimate(sums, design_effect=effect) for key, (sums, effect) in found.items()}
 
     def estimate(self, score: str, workflow: str | None, window_s: float) -> Estimate:
@@ -267,7 +269,7 @@ class QualityTable:
                     if each == score and workflow in (None, name):
                         sums = type(series.current)() if sums is None else sums
                         series.add_since(first, sums)
-                        effect = max(effect, series.design_effect())
+                        effect = max(effect, series.design_effect)
         return estimate(FreeMoments() if sums is None else sums, design_effect=effect)
 
     def totals(self) -> list[QualitySums]:
@@ -278,7 +280,7 @@ class QualityTable:
                     score=score,
                     workflow=workflow,
                     judge=series.judge,
-                    design_effect=series.design_effect(),
+                    design_effect=series.design_effect,
                     sums=series.totals(),
                 )
                 for workflow, family in self._families.items()

@@ -16,7 +16,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from ragmeter.exporters._span_targets import JudgedSpans, SpanDirectory, recorded_spans
-from ragmeter.exporters.protocol import MeterStats, RagRun, ScoredRun, Written
+from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, Written
 from ragmeter.metrics import ConfigurationError
 
 from ._content import ContentPolicy
@@ -25,6 +25,7 @@ from ._meter_stats import StatsBoard
 from ._metrics import MetricWriter
 from ._plan import SPAN_MODES, SpanMode
 from ._providers import Providers
+from ._quality import QualityBoard
 from ._series import SeriesBound
 from ._spans import SpanWriter, context_of
 
@@ -105,6 +106,7 @@ class OpenTelemetryExporter:
         )
         self._directory = SpanDirectory()
         self._board: tuple[StatsBoard, Callable[[], MeterStats]] | None = None
+        self._quality: tuple[QualityBoard, Callable[[], Sequence[QualitySums]]] | None = None
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Write every run of `batch`; when one fails the others are written all the same."""
@@ -124,6 +126,10 @@ class OpenTelemetryExporter:
             board, stats = self._board
             self._board = None
             board.leave(stats)
+        if self._quality is not None:
+            quality, sums = self._quality
+            self._quality = None
+            quality.leave(sums)
 
     def delivers(self) -> bool:
         """Return whether an SDK provider is in force for anything that is written here."""
@@ -146,6 +152,13 @@ class OpenTelemetryExporter:
             board = StatsBoard.of(self._providers.meter_provider(), self._providers.meter)
             board.join(stats)
             self._board = (board, stats)
+
+    def observe_quality(self, sums: Callable[[], Sequence[QualitySums]]) -> None:
+        """Publish the sums behind the meter's means of quality, likewise."""
+        if self._metrics is not None and self._quality is None:
+            board = StatsBoard.of(self._providers.meter_provider(), self._providers.meter).quality
+            board.join(sums)
+            self._quality = (board, sums)
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge. Does not block."""

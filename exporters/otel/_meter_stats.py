@@ -22,6 +22,9 @@ from ragmeter.exporters import semconv
 from ragmeter.exporters.protocol import MeterStats
 from ragmeter.metrics import _fork as fork
 
+from ._quality import QualityBoard
+from ._series import SeriesBound
+
 __all__ = ["StatsBoard"]
 
 Stats = Callable[[], MeterStats]
@@ -64,9 +67,14 @@ class _Source:
 
 
 class StatsBoard:
-    """Sums the snapshots of all meters that publish to one meter provider. Thread-safe."""
+    """Sums the snapshots of all meters that publish to one meter provider. Thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        quality: The same for the sums behind their means of quality.
+    """
+
+    def __init__(self, quality: QualityBoard) -> None:
+        self.quality = quality
         self._lock = fork.lock()
         self._sources: dict[int, _Source] = {}
         self._gone: dict[str, Counter[str]] = {}
@@ -88,8 +96,10 @@ class StatsBoard:
             if board is None and provider is metrics.get_meter_provider():
                 board = next((b for p, b in _boards.items() if _stands_in_for(p, provider)), None)
             if board is None:
-                board = StatsBoard()
-                board._register(meter())
+                board = StatsBoard(QualityBoard(SeriesBound.of(provider)))
+                made = meter()
+                board._register(made)
+                board.quality.register(made)
             _boards[provider] = board
             return board
 

@@ -17,7 +17,7 @@ from opentelemetry.util.types import AttributeValue
 from ragmeter.exporters import semconv
 from ragmeter.metrics import _fork as fork
 
-__all__ = ["MAX_SERIES", "OTHER", "SeriesBound"]
+__all__ = ["MAX_SERIES", "OTHER", "Attributes", "SeriesBound"]
 
 MAX_SERIES = 1_500
 """No workflow begins whose series would make more than that of an instrument."""

@@ -7,6 +7,7 @@ import pytest
 
 from ragmeter.exporters import semconv
 
+ALL = (*semconv.INSTRUMENTS, *semconv.QUALITY_INSTRUMENTS)
 FOLDER = Path(__file__).parents[2] / "exporters"
 LOW_CARDINALITY = {
     "error.type",
@@ -21,11 +22,13 @@ LOW_CARDINALITY = {
     "ragmeter.fate",
     "ragmeter.framework",
     "ragmeter.instrument",
+    "ragmeter.judge",
     "ragmeter.missing",
     "ragmeter.outcome",
     "ragmeter.reason",
     "ragmeter.request.status",
     "ragmeter.component",
+    "ragmeter.segment",
     "ragmeter.selection",
     "ragmeter.stage",
     "ragmeter.stage.kind",
@@ -48,10 +51,10 @@ def test_every_name_has_a_source_and_a_status():
 
 def test_instruments_have_units_descriptions_and_unique_names():
     """What Prometheus and the dashboards build on."""
-    names = [instrument.name for instrument in semconv.INSTRUMENTS]
+    names = [instrument.name for instrument in ALL]
 
     assert len(set(names)) == len(names)
-    for instrument in semconv.INSTRUMENTS:
+    for instrument in ALL:
         assert instrument.unit
         assert instrument.description.endswith(".")
         assert bool(instrument.buckets) is (instrument.kind == "histogram")
@@ -60,7 +63,7 @@ def test_instruments_have_units_descriptions_and_unique_names():
 
 def test_metric_attributes_are_all_of_low_cardinality():
     """No question, user, document, conversation, run or data source id on a metric."""
-    used = {str(key) for each in semconv.INSTRUMENTS for key in each.attributes}
+    used = {str(key) for each in ALL for key in each.attributes}
 
     assert used == LOW_CARDINALITY
 
@@ -83,7 +86,7 @@ def test_the_readme_lists_every_instrument_as_it_is():
     """Name, unit and attributes, in one row each."""
     readme = (FOLDER / "README.md").read_text("utf-8")
 
-    for instrument in semconv.INSTRUMENTS:
+    for instrument in ALL:
         (row,) = [line for line in readme.splitlines() if line.startswith(f"| `{instrument.name}`")]
         assert f"| `{instrument.unit}` |" in row
         listed = [part.strip(" `") for part in row.split("|")[4].split(",")]
