@@ -2,7 +2,8 @@
 
 What is left to do here, scoring, is finished.  A judge or a backend that is dead must not hold up a
 program that has ended, and from here it looks like one that thinks: both are waited for while something
-comes of it.  With everything dead, a program is held up for less than two seconds.
+comes of it.  With everything dead, a program is held up for less than two seconds.  A judge that is known
+to take longer has longer: some multiple of what its answers took.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ SILENCE_S = 1.5
 """Seconds of these in which neither judge nor exporters have got anything done."""
 JUDGE_SHARE = 0.8
 """Share of the silence that is the judge's: the rest is for writing what there is without it."""
+TIMES_USUAL = 3.0
+"""A judge may be silent for so many times as long as it took for its slowest answer of late."""
 
 
 class Patience:
@@ -38,20 +41,29 @@ class Patience:
         self._left_s = seconds
         self._signs = signs
 
-    def wait(self, done: Callable[[float], bool], deadline: float, share: float = 1.0) -> bool:
+    def wait(
+        self,
+        done: Callable[[float], bool],
+        deadline: float,
+        share: float = 1.0,
+        usual_s: float = 0.0,
+    ) -> bool:
         """Wait until others are `done`, or silent for too long, until `deadline` (monotonic).
 
         Args:
             done: Waits for so many seconds; returns whether all is done.
             deadline: When the wait ends, whatever they do.
             share: How much of the patience this may cost.
+            usual_s: How long they are known to be silent when all is well; what goes beyond the share costs no patience.
         """
         while True:
             seen, began = self._signs(), time.monotonic()
-            if done(min(self._left_s * share, remaining(deadline))):
+            allowed_s = self._left_s * share
+            if done(min(max(allowed_s, TIMES_USUAL * usual_s), remaining(deadline))):
                 return True
             if self._signs() == seen or not remaining(deadline):
-                self._left_s = max(0.0, self._left_s - (time.monotonic() - began))
+                spent_s = min(time.monotonic() - began, allowed_s)
+                self._left_s = max(0.0, self._left_s - spent_s)
                 return False
 
 

@@ -65,6 +65,10 @@ class Limits:
     late_window_s: float
 
 
+_FADING = 0.9
+"""What is left of the slowest answer's weight after each further answer."""
+
+
 class Pipeline:
     """Scores offered requests in the background and hands the results to the exporters.
 
@@ -135,6 +139,7 @@ class Pipeline:
             max_bytes=limits.queue_bytes,
         )
         self._answers = 0
+        self._usual_s = 0.0
         self._judging = None if judges is None else _judge_loop(judges, limits, guard_for)
         self._selector = Selector(
             limits.sample_rate,
@@ -199,7 +204,7 @@ class Pipeline:
         patience = patience or Patience(math.inf, self.signs)
         done = self._queue.flush(remaining(deadline))
         if self._judging is not None:
-            done = patience.wait(self._judging.flush, deadline, JUDGE_SHARE) and done
+            done = patience.wait(self._judging.flush, deadline, JUDGE_SHARE, self._usual_s) and done
         if not done:
             self._holding.release_all()
         return patience.wait(self._write_out, deadline) and done
@@ -234,6 +239,8 @@ class Pipeline:
         """Count a call to the judge and tell the exporters."""
         if call.error_type is None:
             self._answers += 1
+            if not call.cached:
+                self._usual_s = max(call.duration_s, _FADING * self._usual_s)
         call = self._admission.priced(call)
         self._counters.judge_called(call)
         self._admission.called(call)

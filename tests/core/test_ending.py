@@ -6,6 +6,7 @@ import textwrap
 import time
 
 import pytest
+from openai_server import OpenAIServer
 
 from ragmeter.pipeline.ending import Ending, Patience
 
@@ -35,6 +36,18 @@ def test_the_silent_are_given_up_after_their_share_of_the_patience():
 
     assert not Patience(2.0, others.signs).wait(others.wait, NEVER, 0.75)
     assert others.waits == [1.5]
+
+
+@pytest.mark.parametrize(("usual_s", "waited_s"), [(0.1, 1.5), (2.0, 6.0)])
+def test_those_known_to_think_for_long_have_longer(usual_s, waited_s):
+    """And that costs the others no more than the usual share."""
+    others = Others(signs=0)
+    patience = Patience(2.0, others.signs)
+
+    assert not patience.wait(others.wait, NEVER, 0.75, usual_s)
+    assert others.waits == [waited_s]
+    assert not patience.wait(others.wait, NEVER)
+    assert 0.5 <= others.waits[1] <= 2.0
 
 
 @pytest.mark.parametrize("done", [True, False])
@@ -128,3 +141,34 @@ def test_a_program_with_everything_dead_ends_and_says_so():
     assert (done.returncode, done.stdout) == (0, "the end\n")
     assert "the process ends after" in done.stderr
     assert "shutdown_timeout_s" in done.stderr
+
+
+def test_a_judge_known_to_be_slow_is_waited_for():
+    """It is given up where it never answered; its first answer says how long the next may take."""
+    with OpenAIServer(latency_s=2.0) as server:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                textwrap.dedent(
+                    """
+                    import sys
+                    from ragmeter import RagMeter, RagSample
+                    from ragmeter.metrics.judge import OpenAIJudge
+
+                    judge = OpenAIJudge("m", base_url=sys.argv[1], api_key="k")
+                    meter = RagMeter(metrics=["answer_relevancy"], judge=judge, exporters=[])
+                    meter.submit(RagSample(question="q", contexts=["c"], answer="One answer."))
+                    assert meter.flush(60)
+                    meter.submit(RagSample(question="q", contexts=["c"], answer="Another answer."))
+                    """
+                ),
+                server.url,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    assert (done.returncode, done.stderr) == (0, "")
