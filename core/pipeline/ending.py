@@ -54,7 +54,8 @@ class Patience:
             done: Waits for so many seconds; returns whether all is done.
             deadline: When the wait ends, whatever they do.
             share: How much of the patience this may cost.
-            usual_s: How long they are known to be silent when all is well; what goes beyond the share costs no patience.
+            usual_s: How long they are known to be silent when all is well. What this takes beyond
+                the share costs no patience.
         """
         while True:
             seen, began = self._signs(), time.monotonic()
