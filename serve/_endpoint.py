@@ -52,6 +52,12 @@ class Endpoint:
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     @property
+    def origin(self) -> str:
+        """The address without user, password, path and query."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+    @property
     def address(self) -> tuple[str, int]:
         """Host and port."""
         parts = urlsplit(self.url)

@@ -24,11 +24,11 @@ _LAST_PAUSE_S = 0.5
 _QUIET_S = 60.0
 """Seconds between two complaints."""
 _TRY_AGAIN: frozenset[int | str] = frozenset(
-    {408, 429, 502, 503, 504}
-    | {"CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED"}
-    | {"OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"}
+    {401, 403, 408, 429, 502, 503, 504}
+    | {"UNAUTHENTICATED", "PERMISSION_DENIED", "CANCELLED", "DEADLINE_EXCEEDED"}
+    | {"RESOURCE_EXHAUSTED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"}
 )
-"""What the protocol calls retryable."""
+"""What the protocol calls retryable, and a key that is not accepted: it may be put right."""
 
 _log = logging.getLogger("ragmeter")
 

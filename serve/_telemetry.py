@@ -28,6 +28,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 from ragmeter.exporters.protocol import MeterStats, RagRun, ScoredRun, Written
 
+from ._endpoint import Endpoint, endpoint_of
 from ._patience import Outbox, watch_grpc, watched_session
 
 if TYPE_CHECKING:
@@ -47,47 +48,39 @@ _EXPORTERS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def endpoints(url: str | None, signals: Sequence[str] = SIGNALS) -> dict[str, str]:
+def endpoints(
+    url: str | None, protocol: str | None = None, signals: Sequence[str] = SIGNALS
+) -> dict[str, Endpoint]:
     """Return where each signal is sent; those that are sent nowhere are left out.
 
     Args:
         url: Where all are sent; None: where the standard ``OTEL_EXPORTER_OTLP_*`` variables say. Their default,
             this machine's own port, is not used: the server itself listens there.
+        protocol: ``grpc`` or ``http/protobuf``; None: as the variables say.
         signals: Those that are wanted.
+
+    Raises:
+        ConfigurationError: A variable makes no sense.
     """
-    found: dict[str, str] = {}
+    found: dict[str, Endpoint] = {}
     for signal in signals:
-        name = signal.upper()
-        if os.environ.get(f"OTEL_{name}_EXPORTER", "").strip().lower() == "none":
+        if os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip().lower() == "none":
             continue
-        general = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
-        special = os.environ.get(f"OTEL_EXPORTER_OTLP_{name}_ENDPOINT", "").strip()
-        where = url or special or general
-        if where:
+        where = endpoint_of(signal, os.environ, url=url, protocol=protocol)
+        if where is not None:
             found[signal] = where
     return found
 
 
-def _protocol(signal: str, chosen: str | None) -> str:
-    variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-    said = chosen or next(filter(None, map(os.environ.get, variables)), "http/protobuf")
-    return "grpc" if said.strip().lower() == "grpc" else "http"
-
-
-def _exporter(signal: str, url: str | None, protocol: str | None) -> Any:
-    way = _protocol(signal, protocol)
+def _exporter(signal: str, endpoint: Endpoint) -> Any:
+    """Return the SDK's exporter; headers, certificates and the like it reads from the variables itself."""
+    way = "grpc" if endpoint.protocol == "grpc" else "http"
     module, name = _EXPORTERS[signal]
     kind: Any = getattr(import_module(f"opentelemetry.exporter.otlp.proto.{way}.{module}"), name)
-    options: dict[str, Any] = {}
     if way == "grpc":
         watch_grpc()
-        if url is not None:
-            options = {"endpoint": url, "insecure": not url.startswith("https://")}
-    else:
-        options = {"session": watched_session()}
-        if url is not None:
-            options["endpoint"] = f"{url.rstrip('/')}/v1/{signal}"
-    return kind(**options)
+        return kind(endpoint=endpoint.url, insecure=not endpoint.secure)
+    return kind(endpoint=endpoint.url, session=watched_session())
 
 
 class _CountedSpans(SpanProcessor):
@@ -170,7 +163,7 @@ class Telemetry:
         events: Likewise.
 
     Raises:
-        MissingDependencyError: The exporter of the protocol is not installed.
+        ConfigurationError: A variable makes no sense.
     """
 
     def __init__(
@@ -182,12 +175,10 @@ class Telemetry:
         span_mode: SpanMode = "auto",
         events: EventMode = "log",
     ) -> None:
-        self.endpoints = endpoints(url, signals)
-        self._url = url
-        self._protocol = protocol
+        self.endpoints = endpoints(url, protocol, signals)
         self._modes: dict[str, Any] = {"span_mode": span_mode, "events": events}
         self._outboxes: dict[str, Outbox] = {
-            signal: Outbox(signal, _exporter(signal, url, protocol))
+            signal: Outbox(signal, _exporter(signal, self.endpoints[signal]))
             for signal in ("traces", "logs")
             if signal in self.endpoints
         }
@@ -286,7 +277,7 @@ class Telemetry:
                 reader = None
                 if "metrics" in self.endpoints:
                     reader = PeriodicExportingMetricReader(
-                        _exporter("metrics", self._url, self._protocol)
+                        _exporter("metrics", self.endpoints["metrics"])
                     )
                 known = self._services[key] = _Service(
                     self._resource.merge(Resource(dict(resource))),

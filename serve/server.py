@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 import threading
 import time
@@ -17,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import uvicorn
 
@@ -29,7 +27,7 @@ from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError
 
 from ._counts import Counts
-from ._endpoint import Endpoint, endpoint_of
+from ._endpoint import Endpoint
 from ._forward import Forwarder
 from ._grpc import grpc_server
 from ._http import http_application
@@ -284,7 +282,7 @@ class Server:
         if options.references is not None:
             given["references"] = options.references
         others = [one for one in given["exporters"] if not isinstance(one, OpenTelemetryExporter)]
-        if endpoints(options.otlp, options.signals):
+        if endpoints(options.otlp, options.protocol, options.signals):
             self._telemetry = Telemetry(
                 options.otlp,
                 options.protocol,
@@ -304,15 +302,9 @@ class Server:
     def _forwarded_to(self) -> Mapping[Signal, Endpoint]:
         if not self.options.forward:
             return {}
-        wanted = endpoints(self.options.otlp, self.options.signals)
+        wanted = endpoints(self.options.otlp, self.options.protocol, self.options.signals)
         signals: tuple[Signal, ...] = ("traces", "logs")
-        found: dict[Signal, Endpoint] = {}
-        for signal in signals:
-            endpoint = endpoint_of(
-                signal, os.environ, url=self.options.otlp, protocol=self.options.protocol
-            )
-            if signal in wanted and endpoint is not None:
-                found[signal] = endpoint
+        found = {signal: wanted[signal] for signal in signals if signal in wanted}
         if "traces" not in found:
             raise ConfigurationError(
                 "--forward has nowhere to pass spans on to: set OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL)"
@@ -357,21 +349,22 @@ class Server:
     def _where(self) -> str:
         places: list[str] = []
         if self._telemetry is not None:
-            places += dict.fromkeys(self._telemetry.endpoints.values())
+            found = [endpoint.origin for endpoint in self._telemetry.endpoints.values()]
+            places += dict.fromkeys(found)
         if self._own_meter:
             jsonl = read_settings().jsonl
             places += [jsonl] if jsonl is not None else []
         return ", ".join(places) or "the exporters of its meter"
 
     def _refuse_own_address(self, forwarded: Mapping[Signal, Endpoint]) -> None:
-        urls = [("what is passed on", endpoint.shown) for endpoint in forwarded.values()]
+        places = [("what is passed on", endpoint) for endpoint in forwarded.values()]
         if self._telemetry is not None:
             sent = self._telemetry.endpoints.items()
-            urls += [(f"the {signal} of scores", url) for signal, url in sent]
-        for what, url in urls:
-            if _is_own(url, self.options.host, (self.http_port, self.grpc_port)):
+            places += [(f"the {signal} of scores", endpoint) for signal, endpoint in sent]
+        for what, endpoint in places:
+            if _is_own(endpoint.address, self.options.host, (self.http_port, self.grpc_port)):
                 raise ConfigurationError(
-                    f"{what} would be sent to {url}, where this server listens itself: set "
+                    f"{what} would be sent to {endpoint.shown}, where this server listens itself: set "
                     "OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL) to the backend, or --http-port and "
                     "--grpc-port to others"
                 )
@@ -403,18 +396,14 @@ def _why(error: Exception) -> str:
     return (getattr(error, "strerror", None) or str(error)).lower()
 
 
-def _is_own(url: str, host: str, ports: Sequence[int]) -> bool:
-    """Return whether an address is one of this server's own."""
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError:
-        return False
-    if port not in ports or not parts.hostname:
+def _is_own(address: tuple[str, int], host: str, ports: Sequence[int]) -> bool:
+    """Return whether host and port are this server's own."""
+    name, port = address
+    if port not in ports:
         return False
     everywhere = host in ("0.0.0.0", "::", "")  # noqa: S104 -- compared with, not bound to
     mine = _addresses(host)
-    theirs = _addresses(parts.hostname)
+    theirs = _addresses(name)
     return bool(mine & theirs) or (everywhere and any(map(_is_local, theirs)))
 
 
