@@ -74,11 +74,9 @@ class Intake:
         if why is not None:
             return why
         held = self._scoring.held()
-        if held.spans == 0:
-            return (
-                None  # more than all room there is is taken all the same: it will not get smaller
-            )
-        if held.spans + self._entering + spans > self._limits.held_spans:
+        if held.spans + self._entering == 0:
+            return None  # what is more than there is room for at all is taken when nothing else is there
+        if max(held.spans, held.traces) + self._entering + spans > self._limits.held_spans:
             return "too many spans wait to be scored"
         if held.bytes > self._limits.held_bytes:
             return "too much waits to be scored"

@@ -71,9 +71,10 @@ class Scoring:
             self._complete,
             grace_s=grace_s,
             idle_s=idle_s,
-            max_traces=limits.held_spans,
-            max_spans=limits.held_spans,
-            max_bytes=limits.held_bytes,
+            # Where the door closes, so to speak, there is still room for what is in it.
+            max_traces=2 * limits.held_spans,
+            max_spans=2 * limits.held_spans,
+            max_bytes=2 * limits.held_bytes + 4 * limits.body_bytes,
         )
         self._ready: deque[Assembled] = deque()
         self._lock = threading.Lock()
