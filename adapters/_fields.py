@@ -26,6 +26,7 @@ __all__ = [
     "check_readers",
     "fields_of",
     "items_of",
+    "stored",
     "strings_in",
     "text_of_string",
 ]
@@ -134,6 +135,38 @@ def fields_of(value: Any) -> dict[str, Any] | None:
     for store in stores:
         found.update(_stored(value, store))
     return found or None
+
+
+def stored(value: object, name: str) -> Any:
+    """Return what an object stores under one name, private ones too; None: nothing."""
+    cls = type(value)
+    if value is None or issubclass(cls, _OPAQUE):
+        return None
+    slots, stores = _holders.get(cls) or _holders_of(cls)
+    for store in stores:
+        fields = _read(store, value)
+        if type(fields) is dict and name in fields:
+            return fields[name]
+    found = _read(slots[name], value) if name in slots else None
+    return None if found is _UNSET else found
+
+
+_holders: dict[type, tuple[Mapping[str, Any], Sequence[Any]]] = {}
+
+
+def _holders_of(cls: type) -> tuple[Mapping[str, Any], Sequence[Any]]:
+    """Return where instances of a class keep things, under private names as well."""
+    if len(_holders) >= MAX_CLASSES:
+        _holders.clear()
+    slots = {
+        name: member
+        for base in reversed(_mro_of(cls))
+        for name, member in tuple(_members_of(base).items())
+        if type(member) is types.MemberDescriptorType
+    }
+    stores = (_static(cls, "__dict__"), _static(cls, "__pydantic_private__"))
+    _holders[cls] = found = slots, [one for one in stores if type(one) in _READ_BY_PYTHON]
+    return found
 
 
 _UNSET = object()

@@ -30,6 +30,7 @@ BENCHMARKS = {
     "judged_metrics": "Judged metrics: calls, prompt tokens, wall time",
     "judged_throughput": "Judged throughput against concurrency / latency",
     "meter_capacity": "Capacity and memory of the meter",
+    "spans": "Spans of others: received ones a second, the processor beside OpenInference",
     "footprint": "Import time and installed size",
 }
 SHOWN = ("ragmeter-otel", "langchain-core", "langgraph", "llama-index-core", "opentelemetry-sdk", "pydantic",

@@ -281,7 +281,7 @@ class Retrieval:
     name: str | None = None
     """The retriever's name (class or run name); low cardinality."""
     data_source_id: str | None = None
-    """The knowledge base or store (``gen_ai.data_source.id``), e.g. ``InMemoryVectorStore``."""
+    """What was searched (``gen_ai.data_source.id``): the collection or index, else the class of the store."""
     top_k: int | None = None
     """How many chunks were asked for, if known."""
     embedding_model: str | None = None

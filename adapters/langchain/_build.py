@@ -240,7 +240,9 @@ def _retrieval(
         contexts=shared.of(note.contexts or ()),
         query=note.query if isinstance(note.query, str) else None,
         name=note.run.name,
-        data_source_id=_first_text(metadata, ("data_source_id", "ls_vector_store_provider")),
+        data_source_id=_first_text(metadata, ("data_source_id",))
+        or note.source
+        or _first_text(metadata, ("ls_vector_store_provider",)),
         top_k=top_k if isinstance(top_k, int) and not isinstance(top_k, bool) else None,
         embedding_model=_first_text(metadata, ("embedding_model", "ls_embedding_model")),
         provider=_provider(metadata),

@@ -31,6 +31,7 @@ from ragmeter.pipeline.weight import weight_of
 
 from ._answers import note_output
 from ._build import build_run, has_retrieved
+from ._callers import source_of_caller
 from ._calls import tool_arguments
 from ._passages import (
     documents_beside_answer,
@@ -190,6 +191,7 @@ def _retriever_started(
     around = active_retriever.get()
     outer = None if around is None else attached.tracker.runs.get(around)
     note = RetrievalNote(run, query, event.get("metadata"))
+    note.source = source_of_caller()
     if outer is not None and outer.open and outer.request is request and outer is not run:
         note.outer = outer
     run.note = note

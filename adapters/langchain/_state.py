@@ -175,6 +175,7 @@ class RetrievalNote:
         "outer",
         "query",
         "run",
+        "source",
         "target",
     )
 
@@ -189,6 +190,8 @@ class RetrievalNote:
         self.ended_ns: int | None = None
         self.ended_order: int | None = None
         self.error_type: str | None = None
+        self.source: str | None = None
+        """Name of the collection or index that was searched."""
         self.target: SpanContext | None = None
 
 

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters._fields import fields_of, items_of
 from ragmeter.adapters._snapshots import ContextSnapshot, as_score, to_contexts
+from ragmeter.adapters._stores import source_of
 from ragmeter.metrics import RetrievedContext
 
 __all__ = [
@@ -241,7 +242,7 @@ class RetrieverFacts(NamedTuple):
     """What a retriever shows of itself."""
 
     data_source_id: str | None
-    """Class of its vector store."""
+    """Name of the collection or index it searches, else the class of its vector store."""
     top_k: int | None
     """How many nodes it asks the store for."""
     embedding_model: str | None
@@ -259,7 +260,7 @@ def retriever_facts(instance: object) -> RetrieverFacts:
     store = getattr(instance, "_vector_store", None)
     model = getattr(getattr(instance, "_embed_model", None), "model_name", None)
     return RetrieverFacts(
-        None if store is None else type(store).__name__,
+        source_of(instance) or (None if store is None else type(store).__name__),
         top_k if isinstance(top_k, int) else None,
         model if isinstance(model, str) and model != "unknown" else None,
     )

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from ragmeter.metrics import _fork as fork
 
+from ._sources import tells_source
 from ._tree import SpanTree
 from .conventions import reading
 from .record import LogNote, SpanNote, SpanRecord
@@ -410,6 +411,6 @@ def _slim(span: SpanRecord) -> SpanRecord:
     attributes = {
         key: value
         for key, value in span.attributes.items()
-        if key in _KEPT or key.startswith(_REFERENCE)
+        if key in _KEPT or key.startswith(_REFERENCE) or tells_source(key)
     }
     return replace(span, events=events, attributes=attributes)

@@ -14,6 +14,7 @@ from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedCont
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 
 from ._contexts import Seen
+from ._sources import source_in, store_in
 from .conventions._values import Document, opened
 from .record import SpanRecord
 from .requests import Found
@@ -92,7 +93,7 @@ def build_run(found: Found, scope: RequestScope | None = None, *, remote: bool =
         framework=found.convention,
         started_ns=started,
         ended_ns=ended,
-        retrievals=tuple(_retrieval(seen, context, remote=remote) for seen in found.seen),
+        retrievals=tuple(_retrieval(found, seen, context, remote=remote) for seen in found.seen),
         parent=_parent(found, remote=remote),
         target=None
         if found.span is None
@@ -204,20 +205,22 @@ def _name(found: Found) -> str | None:
     return found.span.name or None
 
 
-def _retrieval(seen: Seen, context: _Contexts, *, remote: bool) -> Retrieval:
+def _retrieval(found: Found, seen: Seen, context: _Contexts, *, remote: bool) -> Retrieval:
     """Return a retrieval, or the reranking that took its place, whose span is the one to be judged."""
     read = seen.read
-    source = seen.retrievals[0].span.attributes.get("gen_ai.data_source.id")
+    first = seen.retrievals[0].span
     limit = read.span.attributes.get(
         "gen_ai.retrieval.top_k", read.span.attributes.get("reranker.top_k")
     )
     return Retrieval(
-        started_ns=seen.retrievals[0].span.started_ns,
+        started_ns=first.started_ns,
         ended_ns=read.span.ended_ns,
         contexts=tuple(map(context.of, _brought(seen))),
         query=next(filter(None, _queries(seen)), None),
-        name=seen.retrievals[0].span.name or None,
-        data_source_id=source if isinstance(source, str) else None,
+        name=first.name or None,
+        data_source_id=source_in(first.attributes)
+        or found.sources.get(first.span_id)
+        or store_in(first.attributes),
         top_k=limit if isinstance(limit, int) else None,
         error_type=read.span.error_type if read.span.failed else None,
         target=_context_of(read.span, read.span.span_id, remote=remote),

@@ -8,7 +8,7 @@ are the request.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ragmeter.adapters._prompts import Prompt, prompt_of
@@ -16,6 +16,7 @@ from ragmeter.adapters._prompts import Prompt, prompt_of
 from ._contexts import Read, Seen, missing_in, reached, shown, with_rule
 from ._limits import CutLength
 from ._passages import RetrievalTool
+from ._sources import source_in
 from ._tree import SpanTree
 from .conventions import READERS, reading
 from .conventions._genai import GenAI
@@ -73,6 +74,8 @@ class Found:
     """Whether a model was called for it."""
     members: tuple[SpanRecord, ...] = ()
     """All its spans that belong to a convention, and those above them."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """What retrievals searched, by the retrieval's span, where spans of stores' clients below it tell."""
     shown: tuple[Document, ...] | None = None
     """The documents as the prompts show them, in their order; None: no prompt shows any."""
 
@@ -154,6 +157,11 @@ class _Finder:
         self._request_of = tree.outermost(steps, itself=True)
         retrievals = {key for key, read in reads.items() if read.is_retrieval}
         self._retrieval_above = tree.outermost(retrievals, itself=False)
+        self._sources: dict[str, str] = {}
+        for key, span in tree.spans.items():
+            above = None if key in reads else self._retrieval_above[key]
+            if above is not None and (source := source_in(span.attributes)) is not None:
+                self._sources.setdefault(above, source)
 
     def requests(self) -> list[Found]:
         groups: dict[str, list[Read]] = {}
@@ -242,6 +250,7 @@ class _Finder:
             seen=seen,
             asked_model=bool(models),
             members=self._members(request, members),
+            sources=self._sources,
         )
         found = self._judged(found, hidden=asked.hidden, answer_hidden=answer_hidden)
         if found.usable != "full" or not contexts or not _was_answered(seen, models):

@@ -88,6 +88,18 @@ def test_fusion_retriever_counts_once_and_children_are_not_counted(is_async: boo
     assert retrieval.data_source_id == "SimpleVectorStore"
 
 
+def test_a_retrieval_names_the_collection() -> None:
+    """What the store's object keeps comes before its class."""
+    retriever = index().as_retriever()
+    vars(retriever._vector_store)["collection_name"] = "handbook"
+    with captured() as capture:
+        retriever.retrieve(QUESTION)
+        scored = capture.only
+
+    (retrieval,) = scored.run.retrievals
+    assert retrieval.data_source_id == "handbook"
+
+
 def test_auto_merging_retriever_gives_the_parents() -> None:
     """The outermost retriever's result: merged parents, not the leaves."""
     parent = TextNode(id_="parent", text="All about Paris.")

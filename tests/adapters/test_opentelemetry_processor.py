@@ -60,6 +60,32 @@ class _Traced:
         return request
 
 
+@pytest.mark.parametrize(
+    ("attributes", "below", "told"),
+    [
+        ({"gen_ai.data_source.id": "KB1", "db.collection.name": "docs"}, {}, "KB1"),
+        ({"db.collection.name": "docs"}, {"db.collection.name": "other"}, "docs"),
+        ({}, {"db.system.name": "qdrant", "db.collection.name": "docs"}, "docs"),
+        ({}, {"db.milvus.search.collection_name": "docs"}, "docs"),
+        ({"metadata": '{"ls_vector_store_provider": "Chroma"}'}, {}, "Chroma"),
+        ({"metadata": '{"ls_vector_store_provider": "Chroma"}'}, {"db.collection.name": "d"}, "d"),
+        ({"db.collection.name": "x" * 201}, {"db.collection.name": ["d"]}, None),
+    ],
+)
+def test_a_retrieval_is_of_the_collection_that_spans_name(traced, attributes, below, told):
+    """The retrieval's own span, or that of a store's client below it."""
+    with traced.tracer.start_as_current_span("qa", attributes={KIND: "CHAIN"}):
+        with traced.tracer.start_as_current_span("retrieve", attributes=attributes) as found:
+            found.set_attribute(KIND, "RETRIEVER")
+            found.set_attribute("retrieval.documents.0.document.content", "It rains.")
+            with traced.provider.get_tracer("store").start_as_current_span("query") as client:
+                client.set_attributes(below)
+
+    [result] = traced.results()
+
+    assert result.run.retrievals[0].data_source_id == told
+
+
 def test_a_traced_request_is_scored(traced):
     request = traced.ask()
 

@@ -19,6 +19,7 @@ NAMES = {
     "judged_metrics": "openai",
     "judged_throughput": "openai",
     "meter_capacity": "openai",
+    "spans": "opentelemetry.proto",
     "footprint": "ragmeter",
 }
 

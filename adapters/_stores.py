@@ -1,0 +1,82 @@
+"""What a vector store searches: the name of its collection, index or table, by what its object stores.
+
+Stores keep the name under names of their own, some in an object within; `source_of` knows where, and reads
+what is stored there (`_fields.stored`): no code of theirs runs, so nothing is connected to, computed or loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ._fields import stored, text_of_string
+
+__all__ = ["source_of"]
+
+_MAX_NAME = 200
+_MAX_RETRIEVERS = 4
+"""Retrievers around retrievers that are looked through."""
+
+_NAMES = (
+    "collection_name", "_collection_name", "index_name", "_index_name", "table_name", "_table_name",
+    "vector_index_name", "_vector_index_name",
+)  # fmt: skip
+_SOURCES = ("data_source_id", "knowledge_base_id", "data_store_id", *_NAMES)
+_OF_COLLECTION = (("name",), ("_name",), ("_model", "name"), ("_Collection__name",))
+_OF_INDEX = ((), ("name",), ("_name",), *((name,) for name in _NAMES), ("schema", "index", "name"))
+_OF_OTHERS = (*((name,) for name in _NAMES), ("index",), ("_index",))
+_PLACES: Mapping[str, Sequence[tuple[str, ...]]] = {
+    **dict.fromkeys(_NAMES, ((),)),
+    **dict.fromkeys(("_collection", "collection"), _OF_COLLECTION),
+    **dict.fromkeys(("_index", "index"), _OF_INDEX),
+    **dict.fromkeys(
+        ("config", "_config", "_store", "_client", "client", "_PGVectorStore__vs"), _OF_OTHERS
+    ),
+}
+"""Where the name stands: LangChain's and LlamaIndex's stores keep it, or the client's object within them."""
+
+_STORES = ("vectorstore", "_vector_store", "vector_store")
+_RETRIEVERS = ("base_retriever", "retriever", "_retriever")
+
+
+def source_of(retriever: object) -> str | None:
+    """Return the name of what a retriever searches; None: its object does not store any.
+
+    Args:
+        retriever: A retriever of LangChain's or LlamaIndex's, perhaps around another one.
+    """
+    seen: object = retriever
+    for _ in range(_MAX_RETRIEVERS):
+        store = next(_of(seen, _STORES), None)
+        if store is not None:
+            return _name_in(store)
+        own = next(filter(None, (_name_at(item, ()) for item in _of(seen, _SOURCES))), None)
+        if own is not None:
+            return own
+        inner = next(_of(seen, _RETRIEVERS), None)
+        if inner is None:
+            return None
+        seen = inner
+    return None
+
+
+def _of(value: object, names: Sequence[str]) -> Iterator[Any]:
+    return (found for name in names if (found := stored(value, name)) is not None)
+
+
+def _name_in(store: object) -> str | None:
+    for name, places in _PLACES.items():
+        found = stored(store, name)
+        if found is not None:
+            for place in places:
+                named = _name_at(found, place)
+                if named is not None:
+                    return named
+    return None
+
+
+def _name_at(value: object, place: Iterable[str]) -> str | None:
+    for name in place:
+        value = stored(value, name)
+    text = text_of_string(value)
+    return text if text and len(text) <= _MAX_NAME and text.isprintable() else None
