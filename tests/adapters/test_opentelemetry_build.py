@@ -1,4 +1,4 @@
-"""A request that spans tell of is the same sample, whoever asks for it, and as a callback would tell it."""
+"""A request that spans tell of is the same sample for the command line, the processor and a callback."""
 
 import pytest
 from otlp_spans import documents, only, openinference
