@@ -2,12 +2,35 @@
 
 from collections.abc import Sequence
 from threading import Condition
+from typing import Any
 
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics import _notebook as notebook
 
 from .protocol import ScoredRun
 
-__all__ = ["InMemoryExporter"]
+__all__ = ["InMemoryExporter", "Results"]
+
+
+class Results(list[ScoredRun]):
+    """A list of `ScoredRun`s that a notebook shows as a table."""
+
+    def to_pandas(self) -> Any:
+        """Return a pandas frame, a row per result: question, verdict, codes, and each score.
+
+        Late scores are a row of their own, as they are a result of their own.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        return notebook.frame_of_rows(self._rows())
+
+    def _rows(self) -> list[notebook.Row]:
+        return [notebook.Row(one.sample.question, one.scores, one.verdict) for one in self]
+
+    def _repr_html_(self) -> str:
+        rows = self._rows()
+        return notebook.html_of_verdicts(rows) + notebook.html_of_rows(rows)
 
 
 class InMemoryExporter:
@@ -18,16 +41,16 @@ class InMemoryExporter:
         self._changed = Condition(fork.lock())
 
     @property
-    def results(self) -> list[ScoredRun]:
+    def results(self) -> Results:
         """What was exported so far, oldest first; each has ``.sample`` and ``.scores``."""
         with self._changed:
-            return list(self._results)
+            return Results(self._results)
 
-    def wait_for(self, count: int, timeout_s: float = 10.0) -> list[ScoredRun]:
+    def wait_for(self, count: int, timeout_s: float = 10.0) -> Results:
         """Wait until at least `count` results are there, at most `timeout_s`; return what is there."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._results) >= count, timeout_s)
-            return list(self._results)
+            return Results(self._results)
 
     def clear(self) -> None:
         """Forget all results."""

@@ -83,13 +83,14 @@ class MissingDependencyError(RagmeterError, ImportError):
 
     Attributes:
         package: The package that could not be imported.
-        extra: The extra of ragmeter that installs it.
+        extra: The extra of ragmeter that installs it; None: none does, it is installed by its name.
     """
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
+    def __init__(self, package: str, extra: str | None, purpose: str) -> None:
         self.package = package
         self.extra = extra
-        super().__init__(f"{purpose} needs the package {package!r}: {install_command(extra)}")
+        command = f"pip install {package}" if extra is None else install_command(extra)
+        super().__init__(f"{purpose} needs the package {package!r}: {command}")
 
 
 class ReferenceFileError(RagmeterError, ValueError):

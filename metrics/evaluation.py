@@ -6,26 +6,23 @@ those of live requests.  Nothing is exported here.
 
 import asyncio
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from ._progress_bar import ProgressBar
 from .errors import ConfigurationError
 from .judge.protocol import Judge
 from .metric import ComputedMetric, Metric, compute_metric, run_metric
 from .registry import resolve_metrics
+from .results import Evaluation, SampleScores
 from .sample import RagSample
 from .score import Score
-from .verdict import Verdict, VerdictRules
+from .verdict import VerdictRules
 
-__all__ = ["SampleScores", "aevaluate", "evaluate"]
+__all__ = ["Evaluation", "SampleScores", "aevaluate", "evaluate"]
 
 
-class SampleScores(dict[str, Score]):
-    """The scores of one sample by name, in the order of the metrics, and what they say together."""
-
-    def __init__(self, scores: Iterable[Score], sample: RagSample, rules: VerdictRules) -> None:
-        super().__init__((score.name, score) for score in scores)
-        self.verdict: Verdict | None = rules.verdict(self, sample.status)
-        """``good``, ``suspect`` or ``bad`` with the reasons; None: nothing that could be judged by."""
+LOOK_S = 0.1
+"""Seconds between two looks at a thread that measures."""
 
 
 def evaluate(
@@ -36,7 +33,8 @@ def evaluate(
     embedder: object = None,
     concurrency: int = 16,
     verdict: VerdictRules | None = None,
-) -> list[SampleScores]:
+    progress: bool | None = None,
+) -> Evaluation:
     """Score every sample with every metric; works inside a running event loop (notebooks) too.
 
     Args:
@@ -48,26 +46,45 @@ def evaluate(
         embedder: What semantic metrics ask, as for `ragmeter.RagMeter`; without one they are ``skipped``.
         concurrency: Judged measurements under way at once, at least 1.
         verdict: The rules of the verdict; None: with their usual thresholds.
+        progress: Whether to show a progress bar; None: in a notebook and on a terminal, and never in a
+            server.
 
     Returns:
-        One dictionary per sample, in order: score name → `Score`, in the order of the metrics, with the
-        sample's ``verdict`` as attribute.  A metric that fails gives a score with a status, never an
-        exception.
+        A list with a summary: one dictionary per sample, in order: score name → `Score`, in the order of
+        the metrics, with the sample's ``verdict`` as attribute.  A metric that fails gives a score with a
+        status, never an exception.
 
     Raises:
         ConfigurationError: A metric is unknown, two scores share a name, or `concurrency` is < 1.
     """
     rules = VerdictRules() if verdict is None else verdict
     chosen, listed = _check(samples, metrics, judge, embedder, concurrency)
-    if all(isinstance(metric, ComputedMetric) for metric in chosen):
-        return [_compute(sample, chosen, rules) for sample in listed]
-    results: list[SampleScores] = []
+    bar = ProgressBar(len(listed), wanted=progress)
+    try:
+        if all(isinstance(metric, ComputedMetric) for metric in chosen):
+            return Evaluation(_compute(sample, chosen, rules, bar) for sample in listed)
+        return _measured(listed, chosen, judge, concurrency, rules, bar)
+    finally:
+        bar.close()
+
+
+def _measured(
+    listed: Sequence[RagSample],
+    chosen: Sequence[Metric],
+    judge: Judge | None,
+    concurrency: int,
+    rules: VerdictRules,
+    bar: ProgressBar,
+) -> Evaluation:
+    """Measure on an event loop of its own, beside the one that runs here, if any."""
+    results = Evaluation()
     failures: list[BaseException] = []
 
     def run() -> None:
+        say = (lambda: None) if off_loop else bar.show
         try:
             results.extend(
-                asyncio.run(_measure_and_close(listed, chosen, judge, concurrency, rules))
+                asyncio.run(_measure_and_close(listed, chosen, judge, concurrency, rules, bar, say))
             )
         except BaseException as error:
             if not off_loop:
@@ -79,7 +96,9 @@ def evaluate(
         # asyncio refuses a second loop in this thread, and patching the first is not for a library to do.
         thread = threading.Thread(target=run, name="ragmeter-evaluate", daemon=True)
         thread.start()
-        thread.join()
+        while thread.is_alive():
+            thread.join(LOOK_S)
+            bar.show()
     else:
         run()
     if failures:
@@ -95,11 +114,16 @@ async def aevaluate(
     embedder: object = None,
     concurrency: int = 16,
     verdict: VerdictRules | None = None,
-) -> list[SampleScores]:
+    progress: bool | None = None,
+) -> Evaluation:
     """Do the same as `evaluate`, on the running event loop."""
     chosen, listed = _check(samples, metrics, judge, embedder, concurrency)
     rules = VerdictRules() if verdict is None else verdict
-    return await _measure(listed, chosen, judge, concurrency, rules)
+    bar = ProgressBar(len(listed), wanted=progress)
+    try:
+        return Evaluation(await _measure(listed, chosen, judge, concurrency, rules, bar, bar.show))
+    finally:
+        bar.close()
 
 
 def _check(
@@ -136,13 +160,17 @@ def _in_a_loop() -> bool:
     return True
 
 
-def _compute(sample: RagSample, metrics: Sequence[Metric], rules: VerdictRules) -> SampleScores:
+def _compute(
+    sample: RagSample, metrics: Sequence[Metric], rules: VerdictRules, bar: ProgressBar
+) -> SampleScores:
     scores = [
         score
         for metric in metrics
         if isinstance(metric, ComputedMetric)
         for score in compute_metric(metric, sample)
     ]
+    bar.advance()
+    bar.show()
     return SampleScores(scores, sample, rules)
 
 
@@ -152,10 +180,12 @@ async def _measure_and_close(
     judge: Judge | None,
     concurrency: int,
     rules: VerdictRules,
+    bar: ProgressBar,
+    say: Callable[[], None],
 ) -> list[SampleScores]:
     """Measure, and close judge's and embedder's connections before their event loop ends."""
     try:
-        return await _measure(samples, metrics, judge, concurrency, rules)
+        return await _measure(samples, metrics, judge, concurrency, rules, bar, say)
     finally:
         if judge is not None:
             await judge.aclose()
@@ -169,6 +199,8 @@ async def _measure(
     judge: Judge | None,
     concurrency: int,
     rules: VerdictRules,
+    bar: ProgressBar,
+    say: Callable[[], None],
 ) -> list[SampleScores]:
     places = asyncio.Semaphore(concurrency)
 
@@ -180,6 +212,8 @@ async def _measure(
 
     async def score(sample: RagSample) -> SampleScores:
         measured = await asyncio.gather(*[measure(metric, sample) for metric in metrics])
+        bar.advance()
+        say()
         return SampleScores([score for scores in measured for score in scores], sample, rules)
 
     return list(await asyncio.gather(*[score(sample) for sample in samples]))

@@ -41,7 +41,7 @@ PUBLIC = {
         "uninstrument",
     },
     "ragmeter.exporters": set(),
-    "ragmeter.exporters.memory": {"InMemoryExporter"},
+    "ragmeter.exporters.memory": {"InMemoryExporter", "Results"},
     "ragmeter.exporters.protocol": {
         "Exporter", "HoldsRuns", "MayLackDestination", "MeasuresEveryRequest", "MeterStats", "ObservesJudge",
         "ObservesMeter", "ObservesQuality", "QualitySums", "RagRun", "Retrieval", "RunsLostError", "ScoredRun", "Written",
