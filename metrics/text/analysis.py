@@ -5,7 +5,7 @@ All free metrics of one request read the same few texts; `analyse` gives each of
 than its bound only until the next text comes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ragmeter.metrics import _fork as fork
@@ -134,16 +134,15 @@ class Analysis:
         """What `content_of` makes of each of `marked_tokens`: None of stop words and marks."""
         return list(map(CONTENT.__getitem__, self.marked_tokens))
 
-    def _by_sentence(self, words: list[T]) -> Iterator[list[T]]:
-        start = 0
-        for end in self.sentence_ends:
-            yield words[start:end]
-            start = end + 1
+    def _by_sentence(self, words: list[T]) -> list[list[T]]:
+        ends = self.sentence_ends
+        starts = [0, *[end + 1 for end in ends]]
+        return [words[start:end] for start, end in zip(starts, ends, strict=False)]
 
     @property
     def sentence_tokens(self) -> list[list[str]]:
         """The tokens of each sentence."""
-        return list(self._by_sentence(self.marked_tokens))
+        return self._by_sentence(self.marked_tokens)
 
     @lazy_attribute
     def sentence_content(self) -> list[list[str]]:

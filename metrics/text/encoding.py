@@ -5,7 +5,7 @@ one request: what was written for the first is kept for the second, and until th
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, islice, repeat
+from itertools import chain, count, islice, repeat
 
 from ragmeter.metrics._lazy_attribute import lazy_attribute
 
@@ -15,20 +15,6 @@ from .tokens import MARK
 __all__ = ["EncodedPair", "encode", "encoded_pair"]
 
 _ALPHABET_SIZE = 0x110000
-
-
-class _Alphabet(dict[str, str]):
-    """Token → a character of its own, given out when it is first asked for."""
-
-    def __init__(self) -> None:
-        # Its character 0 is the mark's own.
-        super().__init__({MARK: MARK})
-
-    def __missing__(self, token: str) -> str:
-        if len(self) >= _ALPHABET_SIZE:
-            raise ValueError("the texts have more than a million distinct tokens")
-        character = self[token] = chr(len(self))
-        return character
 
 
 def _marked(texts: Iterable[Sequence[str]]) -> list[str]:
@@ -56,8 +42,12 @@ def encode(
     return _encode(_marked(golden), _marked(retrieved))
 
 
-def _encode(golden: Iterable[str], retrieved: Iterable[str]) -> tuple[list[str], list[str]]:
-    alphabet = _Alphabet()
+def _encode(golden: Sequence[str], retrieved: Iterable[str]) -> tuple[list[str], list[str]]:
+    # The mark is character 0.
+    distinct = dict.fromkeys(chain((MARK,), golden))
+    if len(distinct) > _ALPHABET_SIZE:
+        raise ValueError("the texts have more than a million distinct tokens")
+    alphabet = dict(zip(distinct, map(chr, count()), strict=False))
     wanted = "".join(map(alphabet.__getitem__, golden))
     found = "".join(map(alphabet.get, retrieved, repeat("")))
     # What follows the last mark is nothing.
@@ -75,7 +65,7 @@ class EncodedPair:
         """The sentences of all golden and of all retrieved texts."""
         golden, retrieved = self._texts
         return _encode(
-            chain.from_iterable([analyse(text).marked_tokens for text in golden]),
+            [word for text in golden for word in analyse(text).marked_tokens],
             chain.from_iterable([analyse(text).marked_tokens for text in retrieved]),
         )
 
