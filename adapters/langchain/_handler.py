@@ -184,13 +184,26 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         self, serialized: dict[str, Any], inputs: Any, *, run_id: UUID, **event: Any
     ) -> None:
         """Note a chain, graph, node or function; the topmost one begins a request."""
-        self._started("chain", run_id, event.get("name"), event, inputs)
+        # As `_started` does it; this and the next make up three quarters of a request's events.
+        attached = self._own or default_attachment()
+        if attached is not None:
+            name = event.get("name")
+            try:
+                run_started(attached, self._options, "chain", run_id, name, event, inputs, None)
+            except Exception as error:
+                if not attached.on_chain_start.contains(error):
+                    raise
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **event: Any) -> None:
         """Note documents a chain gave out; the end of the topmost one ends the request."""
-        if (known := self._running(run_id)) is not None:
-            with known[0].on_chain_end:
-                chain_ended(*known, run_id, outputs, event)
+        attached = self._own or default_attachment()
+        run = None if attached is None else attached.tracker.runs.get(run_id.int)
+        if attached is not None and run is not None:
+            try:
+                chain_ended(attached, run, run_id, outputs, event)
+            except Exception as error:
+                if not attached.on_chain_end.contains(error):
+                    raise
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **event: Any) -> None:
         """Note a failure, a cancellation or a graph's pause."""

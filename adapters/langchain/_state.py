@@ -443,6 +443,7 @@ class Attachment:
             kind: meter.guard(f"langchain.on_{kind}_start")
             for kind in ("chain", "llm", "retriever", "tool")
         }
+        self.on_chain_start = self.starting["chain"]
         self.on_chain_end = meter.guard("langchain.on_chain_end")
         self.on_retriever_end = meter.guard("langchain.on_retriever_end")
         self.on_retriever_error = meter.guard("langchain.on_retriever_error")

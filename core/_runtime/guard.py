@@ -118,7 +118,15 @@ class Guard:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        if not isinstance(error, Exception) or is_hosts(error):
+        return isinstance(error, Exception) and self.contains(error)
+
+    def contains(self, error: Exception) -> bool:
+        """Report `error` and return True, unless it is the host's: then it is to be raised again.
+
+        For what runs many times in a request: entering and leaving a block are two calls, and
+        ``except Exception as error: if not guard.contains(error): raise`` is none.
+        """
+        if is_hosts(error):
             return False
         self._log.report(self._component, error)
         return True

@@ -101,12 +101,20 @@ def _weight(value: Any, depth: int) -> int:
         return OBJECT
     if issubclass(kind, dict):
         items = islice(dict.items(value), SHOWN)
+        # What most metadata is made of is weighed without a call.
         weights = [
             (getsizeof(key) if type(key) is str else OBJECT)
-            + (getsizeof(item) if type(item) is str else _weight(item, depth - 1))
+            + (
+                getsizeof(item)
+                if type(item) is str
+                else OBJECT
+                if type(item) in _SMALL
+                else _weight(item, depth - 1)
+            )
             for key, item in items
         ]
-        return _shown(dict.__len__(value), weights)
+        number = dict.__len__(value)
+        return OBJECT + sum(weights) if len(weights) == number else _shown(number, weights)
     if kind in _CONTAINERS:
         return _shown(len(value), [_weight(item, depth - 1) for item in islice(value, SHOWN)])
     if kind.__module__ in _MEASURABLE:

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import signal
+import sys
 
 import pytest
 
@@ -19,6 +21,29 @@ def test_exceptions_are_contained_and_counted():
             raise ValueError("no")
 
     assert log.counts == {"here": 3}
+
+
+def test_a_guard_contains_what_was_caught_without_its_block():
+    log = ErrorLog()
+
+    assert Guard("here", log).contains(ValueError("no"))
+
+    assert log.counts == {"here": 1}
+
+
+def test_what_a_signal_handler_raised_is_to_be_raised_again():
+    log = ErrorLog()
+
+    def handler(number, frame):
+        raise TimeoutError
+
+    try:
+        handler(signal.SIGINT, sys._getframe())  # as Python calls it, with the frame it interrupts
+    except TimeoutError as error:
+        contained = Guard("here", log).contains(error)
+
+    assert not contained
+    assert log.counts == {}
 
 
 @pytest.mark.parametrize(
