@@ -32,6 +32,7 @@ BENCHMARKS = {
     "meter_capacity": "Capacity and memory of the meter",
     "spans": "Spans of others: received ones a second, the processor beside OpenInference",
     "footprint": "Import time and installed size",
+    "estimates": "Means of quality: do intervals hold the truth, and what do they cost",
 }
 SHOWN = ("ragmeter-otel", "langchain-core", "langgraph", "llama-index-core", "opentelemetry-sdk", "pydantic",
          "rapidfuzz", "openai")  # fmt: skip

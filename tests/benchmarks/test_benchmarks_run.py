@@ -21,6 +21,7 @@ NAMES = {
     "meter_capacity": "openai",
     "spans": "opentelemetry.proto",
     "footprint": "ragmeter",
+    "estimates": "numpy",
 }
 
 

@@ -1,0 +1,288 @@
+"""Do 95 % intervals of quality hold the truth 95 times in 100, and what do they cost?
+
+Worlds are simulated whose mean is known: scores as a judge gives them, nearly perfect ones, graded
+ones; free scores that tell nothing or much; few and many judged requests; rates that vary; requests kept
+for being bad; undefined scores. Every world has a seed of its own, which the notes name. With labelled data
+(see `labelled_data.py`) the intervals of labels of people are measured on it, too.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from labelled_data import read_json
+from measure import Row, Settings, run
+from numpy.typing import NDArray
+
+from ragmeter import Estimate, RagRun, RagSample, Score
+from ragmeter.metrics.judge import JudgeBudget
+from ragmeter.pipeline._admission import Admission
+from ragmeter.pipeline.sampling import Candidate
+from ragmeter.quality.estimate import estimate
+from ragmeter.quality.moments import JudgedMoments
+from ragmeter.quality.population import JudgedScore
+from ragmeter.quality.sums import QualityTable
+
+NAME = "estimates"
+Numbers = NDArray[np.float64]
+KINDS = {"judge-like": 0.75, "0/1, mean .80": 0.80, "0/1, mean .97": 0.97, "graded": None}
+JUDGED = (8, 15, 30, 100, 400)
+CORRELATIONS = (0.0, 0.6, 0.85)
+SHARE = 0.1
+LABELS = 50
+TRAFFIC = 5_000
+
+
+def scores(kind: str, count: int, chance: np.random.Generator, shift: float = 0.0) -> Numbers:
+    """Return what a judge would say of so many requests."""
+    if kind == "judge-like":  # 60 % ones, 15 % zeros
+        u = chance.random(count)
+        between = np.where(u < 0.85 - shift, chance.uniform(0.3, 0.9, count), 0.0)
+        return np.where(u < 0.60 - shift, 1.0, between)
+    if kind == "graded":
+        return np.clip(chance.normal(0.62 - shift, 0.2, count), 0, 1)
+    return (chance.random(count) < (KINDS[kind] or 0.0) - shift).astype(float)
+
+
+def free_scores(judged: Numbers, correlation: float, chance: np.random.Generator) -> Numbers:
+    """Return free scores that go with the judged ones, on another scale."""
+    if not correlation:
+        return chance.random(len(judged))
+    noise = 0.5 * (judged.std() or 0.3) * (1 / correlation**2 - 1) ** 0.5
+    return np.clip(0.3 + 0.5 * judged + chance.normal(0, noise, len(judged)), 0, 1)
+
+
+def moments(x: Numbers, chosen: Numbers, probability: Numbers, y: Numbers) -> JudgedMoments:
+    """Return the sums that counting each request would give; `y` is NaN where it is undefined."""
+    c = chosen.astype(bool)
+    w, xj, yj = 1 / probability[c], x[c], np.nan_to_num(y[c])
+    d = (~np.isnan(y[c])).astype(float)
+    q = w * w
+    sums = {
+        "n": len(x), "x": x.sum(), "xx": (x * x).sum(), "k": c.sum(), "kd": d.sum(), "w": w.sum(),
+        "wx": (w * xj).sum(), "wd": (w * d).sum(), "wy": (w * yj).sum(), "wl": (w * yj).sum(),
+        "wu": (w * yj).sum(), "wb": (w * d).sum(), "q": q.sum(), "qx": (q * xj).sum(),
+        "qxx": (q * xj * xj).sum(), "qd": (q * d).sum(), "qxd": (q * d * xj).sum(), "qy": (q * yj).sum(),
+        "qyy": (q * yj * yj).sum(), "qxy": (q * xj * yj).sum(),
+    }  # fmt: skip
+    return JudgedMoments([float(sums[name]) for name in JudgedMoments.names])
+
+
+class Held:
+    """How often intervals held the truth, how wide they were, and how far means were off."""
+
+    def __init__(self) -> None:
+        self._held: list[bool] = []
+        self._widths: list[float] = []
+        self._errors: list[float] = []
+
+    def add(self, found: Estimate, truth: float) -> None:
+        self._held.append(found.lower <= truth <= found.upper)
+        self._widths.append(found.upper - found.lower)
+        if found.mean is not None:
+            self._errors.append(found.mean - truth)
+
+    @property
+    def share(self) -> float:
+        return float(np.mean(self._held))
+
+    @property
+    def width(self) -> float:
+        return float(np.mean(self._widths))
+
+    @property
+    def bias(self) -> float:
+        return float(np.mean(self._errors))
+
+
+def coverage_rows(worlds: int) -> list[Row]:
+    """Every kind of score, number of judged requests and free score: 60 cells."""
+    seed = 11
+    chance = np.random.default_rng(seed)
+    cells: dict[tuple[str, int, float], Held] = {}
+    alone = Held()
+    for kind, known in KINDS.items():
+        truth = float(scores(kind, 2_000_000, chance).mean()) if known is None else known
+        for judged in JUDGED:
+            for correlation in CORRELATIONS:
+                held = cells[kind, judged, correlation] = Held()
+                count = round(judged / SHARE)
+                for _ in range(worlds):
+                    y = scores(kind, count, chance)
+                    x = free_scores(y, correlation, chance)
+                    chosen = chance.random(count) < SHARE
+                    if chosen.sum() < 3:
+                        continue
+                    share = np.full(count, SHARE)
+                    held.add(estimate(moments(x, chosen, share, y)), truth)
+                    if (kind, judged, correlation) == ("judge-like", 400, 0.85):
+                        none = np.full(count, 0.5)
+                        alone.add(estimate(moments(none, chosen, share, y)), truth)
+    lowest = min(cells, key=lambda cell: cells[cell].share)
+    said = f"{worlds} worlds a cell, seed {seed}"
+    at = cells["judge-like", 400, 0.85]
+    return [
+        _row("interval holds the truth, lowest of 60 cells", cells[lowest].share, 0.925,
+             note=f"{said}; {lowest[0]}, {lowest[1]} judged, correlation {lowest[2]}"),
+        _row("interval holds the truth, mean of 60 cells",
+             float(np.mean([one.share for one in cells.values()])), 0.95, note=said),
+        _row("width beside judged requests alone, 400 of 4,000, correlation .85", at.width / alone.width,
+             0.62, least=False, note=said),
+    ]  # fmt: skip
+
+
+def weight_rows(worlds: int) -> list[Row]:
+    """Rates from 1/2 to 1/32, the worst kept with certainty, one in five undefined."""
+    seed = 13
+    chance = np.random.default_rng(seed)
+    held = Held()
+    quiet, busy = 1200, 12_000
+    truth = (quiet * 0.75 + busy * 0.60) / (quiet + busy)
+    for _ in range(worlds):
+        y = np.concatenate(
+            [scores("judge-like", quiet, chance), scores("judge-like", busy, chance, 0.15)]
+        )
+        x = free_scores(y, 0.6, chance)
+        rate = np.concatenate([np.full(quiet, 0.5), np.full(busy, 1 / 32)])
+        probability = np.where(x < np.quantile(x, 0.02), 1.0, rate)
+        y = np.where(chance.random(len(y)) < 0.2, np.nan, y)
+        chosen = chance.random(len(y)) < probability
+        held.add(estimate(moments(x, chosen, probability, y)), truth)
+    note = f"{worlds} worlds, seed {seed}: rates 1/2 to 1/32, the worst 2 % kept, 20 % undefined"
+    return [
+        _row("bias, whatever chose the requests", abs(held.bias), 0.003, least=False, note=note),
+        _row("interval holds the truth, whatever chose the requests", held.share, 0.935, note=note),
+    ]
+
+
+def rate_rows(requests: int) -> list[Row]:
+    """Steady traffic and bursts under a budget for a fraction: the inverse rates sum to the requests."""
+    rows = []
+    for what, burst in (("steady", 1), ("in bursts of 30", 30)):
+        seed = 17
+        chance = np.random.default_rng(seed)
+        now = [0.0]
+        admission = Admission(JudgeBudget(calls_per_minute=60), 1.0, lambda now=now: now[0])
+        total = 0.0
+        for number in range(requests):
+            if burst == 1:
+                now[0] += chance.exponential(1.0)
+            elif number % burst == 0:
+                now[0] += 30.0
+            probability = admission.arrived()
+            if Candidate(str(number), None).within("judge", probability):
+                total += 1 / probability
+        rows.append(
+            Row(NAME, f"sum of 1/rate over judged requests, {what}", "of the requests", total / requests,
+                target="0.97 to 1.03", met=0.97 <= total / requests <= 1.03,
+                note=f"{requests} requests, seed {seed}")
+        )  # fmt: skip
+    return rows
+
+
+def cost_rows(requests: int) -> list[Row]:
+    """What counting adds to the CPU time of the meter's own threads."""
+    names = ["lexical_groundedness", *(f"score_{number}" for number in range(19))]
+    free = {
+        name: Score(name=name, value=0.5, status="ok", method="lexical", definition="1")
+        for name in names
+    }
+    verdict = Score(name="faithfulness", value=0.7, status="ok", method="llm", definition="1")
+    one = [JudgedScore("faithfulness", "hash", 0.0, 1.0)]
+    known = {"lexical_groundedness": free["lexical_groundedness"], "faithfulness": verdict}
+    sample = RagSample(question="q", contexts=["c"], answer="a", name="qa")
+    runs = [
+        RagRun(sample=sample, run_id=str(number), framework="manual", started_ns=1, ended_ns=2)
+        for number in range(requests)
+    ]
+
+    def judged(table: QualityTable, run_: RagRun) -> None:
+        table.seen(run_, {}, one)
+        table.judged(run_, known, one, 0.25)
+
+    def cpu_us(count: Callable[[QualityTable, RagRun], object]) -> float:
+        took = []
+        for _ in range(7):
+            table = QualityTable()
+            began = time.thread_time()
+            for each in runs:
+                count(table, each)
+            took.append((time.thread_time() - began) / requests * 1e6)
+        return min(took)
+
+    return [
+        _row("CPU of counting a judged request", cpu_us(judged), 5.0, least=False, unit="µs"),
+        _row("CPU of counting a free score",
+             cpu_us(lambda table, run_: table.seen(run_, free, ())) / len(free), 1.0, least=False,
+             unit="µs", note="20 of them a request"),
+    ]  # fmt: skip
+
+
+def label_rows(worlds: int) -> list[Row]:
+    """People's labels of MTRAG, drawn as from traffic, with the published judge and without."""
+    folder = os.environ.get("RAGMETER_BENCH_DATA")
+    if not folder:
+        return []
+    found = read_json(
+        Path(folder), "mtrag_human", "reference_subset_with_human_evaluations.json.gz"
+    )
+    rows = [one["annotations"] for one in found["evaluations"]]
+    people = np.array(
+        [
+            (np.mean([int(one["value"]) for one in row["faithfulness"].values()]) - 1) / 3
+            for row in rows
+        ]
+    )
+    judge = np.array([float(next(iter(row["rl_f"].values()))["value"]) for row in rows])
+    seed = 19
+    chance = np.random.default_rng(seed)
+    helped, alone = Held(), Held()
+    truth = float(people.mean())
+    for _ in range(worlds):
+        drawn = chance.integers(0, len(people), TRAFFIC)
+        z, y = people[drawn], judge[drawn]
+        labelled = chance.random(TRAFFIC) < LABELS / TRAFFIC
+        probability = np.full(TRAFFIC, LABELS / TRAFFIC)
+        everything, nothing = np.ones(TRAFFIC), np.full(TRAFFIC, 0.5)
+        verdicts = moments(nothing, everything, everything, y)
+        helped.add(estimate(verdicts, moments(y, labelled, probability, z)), truth)
+        alone.add(estimate(moments(nothing, labelled, probability, z)), truth)
+    note = f"{len(people)} answers of MTRAG as traffic of {TRAFFIC}, {worlds} worlds, seed {seed}"
+    return [
+        _row(f"{LABELS} labels and a judge: interval holds the truth", helped.share, 0.93, note=note),
+        _row(f"{LABELS} labels and a judge: width beside labels alone", helped.width / alone.width, 0.80,
+             least=False, note=f"{note}; widths {helped.width:.3f} and {alone.width:.3f}"),
+    ]  # fmt: skip
+
+
+def _row(
+    what: str,
+    ours: float,
+    target: float,
+    *,
+    least: bool = True,
+    unit: str = "",
+    note: str | None = None,
+) -> Row:
+    word = "at least" if least else "at most"
+    met = ours >= target if least else ours <= target
+    return Row(NAME, what, unit, ours, target=f"{word} {target:g}", met=met, note=note)
+
+
+def benchmark(settings: Settings) -> list[Row]:
+    quick = settings.quick
+    return [
+        *coverage_rows(100 if quick else 2000),
+        *weight_rows(30 if quick else 2000),
+        *rate_rows(20_000 if quick else 60_000),
+        *cost_rows(2_000 if quick else 20_000),
+        *label_rows(100 if quick else 3000),
+    ]
+
+
+if __name__ == "__main__":
+    run(benchmark)
