@@ -15,12 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ragmeter.metrics import Score, ScoreDirection
+from ragmeter.quality.estimate import estimate
+from ragmeter.quality.moments import FreeMoments
 
 __all__ = [
     "ScoreSummary",
     "Standing",
     "Summarizer",
     "bootstrap_interval",
+    "mean_interval",
     "percentile",
     "standing",
     "summarize",
@@ -60,7 +63,7 @@ class ScoreSummary:
     p50: float | None
     p90: float | None
     mean_low: float | None
-    """Lower end of the mean's 95 % bootstrap interval; None with fewer than two values."""
+    """Lower end of the mean's 95 % interval, see `mean_interval`; None with fewer than two values."""
     mean_high: float | None
     """Upper end."""
     range: tuple[float | None, float | None]
@@ -145,6 +148,27 @@ def bootstrap_interval(values: Sequence[float]) -> tuple[float, float] | None:
     return None if low is None or high is None else (low, high)
 
 
+def mean_interval(
+    values: Sequence[float], ends: tuple[float | None, float | None]
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of the mean, or None for fewer than two values.
+
+    Where the score's range has two ends it is that of live requests, `ragmeter.quality.estimate`, which is
+    safe for few values and for values that are nearly all the same; elsewhere `bootstrap_interval`.
+    """
+    lowest, highest = ends
+    if lowest is None or highest is None or lowest >= highest:
+        return bootstrap_interval(values)
+    if len(values) < 2:
+        return None
+    sums = FreeMoments()
+    width = highest - lowest
+    for value in values:
+        sums.measured((value - lowest) / width)
+    found = estimate(sums)
+    return lowest + found.lower * width, lowest + found.upper * width
+
+
 class Summarizer:
     """Takes the scores of one request after the other; keeps the values, 8 bytes each, and no more."""
 
@@ -170,7 +194,7 @@ class Summarizer:
         """Summarize what was taken in, by name, in order of first appearance.
 
         Args:
-            interval: Whether to compute the bootstrap interval as well.
+            interval: Whether to compute the mean's interval as well.
         """
         return [
             self._summary(name, sorted(found), interval=interval)
@@ -180,8 +204,8 @@ class Summarizer:
     def _summary(self, name: str, found: Sequence[float], *, interval: bool) -> ScoreSummary:
         # Sorted: rows that are scored at the same time end in any order, and the interval's draws
         # depend on it.
-        low_high = bootstrap_interval(found) if interval else None
         described = self._described[name]
+        low_high = mean_interval(found, described.range) if interval else None
         return ScoreSummary(
             name=name,
             count=len(found),
@@ -205,7 +229,7 @@ def summarize(
 
     Args:
         results: One mapping of score name to `Score` per request.
-        interval: Whether to compute the bootstrap interval as well.
+        interval: Whether to compute the mean's interval as well.
     """
     summarizer = Summarizer()
     for scores in results:

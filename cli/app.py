@@ -30,6 +30,8 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_OUTPUT = 3
 EXIT_INTERRUPTED = 130
+EXIT_OF = {"pass": 0, "fail": EXIT_FAILED, "inconclusive": 4, "blocked": 5}
+"""By what `evaluate` decided."""
 
 app = typer.Typer(
     name="ragmeter",
@@ -229,6 +231,20 @@ def evaluate(
         int, typer.Option(min=1, help="Calls to the judge under way at once.")
     ] = 16,
     limit: Annotated[int | None, typer.Option(min=1, help="Score only the first rows.")] = None,
+    fail_under: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Fail when the whole 95 % interval of this mean is worse, e.g. recall=0.8. Repeatable.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="The --out file of an earlier run: fail when means became worse."),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="By how much they may become worse.")
+    ] = 0.03,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")
     ] = False,
@@ -237,10 +253,12 @@ def evaluate(
 
     Accepts ragmeter's, ragas' and continuous-eval's column names. With --out, a run that was
     interrupted continues where it stopped. Exit code 1: some rows could not be read, or some scores
-    could not be measured.
+    could not be measured. With --fail-under or --baseline the code is the decision: 0 pass, 1 fail,
+    4 inconclusive, 5 blocked.
     """
     errors = Console(stderr=True)
     with _explained():
+        from .evaluate._decision import Asked, Baseline, limit_of
         from .evaluate._html_report import check_page, write_page
         from .evaluate._output_paths import check_output_paths
         from .evaluate._report import evaluation_as_json, print_bad_rows, print_evaluation
@@ -249,6 +267,8 @@ def evaluate(
         # Before anything is opened, and long before a judge is paid.
         check_output_paths(data, out=out, html=html, judge_cache=judge_cache)
         check_page(html)
+        if baseline is not None:
+            check_output_paths(baseline, out=out, html=html)
         options = EvaluateOptions(
             data=data,
             metrics=[name.strip() for name in (metrics or "").split(",") if name.strip()],
@@ -257,6 +277,11 @@ def evaluate(
             fused=fused,
             concurrency=concurrency,
             limit=limit,
+            asked=Asked(
+                limits=[limit_of(text) for text in fail_under or ()],
+                baseline=None if baseline is None else Baseline(baseline),
+                tolerance=tolerance,
+            ),
         )
         try:
             evaluation = run_evaluation(options)
@@ -272,6 +297,8 @@ def evaluate(
             print_evaluation(evaluation, Console())
         if html is not None:
             write_page(evaluation, html)
+    if evaluation.decision is not None:
+        raise typer.Exit(EXIT_OF[evaluation.decision.outcome])
     if not evaluation.complete:
         raise typer.Exit(EXIT_FAILED)
 

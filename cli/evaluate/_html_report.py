@@ -138,7 +138,7 @@ def _summary(summaries: Sequence[ScoreSummary]) -> str:
         "<h2>Scores</h2><div class=scroll><table><thead><tr><th>score<th>n<th>mean"
         "<th>95 % interval<th>p10<th>p50<th>p90<th>distribution<th>no value</tr></thead>"
         f"<tbody>{rows}</tbody></table></div>"
-        "<p class=soft>95 % interval: bootstrap of the mean. A score without a value is never "
+        "<p class=soft>95 % interval: of the mean. A score without a value is never "
         "counted as 0; the last column says why there is none.</p>"
     )
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ragmeter.cli._score_table import summary_table
 
+from ._decision import Decision
 from ._verdicts import Verdicts
 from .run import Evaluation
 
@@ -44,12 +45,33 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
     console.print(summary_table(evaluation.summaries, intervals=True, width=console.width))
     console.print(
         Text(
-            "95 % CI: bootstrap interval of the mean. no value: by status, never counted as 0.",
+            "95 % CI: interval of the mean. no value: by status, never counted as 0.",
             style="dim",
         )
     )
+    for decided in decision_lines(evaluation.decision):
+        console.print(decided, soft_wrap=True)
     for line in problems(evaluation):
         console.print(Text(line, style="red"), soft_wrap=True)
+
+
+_OUTCOME_STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "blocked": "magenta"}
+
+
+def decision_lines(decision: Decision | None) -> list[Text]:
+    """Return what was decided, and each check with its numbers; nothing where nothing was asked."""
+    if decision is None:
+        return []
+    lines = [
+        Text(),
+        Text.assemble("Decision: ", (decision.outcome, _OUTCOME_STYLES[decision.outcome])),
+    ]
+    for check in decision.checks:
+        style = _OUTCOME_STYLES[check.outcome]
+        lines.append(
+            Text.assemble("  ", (f"{check.outcome:<12}", style), f" {check.what}: {check.reason}")
+        )
+    return lines
 
 
 _STYLES = {"good": "green", "suspect": "yellow", "bad": "red"}
@@ -120,5 +142,11 @@ def evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:
         },
         "failed_scores": dict(evaluation.failed_scores),
         "verdicts": evaluation.verdicts.as_json(),
+        "decision": None
+        if evaluation.decision is None
+        else {
+            "outcome": evaluation.decision.outcome,
+            "checks": [check.as_json() for check in evaluation.decision.checks],
+        },
         "summary": {one.name: one.as_json() for one in evaluation.summaries},
     }

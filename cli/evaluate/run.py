@@ -22,6 +22,7 @@ from ragmeter.metrics.judge.protocol import Judge, JudgeStats
 from ragmeter.metrics.metric import lacks_input, run_metric
 from ragmeter.metrics.registry import resolve_metrics
 
+from ._decision import Asked, Decision, RowScore, RowScores, decide
 from ._samples import Row, read_samples
 from ._score_file import ScoreFile, measurement_key
 from ._verdicts import Verdicts
@@ -50,6 +51,8 @@ class EvaluateOptions:
     """Rows scored at the same time; more than one only helps judged metrics."""
     limit: int | None = None
     """How many rows to score, from the first."""
+    asked: Asked = field(default_factory=Asked)
+    """What is to be decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ class Evaluation:
     """Scores lost to a failing judge or metric, by status."""
     verdicts: Verdicts = field(default_factory=Verdicts)
     """How many rows are good, suspect and bad, and the first bad ones."""
+    decision: Decision | None = None
+    """What was decided; None: nothing was to be."""
 
     @property
     def complete(self) -> bool:
@@ -124,19 +129,21 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
         asyncio.run(run.score_all(min(total, options.limit or total)))
     if not run.rows and not run.bad_row_count:
         raise ConfigurationError(f"{str(options.data)!r} has no rows: there is nothing to score")
+    summaries = run.summarizer.summaries()
     return Evaluation(
         data=options.data,
         rows=run.rows,
         worst=run.worst.by_score(),
         bad_rows=run.bad_rows,
         bad_row_count=run.bad_row_count,
-        summaries=run.summarizer.summaries(),
+        summaries=summaries,
         resumed=run.resumed,
         spent=run.spent,
         duration_s=time.perf_counter() - began,
         judge_model=run.model,
         failed_scores=run.failed,
         verdicts=run.verdicts,
+        decision=decide(options.asked, summaries, run.row_scores, run.bad_row_count),
     )
 
 
@@ -165,6 +172,8 @@ class _Run:
         self.worst = WorstRows()
         self.verdicts = Verdicts()
         self._rules = VerdictRules()
+        self._compares = options.asked.baseline is not None
+        self.row_scores = RowScores()
 
     @property
     def spent(self) -> JudgeStats:
@@ -217,6 +226,13 @@ class _Run:
                 del self._under_way[row.key]
                 done.set()
         scores = {score.name: score for _, key in wanted for score in known[key]}
+        if self._compares:
+            measured = {
+                score.name: RowScore(key, score.value, score.status)
+                for _, key in wanted
+                for score in known[key]
+            }
+            self.row_scores.add(row.line, row.sample.question, measured)
         for score in scores.values():
             if score.status in _FAILED:
                 self.failed[score.status] = self.failed.get(score.status, 0) + 1

@@ -13,12 +13,20 @@ Prediction-Powered Inference* (2023), which it equals; Wilson (1927) for the int
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from .moments import FreeMoments, JudgedMoments, Moments
 
-__all__ = ["Estimate", "EstimateMethod", "estimate", "student_quantile", "wilson_interval"]
+__all__ = [
+    "Estimate",
+    "EstimateMethod",
+    "difference_interval",
+    "estimate",
+    "student_quantile",
+    "wilson_interval",
+]
 
 EstimateMethod = Literal["all", "regression", "wilson", "none"]
 """How an interval came about; see `Estimate.method`."""
@@ -128,6 +136,24 @@ def wilson_interval(mean: float, n: float) -> tuple[float, float]:
     centre = mean + z2 / (2 * n)
     half = NORMAL_QUANTILE * math.sqrt(mean * (1 - mean) / n + z2 / (4 * n * n))
     return max(0.0, (centre - half) / (1 + z2 / n)), min(1.0, (centre + half) / (1 + z2 / n))
+
+
+def difference_interval(differences: Sequence[float]) -> tuple[float, float, float]:
+    """Return the mean of paired differences and the ends of its 95 % interval.
+
+    Student's, with half a squared residual of the largest size, 2, added to those seen: thirty pairs without
+    any difference are no proof that there is none.
+
+    Args:
+        differences: Of scores from 0 to 1, new less old, each of one request; at least one.
+    """
+    n = len(differences)
+    mean = math.fsum(differences) / n
+    squares = math.fsum((one - mean) ** 2 for one in differences) + 4.0 * PSEUDO_RESIDUAL
+    if n < LEAST_FOR_MEAN:
+        return mean, -1.0, 1.0
+    half = student_quantile(n - 1) * math.sqrt(squares / (n * (n - 1)))
+    return mean, max(-1.0, mean - half), min(1.0, mean + half)
 
 
 def _free(m: FreeMoments, effect: float) -> Estimate:

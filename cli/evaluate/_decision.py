@@ -1,0 +1,325 @@
+"""Whether an evaluation passes: limits for means, a comparison with an earlier run, four outcomes.
+
+A mean of a few rows is no fact: what is decided by is its 95 % interval.  ``pass`` and ``fail`` are said
+where the whole interval lies on one side, ``inconclusive`` where it does not, ``blocked`` where evidence is
+missing that could change the outcome, or where two runs cannot be compared.  Called by `run` and `app`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from ragmeter.cli._summary import ScoreSummary, mean_interval
+from ragmeter.metrics import ConfigurationError
+from ragmeter.quality.estimate import difference_interval
+
+__all__ = [
+    "Asked",
+    "Baseline",
+    "Check",
+    "Decision",
+    "Limit",
+    "Outcome",
+    "RowScore",
+    "RowScores",
+    "decide",
+    "limit_of",
+]
+
+Outcome = Literal["pass", "fail", "inconclusive", "blocked"]
+_STRENGTH: Sequence[Outcome] = ("fail", "blocked", "inconclusive", "pass")
+"""What several checks say together: the first of these that any of them says."""
+LEAST_PAIRED = 0.9
+"""Share of the rows with a value, of either run, that must have a partner in the other."""
+_MISSING = ("judge_error", "timeout", "metric_error", "partial")
+"""Statuses of scores that have a value in principle."""
+
+
+class Limit(NamedTuple):
+    """What a mean must reach: be at least, or at most where lower is better."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was decided."""
+
+    what: str
+    """What was asked, e.g. ``recall at least 0.8``."""
+    outcome: Outcome
+    reason: str
+    """Why, in words and numbers."""
+    mean: float | None = None
+    """Mean, or mean difference."""
+    interval: tuple[float, float] | None = None
+    """Its 95 % interval."""
+    count: int = 0
+    """Values, or pairs of values, that it is made of."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON-ready fields."""
+        return {
+            "what": self.what,
+            "outcome": self.outcome,
+            "reason": self.reason,
+            "mean": self.mean,
+            "ci95": None if self.interval is None else list(self.interval),
+            "count": self.count,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """All checks of a run."""
+
+    checks: Sequence[Check]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return what they say together."""
+        said = {check.outcome for check in self.checks}
+        return next((one for one in _STRENGTH if one in said), "blocked")
+
+
+def limit_of(text: str) -> Limit:
+    """Read ``NAME=VALUE``.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    name, _, number = text.partition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not name.strip() or not math.isfinite(value):
+        raise ConfigurationError(f"--fail-under {text!r}: write NAME=VALUE, e.g. recall=0.8")
+    return Limit(name.strip(), value)
+
+
+class RowScore(NamedTuple):
+    """A score of one row: by what it was measured, and its value, if it has one."""
+
+    measurement: str
+    value: float | None
+    status: str
+
+    @property
+    def is_lacking(self) -> bool:
+        """Whether there is no value although there is one in principle."""
+        return self.value is None and self.status in _MISSING
+
+
+Scores = Mapping[str, RowScore]
+
+
+class RowScores:
+    """The scores of a run by question, to be compared with those of another."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str | None, list[tuple[int, Scores]]] = defaultdict(list)
+
+    def add(self, line: int, question: str | None, scores: Scores) -> None:
+        """Take in a row.
+
+        Args:
+            line: Where it stands in the data set.
+            question: What was asked.
+            scores: What was measured, by name.
+        """
+        self._rows[question].append((line, scores))
+
+    def by_question(self) -> Mapping[str | None, Sequence[Scores]]:
+        """Return the rows of each question in the order of the data set."""
+        return {
+            question: [scores for _, scores in sorted(rows, key=lambda row: row[0])]
+            for question, rows in self._rows.items()
+        }
+
+
+class Baseline:
+    """The scores of an earlier run, read from its ``--out`` file.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or was not written by ``ragmeter evaluate``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        rows: dict[str, tuple[int, str | None, dict[str, RowScore]]] = {}
+        try:
+            with path.open(encoding="utf-8") as lines:
+                for number, line in enumerate(lines, 1):
+                    if line.strip():
+                        self._read(number, line, rows)
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"--baseline {str(path)!r} cannot be read: {error}") from error
+        if not rows:
+            raise ConfigurationError(f"--baseline {str(path)!r} holds no scores")
+        found = RowScores()
+        for place, question, scores in rows.values():
+            found.add(place, question, scores)
+        self.rows = found.by_question()
+
+    def _read(
+        self, number: int, line: str, rows: dict[str, tuple[int, str | None, dict[str, RowScore]]]
+    ) -> None:
+        try:
+            record = json.loads(line)
+            row = rows.setdefault(record["row"], (int(record["line"]), record["question"], {}))
+            for measurement, scores in record["measured"].items():
+                for one in scores:
+                    scored = RowScore(measurement, one.get("value"), str(one["status"]))
+                    row[2][str(one["name"])] = scored
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigurationError(
+                f"--baseline {str(self.path)!r}, line {number}: not written by ragmeter evaluate --out"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is to be decided."""
+
+    limits: Sequence[Limit] = ()
+    baseline: Baseline | None = None
+    tolerance: float = 0.03
+    """How much worse than the baseline a mean may be."""
+
+
+def decide(
+    asked: Asked, summaries: Sequence[ScoreSummary], rows: RowScores, unreadable: int
+) -> Decision | None:
+    """Return what was decided; None: nothing was asked.
+
+    Args:
+        asked: The limits and the baseline.
+        summaries: The scores of the run.
+        rows: The same by question; needed for a baseline only.
+        unreadable: Rows that could not be read: each could have any value.
+    """
+    if not asked.limits and asked.baseline is None:
+        return None
+    known = {one.name: one for one in summaries}
+    checks = [_held(limit, known.get(limit.name), unreadable) for limit in asked.limits]
+    if asked.baseline is not None:
+        named = {limit.name for limit in asked.limits}
+        compared = [
+            one
+            for one in summaries
+            if one.direction != "none"
+            and _ends(one) is not None
+            and (not named or one.name in named)
+        ]
+        old, new = asked.baseline.rows, rows.by_question()
+        checks += [_compared(one, old, new, asked.tolerance, unreadable) for one in compared]
+        if not compared:
+            checks.append(Check("not worse than the baseline", "blocked", "no score to compare"))
+    return Decision(checks)
+
+
+def _ends(one: ScoreSummary) -> tuple[float, float] | None:
+    lowest, highest = one.range
+    return None if lowest is None or highest is None or lowest >= highest else (lowest, highest)
+
+
+def _held(limit: Limit, one: ScoreSummary | None, unreadable: int) -> Check:
+    better = "at most" if one is not None and one.direction == "lower" else "at least"
+    what = f"{limit.name} {better} {limit.value:g}"
+    if one is None:
+        return Check(what, "blocked", "this run has no such score")
+    ends = _ends(one)
+    if one.direction == "none" or ends is None:
+        return Check(what, "blocked", "of this score neither end is better, or its range is open")
+    missing = unreadable + sum(one.without_value.get(status, 0) for status in _MISSING)
+    if not one.count:
+        return Check(what, "blocked", _without_values(one))
+    lower, upper = mean_interval(one.values, ends) or ends
+    outcome = _side(lower, upper, limit.value, one.direction)
+    others = {
+        _side(*(mean_interval(filled, ends) or ends), limit.value, one.direction)
+        for filled in ([*one.values, *[end] * missing] for end in ends)
+    }
+    said = f"mean {one.mean:.3f}, 95 % interval {lower:.3f} to {upper:.3f}, {one.count} values"
+    if missing and others != {outcome}:
+        outcome = "blocked"
+        said += f"; {missing} values are missing and could change the outcome"
+    return Check(what, outcome, said, one.mean, (lower, upper), one.count)
+
+
+def _without_values(one: ScoreSummary) -> str:
+    statuses = ", ".join(f"{count} {status}" for status, count in one.without_value.items())
+    return f"no value: {statuses or 'nothing was measured'}"
+
+
+def _side(lower: float, upper: float, limit: float, direction: str) -> Outcome:
+    """Return on which side of a limit a whole interval lies."""
+    if direction == "lower":
+        lower, upper, limit = -upper, -lower, -limit
+    return "pass" if lower >= limit else "fail" if upper < limit else "inconclusive"
+
+
+def _compared(
+    one: ScoreSummary,
+    old: Mapping[str | None, Sequence[Scores]],
+    new: Mapping[str | None, Sequence[Scores]],
+    tolerance: float,
+    unreadable: int,
+) -> Check:
+    """Compare the mean with the baseline's, over the questions of both."""
+    name = one.name
+    what = f"{name} not more than {tolerance:g} worse than the baseline"
+    lowest, highest = _ends(one) or (0.0, 1.0)
+    width = highest - lowest
+    differences: list[float] = []
+    measured: Counter[str] = Counter()
+    here = there = lacking = 0
+    for question in {*old, *new}:
+        before, after = old.get(question, ()), new.get(question, ())
+        there += sum(scores[name].value is not None for scores in before if name in scores)
+        here += sum(scores[name].value is not None for scores in after if name in scores)
+        if question is None:
+            continue  # who knows whether they are the same
+        for first, second in zip(before, after, strict=False):
+            was, now = first.get(name), second.get(name)
+            if was is None or now is None:
+                continue
+            if was.measurement != now.measurement:
+                measured[f"{was.measurement} then, {now.measurement} now"] += 1
+            elif was.value is not None and now.value is not None:
+                differences.append((now.value - was.value) / width)
+            elif was.is_lacking or now.is_lacking:
+                lacking += 1
+    if measured:
+        (different, _), *_ = measured.most_common(1)
+        return Check(what, "blocked", f"measured otherwise: {different}")
+    paired = len(differences)
+    if not paired or paired < LEAST_PAIRED * max(here, there):
+        said = f"{paired} questions have a value in both runs, of {there} then and {here} now"
+        return Check(what, "blocked", said, count=paired)
+    mean, lower, upper = difference_interval(differences)
+    missing = lacking + unreadable
+
+    def side(low: float, high: float) -> Outcome:
+        return _side(*((-high, -low) if one.direction == "lower" else (low, high)), -tolerance, "")
+
+    outcome = side(lower, upper)
+    others = {
+        side(*difference_interval([*differences, *[end] * missing])[1:]) for end in (-1.0, 1.0)
+    }
+    said = (
+        f"difference {mean * width:+.3f}, 95 % interval {lower * width:+.3f} to {upper * width:+.3f}, "
+        f"{paired} pairs"
+    )
+    if missing and others != {outcome}:
+        outcome = "blocked"
+        said += f"; {missing} values are missing and could change the outcome"
+    return Check(what, outcome, said, mean * width, (lower * width, upper * width), paired)
