@@ -46,7 +46,7 @@ FIRST_CALLS = 3.0
 
 
 class Arrivals:
-    """How many came of late: counts over the last `WINDOW_S` seconds. For one thread."""
+    """How many came recently: counts over the last `WINDOW_S` seconds. For one thread."""
 
     def __init__(self) -> None:
         # Number of the slot, how many came in it, how many in the minute that ends with it.

@@ -26,7 +26,7 @@ SILENCE_S = 1.5
 JUDGE_SHARE = 0.8
 """Share of the silence that is the judge's: the rest is for writing what there is without it."""
 TIMES_USUAL = 3.0
-"""A judge may be silent for so many times as long as it took for its slowest answer of late."""
+"""A judge may be silent for this many times as long as its slowest recent answer took."""
 
 
 class Patience:

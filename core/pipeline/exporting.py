@@ -374,7 +374,7 @@ class Destinations:
         return True
 
     def measured(self, scored: ScoredRun) -> None:
-        """Tell who wants them the free scores of a request that is not exported."""
+        """Hand the free scores of a request that is not exported to the exporters that measure them."""
         for exporter in self._measuring:
             with self._measure_guard:
                 exporter.measure(scored)

@@ -197,7 +197,7 @@ class LateWindow:
         Args:
             found: What is remembered.
             run: The request as it is now known.
-            anew: Whether something about it is new. What was known already and is said once more is
+            anew: Whether something about it is new. What was already known and is said again is
                 the revision it was: exporting that again changes nothing at the backend.
         """
         revisions = found.revisions + 1 if anew else max(1, found.revisions)

@@ -2,7 +2,7 @@
 
 Three things decide: the request's places, by hash; the probability that the judge's budget allows
 (`_admission`); and, with ``keep="worst"``, whether it is bad: it failed, found nothing, its verdict is
-``bad``, or it scored among the worst of late.
+``bad``, or it scored among the worst recently.
 
 A place is a function of the trace id alone, so that all services that see a trace decide alike.  The id
 is hashed with the purpose as salt: a decision on the id itself would repeat that of a head sampler
@@ -159,7 +159,7 @@ class TailSampling:
         self._recent: dict[str, RecentValues] = {}
 
     def keeps(self, sample: RagSample, scores: Mapping[str, Score]) -> bool:
-        """Return whether the request failed, found nothing, is bad, or scored among the worst of late."""
+        """Return whether the request failed, found nothing, is bad, or scored among the worst recently."""
         low = False
         for score in scores.values():
             if score.method == "lexical" and score.value is not None and score.direction != "none":

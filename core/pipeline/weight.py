@@ -62,7 +62,7 @@ def _weight_of_sample(sample: RagSample, known: set[int]) -> int:
 
 
 def weight_of_run(run: RagRun) -> int:
-    """Return the bytes of a run: its sample, its metadata, and what its retrievals found beside."""
+    """Return the bytes of a run: its sample, its metadata, and what its retrievals found besides."""
     known: set[int] = set()
     weight = _weight_of_sample(run.sample, known) + weight_of(run.metadata) + weight_of(run.tags)
     for retrieval in run.retrievals:

@@ -3,7 +3,7 @@
 What a store calls a score has a scale of its own: .8 is good here and bad there.  Its position among the
 last values of the same workflow, retriever and k has not: its mean is .5 as long as nothing changes, on
 every store, and moves when the index, the embedder or the questions do.  The pipeline asks for it once per
-score; what is known belongs to this process and begins anew with it.
+score; what is known belongs to this process and starts afresh with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def position_name(score_name: str) -> str:
 
 
 class StreamPositions:
-    """Remembers recent values by stream. Thread-safe; a forked child begins anew.
+    """Remembers recent values by stream. Thread-safe; a forked child starts afresh.
 
     Args:
         window: Values remembered of each score.

@@ -1,4 +1,4 @@
-"""Writes the spans of one scored request: its own ones, or ``evaluation`` spans beside others'.
+"""Writes the spans of one scored request: ragmeter's own, or ``evaluation`` spans beside those of others.
 
 Called by the exporter on its thread, after the request ended, so every span is
 started and ended at once, with the request's true times.  Contexts are built from

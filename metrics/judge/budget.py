@@ -301,7 +301,7 @@ class JudgeBudget:
         )
 
     def _calibration(self) -> float:
-        """Return the share of its estimated cost that a call takes at most, by those settled of late."""
+        """Return the share of its estimated cost that a call takes at most, by those settled recently."""
         return min(1.0, max(self._cost_ratios)) if self._cost_ratios else 1.0
 
     def price(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:

@@ -48,11 +48,11 @@ _ANSWER = ("faithfulness", "judged_refusal")
 
 
 Obstacle = tuple[ScoreStatus, str, str | None]
-"""The status of a score that cannot be had, why in words, and the field that was not given."""
+"""The status of a score that a sample cannot have, the reason in words, and the field that was not given."""
 
 
 def obstacles(sample: RagSample) -> dict[str, Obstacle]:
-    """Return, by name, the scores that cannot be had of `sample` whatever the judge says."""
+    """Return, by name, the scores that `sample` cannot have, whatever the judge says."""
     found: dict[str, Obstacle] = {}
     if sample.question is None:
         found |= dict.fromkeys(_RETRIEVAL, ("missing_input", "not given: question", "question"))

@@ -1,6 +1,6 @@
 """OpenLLMetry (Traceloop): ``traceloop.span.kind``, what went in and came out as JSON in one attribute each.
 
-A retriever is a ``task`` like any other step; it is told by its name, or by the documents that it gave back
+A retriever is a ``task`` like any other step; it is known by its name, or by the documents that it returned
 without having been given any.  Every text stands on the span twice; one is read.
 """
 

@@ -2,7 +2,7 @@
 
 `ScoringProcess` computes as `MetricSet` does in the meter's own process, its `judges` judge as
 `JudgesHere` do, and a thread of its own starts the process with the first request, listens to it,
-and starts it again when it ends, ever less often if that does not help.  No request is lost to it:
+and starts it again when it ends, less and less often if that does not help.  No request is lost to it:
 they wait meanwhile; only the one that a worker ended over is not tried again.
 """
 
