@@ -25,6 +25,24 @@ PAGES = [
     if "decisions" not in path.parts and "```python" in path.read_text("utf-8")
 ]
 
+STUBS = {
+    "haystack": ["tracing"],
+    "haystack_integrations.tracing.opentelemetry": ["OpenTelemetryTracer"],
+    "langfuse": ["Langfuse"],
+    "langfuse.langchain": ["CallbackHandler"],
+    "mlflow": ["langchain"],
+    "openinference.instrumentation.dspy": ["DSPyInstrumentor"],
+    "openinference.instrumentation.haystack": ["HaystackInstrumentor"],
+    "openinference.instrumentation.langchain": ["LangChainInstrumentor"],
+    "openinference.instrumentation.llama_index": ["LlamaIndexInstrumentor"],
+    "pydantic_ai": ["Agent"],
+    "pydantic_ai.capabilities": ["Instrumentation"],
+    "pydantic_ai.models.instrumented": ["InstrumentationSettings"],
+    "structlog": ["get_logger"],
+    "traceloop.sdk": ["Traceloop"],
+}
+"""What examples use of packages that nothing of ours needs: each module's names."""
+
 
 def _as_module(page: str) -> str:
     """Return a page as the module of its blocks, each line on the page's own line number."""
@@ -44,9 +62,13 @@ def modules(tmp_path_factory) -> Path:
         name = path.relative_to(ROOT).as_posix().removesuffix(".md").replace("/", "_")
         module = re.sub(r"\W", "_", name).lower() + "_page.py"
         (folder / module).write_text(_as_module(path.read_text("utf-8")), "utf-8")
-    # A logging library that an example sends scores to; nothing of ours needs it.
-    stub = "from typing import Any\n\ndef get_logger(name: str) -> Any: ...\n"
-    (folder / "structlog.pyi").write_text(stub, "utf-8")
+    for module, names in STUBS.items():
+        place = folder.joinpath(*module.split("."))
+        place.mkdir(parents=True)
+        typed = "".join(f"{name}: Any\n" for name in names)
+        (place / "__init__.pyi").write_text(f"from typing import Any\n\n{typed}", "utf-8")
+        for above in place.relative_to(folder).parents[:-1]:
+            (folder / above / "__init__.pyi").touch()
     (folder / "documented_names.py").write_text(
         (ROOT / "tests" / "documented_names.py").read_text("utf-8"), "utf-8"
     )
