@@ -273,7 +273,8 @@ def test_what_was_not_passed_on_is_passed_on_after_a_restart(tmp_path, monkeypat
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{endpoint.port}")
         with served(forward=True, spool=tmp_path, settle_s=0.05) as server:
             assert send(server, FULL.read_bytes()).status_code == 200
-            until(lambda: server.stats()["requests"].get("scored") == 1)
+            ledger = server.server._journal._ledger
+            until(lambda: all(entry.noted for entry in tuple(ledger._open.values())))
             assert not server.server.stop(2.0)
             assert server.stats()["forwarded"] == {"shutdown": 1}
         up.set()
