@@ -31,6 +31,7 @@ BENCHMARKS = {
     "judged_throughput": "Judged throughput against concurrency / latency",
     "meter_capacity": "Capacity and memory of the meter",
     "spans": "Spans of others: received ones a second, the processor beside OpenInference",
+    "receiving": "What the server takes over HTTP, with and without a spool",
     "footprint": "Import time and installed size",
     "estimates": "Means of quality: do intervals hold the truth, and what do they cost",
 }

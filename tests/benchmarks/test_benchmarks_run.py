@@ -20,6 +20,7 @@ NAMES = {
     "judged_throughput": "openai",
     "meter_capacity": "openai",
     "spans": "opentelemetry.proto",
+    "receiving": "uvicorn",
     "footprint": "ragmeter",
     "estimates": "numpy",
 }
