@@ -165,7 +165,7 @@ def _missing_of(name: str, kind: type, texts: dict[str, str]) -> list[str]:
     if f"`{name}`" not in texts["docs/metrics.md"]:
         missing.append(f"docs/metrics.md: a section or row for `{name}`")
     if f"`{name}`" not in texts["README.md"] and not name.startswith("lexical_"):
-        missing.append(f"README.md: a row for `{name}` in the table of metrics")
+        missing.append(f"README.md: `{name}` in its list of metrics")
     if not re.search(rf"\b{cls}\b|\"{name}\"", texts["tests/metrics"]):
         missing.append(f"tests/metrics: a test of {cls}")
     return missing
