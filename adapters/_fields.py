@@ -27,6 +27,7 @@ __all__ = [
     "fields_of",
     "items_of",
     "stored",
+    "stored_under",
     "strings_in",
     "text_of_string",
 ]
@@ -139,16 +140,32 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 
 def stored(value: object, name: str) -> Any:
     """Return what an object stores under one name, private ones too; None: nothing."""
+    return stored_under(value, (name,)).get(name)
+
+
+def stored_under(value: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return what an object stores under `names`, in their order, without those of nothing or None.
+
+    The object is read once, however many names are asked for.
+    """
     cls = type(value)
     if value is None or issubclass(cls, _OPAQUE):
-        return None
+        return {}
     slots, stores = _holders.get(cls) or _holders_of(cls)
-    for store in stores:
-        fields = _read(store, value)
-        if type(fields) is dict and name in fields:
-            return fields[name]
-    found = _read(slots[name], value) if name in slots else None
-    return None if found is _UNSET else found
+    held = [fields for store in stores if type(fields := _read(store, value)) is dict]
+    found: dict[str, Any] = {}
+    for name in names:
+        item: Any = None
+        for fields in held:
+            if name in fields:
+                item = fields[name]
+                break
+        else:
+            if name in slots:
+                item = _read(slots[name], value)
+        if item is not None and item is not _UNSET:
+            found[name] = item
+    return found
 
 
 _holders: dict[type, tuple[Mapping[str, Any], Sequence[Any]]] = {}

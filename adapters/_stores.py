@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ._fields import stored, text_of_string
+from ._fields import stored, stored_under, text_of_string
 
 __all__ = ["source_of"]
 
@@ -61,17 +61,15 @@ def source_of(retriever: object) -> str | None:
 
 
 def _of(value: object, names: Sequence[str]) -> Iterator[Any]:
-    return (found for name in names if (found := stored(value, name)) is not None)
+    return iter(stored_under(value, names).values())
 
 
 def _name_in(store: object) -> str | None:
-    for name, places in _PLACES.items():
-        found = stored(store, name)
-        if found is not None:
-            for place in places:
-                named = _name_at(found, place)
-                if named is not None:
-                    return named
+    for name, found in stored_under(store, _PLACES).items():
+        for place in _PLACES[name]:
+            named = _name_at(found, place)
+            if named is not None:
+                return named
     return None
 
 
