@@ -135,7 +135,9 @@ def wilson_interval(mean: float, n: float) -> tuple[float, float]:
     z2 = NORMAL_QUANTILE**2
     centre = mean + z2 / (2 * n)
     half = NORMAL_QUANTILE * math.sqrt(mean * (1 - mean) / n + z2 / (4 * n * n))
-    return max(0.0, (centre - half) / (1 + z2 / n)), min(1.0, (centre + half) / (1 + z2 / n))
+    lower, upper = (centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n)
+    # At 0 and at 1 an end is the mean itself, but for rounding.
+    return max(0.0, min(lower, mean)), min(1.0, max(upper, mean))
 
 
 def difference_interval(differences: Sequence[float]) -> tuple[float, float, float]:

@@ -201,8 +201,8 @@ class QualityTable:
             judged: The judged scores that it has the inputs of, whether it is judged or not.
             about: Names what was learned of the request later; it counts once for each.
         """
-        slot = int(self._clock() // SLOT_S)
         with self._lock:
+            slot = int(self._clock() // SLOT_S)
             if not self._is_new(run.run_id + about):
                 return False
             family = self._family(run.name or "", len(scores) + len(judged))
@@ -228,8 +228,8 @@ class QualityTable:
             judged: As `seen` was given them.
             probability: That it was chosen, given that `seen` counted it.
         """
-        slot = int(self._clock() // SLOT_S)
         with self._lock:
+            slot = int(self._clock() // SLOT_S)
             family = self._family(run.name or "", len(judged))
             for one in judged:
                 _count_judged(self._judged_sums(family.judged, one, slot), one, scores, probability)

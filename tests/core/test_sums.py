@@ -186,11 +186,16 @@ def test_workflows_without_end_are_counted_together(clock, runs, valued):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_forked_child_begins_anew(table, runs):
     table.seen(runs(), _scores(_score(0.5)), ())
     child = os.fork()
     if not child:
-        os._exit(0 if table.totals() == [] else 1)
+        try:
+            wrong = table.totals() != []
+        except BaseException:
+            wrong = True
+        os._exit(wrong)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert len(table.totals()) == 1
 

@@ -109,6 +109,7 @@ def test_a_meter_publishes_what_it_counted(sdk):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_forked_child_does_not_export_what_its_parent_counted(sdk):
     exporter = OpenTelemetryExporter(**sdk.providers)
     exporter.observe_quality(lambda: [_sums(1.0)])
@@ -116,5 +117,9 @@ def test_a_forked_child_does_not_export_what_its_parent_counted(sdk):
     assert _values(sdk.points()["ragmeter.quality.n"]) == {_attributes(): 1.0}
     child = os.fork()
     if not child:
-        os._exit(1 if "ragmeter.quality.n" in sdk.points() else 0)
+        try:
+            wrong = "ragmeter.quality.n" in sdk.points()
+        except BaseException:
+            wrong = True
+        os._exit(wrong)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -16,7 +16,13 @@ from ragmeter.cli.dashboards import RuleSettings, dashboard_files, rules_text
 pytestmark = pytest.mark.contains_errors  # the application's second exporter always fails
 
 SHORT = RuleSettings(
-    window="20s", recent="15s", hold="0s", hold_events="0s", interval="1s", least_scores=5
+    window="20s",
+    recent="15s",
+    hold="0s",
+    hold_events="0s",
+    interval="1s",
+    least_scores=5,
+    estimates=(("20s", "1s"),),
 )
 WEEK_S = 7 * 24 * 3600
 WEEK_MIN = WEEK_S // 60
@@ -173,6 +179,29 @@ def test_variables_offer_what_there_is_to_choose(prometheus):
     assert offered["score"] == offered["focus"]
     # Of this one, less is better; those have a panel of their own.
     assert "empty_retrieval" not in offered["focus"]
+
+
+def test_means_of_quality_are_recorded_with_their_intervals(prometheus):
+    """Of judged scores and of free ones, under the names that the exporter writes."""
+    ends = ("mean", "lower", "upper")
+    all_have_data(
+        prometheus,
+        {
+            f"{end} {score}": f'ragmeter:quality_{end}:20s{{gen_ai_evaluation_name="{score}"}}'
+            for score in ("lexical_context_recall", "context_relevancy")
+            for end in ends
+        },
+    )
+    recorded = {
+        one["metric"]["__name__"]: float(one["value"][1])
+        for one in prometheus.query(
+            '{__name__=~"ragmeter:quality_(mean|lower|upper):20s",'
+            'gen_ai_evaluation_name="context_relevancy"}'
+        )
+    }
+    mean, lower, upper = (recorded[f"ragmeter:quality_{end}:20s"] for end in ends)
+    assert 0.0 <= lower <= mean + 1e-6 <= upper + 2e-6 <= 1.0 + 2e-6
+    assert prometheus.query('ragmeter:quality_k:20s{gen_ai_evaluation_name="context_relevancy"}')
 
 
 def test_while_all_is_well_no_quality_alert_fires(prometheus):
