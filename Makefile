@@ -41,7 +41,7 @@ bench: setup ## Benchmarks beside the peers; writes benchmarks/RESULTS.md
 soak: setup ## The long fault and load suites
 	RAGMETER_SOAK=$${RAGMETER_SOAK:-200000} $(BIN)/pytest -s -m "slow or not slow" tests/soak tests/faults
 
-services: ## Tests against real backends: Phoenix, Prometheus, a browser, a real language model
+services: ## Tests against real backends: Phoenix, Prometheus, Zipkin, a Collector, traced applications, a real language model
 	RAGMETER_REAL_MODEL=full bash .ci/services
 
 search: setup ## Property tests on random examples; what fails is kept as an @example

@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import shutil
+import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,10 @@ from processes import free_port, listening_addresses, running
 PHOENIX_PYTHON = "RAGMETER_TEST_PHOENIX_PYTHON"
 LLAMA_PYTHON = "RAGMETER_TEST_LLAMA_PYTHON"
 LITELLM = "RAGMETER_TEST_LITELLM"
+TRACED_PYTHON = "RAGMETER_TEST_TRACED_PYTHON"
+TRACED_NODE = "RAGMETER_TEST_TRACED_NODE"
+COLLECTOR = "RAGMETER_TEST_COLLECTOR"
+ZIPKIN = "RAGMETER_TEST_ZIPKIN"
 PICTURES = "RAGMETER_TEST_PICTURES"
 LARGEST_PICTURE = 200_000
 """Bytes; the documentation shows them."""
@@ -110,6 +115,66 @@ def litellm(llama, tmp_path_factory):
     with running(command, directory / "log", ready, timeout_s=240, env=env) as process:
         assert all(address.is_loopback for address, _ in listening_addresses(process.pid))
         yield f"{url}/v1", key
+
+
+@pytest.fixture(scope="session")
+def traced_python():
+    """A Python with frameworks and the instrumentations of others, and ragmeter."""
+    python = os.environ.get(TRACED_PYTHON)
+    if not python:
+        pytest.skip(
+            f"{TRACED_PYTHON} names no Python with traced/requirements.txt; see .ci/services"
+        )
+    return python
+
+
+@pytest.fixture(scope="session")
+def traced_node():
+    """A folder `node_modules` with what traced/package.json names."""
+    modules = os.environ.get(TRACED_NODE)
+    if not modules or not Path(modules).is_dir():
+        pytest.skip(f"{TRACED_NODE} names no node_modules of traced/package.json; see .ci/services")
+    program("node")
+    return Path(modules)
+
+
+@pytest.fixture(scope="session")
+def collector_program():
+    """The program of the OpenTelemetry Collector that collector/manifest.yaml describes."""
+    found = os.environ.get(COLLECTOR)
+    if found:
+        return found
+    build = Path(__file__).with_name("collector") / "build"
+    cached = subprocess.run(
+        ["bash", str(build), "--cached"], capture_output=True, text=True, check=False
+    )
+    if cached.returncode:
+        pytest.skip(f"{COLLECTOR} names no Collector, and {cached.stderr.strip()}")
+    return cached.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def zipkin(tmp_path_factory):
+    """The address of a Zipkin that keeps what it gets in memory."""
+    jar = os.environ.get(ZIPKIN)
+    if not jar:
+        pytest.skip(f"{ZIPKIN} names no zipkin-server-slim.jar; .ci/services fetches it")
+    port = free_port()
+    command = [program("java"), "-Xmx256m", "-jar", jar]
+    # What else it could listen to is switched off; no other port is opened.
+    command += [
+        "--armeria.ports[0].address=127.0.0.1",
+        f"--armeria.ports[0].port={port}",
+        "--armeria.ports[0].protocols[0]=http",
+        "--zipkin.collector.scribe.enabled=false",
+    ]
+    url = f"http://127.0.0.1:{port}"
+    log = tmp_path_factory.mktemp("zipkin") / "log"
+    with running(command, log, f"{url}/health", timeout_s=240) as process:
+        listening = listening_addresses(process.pid)
+        assert {port for _, port in listening} == {port}
+        assert all(address.is_loopback for address, _ in listening), listening
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,57 @@
+"""The shop's assistant in LangChain, traced by OpenInference or by OpenLLMetry. Usage: langchain_app.py openinference|openllmetry."""
+
+import sys
+
+from langchain_core.documents import Document
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnablePassthrough
+from tracing import InProcess, answer_to, found, provider, run
+
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+
+
+class Shelf(BaseRetriever):
+    """Finds what the shop says that it finds."""
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        return [Document(id=name, page_content=text) for name, text in found(query)]
+
+
+class Scripted(BaseChatModel):
+    """Says what the shop says that it says."""
+
+    @property
+    def _llm_type(self):
+        return "scripted"
+
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+        message = AIMessage(answer_to(messages[-1].content))
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def joined(documents):
+    return "\n\n".join(document.page_content for document in documents)
+
+
+if sys.argv[1] == "openinference":
+    from openinference.instrumentation.langchain import LangChainInstrumentor
+else:
+    from opentelemetry.instrumentation.langchain import (
+        LangchainInstrumentor as LangChainInstrumentor,
+    )
+LangChainInstrumentor().instrument(tracer_provider=provider)
+
+chain = (
+    {"context": Shelf() | joined, "question": RunnablePassthrough()}
+    | ChatPromptTemplate.from_template("{context}\n\nQuestion: {question}")
+    | Scripted()
+    | StrOutputParser()
+).with_config(run_name="shop assistant")
+inside = InProcess()
+handler = RagMeterCallbackHandler(inside.meter)
+run(lambda question: chain.invoke(question, config={"callbacks": [handler]}), inside.scores)

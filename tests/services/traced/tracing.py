@@ -1,0 +1,80 @@
+"""What the traced applications have in common: their shop, their tracing, and how requests are asked of them.
+
+An application is run as a program by the tests, with the endpoint of its spans in OpenTelemetry's variables. It
+prints one JSON object for each request: the question, the answer, the trace's id, and the scores that a callback of
+ragmeter's gave it in the process, null where there is none.
+"""
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanKind
+
+SHOP = json.loads(Path(__file__).with_name("shop.json").read_text(encoding="utf-8"))
+DOCUMENTS = SHOP["documents"]
+REQUESTS = {request["question"]: request for request in SHOP["requests"]}
+
+provider = TracerProvider(resource=Resource.create({}))
+# Small batches and threads: the spans of one request come in several, mixed with those of others.
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(), max_export_batch_size=7))
+
+
+def found(question):
+    """Return the ids and texts that the shop's retrievers find for a question."""
+    return [(name, DOCUMENTS[name]) for name in REQUESTS[question]["finds"]]
+
+
+def answer_to(prompt):
+    """Return what the shop's model says to a prompt: the answer to the question in it."""
+    [said] = [request["answer"] for question, request in REQUESTS.items() if question in prompt]
+    return said
+
+
+def run(ask, scores=None):
+    """Ask everything, several requests at a time, each below a server's span, and print what came of it."""
+    tracer = provider.get_tracer("shop")
+
+    def serve(question):
+        with tracer.start_as_current_span("POST /ask", kind=SpanKind.SERVER) as span:
+            answer = ask(question)
+        return question, answer, f"{span.get_span_context().trace_id:032x}"
+
+    with ThreadPoolExecutor(3) as pool:
+        asked = list(pool.map(serve, REQUESTS))
+    given = scores() if scores else {}
+    provider.shutdown()
+    for question, answer, trace_id in asked:
+        row = {"question": question, "answer": answer, "trace_id": trace_id}
+        sys.stdout.write(json.dumps(row | {"scores": given.get(trace_id)}) + "\n")
+
+
+class InProcess:
+    """A meter in the application itself, for the scores that a callback gives."""
+
+    def __init__(self):
+        from ragmeter import RagMeter
+        from ragmeter.exporters.memory import InMemoryExporter
+
+        self._memory = InMemoryExporter()
+        self.meter = RagMeter(exporters=[self._memory])
+
+    def scores(self):
+        """Return the scores of each request, by the trace's id."""
+        assert self.meter.flush(60)
+        found = {
+            f"{scored.run.trace_id:032x}": {
+                name: score.value
+                for name, score in scored.scores.items()
+                if score.value is not None
+            }
+            for scored in self._memory.results
+        }
+        assert len(found) == len(self._memory.results) == len(REQUESTS)
+        self.meter.shutdown(10)
+        return found
