@@ -132,6 +132,15 @@ class Page:
         )
         assert found, f"nothing says {text!r}"
 
+    def scroll_to(self, text):
+        """Scroll until the innermost element whose text is `text` is the last that is seen."""
+        found = self.evaluate(
+            "(() => { const all = [...document.querySelectorAll('*')].filter("
+            f"e => e.innerText?.trim() === {json.dumps(text)});"
+            "all.at(-1)?.scrollIntoView({block: 'end'}); return all.length; })()"
+        )
+        assert found, f"nothing says {text!r}"
+
     def fill(self, selector, text):
         """Replace what stands in an editor of the page."""
         self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
