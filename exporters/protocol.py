@@ -341,7 +341,8 @@ class RagRun:
     @property
     def trace_id(self) -> int | None:
         """The trace the request belongs to, or None when it has no span."""
-        span = self.target or self.parent
+        spans = (self.target, self.parent, *(retrieval.target for retrieval in self.retrievals))
+        span = next((one for one in spans if one is not None), None)
         return span.trace_id if span is not None and span.is_valid else None
 
 

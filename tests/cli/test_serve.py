@@ -87,3 +87,34 @@ def test_the_last_line_says_what_became_of_everything():
         "3 exports (2 accepted, 1 busy); 23 spans (20 read, 3 duplicate); 0 requests"
     )
     assert summary({"unsent": {"traces": 4}}) == "4 unsent (4 traces)"
+
+
+def test_a_second_signal_ends_it_at_once():
+    """Here the first one would wait for an endpoint that nobody listens at."""
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("OTEL_", "RAGMETER_"))
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragmeter", "serve", "--http-port", "0", "--grpc-port", "0",
+         "--otlp", "http://127.0.0.1:9", "--drain-timeout", "600"],
+        env=environment, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        address = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
+        httpx.post(
+            f"{address[0]}/v1/traces",
+            content=FULL.read_bytes(),
+            headers={"Content-Type": "application/x-protobuf"},
+        ).raise_for_status()
+        process.send_signal(signal.SIGTERM)
+        while "draining" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(PATIENCE_S) == 130
+    finally:
+        process.kill()
+        process.wait(PATIENCE_S)
+        process.stderr.close()

@@ -2,6 +2,7 @@
 
 import gzip
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import grpc
@@ -82,3 +83,13 @@ def test_the_same_requests_again_are_not_counted_again():
         assert len(server.drained()) == 1
         stats = server.stats()
         assert stats["spans"]["duplicate"] == 2 * stats["spans"]["read"]
+
+
+def test_a_request_of_one_span_belongs_to_the_trace_of_that_span():
+    """A lone retrieval has neither a span of the request nor one around it."""
+    folder = cases()["otel-genai-langchain-py/normal_zh"]
+    [found] = read_recording(sorted(folder.glob("*.pb"))).requests
+    lone = replace(found, span=None, seen=found.seen[:1])
+    object.__setattr__(lone.seen[0].read.span, "parent_id", None)
+
+    assert build_run(lone, remote=True).trace_id == int(found.trace_id, 16)
