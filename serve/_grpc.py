@@ -80,7 +80,7 @@ class _Export:
         guard: AbstractContextManager[None],
     ) -> None:
         self._intake = intake
-        self._signal = signal
+        self._signal: Signal | None = signal
         self._counted = counted
         self._guard = guard
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
 from ragmeter.adapters.opentelemetry.otlp import ExportRequest, Signal, received_in
 from ragmeter.metrics import RagmeterError
 
@@ -127,6 +129,6 @@ class Intake:
 
 def items_in(request: ExportRequest) -> int:
     """Return how many spans or log records a request holds."""
-    if hasattr(request, "resource_spans"):
+    if isinstance(request, ExportTraceServiceRequest):
         return sum(len(one.spans) for group in request.resource_spans for one in group.scope_spans)
     return sum(len(one.log_records) for group in request.resource_logs for one in group.scope_logs)

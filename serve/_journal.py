@@ -51,7 +51,7 @@ class Kept:
         position: int | None = None,
         settled: frozenset[str] = frozenset(),
     ) -> None:
-        self.signal = signal
+        self.signal: Signal = signal
         self.body = body
         self.position = position
         self.settled = settled

@@ -80,7 +80,7 @@ class OtlpSender:
     """
 
     def __init__(self, signal: Signal, endpoint: Endpoint) -> None:
-        self._signal = signal
+        self._signal: Signal = signal
         self._endpoint = endpoint
         self._close: Callable[[], None]
         try:

@@ -304,7 +304,9 @@ class Server:
             return {}
         wanted = endpoints(self.options.otlp, self.options.protocol, self.options.signals)
         signals: tuple[Signal, ...] = ("traces", "logs")
-        found = {signal: wanted[signal] for signal in signals if signal in wanted}
+        found: dict[Signal, Endpoint] = {
+            signal: wanted[signal] for signal in signals if signal in wanted
+        }
         if "traces" not in found:
             raise ConfigurationError(
                 "--forward has nowhere to pass spans on to: set OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL)"
