@@ -182,7 +182,9 @@ class Ledger:
             for position in settlement.done:
                 self._open.pop(position, None)
             for position, parts in settlement.parts.items():
-                self._open[position].noted |= parts
+                entry = self._open.get(position)
+                if entry is not None:  # else another settlement overtook this one
+                    entry.noted |= parts
         return True
 
     def end(self, timeout_s: float) -> None:

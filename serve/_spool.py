@@ -395,6 +395,10 @@ class Spool:
             with suppress(sqlite3.Error):
                 for part in damaged.execute("SELECT position, part FROM settled"):
                     fresh.execute("INSERT OR IGNORE INTO settled VALUES (?, ?)", part)
+            # The number of an entry that is lost may be given again.
+            fresh.execute(
+                "DELETE FROM settled WHERE position NOT IN (SELECT position FROM entries)"
+            )
             fresh.execute("COMMIT")
         with suppress(sqlite3.Error):
             fresh.execute("ROLLBACK")  # there was no room for them

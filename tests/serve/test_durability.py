@@ -375,7 +375,7 @@ def killed_while_senders_send(folder, seed, kills):
                         acknowledged.add(trace)
 
         threads = [threading.Thread(target=sending) for _ in range(3)]
-        goal = len(acknowledged) + chance.randrange(20, 120)
+        goal = len(acknowledged) + chance.randrange(20, 60)
         for thread in threads:
             thread.start()
         until(lambda: len(acknowledged) >= goal)  # noqa: B023
