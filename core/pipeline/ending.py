@@ -27,6 +27,8 @@ JUDGE_SHARE = 0.8
 """Share of the silence that is the judge's: the rest is for writing what there is without it."""
 TIMES_USUAL = 3.0
 """A judge may be silent for this many times as long as its slowest recent answer took."""
+WORTH_SAYING_S = 1.0
+"""Seconds that the end has waited in vain from which on it says so."""
 
 
 class Patience:
@@ -101,7 +103,8 @@ class Ending:
         done = pipeline.flush(began + self._left_s, patience)
         took = time.monotonic() - began
         self._left_s = max(0.0, self._left_s - took)
-        if first and not done:
+        # An exporter that fails at once was not waited for: its error is logged where it was contained.
+        if first and not done and took >= min(self._silence_s, WORTH_SAYING_S):
             logger.warning(
                 "ragmeter: the process ends after %.1f s in which the judge or an exporter was not done: "
                 "scores may be lost. RagMeter(shutdown_timeout_s=30) waits longer, and so does "

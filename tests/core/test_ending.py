@@ -99,7 +99,8 @@ def test_flushing_twice_at_exit_takes_no_longer_than_once(monkeypatch, caplog, g
     ending.flush(pipeline)
 
     assert pipeline.allowed == [allowed, 0.0]
-    assert [record.message[:25] for record in caplog.records] == ["ragmeter: the process end"]
+    said = [record.message for record in caplog.records]
+    assert [message[:25] for message in said] == ["ragmeter: the process end"]
 
 
 def test_a_program_with_everything_dead_ends_and_says_so():
