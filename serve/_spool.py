@@ -98,7 +98,7 @@ class _Ticket:
     __slots__ = ("body", "failure", "position", "signal")
 
     def __init__(self, signal: Signal, body: bytes) -> None:
-        self.signal = signal
+        self.signal: Signal = signal
         self.body = body
         self.position = 0
         self.failure: SpoolFullError | None = None

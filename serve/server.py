@@ -304,9 +304,10 @@ class Server:
             return {}
         wanted = endpoints(self.options.otlp, self.options.protocol, self.options.signals)
         signals: tuple[Signal, ...] = ("traces", "logs")
-        found: dict[Signal, Endpoint] = {
-            signal: wanted[signal] for signal in signals if signal in wanted
-        }
+        found: dict[Signal, Endpoint] = {}
+        for signal in signals:
+            if signal in wanted:
+                found[signal] = wanted[signal]
         if "traces" not in found:
             raise ConfigurationError(
                 "--forward has nowhere to pass spans on to: set OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL)"
