@@ -86,7 +86,8 @@ class Decision:
     def outcome(self) -> Outcome:
         """Return what they say together."""
         said = {check.outcome for check in self.checks}
-        return next((one for one in _STRENGTH if one in said), "blocked")
+        none: Outcome = "blocked"
+        return next((one for one in _STRENGTH if one in said), none)
 
 
 def limit_of(text: str) -> Limit:
