@@ -86,8 +86,10 @@ class Decision:
     def outcome(self) -> Outcome:
         """Return what they say together."""
         said = {check.outcome for check in self.checks}
-        none: Outcome = "blocked"
-        return next((one for one in _STRENGTH if one in said), none)
+        for outcome in _STRENGTH:
+            if outcome in said:
+                return outcome
+        return "blocked"
 
 
 def limit_of(text: str) -> Limit:
