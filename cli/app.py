@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 from rich.console import Console
@@ -65,6 +65,22 @@ class Signal(str, Enum):
     TRACES = "traces"
     LOGS = "logs"
     METRICS = "metrics"
+
+
+RetrievalToolOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="GLOB",
+        help="Tools whose results are retrieved documents, e.g. 'search_*'; repeat for more.",
+    ),
+]
+ToolSeparatorOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REGEX",
+        help="What stands between two documents in such a result. (default: by its layout)",
+    ),
+]
 
 
 @contextmanager
@@ -368,20 +384,8 @@ def spans(
     score: Annotated[
         bool, typer.Option("--score", help="Add every score that needs no judge.")
     ] = False,
-    retrieval_tool: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="GLOB",
-            help="Tools whose results are retrieved documents, e.g. 'search_*'; repeat for more.",
-        ),
-    ] = None,
-    tool_separator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REGEX",
-            help="What stands between two documents in such a result. (default: by its layout)",
-        ),
-    ] = None,
+    retrieval_tool: RetrievalToolOption = None,
+    tool_separator: ToolSeparatorOption = None,
 ) -> None:
     """Print each request that recorded spans hold, one JSON object a line, and why it cannot be scored.
 
@@ -444,20 +448,8 @@ def serve(
     references: Annotated[
         Path | None, typer.Option(help="References by question, .jsonl or .csv.")
     ] = None,
-    retrieval_tool: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="GLOB",
-            help="Tools whose results are retrieved documents, e.g. 'search_*'; repeat for more.",
-        ),
-    ] = None,
-    tool_separator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REGEX",
-            help="What stands between two documents in such a result. (default: by its layout)",
-        ),
-    ] = None,
+    retrieval_tool: RetrievalToolOption = None,
+    tool_separator: ToolSeparatorOption = None,
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds that a complete trace waits for late spans.")
     ] = 1.0,

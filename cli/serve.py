@@ -13,6 +13,7 @@ from ragmeter.serve import Server
 __all__ = ["run_server", "summary"]
 
 EXIT_INTERRUPTED = 130
+_ALWAYS_TOLD = ("exports", "spans", "requests")
 _OVERTIME_S = 5.0
 """Seconds beyond the time to drain after which the process ends come what may."""
 
@@ -27,19 +28,23 @@ def run_server(server: Server, say: Callable[[str], None]) -> bool:
     Returns:
         Whether everything that was received was scored and sent.
     """
-    ending = threading.Event()
+    ending = False
+    # A lock and not an event: one that is set in a signal handler may wait for the code it interrupts.
+    told = threading.Lock()
+    told.acquire()
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
-        if ending.is_set():
+        nonlocal ending
+        if ending:
             os._exit(EXIT_INTERRUPTED)
-        ending.set()
+        ending = True
+        told.release()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     server.start()
     say(f"ragmeter serve: {server.address}")
-    while not ending.wait(1.0):
-        pass
+    told.acquire()
     say(f"ragmeter serve: draining, at most {server.options.drain_timeout_s:g} s")
     watchdog = threading.Timer(
         server.options.drain_timeout_s + _OVERTIME_S, os._exit, args=(EXIT_INTERRUPTED,)
@@ -55,7 +60,7 @@ def summary(stats: Mapping[str, Mapping[str, int]]) -> str:
     """Return what was received and what became of it, in one line."""
     parts: list[str] = []
     for name, counts in stats.items():
-        if counts or name != "unsent":
+        if counts or name in _ALWAYS_TOLD:
             told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
             parts.append(f"{sum(counts.values())} {name}" + (f" ({told})" if told else ""))
     return "; ".join(parts)
