@@ -69,9 +69,11 @@ class Intake:
         self._closed = True
 
     def busy(self, spans: int = 0) -> str | None:
+        """Return why so many spans more cannot come in; None: they can."""
+        return "shutting down" if self._closed else self.full(spans)
+
+    def full(self, spans: int = 0) -> str | None:
         """Return why there is no room for so many spans more; None: there is."""
-        if self._closed:
-            return "shutting down"
         why = self._journal.busy()
         if why is not None:
             return why

@@ -88,12 +88,12 @@ class Journal:
         self._thread: threading.Thread | None = None
 
     def start(
-        self, busy: Callable[[], str | None], admit: Callable[[Kept, ExportRequest], object]
+        self, full: Callable[[], str | None], admit: Callable[[Kept, ExportRequest], object]
     ) -> None:
         """Start, with what was kept and is not done.
 
         Args:
-            busy: Says why there is no room just now.
+            full: Says why there is no room just now.
             admit: Takes a request in, as if it had just come.
         """
         if self._forwarder is not None:
@@ -105,11 +105,24 @@ class Journal:
             return
         self._thread = threading.Thread(
             target=self._replay,
-            args=(self._spool, busy, admit),
+            args=(self._spool, full, admit),
             name="ragmeter-replay",
             daemon=True,
         )
         self._thread.start()
+
+    def catch_up(self, deadline: float) -> bool:
+        """Wait until what was kept has come in again, or give that up at `deadline` (monotonic).
+
+        Returns:
+            Whether all of it has; the rest stays in the spool.
+        """
+        if self._thread is None:
+            return True
+        if not self._replayed.wait(max(0.0, deadline - time.monotonic())):
+            self._ending.set()
+            self._thread.join(5.0)
+        return self._replayed.is_set()
 
     def busy(self) -> str | None:
         """Return why it can take nothing more just now; None: it can."""
@@ -188,12 +201,12 @@ class Journal:
     def _replay(
         self,
         spool: Spool,
-        busy: Callable[[], str | None],
+        full: Callable[[], str | None],
         admit: Callable[[Kept, ExportRequest], object],
     ) -> None:
         count = 0
         for entry in spool.replay():
-            while busy() is not None and not self._ending.is_set():
+            while full() is not None and not self._ending.is_set():
                 self._ending.wait(_PACE_S)
             if self._ending.is_set():
                 return

@@ -44,6 +44,8 @@ __all__ = ["ServeOptions", "Server"]
 
 _DRAIN_SHARE = 0.6
 """Of the time to drain, what scoring may take; the rest is for sending the scores."""
+_REPLAY_SHARE = 0.4
+"""Of the same time, within which what was kept has to come in again, where it ends soon after a restart."""
 _RECEIVE_S = 5.0
 """Seconds that bodies on their way in have to arrive when the server ends, at most."""
 _START_S = 30.0
@@ -181,7 +183,7 @@ class Server:
     def start(self) -> None:
         """Begin to listen; returns when it does."""
         self._scoring.start()
-        self._journal.start(self.intake.busy, self.intake.admit)
+        self._journal.start(self.intake.full, self.intake.admit)
         if self._telemetry is not None:
             publish(self._telemetry.meter_provider, self.stats)
         self._http_thread.start()
@@ -213,7 +215,8 @@ class Server:
         refused.wait(receiving_s + 1.0)
         self._http_thread.join(max(0.0, now + receiving_s + 1.0 - time.monotonic()))
         self._readers.shutdown(wait=False, cancel_futures=True)
-        complete = self._scoring.drain(now + limit_s * _DRAIN_SHARE)
+        complete = self._journal.catch_up(now + limit_s * _REPLAY_SHARE)
+        complete = self._scoring.drain(now + limit_s * _DRAIN_SHARE) and complete
         if self._own_meter:
             share = (deadline - time.monotonic()) / 2
             complete = self._finish(share) and complete

@@ -73,6 +73,14 @@ def test_what_was_not_done_is_scored_after_a_restart(tmp_path):
         assert server.stats()["spool"] == {}
 
 
+def test_a_server_that_ends_as_soon_as_it_is_up_again_finishes_what_was_kept(tmp_path):
+    bodies, traces = zip(*map(traced_as, range(1, 41)), strict=True)
+    left = acknowledged(tmp_path / "spool", bodies)
+    with served(spool=left) as server:
+        assert traces_of(server.drained()) == sorted(traces)
+        assert server.stats()["spool"] == {}
+
+
 def test_a_trace_in_two_requests_one_of_which_was_not_acknowledged_yet(tmp_path):
     """The second half comes after the restart."""
     folder = RECORDED / "openinference-langchain-py" / "late_spans"
