@@ -306,9 +306,11 @@ def test_a_closed_console_changes_nothing_either(tmp_path, closed):
 def test_lines_of_forked_children_stay_whole(tmp_path):
     """Each request is told by the process it ran in, once."""
     code = """
-        import os
+        import os, warnings
         from ragmeter import RagMeter
 
+        # Since Python 3.12 every fork beside threads is warned of, on standard error.
+        warnings.simplefilter("ignore", DeprecationWarning)
         meter = RagMeter(exporters="console", shutdown_timeout_s=60)
 
         def ask(name):
