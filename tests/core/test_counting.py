@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 import pytest
+from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 
 from ragmeter import Estimate, RagMeter, RagSample, Score
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Metric, metric
 from ragmeter.metrics.registry import preset_metrics
+from ragmeter.pipeline.sampling import place, within
 from ragmeter.quality.population import PROXIES, Population, proxy_value
 from ragmeter.quality.sums import QualityKey
 
@@ -48,12 +50,20 @@ def _meter(**options):
     return RagMeter(**given)
 
 
-def _submit(meter, answers, **fields):
-    for answer in answers:
-        meter.submit(
-            RagSample(question="q", contexts=["c"], answer=answer, **{"name": "qa", **fields})
-        )
+def _submit(meter, answers, first_trace=1, **fields):
+    """Submit a request for each of `answers`; their trace ids count up from `first_trace`.
+
+    A request is chosen by its trace id, so that the same ones are chosen in every run.
+    """
+    given = {"question": "q", "contexts": ["c"], "name": "qa", **fields}
+    for trace_id, answer in enumerate(answers, first_trace):
+        with use_span(NonRecordingSpan(SpanContext(trace_id, span_id=1, is_remote=False))):
+            meter.submit(RagSample(answer=answer, **given))
     assert meter.flush(60)
+
+
+def _chosen(purpose, rate, traces):
+    return [trace for trace in traces if within(place(purpose, trace, ""), rate)]
 
 
 def test_a_running_meter_knows_the_mean_of_every_score():
@@ -92,9 +102,11 @@ def test_judged_requests_speak_for_all_of_them():
     """One in four is judged, and weighs four; what is known for free narrows the rest."""
     meter = _meter(judge_sample_rate=0.25, queue_size=10_000)
     _submit(meter, ["0.9 1.0", "0.1 0.0"] * 1000)
+    judged = _chosen("judge", 0.25, range(1, 2001))
     (sums,) = [one.sums for one in meter._quality.totals() if one.score == "faithfulness"]
-    assert sums["n"] == 2000
-    assert sums["w"] == 4 * sums["k"] == pytest.approx(2000, rel=0.1)
+    assert (sums["n"], sums["k"], sums["w"]) == (2000, len(judged), 4 * len(judged))
+    assert sums["wy"] == 4 * sum(trace % 2 for trace in judged)
+    assert sums["w"] == pytest.approx(2000, rel=0.1)
     found = meter.quality("faithfulness")
     assert found.mean == pytest.approx(0.5, abs=0.01)
     assert found.lower < 0.5 < found.upper
@@ -107,13 +119,13 @@ def test_requests_kept_for_being_bad_weigh_1_and_the_others_their_inverse(sample
     """Failed retrievals are all judged, of the others one in four or eight; every request was seen."""
     meter = _meter(keep="worst", sample_rate=sample_rate, judge_sample_rate=0.25, queue_size=10_000)
     _submit(meter, ["0.5 1.0"] * 1600)
-    for _ in range(400):
-        meter.submit(RagSample(question="q", contexts=[], answer="0.5 0.0", name="qa"))
-    assert meter.flush(60)
+    _submit(meter, ["0.5 0.0"] * 400, first_trace=1601, contexts=[])
+    judged = _chosen("judge", 0.25, _chosen("sample", sample_rate, range(1, 1601)))
     (sums,) = [one.sums for one in meter._quality.totals() if one.score == "faithfulness"]
-    assert sums["n"] == 2000
+    weight = 4 / sample_rate
+    assert (sums["n"], sums["k"]) == (2000, 400 + len(judged))
+    assert (sums["w"], sums["wy"]) == (400 + weight * len(judged), weight * len(judged))
     assert sums["w"] == pytest.approx(2000, rel=0.1)
-    assert sums["w"] - sums["wy"] == 400
     assert meter.quality("faithfulness").mean == pytest.approx(0.8, abs=0.03)
     meter.shutdown()
 
@@ -121,7 +133,8 @@ def test_requests_kept_for_being_bad_weigh_1_and_the_others_their_inverse(sample
 def test_what_is_sampled_out_before_it_is_seen_is_not_counted():
     meter = _meter(sample_rate=0.5, queue_size=10_000)
     _submit(meter, ["0.5 1.0"] * 1000)
-    scored = 1000 - meter.stats().dropped["sampled_out"]
+    scored = len(_chosen("sample", 0.5, range(1, 1001)))
+    assert meter.stats().dropped["sampled_out"] == 1000 - scored
     assert meter.quality("faithfulness").n_requests == scored
     assert meter.quality("faithfulness").n_judged == scored
     meter.shutdown()
