@@ -1,0 +1,373 @@
+"""How far people and a judge agree, and people among themselves: κ, α, errors, and what labels are worth.
+
+Called by `ragmeter agreement` and by whoever shows labels.  Imports `math`, `random` and the estimates,
+nothing else; pure functions, whose random draws have a fixed seed.
+
+Sources: Cohen (1960, 1968) for κ and its weights; Fleiss, Cohen, Everitt, "Large sample standard errors of
+kappa and weighted kappa" (1969); Krippendorff, *Content Analysis* (2004), chapter 11, for α.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from .estimate import NORMAL_QUANTILE, wilson_interval
+
+__all__ = [
+    "AgreementValue",
+    "AlphaLevel",
+    "Confusion",
+    "KappaWeights",
+    "alpha",
+    "alpha_interval",
+    "binary_confusion",
+    "correlation",
+    "kappa",
+    "label_worth",
+    "labels_needed",
+    "table_of",
+]
+
+KappaWeights = Literal["none", "linear", "quadratic"]
+"""How much a disagreement counts: each the same, by its distance, or by the square of its distance."""
+AlphaLevel = Literal["nominal", "ordinal", "interval"]
+"""What ratings are: words, an order, or numbers."""
+
+DRAWS = 2_000
+"""Random tables, or samples of requests, that an interval is read off."""
+SEED = 20261122
+EXACT_LEVELS = 3
+"""Tables of up to so many levels get the interval of random tables; larger ones the large-sample one."""
+LEAST_FOR_CORRELATION = 3
+LEAST_LABELS = 30
+"""Fewer labels give Wilson's interval whatever the judge says."""
+
+
+class AgreementValue(NamedTuple):
+    """A measure of agreement with its 95 % interval."""
+
+    value: float | None
+    """1: perfect, 0: as by chance; None: not defined, because everything is the same."""
+    lower: float
+    upper: float
+    n: int
+    """Requests that it is made from."""
+    standard_error: float | None = None
+    """The large-sample one, where there is a formula."""
+
+
+def table_of(first: Sequence[int], second: Sequence[int], levels: int) -> list[list[int]]:
+    """Return how often each pair of levels was given: rows by `first`, columns by `second`.
+
+    Args:
+        first: Levels from 0 to `levels` - 1, one for each request.
+        second: What somebody else said of the same requests.
+        levels: How many there are.
+    """
+    table = [[0] * levels for _ in range(levels)]
+    for row, column in zip(first, second, strict=True):
+        table[row][column] += 1
+    return table
+
+
+def kappa(table: Sequence[Sequence[int]], weights: KappaWeights = "none") -> AgreementValue:
+    """Return Cohen's κ of two raters: their agreement beyond what their base rates give by chance.
+
+    The interval comes from random tables, Dirichlet with ½ in each cell, for two and three levels: it
+    holds the truth more often than the large-sample one, and is narrower. For more levels it is
+    value ± 1.96 standard errors.
+
+    Args:
+        table: How often each pair of levels was given, see `table_of`; square.
+        weights: How much a disagreement counts.
+    """
+    levels = len(table)
+    n = sum(map(sum, table))
+    if not n:
+        return AgreementValue(None, -1.0, 1.0, 0)
+    share = [[count / n for count in row] for row in table]
+    found = _kappa(share, weights)
+    if found is None:
+        return AgreementValue(None, -1.0, 1.0, n)
+    value, spread = found
+    error = math.sqrt(spread / n)
+    if levels > EXACT_LEVELS:
+        half = NORMAL_QUANTILE * error
+        lower, upper = value - half, value + half
+    else:
+        lower, upper = _of_random_tables(table, weights)
+        lower, upper = min(lower, value), max(upper, value)
+    return AgreementValue(value, max(-1.0, lower), min(1.0, upper), n, error)
+
+
+def _kappa(share: Sequence[Sequence[float]], weights: KappaWeights) -> tuple[float, float] | None:
+    """Return κ of a table of shares and n times its large-sample variance; None: not defined."""
+    levels = range(len(share))
+    longest = max(1, len(share) - 1)
+
+    def weight(row: int, column: int) -> float:
+        gap = abs(row - column) / longest
+        if weights == "none":
+            return 1.0 if row == column else 0.0
+        return 1.0 - (gap if weights == "linear" else gap * gap)
+
+    w = [[weight(row, column) for column in levels] for row in levels]
+    rows = [sum(share[row]) for row in levels]
+    columns = [sum(share[row][column] for row in levels) for column in levels]
+    seen = sum(w[i][j] * share[i][j] for i in levels for j in levels)
+    chance = sum(w[i][j] * rows[i] * columns[j] for i in levels for j in levels)
+    if chance >= 1.0 - 1e-12:
+        return None
+    of_row = [sum(w[i][j] * columns[j] for j in levels) for i in levels]
+    of_column = [sum(w[i][j] * rows[i] for i in levels) for j in levels]
+    squares = sum(
+        share[i][j] * (w[i][j] * (1 - chance) - (of_row[i] + of_column[j]) * (1 - seen)) ** 2
+        for i in levels
+        for j in levels
+    )
+    spread = max(0.0, squares - (seen * chance - 2 * chance + seen) ** 2) / (1 - chance) ** 4
+    return (seen - chance) / (1 - chance), spread
+
+
+def _of_random_tables(table: Sequence[Sequence[int]], weights: KappaWeights) -> tuple[float, float]:
+    chance = random.Random(SEED)
+    found = []
+    for _ in range(DRAWS):
+        cells = [[chance.gammavariate(count + 0.5, 1.0) for count in row] for row in table]
+        total = sum(map(sum, cells))
+        drawn = _kappa([[cell / total for cell in row] for row in cells], weights)
+        if drawn is not None:
+            found.append(drawn[0])
+    return _middle(found)
+
+
+def alpha(ratings: Sequence[Sequence[float]], level: AlphaLevel = "ordinal") -> float | None:
+    """Return Krippendorff's α: 1 less the disagreement seen over that expected by chance.
+
+    Takes any number of raters, who need not all have rated everything.
+
+    Args:
+        ratings: For each request what its raters said; requests with fewer than two ratings tell nothing.
+        level: What the ratings are. The distance of two ordinal ones is how many lie between them.
+
+    Returns:
+        α, at most 1; None: no two ratings of one request, or all ratings are the same.
+    """
+    return _alpha([unit for unit in ratings if len(unit) > 1], level)
+
+
+def alpha_interval(
+    ratings: Sequence[Sequence[float]], level: AlphaLevel = "ordinal", *, draws: int = DRAWS
+) -> AgreementValue:
+    """Return Krippendorff's α with its 95 % interval, from samples of the requests drawn with a fixed seed.
+
+    Args:
+        ratings: As `alpha` takes them.
+        level: Likewise.
+        draws: How many samples.
+    """
+    units = [unit for unit in ratings if len(unit) > 1]
+    value = _alpha(units, level)
+    if value is None:
+        return AgreementValue(None, -1.0, 1.0, len(units))
+    chance = random.Random(SEED)
+    found = [_alpha(chance.choices(units, k=len(units)), level) for _ in range(draws)]
+    lower, upper = _middle([one for one in found if one is not None])
+    return AgreementValue(value, min(lower, value), max(upper, value), len(units))
+
+
+def _alpha(units: Sequence[Sequence[float]], level: AlphaLevel) -> float | None:
+    counts = Counter(rating for unit in units for rating in unit)
+    n = sum(counts.values())
+    if len(counts) < 2:
+        return None
+    if level == "nominal":
+        seen = sum(
+            (len(unit) ** 2 - sum(same * same for same in Counter(unit).values())) / (len(unit) - 1)
+            for unit in units
+        )
+        expected = float(n * n - sum(same * same for same in counts.values()))
+    else:
+        place = _mid_ranks(counts) if level == "ordinal" else {one: one for one in counts}
+        # Where distances are differences of places, sums of squares are all that counts.
+        seen = math.fsum(
+            _squared_gaps([place[rating] for rating in unit]) / (len(unit) - 1) for unit in units
+        )
+        mean = math.fsum(place[rating] * count for rating, count in counts.items()) / n
+        expected = (
+            2 * n * math.fsum(count * (place[one] - mean) ** 2 for one, count in counts.items())
+        )
+    return 1.0 - (n - 1) * seen / expected
+
+
+def _mid_ranks(counts: Counter[float]) -> dict[float, float]:
+    """Return where each rating stands among all of them.
+
+    The ordinal distance, the ratings between two and half of their own, is the difference of these.
+    """
+    ranks: dict[float, float] = {}
+    below = 0
+    for rating in sorted(counts):
+        ranks[rating] = below + counts[rating] / 2
+        below += counts[rating]
+    return ranks
+
+
+def _squared_gaps(places: Sequence[float]) -> float:
+    """Return the squared differences of all ordered pairs, added up."""
+    mean = math.fsum(places) / len(places)
+    return 2 * len(places) * math.fsum((place - mean) ** 2 for place in places)
+
+
+def _middle(found: Sequence[float]) -> tuple[float, float]:
+    """Return the middle 95 % of what was drawn."""
+    if not found:
+        return -1.0, 1.0
+    ordered = sorted(found)
+    last = len(ordered) - 1
+    return ordered[round(0.025 * last)], ordered[round(0.975 * last)]
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """What a judge says of good and of bad requests, people being right."""
+
+    good_good: int
+    """Requests that people and judge call good."""
+    good_bad: int
+    """People call them good, the judge bad."""
+    bad_good: int
+    """People call them bad, the judge good."""
+    bad_bad: int
+    """Both call them bad."""
+
+    @property
+    def n(self) -> int:
+        """All of them."""
+        return self.good_good + self.good_bad + self.bad_good + self.bad_bad
+
+    @property
+    def agreement(self) -> float | None:
+        """The share that both call the same: it is high by chance where nearly all are good."""
+        return (self.good_good + self.bad_bad) / self.n if self.n else None
+
+    @property
+    def people_good(self) -> float | None:
+        """The share that people call good."""
+        return (self.good_good + self.good_bad) / self.n if self.n else None
+
+    @property
+    def judge_good(self) -> float | None:
+        """The share that the judge calls good."""
+        return (self.good_good + self.bad_good) / self.n if self.n else None
+
+    @property
+    def sensitivity(self) -> AgreementValue:
+        """Of the good ones the share that the judge calls good, with Wilson's interval."""
+        return _share(self.good_good, self.good_good + self.good_bad)
+
+    @property
+    def specificity(self) -> AgreementValue:
+        """Of the bad ones the share that the judge calls bad, with Wilson's interval."""
+        return _share(self.bad_bad, self.bad_good + self.bad_bad)
+
+    @property
+    def table(self) -> list[list[int]]:
+        """The counts as `kappa` takes them: rows by people, columns by judge, bad first."""
+        return [[self.bad_bad, self.bad_good], [self.good_bad, self.good_good]]
+
+
+def binary_confusion(
+    people: Sequence[float],
+    judge: Sequence[float],
+    *,
+    is_good: Callable[[float], bool],
+    judged_good: Callable[[float], bool] | None = None,
+) -> Confusion:
+    """Return how people and judge divide the same requests into good and bad ones.
+
+    Args:
+        people: What people said, one number for each request.
+        judge: What the judge said of the same requests.
+        is_good: Whether a number means good.
+        judged_good: The same of the judge's numbers, where it differs.
+    """
+    says_good = judged_good or is_good
+    counts = Counter(
+        (is_good(said), says_good(judged)) for said, judged in zip(people, judge, strict=True)
+    )
+    return Confusion(
+        good_good=counts[True, True],
+        good_bad=counts[True, False],
+        bad_good=counts[False, True],
+        bad_bad=counts[False, False],
+    )
+
+
+def _share(part: int, n: int) -> AgreementValue:
+    if not n:
+        return AgreementValue(None, 0.0, 1.0, 0)
+    lower, upper = wilson_interval(part / n, n)
+    return AgreementValue(part / n, lower, upper, n)
+
+
+def correlation(first: Sequence[float], second: Sequence[float]) -> AgreementValue:
+    """Return Pearson's r with its 95 % interval, Fisher's.
+
+    Args:
+        first: One number for each request.
+        second: Others of the same requests; with the *mean* of several raters it says more of a judge
+            than with any one of them.
+    """
+    n = len(first)
+    pairs = list(zip(first, second, strict=True))
+    if n < LEAST_FOR_CORRELATION:
+        return AgreementValue(None, -1.0, 1.0, n)
+    mean_first, mean_second = math.fsum(first) / n, math.fsum(second) / n
+    of_first = math.fsum((one - mean_first) ** 2 for one in first)
+    of_second = math.fsum((one - mean_second) ** 2 for one in second)
+    if of_first <= 0.0 or of_second <= 0.0:
+        return AgreementValue(None, -1.0, 1.0, n)
+    both = math.fsum((one - mean_first) * (other - mean_second) for one, other in pairs)
+    r = max(-1.0, min(1.0, both / math.sqrt(of_first * of_second)))
+    if n <= LEAST_FOR_CORRELATION:
+        return AgreementValue(r, -1.0, 1.0, n)
+    if abs(r) == 1.0:
+        return AgreementValue(r, r, r, n)
+    middle, half = math.atanh(r), NORMAL_QUANTILE / math.sqrt(n - 3)
+    return AgreementValue(r, math.tanh(middle - half), math.tanh(middle + half), n)
+
+
+def label_worth(r: float, n: int) -> float:
+    """Return how many labels without a judge tell as much as `n` labels of judged requests.
+
+    n / (1 - r²), r² less what as many pairs would show by chance; at least `n`.
+
+    Args:
+        r: The correlation of the judge with the labels.
+        n: How many labels.
+    """
+    if n < LEAST_FOR_CORRELATION:
+        return float(n)
+    unexplained = (1.0 - r * r) * (n - 1) / (n - 2)
+    return n / min(1.0, max(1.0 / n, unexplained))
+
+
+def labels_needed(width: float, variance: float, r: float = 0.0) -> int:
+    """Return how many labels give the mean according to people an interval of about `width`.
+
+    (1 - r²) · 4 · 1.96² · variance / width², and no fewer than 30: below, intervals are wide whatever
+    the judge says. It counts on all requests being judged.
+
+    Args:
+        width: Upper less lower end of the 95 % interval wanted, above 0.
+        variance: Of the labels, from 0 to 0.25.
+        r: The correlation of the judge with the labels; 0: there is no judge.
+    """
+    wanted = (1.0 - r * r) * 4.0 * NORMAL_QUANTILE**2 * variance / (width * width)
+    return max(LEAST_LABELS, math.ceil(wanted))
