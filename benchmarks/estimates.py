@@ -68,6 +68,7 @@ def moments(x: Numbers, chosen: Numbers, probability: Numbers, y: Numbers) -> Ju
         "wu": (w * yj).sum(), "wb": (w * d).sum(), "q": q.sum(), "qx": (q * xj).sum(),
         "qxx": (q * xj * xj).sum(), "qd": (q * d).sum(), "qxd": (q * d * xj).sum(), "qy": (q * yj).sum(),
         "qyy": (q * yj * yj).sum(), "qxy": (q * xj * yj).sum(),
+        "c": d.sum(), "y": yj.sum(), "yy": (yj * yj).sum(), "low": 0.0,
     }  # fmt: skip
     return JudgedMoments([float(sums[name]) for name in JudgedMoments.names])
 

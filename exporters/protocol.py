@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from opentelemetry.trace import SpanContext
 
-from ragmeter.metrics import RagSample, RetrievedContext, Score
+from ragmeter.metrics import RagSample, RetrievedContext, Score, ScoreDirection
 from ragmeter.metrics.errors import loggable
 from ragmeter.metrics.verdict import Verdict
 
@@ -212,10 +212,25 @@ class QualitySums:
     """Which part of its requests; empty: all of them."""
     judge: str = ""
     """Short hash of judge, prompt and formula; empty for a free score."""
+    direction: ScoreDirection = "higher"
+    """Which way is better. The sums are of the score as it is, scaled to 0 … 1 by its range."""
     design_effect: float = 1.0
     """How much larger the variance of the mean is than if requests were independent."""
+    budget: float | None = None
+    """Share of the requests that the objective lets be bad; None: there is no objective."""
+    resource: Mapping[str, str] = field(default_factory=dict)
+    """The service whose requests they are, where that is another process: ``service.name`` and the like."""
     sums: Mapping[str, float]
-    """The sums by name: those of `ragmeter.exporters.semconv.FREE_SUMS` or of ``JUDGED_SUMS``."""
+    """The sums by name: those of `ragmeter.exporters.semconv.FREE_SUMS` or of ``JUDGED_SUMS``, without ``low``
+    where there is no objective."""
+
+    @property
+    def values(self) -> tuple[float, float, float]:
+        """Number, sum and sum of squares of the values that were not chosen for being bad, without weights."""
+        sums = self.sums
+        if "c" in sums:
+            return sums["c"], sums["y"], sums["yy"]
+        return sums["kd"], sums["x"], sums["xx"]
 
 
 @runtime_checkable

@@ -233,6 +233,7 @@ FREE_SUMS: Final[Mapping[str, str]] = {
     "x": "Sum of a free score, or of the free score that a judged one is corrected by.",
     "xx": "Sum of its squares.",
     "wb": "Weighted number of measured requests for which a value exists in principle.",
+    "low": "Weighted number of requests on the bad side of the objective; absent without one.",
 }
 """The sums of a score that every request gets, with what they add up."""
 JUDGED_SUMS: Final[Mapping[str, str]] = {
@@ -256,6 +257,10 @@ JUDGED_SUMS: Final[Mapping[str, str]] = {
     "qy": "Sum of the judged score, by squared weight.",
     "qyy": "Sum of its squares, by squared weight.",
     "qxy": "Sum of its products with the free score, by squared weight.",
+    "c": "Requests that chance alone chose to be judged, with a value.",
+    "y": "Sum of their judged score, without weights.",
+    "yy": "Sum of its squares, without weights.",
+    "low": FREE_SUMS["low"],
 }
 """The sums of a score that only requests have that were chosen to be judged, likewise."""
 
@@ -548,7 +553,14 @@ DESIGN_EFFECT: Final = Instrument(
     description="How much larger the variance of a mean is than if requests were independent.",
     attributes=_QUALITY_ATTRIBUTES,
 )
-QUALITY_INSTRUMENTS: Final = (*QUALITY_SUMS.values(), DESIGN_EFFECT)
+QUALITY_BUDGET: Final = Instrument(
+    name=_own("ragmeter.quality.budget"),
+    kind="observable_gauge",
+    unit="1",
+    description="Share of requests that may be on the bad side of the objective.",
+    attributes=_QUALITY_ATTRIBUTES,
+)
+QUALITY_INSTRUMENTS: Final = (*QUALITY_SUMS.values(), DESIGN_EFFECT, QUALITY_BUDGET)
 """Every instrument of the means of quality, beside `INSTRUMENTS`."""
 
 

@@ -61,7 +61,8 @@ class Counting:
                 if self._scores_all:
                     # Those that were sampled out were seen, too.
                     probability *= choice.chances.sample_rate
-                return self._on_judged(run, judged, probability)
+                by_chance = choice.chances.judge_selection == "sampled"
+                return self._on_judged(run, judged, probability, by_chance=by_chance)
         return None
 
     def amended(
@@ -92,10 +93,15 @@ class Counting:
         return None
 
     def _on_judged(
-        self, run: RagRun, judged: Sequence[JudgedScore], probability: float
+        self,
+        run: RagRun,
+        judged: Sequence[JudgedScore],
+        probability: float,
+        *,
+        by_chance: bool = True,
     ) -> OnJudged:
         def count(scores: Mapping[str, Score]) -> None:
             with self._guard:
-                self._table.judged(run, scores, judged, probability)
+                self._table.judged(run, scores, judged, probability, by_chance=by_chance)
 
         return count

@@ -71,6 +71,7 @@ class FreeMoments(Moments):
         x: Their values added up.
         xx: Their squares added up.
         wb: Requests for which a value exists in principle: all but the undefined ones.
+        low: Requests on the bad side of the objective; 0 without one.
     """
 
     __slots__ = names = tuple(FREE_SUMS)
@@ -80,17 +81,19 @@ class FreeMoments(Moments):
     x: float
     xx: float
     wb: float
+    low: float
 
     def measured_values(self) -> MeasuredValues:
         """Return the values among the sums; they all weigh 1."""
         return MeasuredValues(self.kd, self.x, self.kd, self.x, self.xx)
 
-    def measured(self, value: float | None, *, undefined: bool = False) -> None:
+    def measured(self, value: float | None, *, undefined: bool = False, low: bool = False) -> None:
         """Count a request.
 
         Args:
             value: The score, 0 to 1, or None.
             undefined: There is no value because the score is not defined for this request.
+            low: The value is on the bad side of the objective.
         """
         self.n += 1.0
         if value is not None:
@@ -98,6 +101,8 @@ class FreeMoments(Moments):
             self.x += value
             self.xx += value * value
             self.wb += 1.0
+            if low:
+                self.low += 1.0
         elif not undefined:
             self.wb += 1.0
 
@@ -126,6 +131,10 @@ class JudgedMoments(Moments):
         qy: Σ w² d y.
         qyy: Σ w² d y².
         qxy: Σ w² d x y.
+        c: Judged requests with a value that chance alone chose: none that was kept for being bad only.
+        y: Their Σ y, without weights: what changes are looked for in.
+        yy: Their Σ y².
+        low: Σ w d of the requests on the bad side of the objective; 0 without one.
     """
 
     __slots__ = names = tuple(JUDGED_SUMS)
@@ -150,6 +159,10 @@ class JudgedMoments(Moments):
     qy: float
     qyy: float
     qxy: float
+    c: float
+    y: float
+    yy: float
+    low: float
 
     def measured_values(self) -> MeasuredValues:
         """Return the values among the sums, by weight."""
@@ -170,6 +183,8 @@ class JudgedMoments(Moments):
         lower: float = 0.0,
         upper: float = 1.0,
         undefined: bool = False,
+        low: bool = False,
+        by_chance: bool = True,
     ) -> None:
         """Count a request that was chosen to be judged.
 
@@ -180,6 +195,8 @@ class JudgedMoments(Moments):
             lower: Without a value: the lowest that is possible.
             upper: The highest, likewise.
             undefined: There is no value because the score is not defined for this request.
+            low: What the judge said is on the bad side of the objective.
+            by_chance: Chance alone would have chosen the request, whether it is bad or not.
         """
         w = 1.0 / probability
         q = w * w
@@ -208,3 +225,9 @@ class JudgedMoments(Moments):
         self.qy += qy
         self.qyy += qy * y
         self.qxy += qy * x
+        if low:
+            self.low += w
+        if by_chance:
+            self.c += 1.0
+            self.y += y
+            self.yy += y * y

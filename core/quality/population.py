@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from ragmeter.metrics import Metric, RagSample, Score
+from ragmeter.metrics import Metric, RagSample, Score, ScoreDirection
 from ragmeter.metrics.metric import is_measurable
 
 __all__ = ["PROXIES", "UNKNOWN_PROXY", "JudgedScore", "Population", "proxy_value"]
@@ -53,6 +53,8 @@ class JudgedScore(NamedTuple):
     lowest: float
     highest: float
     """Its range."""
+    direction: ScoreDirection = "higher"
+    """Which way is better."""
 
 
 class Population:
@@ -120,7 +122,7 @@ def _bounded(metric: Metric, judge_model: str | None) -> tuple[JudgedScore, ...]
     text = f"{metric.name}@{metric.definition} {judge_model if metric.judged else None}"
     judge = blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
     return tuple(
-        JudgedScore(name, judge, lowest, highest)
+        JudgedScore(name, judge, lowest, highest, direction)
         for name in metric.score_names
-        if metric.direction_of(name) != "none"
+        if (direction := metric.direction_of(name)) != "none"
     )

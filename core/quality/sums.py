@@ -10,29 +10,21 @@ from __future__ import annotations
 
 import math
 import time
-from array import array
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from ragmeter.exporters.protocol import QualitySums, RagRun
 from ragmeter.metrics import Score
 from ragmeter.metrics import _fork as fork
 
+from ._series import SLOT_S, Family, Series
 from .estimate import Estimate, estimate
 from .moments import FreeMoments, JudgedMoments, Moments
+from .objectives import Objective, Objectives
 from .population import JudgedScore, proxy_value
 
-__all__ = ["LONGEST_WINDOW_S", "OTHER", "QualityKey", "QualityTable"]
+__all__ = ["LONGEST_WINDOW_S", "OTHER", "SLOT_S", "QualityKey", "QualityTable", "SlotSums"]
 
-SLOT_S = 300.0
-"""Sums are kept by so many seconds,"""
-FINE_SLOTS = 36
-"""for so many of them, the last three hours;"""
-SLOTS_PER_HOUR = 12
-COARSE_HOURS = 25
-"""and by hours for so many hours: a day, and the hour that has begun."""
 LONGEST_WINDOW_S = 86_400.0
 """The longest window that an estimate can be asked for, in seconds."""
 MAX_SERIES = 1_500
@@ -41,12 +33,6 @@ OTHER = "other"
 """The name that they are counted under."""
 MAX_REMEMBERED = 10_000
 """Requests of which it is known that they were counted: what is delivered twice counts once."""
-LEAST_NEIGHBOURS = 12
-"""Pairs of neighbouring slots that a design effect must be seen in."""
-LARGEST_EFFECT = 10.0
-
-
-M = TypeVar("M", FreeMoments, JudgedMoments)
 
 
 class QualityKey(NamedTuple):
@@ -60,126 +46,46 @@ class QualityKey(NamedTuple):
     """Which part of its requests; empty: all of them."""
 
 
-class _Series(Generic[M]):
-    """The sums of one score of one workflow."""
+class SlotSums(NamedTuple):
+    """What was counted of one score, of one part of the requests, in five minutes."""
 
-    __slots__ = ("closed", "coarse", "current", "design_effect", "fine", "judge", "slot")
-
-    def __init__(self, made: M, slot: int, judge: str) -> None:
-        self.current: M = made
-        self.slot = slot
-        self.judge = judge
-        self.closed = made.values()
-        self.fine: deque[tuple[int, array[float]]] = deque()
-        self.coarse: deque[tuple[int, array[float]]] = deque()
-        self.design_effect = 1.0
-
-    def roll(self, slot: int) -> None:
-        """Begin the slot `slot`: put away what was counted before it."""
-        values = self.current.values()
-        _add(self.closed, values)
-        self.fine.append((self.slot, values))
-        # Once in five minutes: too much work for every time that it is asked for.
-        self.design_effect = self._design_effect()
-        self.current = type(self.current)()
-        self.slot = slot
-        while self.fine[0][0] <= slot - FINE_SLOTS:
-            earlier, sums = self.fine.popleft()
-            hour = earlier // SLOTS_PER_HOUR
-            if self.coarse and self.coarse[-1][0] == hour:
-                _add(self.coarse[-1][1], sums)
-            else:
-                self.coarse.append((hour, sums))
-            if not self.fine:
-                break
-        while self.coarse and self.coarse[0][0] <= slot // SLOTS_PER_HOUR - COARSE_HOURS:
-            self.coarse.popleft()
-
-    def totals(self) -> dict[str, float]:
-        """Return everything that was counted, by the sums' names."""
-        totals = array("d", self.closed)
-        _add(totals, self.current.values())
-        return dict(zip(self.current.names, totals, strict=True))
-
-    def add_since(self, first: int, to: Moments) -> None:
-        """Add what was counted from slot `first` on."""
-        for hour, sums in self.coarse:
-            if (hour + 1) * SLOTS_PER_HOUR > first:
-                to.add(sums)
-        for slot, sums in self.fine:
-            if slot >= first:
-                to.add(sums)
-        if self.slot >= first:
-            to.add(self.current.values())
-
-    def _design_effect(self) -> float:
-        """Return how much more neighbouring slots differ than independent requests would; at least 1.
-
-        Σ (R' - R)² / Σ (S' + S) over neighbouring slots, R being the sum of a slot's weighted
-        residuals and S that of their squares.  Requests of one session resemble each other and come
-        together, so a slot's sum varies more than its terms.  1 where that is within what chance does.
-        """
-        if len(self.fine) <= LEAST_NEIGHBOURS:
-            return 1.0
-        slots = [type(self.current)(sums).measured_values() for _, sums in self.fine]
-        weight, total = sum(one.weight for one in slots), sum(one.total for one in slots)
-        if not weight:
-            return 1.0
-        mean = total / weight
-        parts = [
-            (each.total - mean * each.weight, each.squares(mean)) for each in slots if each.weight
-        ]
-        expected = chance = excess = 0.0
-        for (left, left_squares), (right, right_squares) in pairwise(parts):
-            alone = left_squares + right_squares
-            more = (right - left) ** 2 - alone
-            expected += alone
-            excess += more
-            chance += 1.5 * more * more  # neighbouring pairs share a slot: half as much again
-        if len(parts) <= LEAST_NEIGHBOURS or not expected or excess < 2.0 * math.sqrt(chance):
-            return 1.0
-        return min(LARGEST_EFFECT, 1.0 + excess / expected)
+    at: float
+    """When they began, in unix seconds: a multiple of `SLOT_S`."""
+    counted: QualitySums
+    """What was counted in them alone."""
 
 
-class _Family:
-    """The series of one workflow."""
-
-    __slots__ = ("free", "judged")
-
-    def __init__(self) -> None:
-        self.free: dict[str, _Series[FreeMoments]] = {}
-        self.judged: dict[str, _Series[JudgedMoments]] = {}
-
-    def series(self) -> Iterable[tuple[str, _Series[FreeMoments] | _Series[JudgedMoments]]]:
-        """Return them all, with the scores' names."""
-        yield from self.free.items()
-        yield from self.judged.items()
-
-
-def _add(to: array[float], values: Iterable[float]) -> None:
-    for place, value in enumerate(values):
-        to[place] += value
+def unix_clock() -> Callable[[], float]:
+    """Return a clock that shows unix time and never goes back: it is not set after it was made."""
+    offset = time.time() - time.monotonic()
+    return lambda: time.monotonic() + offset
 
 
 class QualityTable:
     """Counts scores. Thread-safe; in a forked child it begins anew.
 
     Args:
-        clock: Monotonic seconds.
+        clock: Unix seconds that never go back; None: those of this machine.
+        objectives: Which values are bad; they may grow at any time.
         most: At most so many series; see `MAX_SERIES`.
     """
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, *, most: int = MAX_SERIES
+        self,
+        clock: Callable[[], float] | None = None,
+        *,
+        objectives: Objectives | None = None,
+        most: int = MAX_SERIES,
     ) -> None:
-        self._clock = clock
+        self._clock = clock or unix_clock()
+        self._objectives = objectives or Objectives()
         self._most = most
         self._lock = fork.lock()
         self._fresh()
         fork.forget(self._fresh)  # what the parent counted, the parent exports
 
     def _fresh(self) -> None:
-        self._families: dict[str, _Family] = {}
+        self._families: dict[str, Family] = {}
         self._size = 0
         self._is_full = False
         self._counted: set[str] = set()
@@ -205,9 +111,10 @@ class QualityTable:
             slot = int(self._clock() // SLOT_S)
             if not self._is_new(run.run_id + about):
                 return False
-            family = self._family(run.name or "", len(scores) + len(judged))
+            workflow = run.name or ""
+            family = self._family(workflow, len(scores) + len(judged))
             for score in scores.values():
-                self._count_free(family.free, score, slot)
+                self._count_free(family.free, score, slot, workflow)
             for one in judged:
                 sums = self._judged_sums(family.judged, one, slot)
                 sums.seen(proxy_value(one.name, scores))
@@ -219,6 +126,8 @@ class QualityTable:
         scores: Mapping[str, Score],
         judged: Sequence[JudgedScore],
         probability: float,
+        *,
+        by_chance: bool = True,
     ) -> None:
         """Count a request that was chosen to be judged, when its verdicts are in; once for each `seen`.
 
@@ -227,12 +136,16 @@ class QualityTable:
             scores: All its scores by name, the free ones as `seen` was given them.
             judged: As `seen` was given them.
             probability: That it was chosen, given that `seen` counted it.
+            by_chance: Chance alone would have chosen it, whether it is bad or not.
         """
         with self._lock:
             slot = int(self._clock() // SLOT_S)
-            family = self._family(run.name or "", len(judged))
+            workflow = run.name or ""
+            family = self._family(workflow, len(judged))
             for one in judged:
-                _count_judged(self._judged_sums(family.judged, one, slot), one, scores, probability)
+                sums = self._judged_sums(family.judged, one, slot)
+                objective = self._objectives.of(one.name, workflow)
+                _count_judged(sums, one, scores, probability, objective, by_chance=by_chance)
 
     def estimates(self, workflow: str | None, window_s: float) -> dict[QualityKey, Estimate]:
         """Return the estimates of all scores over the last `window_s` seconds, each by itself.
@@ -276,16 +189,51 @@ class QualityTable:
         """Return everything counted since the start, for exporters."""
         with self._lock:
             return [
-                QualitySums(
-                    score=score,
-                    workflow=workflow,
-                    judge=series.judge,
-                    design_effect=series.design_effect,
-                    sums=series.totals(),
-                )
+                self._told(score, workflow, series, series.totals())
                 for workflow, family in self._families.items()
                 for score, series in family.series()
             ]
+
+    def slots(self, since: float, *, unfinished: bool = False) -> list[SlotSums]:
+        """Return what was counted in each five minutes that are over, oldest first.
+
+        What was returned once never changes. Five minutes in which nothing was counted of a score are left
+        out, and those of more than three hours ago are forgotten.
+
+        Args:
+            since: Those that began then or later, in unix seconds.
+            unfinished: Also those that have begun; for the end of a process.
+        """
+        first = math.ceil(since / SLOT_S)
+        with self._lock:
+            last = int(self._clock() // SLOT_S) - (not unfinished)
+            found = [
+                SlotSums(slot * SLOT_S, self._told(score, workflow, series, sums))
+                for workflow, family in self._families.items()
+                for score, series in family.series()
+                for slot, sums in series.slots(first, last)
+            ]
+        return sorted(found, key=lambda one: one.at)
+
+    def _told(
+        self,
+        score: str,
+        workflow: str,
+        series: Series[FreeMoments] | Series[JudgedMoments],
+        sums: dict[str, float],
+    ) -> QualitySums:
+        objective = self._objectives.of(score, workflow)
+        if objective is None:
+            del sums["low"]
+        return QualitySums(
+            score=score,
+            workflow=workflow,
+            judge=series.judge,
+            direction=series.direction,
+            design_effect=series.design_effect,
+            budget=None if objective is None else objective.budget,
+            sums=sums,
+        )
 
     def _first(self, window_s: float) -> int:
         """Return the first slot of a window that ends now."""
@@ -301,7 +249,7 @@ class QualityTable:
         self._counted.add(run_id)
         return True
 
-    def _family(self, workflow: str, expected: int) -> _Family:
+    def _family(self, workflow: str, expected: int) -> Family:
         """Return the series of a workflow: its own, if there was room for `expected` ones when it came."""
         family = self._families.get(workflow)
         if family is not None:
@@ -310,9 +258,11 @@ class QualityTable:
         self._is_full = (
             self._is_full or self._size + expected > self._most or len(self._families) >= self._most
         )
-        return self._families.setdefault(OTHER if self._is_full else workflow, _Family())
+        return self._families.setdefault(OTHER if self._is_full else workflow, Family())
 
-    def _count_free(self, known: dict[str, _Series[FreeMoments]], score: Score, slot: int) -> None:
+    def _count_free(
+        self, known: dict[str, Series[FreeMoments]], score: Score, slot: int, workflow: str
+    ) -> None:
         value, status = score.value, score.status
         if value is None and (
             status == "missing_input" or (status == "skipped" and score.error_type is None)
@@ -322,23 +272,26 @@ class QualityTable:
         if series is None:
             if not _is_bounded(score):
                 return
-            series = known[score.name] = _Series(FreeMoments(), slot, "")
+            series = known[score.name] = Series(FreeMoments(), slot, "", score.direction)
             self._size += 1
         elif series.slot != slot:
             series.roll(slot)
         if value is None or status != "ok":
             series.current.measured(None, undefined=status == "undefined")
-        elif (span := score.range) == (0.0, 1.0):
-            series.current.measured(value)
+            return
+        objective = self._objectives.of(score.name, workflow)
+        low = objective is not None and objective.is_low(value)
+        if (span := score.range) == (0.0, 1.0):
+            series.current.measured(value, low=low)
         elif _is_bounded(score):
-            series.current.measured(_scaled(value, *span))
+            series.current.measured(_scaled(value, *span), low=low)
 
     def _judged_sums(
-        self, known: dict[str, _Series[JudgedMoments]], one: JudgedScore, slot: int
+        self, known: dict[str, Series[JudgedMoments]], one: JudgedScore, slot: int
     ) -> JudgedMoments:
         series = known.get(one.name)
         if series is None:
-            series = known[one.name] = _Series(JudgedMoments(), slot, one.judge)
+            series = known[one.name] = Series(JudgedMoments(), slot, one.judge, one.direction)
             self._size += 1
         elif series.slot != slot:
             series.roll(slot)
@@ -346,9 +299,15 @@ class QualityTable:
 
 
 def _count_judged(
-    sums: JudgedMoments, one: JudgedScore, scores: Mapping[str, Score], probability: float
+    sums: JudgedMoments,
+    one: JudgedScore,
+    scores: Mapping[str, Score],
+    probability: float,
+    objective: Objective | None,
+    *,
+    by_chance: bool,
 ) -> None:
-    name, _, lowest, highest = one
+    name, lowest, highest = one.name, one.lowest, one.highest
     x = proxy_value(name, scores)
     score = scores.get(name)
     if score is None:
@@ -356,9 +315,10 @@ def _count_judged(
         return
     value, status = score.value, score.status
     if value is not None and status == "ok":
+        low = objective is not None and objective.is_low(value)
         if lowest != 0.0 or highest != 1.0:
             value = _scaled(value, lowest, highest)
-        sums.judged(x, probability, value)
+        sums.judged(x, probability, value, low=low, by_chance=by_chance)
     elif status == "partial":
         lower = 0.0 if score.lower is None else _scaled(score.lower, lowest, highest)
         upper = 1.0 if score.upper is None else _scaled(score.upper, lowest, highest)

@@ -52,16 +52,23 @@ class _Moment:
     def __init__(self) -> None:
         self.sums: dict[_Attributes, dict[str, float]] = {}
         self.effects: dict[_Attributes, float] = {}
+        self.budgets: dict[_Attributes, float] = {}
         self.told: set[str] = set()
 
     def add(
-        self, attributes: _Attributes, sums: Mapping[str, float], design_effect: float = 1.0
+        self,
+        attributes: _Attributes,
+        sums: Mapping[str, float],
+        design_effect: float = 1.0,
+        budget: float | None = None,
     ) -> None:
         """Add sums to those with the same attributes."""
         known = self.sums.setdefault(attributes, {})
         for name, value in sums.items():
             known[name] = known.get(name, 0.0) + value
         self.effects[attributes] = max(self.effects.get(attributes, 1.0), design_effect)
+        if budget is not None:
+            self.budgets[attributes] = min(self.budgets.get(attributes, 1.0), budget)
 
 
 class QualityBoard:
@@ -112,6 +119,10 @@ class QualityBoard:
         meter.create_observable_gauge(
             str(effect.name), [self._observe_effects], effect.unit, effect.description
         )
+        budget = semconv.QUALITY_BUDGET
+        meter.create_observable_gauge(
+            str(budget.name), [self._observe_budgets], budget.unit, budget.description
+        )
 
     def _callback(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def observe(_options: CallbackOptions) -> Iterable[Observation]:
@@ -127,6 +138,10 @@ class QualityBoard:
             if effect > 1.0 or attributes in self._affected:
                 self._affected.add(attributes)
                 yield Observation(effect, dict(attributes))
+
+    def _observe_budgets(self, _options: CallbackOptions) -> Iterable[Observation]:
+        for attributes, budget in self._moment(semconv.QUALITY_BUDGET.name).budgets.items():
+            yield Observation(budget, dict(attributes))
 
     def _moment(self, name: str) -> _Moment:
         """Return the sums of the present collection: a new one begins when an instrument asks again."""
@@ -160,4 +175,4 @@ class QualityBoard:
                 str(key): clean(value, 256) for key, value in attributes.items() if value
             }
             fitted = self._bound.fit(_BOUND_AS, named)
-            to.add(tuple(fitted.items()), one.sums, one.design_effect)
+            to.add(tuple(fitted.items()), one.sums, one.design_effect, one.budget)

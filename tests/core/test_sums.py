@@ -2,12 +2,14 @@
 
 import os
 import random
+import time
 
 import pytest
 
 from ragmeter import RagRun, RagSample, Score
 from ragmeter.exporters.semconv import FREE_SUMS, JUDGED_SUMS
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
+from ragmeter.quality.objectives import Objective, Objectives
 from ragmeter.quality.population import JudgedScore
 from ragmeter.quality.sums import MAX_REMEMBERED, OTHER, SLOT_S, QualityKey, QualityTable
 
@@ -120,6 +122,95 @@ def test_a_judged_score_counts_by_what_became_of_it(table, runs):
     assert sums["wx"] == 2.5
     found = table.estimate("faithfulness", "qa", HOUR_S)
     assert (found.undefined, found.unscored) == (pytest.approx(0.2), pytest.approx(0.6))
+
+
+def test_requests_kept_for_being_bad_are_not_among_those_that_chance_chose(table, runs):
+    for value, probability, by_chance in ((1.0, 0.5, True), (0.5, 1.0, True), (0.0, 1.0, False)):
+        run, scores = runs(), _scores(_score(0.25))
+        table.seen(run, scores, [FAITHFULNESS])
+        scores["faithfulness"] = _score(value, "faithfulness", method="llm")
+        table.judged(run, scores, [FAITHFULNESS], probability, by_chance=by_chance)
+    (of_free, of_judged) = table.totals()
+    assert (of_judged.sums["kd"], of_judged.sums["wy"]) == (3, 2.5)
+    assert of_judged.values == (2, 1.5, 1.25)
+    assert of_free.values == (3, 0.75, 3 * 0.0625)
+
+
+@pytest.mark.parametrize("at", [{"at_least": 3.0}, {"at_most": 3.0}])
+def test_requests_on_the_bad_side_of_an_objective_are_counted_by_weight(clock, runs, at):
+    """On the score's own scale, each way; without a value there is no side."""
+    objectives = Objectives(
+        [Objective(score=name, share=0.9, **at) for name in ("stars", "judged")]
+    )
+    table = QualityTable(clock, objectives=objectives)
+    one = JudgedScore("judged", "hash", 1.0, 5.0, "higher")
+    for value in (1.0, 2.0, 3.0, 4.0, None):
+        run, scores = runs(), _scores(_score(value, "stars", range=(1.0, 5.0)), _score(0.5))
+        table.seen(run, scores, [one])
+        scores["judged"] = _score(value, "judged", method="llm", range=(1.0, 5.0))
+        table.judged(run, scores, [one], 0.25)
+    found = {each.score: each for each in table.totals()}
+    low = 2 if "at_least" in at else 1
+    assert found["stars"].sums["low"] == low
+    assert found["judged"].sums["low"] == 4 * low
+    assert found["stars"].budget == 0.1
+    assert "low" not in found["lexical_groundedness"].sums
+    assert found["lexical_groundedness"].budget is None
+
+
+def test_an_objective_that_comes_later_counts_from_then_on(clock, runs):
+    objectives = Objectives()
+    table = QualityTable(clock, objectives=objectives)
+    table.seen(runs(), _scores(_score(0.0)), ())
+    assert "low" not in table.totals()[0].sums
+    objectives.add(Objective(score="lexical_groundedness", at_least=0.5, workflow="qa"))
+    table.seen(runs(), _scores(_score(0.0)), ())
+    assert table.totals()[0].sums["low"] == 1
+
+
+def test_slots_that_are_over_are_handed_out_once_and_never_change(table, runs, clock):
+    clock.now = 100 * SLOT_S + 1
+    slots = []
+    for number in range(5):
+        for _ in range(number):
+            table.seen(runs(), _scores(_score(0.5)), ())
+        assert table.slots(100 * SLOT_S) == slots
+        if number:
+            (open_one,) = table.slots(clock.now - 1, unfinished=True)
+            assert open_one.counted.sums["n"] == number
+            slots.append(open_one)
+        clock.now += SLOT_S
+    assert [(one.at, one.counted.sums["n"]) for one in table.slots(0)] == [
+        ((100 + number) * SLOT_S, number) for number in (1, 2, 3, 4)
+    ]
+    assert table.slots(102 * SLOT_S + 1) == slots[2:]
+    # Also after nothing came for a while, and as long as they are remembered.
+    clock.now += HOUR_S
+    assert table.slots(0) == slots
+    table.seen(runs(), _scores(_score(0.5)), ())
+    assert table.slots(0) == slots
+
+
+def test_slots_say_what_they_are_of(table, runs):
+    run, scores = runs("qa"), _scores(_score(0.25, "odd", direction="lower"))
+    one = JudgedScore("faithfulness", "hash", 0.0, 1.0)
+    table.seen(run, scores, [one])
+    found = {each.counted.score: each.counted for each in table.slots(0, unfinished=True)}
+    assert (found["odd"].workflow, found["odd"].direction, found["odd"].judge) == (
+        "qa",
+        "lower",
+        "",
+    )
+    assert found["odd"].values == (1, 0.25, 0.0625)
+    assert (found["faithfulness"].direction, found["faithfulness"].judge) == ("higher", "hash")
+
+
+def test_the_clock_shows_unix_time(runs):
+    table = QualityTable()
+    before = time.time()
+    table.seen(runs(), _scores(_score(0.5)), ())
+    (found,) = table.slots(0, unfinished=True)
+    assert before - SLOT_S - 60 < found.at < before + SLOT_S + 60
 
 
 def test_a_request_that_comes_twice_counts_once(table, runs):

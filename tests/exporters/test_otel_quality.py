@@ -31,7 +31,7 @@ def _attributes(score="faithfulness", workflow="qa", judge="a"):
 def test_every_sum_is_a_counter_with_what_it_is_of(sdk):
     exporter = OpenTelemetryExporter(**sdk.providers)
     free = _sums(2.0, "lexical_groundedness", "", "", semconv.FREE_SUMS)
-    exporter.observe_quality(lambda: [_sums(1.5, design_effect=2.5), free])
+    exporter.observe_quality(lambda: [_sums(1.5, design_effect=2.5, budget=0.1), free])
     points = sdk.points()
     assert set(points) == {str(one.name) for one in semconv.QUALITY_INSTRUMENTS}
     of_free = _attributes("lexical_groundedness", "", "")
@@ -41,6 +41,7 @@ def test_every_sum_is_a_counter_with_what_it_is_of(sdk):
         keys = {key for point in points[instrument.name] for key in point.attributes}
         assert keys <= set(instrument.attributes)
     assert _values(points[semconv.DESIGN_EFFECT.name]) == {_attributes(): 2.5}
+    assert _values(points[semconv.QUALITY_BUDGET.name]) == {_attributes(): 0.1}
 
 
 def test_two_meters_add_up_and_one_that_is_gone_stays(sdk):
@@ -123,3 +124,14 @@ def test_a_forked_child_does_not_export_what_its_parent_counted(sdk):
             wrong = True
         os._exit(wrong)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_without_an_objective_no_series_of_bad_requests(sdk):
+    with RagMeter(
+        metrics=["lexical_groundedness"], exporters=[OpenTelemetryExporter(**sdk.providers)]
+    ) as meter:
+        meter.submit(RagSample(question="q", contexts=["a cat"], answer="a cat"))
+        assert meter.flush(60)
+        points = sdk.points()
+        assert points["ragmeter.quality.n"]
+        assert not {"ragmeter.quality.low", "ragmeter.quality.budget"} & set(points)
