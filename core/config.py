@@ -22,6 +22,7 @@ from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.registry import resolve_metrics
 
 from ._arguments import PREFIXES
+from .quality.objectives import Objective, parse_objectives
 from .references import ReferenceSource, load_references
 
 __all__ = [
@@ -106,6 +107,9 @@ class Settings(BaseSettings):
     """Requests remembered for ``attach_reference`` and ``feedback``; 0: none."""
     late_window_s: float = _setting(900.0, unit="seconds", gt=0)
     """How long they are remembered."""
+    objectives: str | None = _setting(None)
+    """How good scores are to be and for which share of requests, e.g. ``shop_qa:faithfulness>=0.8 for 95%``;
+    ``;`` between several."""
     verdict_unsupported_below: float = _setting(
         0.50, "VerdictRules(unsupported_below)", "share", ge=0, le=1
     )
@@ -262,6 +266,7 @@ def meter_arguments() -> dict[str, Any]:
         "references": _references(settings),
         "judge": _judge(settings),
         "embedder": embedder,
+        "objectives": _objectives(settings),
         "verdict": _verdict(settings),
         "exporters": _exporters(settings),
     }
@@ -300,6 +305,11 @@ def _metrics(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] 
 def _references(settings: Settings) -> ReferenceSource | None:
     with _naming("references"):
         return load_references(settings.references)
+
+
+def _objectives(settings: Settings) -> tuple[Objective, ...] | None:
+    with _naming("objectives"):
+        return None if settings.objectives is None else parse_objectives(settings.objectives)
 
 
 def _verdict(settings: Settings) -> VerdictRules:

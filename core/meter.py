@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesMeter, ObservesQuality
@@ -44,6 +44,7 @@ from .pipeline.sampling import TailSampling
 from .pipeline.scoring import MetricSet, Scoring
 from .pipeline.weight import weight_of_sample
 from .quality.estimate import Estimate
+from .quality.objectives import DEFAULT_SHARE, Objective, Objectives, parse_objectives
 from .quality.population import Population
 from .quality.sums import QualityKey, QualityTable
 from .references import as_reference, load_references
@@ -125,6 +126,8 @@ class RagMeter(MeterPort):
             they may see. When it raises, the request is dropped and counted.
         late_window: Requests remembered for `attach_reference` and `feedback`; 0: none.
         late_window_s: Seconds for which they are remembered.
+        objectives: How good scores are to be and for which share of requests, e.g.
+            ``"shop_qa:faithfulness>=0.8 for 95%"``; see `objective`.
 
     Raises:
         ConfigurationError: An argument is wrong; the message says what is allowed.
@@ -154,6 +157,7 @@ class RagMeter(MeterPort):
         redact: Callable[[str], str] | None = None,
         late_window: int = 512,
         late_window_s: float = 900.0,
+        objectives: str | Iterable[str | Objective] | None = None,
     ) -> None:
         one_of("keep", keep, "none", "worst")
         one_of("scoring", scoring, "thread", "process")
@@ -220,7 +224,8 @@ class RagMeter(MeterPort):
             from ragmeter.metrics.judge.counting import as_judge  # noqa: PLC0415 -- if asked for
 
             judge = as_judge(judge)
-        self._quality = QualityTable()
+        self._objectives = Objectives(parse_objectives(objectives or ()))
+        self._quality = QualityTable(objectives=self._objectives)
         process = self._scoring_process(judge) if scoring == "process" else None
         pipeline = Pipeline(
             self._metrics,
@@ -435,6 +440,39 @@ class RagMeter(MeterPort):
         if score is None:
             return self._quality.estimates(workflow, seconds)
         return self._quality.estimate(score, workflow, seconds)
+
+    def objective(
+        self,
+        score: str,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        share: float = DEFAULT_SHARE,
+        workflow: str | None = None,
+    ) -> Objective:
+        """Say how good a score is to be, and for which share of requests; best before the first one.
+
+        Requests on the bad side are counted from now on, in `ragmeter.quality.low`; the shipped Prometheus
+        rules compare their share with the budget, 1 - share, and call out when it is used up too fast.
+
+        Args:
+            score: Name of the score.
+            at_least: The lowest good value, on the score's own scale.
+            at_most: The highest good value, where lower is better; exactly one of the two.
+            share: Share of the requests with a value that are to be good; above 0, below 1.
+            workflow: Name of the chain, engine or workflow; None: of each that has none of its own.
+
+        Returns:
+            The objective; its text is what ``RAGMETER_OBJECTIVES`` and ``--objective`` take.
+
+        Raises:
+            ConfigurationError: It makes no sense, or the score has another one in this workflow.
+        """
+        made = Objective(
+            score=score, at_least=at_least, at_most=at_most, share=share, workflow=workflow
+        )
+        self._objectives.add(made)
+        return made
 
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Wait until everything offered so far is scored, judged and exported.

@@ -168,6 +168,8 @@ def parse_objectives(given: str | Iterable[str | Objective]) -> tuple[Objective,
     """
     if isinstance(given, str):
         given = [part for part in given.split(";") if part.strip()]
+    if not isinstance(given, Iterable):
+        raise ConfigurationError(f"objectives: {given!r} is no list; write e.g. {EXAMPLE!r}")
     found: list[Objective] = []
     for one in given:
         if isinstance(one, Objective):

@@ -201,6 +201,20 @@ def test_every_setting_but_the_secret_is_a_flag():
     }
 
 
+def test_objectives_from_the_environment(monkeypatch):
+    monkeypatch.setenv(
+        "RAGMETER_OBJECTIVES", "shop_qa:faithfulness>=0.8 for 95%; refusal<=0 for 80%"
+    )
+    assert [str(one) for one in meter_arguments()["objectives"]] == [
+        "shop_qa:faithfulness>=0.8 for 95%",
+        "refusal<=0.0 for 80%",
+    ]
+
+    monkeypatch.setenv("RAGMETER_OBJECTIVES", "faithfulness is good")
+    with pytest.raises(ConfigurationError, match="RAGMETER_OBJECTIVES='faithfulness is good'"):
+        meter_arguments()
+
+
 def test_the_window_for_late_scores_is_set_from_the_environment(monkeypatch):
     monkeypatch.setenv("RAGMETER_LATE_WINDOW_S", "60")
     monkeypatch.setenv("RAGMETER_LATE_WINDOW", "7")
@@ -236,6 +250,8 @@ def test_prices_from_the_environment_are_the_budgets(monkeypatch):
         {"exporters": 5},
         {"keep": ["worst"]},
         {"hold_s": None},
+        {"objectives": [5]},
+        {"objectives": 5},
     ],
 )
 def test_an_argument_of_the_wrong_type_is_refused_at_construction(wrong):

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from ragmeter.metrics import ConfigurationError
+from ragmeter import RagMeter, RagSample
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.metrics import ConfigurationError, metric
 from ragmeter.quality.objectives import (
     Objective,
     Objectives,
@@ -119,6 +123,73 @@ def test_a_second_threshold_for_the_same_is_refused_and_the_same_again_is_not() 
     with pytest.raises(ConfigurationError, match=r"there is a>=0\.5 for 95% already"):
         objectives.add(Objective(score="a", at_least=0.6))
     assert len(objectives.all()) == 1
+
+
+@metric(needs=("answer",), target="answer", name="goodness")
+def goodness(sample: RagSample) -> float:
+    """The answer itself."""
+    return float(sample.answer or 0)
+
+
+@metric(needs=("answer",), target="answer", name="badness", direction="lower")
+def badness(sample: RagSample) -> float:
+    """Likewise; lower is better."""
+    return float(sample.answer or 0)
+
+
+def _points(reader: InMemoryMetricReader, name: str) -> dict[tuple[str, str], float]:
+    data = reader.get_metrics_data()
+    assert data is not None
+    return {
+        (
+            point.attributes["gen_ai.evaluation.name"],
+            point.attributes.get("gen_ai.workflow.name", ""),
+        ): point.value
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for instrument in scope.metrics
+        if instrument.name == name
+        for point in instrument.data.data_points
+        if "ragmeter.segment" not in point.attributes
+    }
+
+
+def test_a_meter_counts_the_bad_side_of_each_objective_and_publishes_the_budget() -> None:
+    reader = InMemoryMetricReader()
+    meter = RagMeter(
+        [goodness, badness],
+        exporters=[
+            OpenTelemetryExporter(meter_provider=MeterProvider([reader], shutdown_on_exit=False))
+        ],
+        objectives="shop:goodness>=0.5 for 90%",
+    )
+    made = meter.objective("badness", at_most=0.2, share=0.75)
+    assert str(made) == "badness<=0.2 for 75%"
+    for workflow in ("shop", "help"):
+        for answer in ("0.0", "0.2", "0.3", "0.5", "1.0"):
+            meter.submit(RagSample(question="q", answer=answer, name=workflow))
+    assert meter.flush(60)
+    assert _points(reader, "ragmeter.quality.low") == {
+        ("goodness", "shop"): 3.0,
+        ("badness", "shop"): 3.0,
+        ("badness", "help"): 3.0,
+    }
+    assert _points(reader, "ragmeter.quality.budget") == {
+        ("goodness", "shop"): 0.1,
+        ("badness", "shop"): 0.25,
+        ("badness", "help"): 0.25,
+    }
+    meter.shutdown()
+
+
+def test_a_meter_refuses_an_objective_that_makes_no_sense() -> None:
+    with RagMeter([goodness], exporters=[], objectives=["goodness>=0.5 for 90%"]) as meter:
+        with pytest.raises(ConfigurationError, match="one objective"):
+            meter.objective("goodness", at_least=0.6)
+        with pytest.raises(ConfigurationError, match="at_least"):
+            meter.objective("goodness")
+    with pytest.raises(ConfigurationError, match="objective"):
+        RagMeter([goodness], exporters=[], objectives="goodness is fine")
 
 
 @given(
