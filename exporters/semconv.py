@@ -534,7 +534,13 @@ SERVER_INSTRUMENTS: Final[tuple[Instrument, ...]] = (
 )
 """Every instrument of ``ragmeter serve`` beside these."""
 
-_QUALITY_ATTRIBUTES = (GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, JUDGE)
+_QUALITY_ATTRIBUTES = (
+    GEN_AI_EVALUATION_NAME,
+    GEN_AI_WORKFLOW_NAME,
+    SEGMENT,
+    SCORE_DIRECTION,
+    JUDGE,
+)
 QUALITY_SUMS: Final[Mapping[str, Instrument]] = {
     name: Instrument(
         name=_own(f"ragmeter.quality.{name}"),

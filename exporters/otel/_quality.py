@@ -169,6 +169,7 @@ class QualityBoard:
                 semconv.GEN_AI_EVALUATION_NAME: one.score,
                 semconv.GEN_AI_WORKFLOW_NAME: one.workflow,
                 semconv.SEGMENT: one.segment,
+                semconv.SCORE_DIRECTION: one.direction,
                 semconv.JUDGE: one.judge,
             }
             named: Attributes = {

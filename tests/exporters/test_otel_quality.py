@@ -23,7 +23,8 @@ def _values(points):
 
 def _attributes(score="faithfulness", workflow="qa", judge="a"):
     pairs = {
-        "gen_ai.evaluation.name": score, "gen_ai.workflow.name": workflow, "ragmeter.judge": judge
+        "gen_ai.evaluation.name": score, "gen_ai.workflow.name": workflow, "ragmeter.judge": judge,
+        "ragmeter.evaluation.direction": "higher",
     }  # fmt: skip
     return tuple(sorted((key, value) for key, value in pairs.items() if value))
 
