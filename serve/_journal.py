@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 
 from ragmeter.adapters.opentelemetry.otlp import (
     ExportRequest,
@@ -74,11 +75,17 @@ class Journal:
         spool: Where they are kept; None: nowhere.
         ledger: Says when one is done; goes with the spool.
         forwarder: Passes them on; None: nobody does.
+        guard: Contains errors of ours: what could not be taken up again stays kept.
     """
 
     def __init__(
-        self, spool: Spool | None, ledger: Ledger | None, forwarder: Forwarder | None
+        self,
+        spool: Spool | None,
+        ledger: Ledger | None,
+        forwarder: Forwarder | None,
+        guard: AbstractContextManager[object],
     ) -> None:
+        self._guard = guard
         self._spool = spool
         self._ledger = ledger
         self._forwarder = forwarder
@@ -205,15 +212,17 @@ class Journal:
         admit: Callable[[Kept, ExportRequest], object],
     ) -> None:
         count = 0
-        for entry in spool.replay():
-            while full() is not None and not self._ending.is_set():
-                self._ending.wait(_PACE_S)
-            if self._ending.is_set():
-                return
-            self._admit_again(spool, entry, admit)
-            count += 1
-        self._replayed.set()
-        _log.info("spool: %d requests were not done when the server ended; taken up again", count)
+        with self._guard:
+            for entry in spool.replay():
+                while full() is not None and not self._ending.is_set():
+                    self._ending.wait(_PACE_S)
+                if self._ending.is_set():
+                    return
+                with self._guard:  # one that cannot be taken up must not keep the others from it
+                    self._admit_again(spool, entry, admit)
+                    count += 1
+            self._replayed.set()
+            _log.info("spool: %d requests were not done at the last end; taken up again", count)
 
     def _admit_again(
         self, spool: Spool, entry: Entry, admit: Callable[[Kept, ExportRequest], object]

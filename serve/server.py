@@ -345,7 +345,7 @@ class Server:
             if forwarded
             else None
         )
-        return Journal(spool, ledger, forwarder)
+        return Journal(spool, ledger, forwarder, self.meter.guard("serve.replay"))
 
     def _has_room_outside(self) -> bool:
         if self._telemetry is None:

@@ -16,6 +16,7 @@ from served import FULL, PATIENCE_S, RECORDED, served, traced_as, until
 from ragmeter import RagMeter
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import ServeOptions, Server
+from ragmeter.serve._intake import Intake
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 
@@ -79,6 +80,29 @@ def test_a_server_that_ends_as_soon_as_it_is_up_again_finishes_what_was_kept(tmp
     with served(spool=left) as server:
         assert traces_of(server.drained()) == sorted(traces)
         assert server.stats()["spool"] == {}
+
+
+@pytest.mark.contains_errors
+def test_one_that_cannot_be_taken_up_again_keeps_no_other_from_it(tmp_path, monkeypatch):
+    """It stays in the spool, for a start that can."""
+    bodies, traces = zip(*map(traced_as, range(1, 4)), strict=True)
+    left = acknowledged(tmp_path / "spool", bodies)
+    admit, calls = Intake.admit, []
+
+    def failing_first(intake, kept, request):
+        calls.append(kept)
+        if len(calls) == 1:
+            raise RuntimeError("ours")
+        return admit(intake, kept, request)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Intake, "admit", failing_first)
+        with served(spool=left) as server:
+            assert traces_of(server.drained()) == sorted(traces[1:])
+            assert kept(server) == 1
+            assert server.meter.stats().internal_errors["serve.replay"] == 1
+    with served(spool=left) as server:
+        assert traces_of(server.drained()) == [traces[0]]
 
 
 def test_a_trace_in_two_requests_one_of_which_was_not_acknowledged_yet(tmp_path):
@@ -319,6 +343,7 @@ from pathlib import Path
 from ragmeter import RagMeter
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.serve import ServeOptions, Server
+from ragmeter.serve._intake import Intake
 
 folder = Path(sys.argv[1])
 ending = threading.Event()
