@@ -1,6 +1,7 @@
 """Fixtures that every test may use."""
 
 import os
+import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,36 @@ _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fixed", _PATIENT, derandomize=True)
 settings.register_profile("search", _PATIENT, max_examples=2_000, print_blob=True)
 settings.load_profile(os.environ.get("RAGMETER_TEST_EXAMPLES", "fixed"))
+
+# Ids of traces and requests are random numbers, and what is sampled is a function of them.  They are
+# the same in every run as well, so that what fails on one machine fails on all; `.ci/search` has others.
+_SEED = os.environ.get("RAGMETER_TEST_SEED", "1")
+_urandom = os.urandom
+
+
+class _Bytes:
+    """`os.urandom` of one test: the same bytes in every run; those of the system in a forked child."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed)
+        self._process = os.getpid()
+
+    def __call__(self, size: int, /) -> bytes:
+        # A child that went on drawing from a copy would make its parent's ids again.
+        if os.getpid() != self._process:
+            return _urandom(size)
+        return self._random.randbytes(size)
+
+
+@pytest.fixture(autouse=True)
+def same_chance(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give the test the random numbers, `uuid4`s and trace ids that it has in every run."""
+    test = request.node.nodeid
+    request.node.add_report_section("call", "chance", f"RAGMETER_TEST_SEED={_SEED}")
+    random.seed(f"{_SEED} {test}")
+    os.urandom = _Bytes(f"{_SEED} bytes {test}")
+    yield
+    os.urandom = _urandom
 
 
 @pytest.fixture(autouse=True)
