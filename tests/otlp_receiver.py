@@ -125,4 +125,4 @@ class OtlpReceiver:
         """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(60)

@@ -54,12 +54,12 @@ class App:
             answer = rag_chain().invoke(
                 QUESTION, config={"callbacks": [RagMeterCallbackHandler(self.meter)]}
             )
-        assert self.meter.flush(20)
+        assert self.meter.flush(60)
         self.metrics.force_flush()
         return answer, span
 
     def close(self):
-        self.meter.shutdown(5)
+        self.meter.shutdown(60)
         self.tracers.shutdown()
         self.logs.shutdown()
         self.metrics.shutdown()
@@ -182,7 +182,7 @@ def test_a_query_of_none_is_not_lost():
     with RagMeter(exporters=[memory]) as meter:
         retriever = ListRetriever(documents=DOCUMENTS)
         retriever.invoke(None, config={"callbacks": [RagMeterCallbackHandler(meter)]})
-        meter.flush(20)
+        meter.flush(60)
 
     (result,) = memory.results
     assert result.sample == RagSample(

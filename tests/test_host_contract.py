@@ -49,7 +49,7 @@ def test_ragmeter_never_raises_into_the_application(monkeypatch):
     monkeypatch.setattr(meter, "offer", broken_offer)
     assert _ask(meter) == ANSWER
     assert meter.stats().internal_errors
-    meter.shutdown(5)
+    meter.shutdown(60)
 
 
 def test_a_blocked_worker_adds_nothing_to_the_chains_latency():
@@ -71,7 +71,7 @@ def test_a_blocked_worker_adds_nothing_to_the_chains_latency():
     assert meter.stats().exported == 0
     gate.set()
     exporter.gate.set()
-    assert meter.flush(20)
+    assert meter.flush(60)
     assert meter.stats().exported == 50
 
 
@@ -88,7 +88,7 @@ def test_arguments_and_outputs_are_never_changed():
     assert with_meter == without
     assert documents == DOCUMENTS
     assert metadata == {"ragmeter": {"reference": {"answer": "a"}, "tags": ["t"]}}
-    meter.flush(10)
+    meter.flush(60)
     assert documents == DOCUMENTS
 
 
@@ -102,7 +102,7 @@ def test_the_current_context_is_never_changed():
         assert otel_context.get_current() == before
         assert trace.get_current_span() is span
     assert trace.get_current_span() is trace.INVALID_SPAN
-    meter.flush(10)
+    meter.flush(60)
 
 
 def test_memory_does_not_grow_while_everything_behind_is_stuck():
@@ -139,7 +139,7 @@ def test_memory_does_not_grow_while_everything_behind_is_stuck():
     # 100 queued samples of 2 kB replaced by 100 others, now seen by the tracer; 3,000 would be 6 MB.
     assert grown < 1_500_000
     gate.set()
-    meter.shutdown(10)
+    meter.shutdown(60)
 
 
 def test_text_is_never_sent_unasked():
@@ -149,7 +149,7 @@ def test_text_is_never_sent_unasked():
     meter = RagMeter(exporters=[OpenTelemetryExporter(tracer_provider=provider)])
 
     _ask(meter)
-    meter.flush(10)
+    meter.flush(60)
 
     written = "".join(span.to_json() for span in spans.get_finished_spans())
     assert "river_chain" in written
@@ -172,8 +172,8 @@ def test_judge_calls_are_never_captured_or_traced_as_the_users():
     instrument(meter)
     try:
         assert rag_chain().invoke(QUESTION) == ANSWER
-        assert meter.flush(20)
-        assert meter.flush(20)
+        assert meter.flush(60)
+        assert meter.flush(60)
     finally:
         uninstrument()
 
@@ -221,11 +221,11 @@ def test_the_embedders_calls_are_never_captured_or_traced_as_the_users():
         instrument(meter)
         try:
             assert rag_chain().invoke(QUESTION) == ANSWER
-            assert meter.flush(20)
-            assert meter.flush(20)
+            assert meter.flush(60)
+            assert meter.flush(60)
         finally:
             uninstrument()
-            meter.shutdown(10)
+            meter.shutdown(60)
 
         assert [result.sample.question for result in memory.results] == [QUESTION]
         assert memory.results[0].scores["semantic_context_relevance"].status == "ok"
@@ -241,8 +241,8 @@ def test_a_secret_is_never_logged(caplog):
         memory = InMemoryExporter()
         meter = RagMeter(metrics=["answer_relevancy"], judge=judge, exporters=[memory])
         meter.submit(RagSample(question="q", contexts=["c"], answer="a."))
-        meter.flush(20)
-        meter.shutdown(5)
+        meter.flush(60)
+        meter.shutdown(60)
 
     seen = " ".join(record.getMessage() for record in caplog.records if "ragmeter" in record.name)
     assert memory.results[0].scores["answer_relevancy"].status == "judge_error"
@@ -257,7 +257,7 @@ def test_a_number_it_does_not_have_is_never_reported():
 
     meter.submit(RagSample(question="q"))
     meter.submit(RagSample(question="", contexts=[], answer=""))
-    meter.flush(10)
+    meter.flush(60)
 
     unknown, empty = memory.results
     assert {score.status for score in unknown.scores.values()} == {"missing_input"}
@@ -278,7 +278,7 @@ def test_base_exceptions_pass_through(kind):
     with pytest.raises(kind):
         _ask(meter, rag_chain() | stop)
 
-    meter.flush(10)
+    meter.flush(60)
     assert [result.sample.status for result in memory.results] in (["cancelled"], ["error"])
 
 

@@ -89,7 +89,7 @@ class Watch:
 
     def close(self) -> None:
         """Stop the meter."""
-        self.meter.shutdown(timeout_s=10)
+        self.meter.shutdown(timeout_s=60)
 
 
 @pytest.fixture

@@ -174,7 +174,7 @@ class Captured:
     @property
     def runs(self) -> list[ScoredRun]:
         """All runs so far, in the order in which they ended."""
-        assert self.meter.flush(10)
+        assert self.meter.flush(60)
         return self.memory.results
 
     @property
@@ -194,7 +194,7 @@ def captured(**options: Any) -> Iterator[Captured]:
         with capture.handler:
             yield capture
     finally:
-        capture.meter.shutdown(10)
+        capture.meter.shutdown(60)
 
 
 def ids(run: ScoredRun) -> list[str | None]:

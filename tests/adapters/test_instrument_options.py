@@ -31,7 +31,7 @@ def meter(memory: InMemoryExporter) -> Iterator[RagMeter]:
     made = RagMeter(metrics=[], exporters=[memory])
     yield made
     uninstrument()
-    made.shutdown(timeout_s=5)
+    made.shutdown(timeout_s=60)
 
 
 def ask_both(meter: RagMeter, memory: InMemoryExporter) -> dict[str, tuple[str | None, list[str]]]:
@@ -39,7 +39,7 @@ def ask_both(meter: RagMeter, memory: InMemoryExporter) -> dict[str, tuple[str |
     chain: LangChainRetriever = EchoRetriever(k=1)
     chain.invoke("who?")
     ListRetriever(nodes({"a": "text"}, metadata={"page": 7})).retrieve("who?")
-    assert meter.flush(10)
+    assert meter.flush(60)
     return {
         result.run.framework: (
             result.sample.name,
@@ -109,7 +109,7 @@ def test_a_meter_made_here_does_not_outlive_a_wrong_option(
 
     assert default_meter() is None
     made.submit(RagSample(question="too late?"))
-    assert made.flush(10)
+    assert made.flush(60)
     assert memory.results == []
 
 

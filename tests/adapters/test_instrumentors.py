@@ -71,7 +71,7 @@ def test_the_class_takes_a_meter() -> None:
     assert list(instrumentor.instrumentation_dependencies()) == ["langchain-core >= 0.3, < 2"]
     instrumentor.uninstrument()
     assert default_meter() is None
-    meter.shutdown(timeout_s=5)
+    meter.shutdown(timeout_s=60)
 
 
 def test_switched_off_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

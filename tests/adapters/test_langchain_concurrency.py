@@ -192,7 +192,7 @@ def test_nothing_is_left_after_ten_thousand_requests_of_all_endings() -> None:
     from ragmeter.adapters.langchain import RagMeterCallbackHandler
 
     watch = Watch()
-    watch.meter.shutdown(timeout_s=10)
+    watch.meter.shutdown(timeout_s=60)
     watch.meter = RagMeter(metrics=[], exporters=[watch.memory], sample_rate=0.0)
     watch.handler = RagMeterCallbackHandler(watch.meter)
     retriever = UnevenRetriever(k=1)

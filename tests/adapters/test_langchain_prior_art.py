@@ -54,7 +54,7 @@ def test_context_is_never_attached(watch: Watch, caplog: pytest.LogCaptureFixtur
 
     assert otel_context.get_current() is before
     assert not [r for r in caplog.records if r.name.startswith("opentelemetry")]
-    watch.meter.flush(10)
+    watch.meter.flush(60)
 
 
 def test_serialized_none(watch: Watch) -> None:
@@ -98,7 +98,7 @@ def test_retrieval_in_a_plain_thread_is_a_request_of_its_own(watch: Watch) -> No
 
     def search(question: str) -> Any:
         with ThreadPoolExecutor(1) as pool:
-            found = pool.submit(retriever.invoke, question).result(10)
+            found = pool.submit(retriever.invoke, question).result(60)
         return TellingModel().invoke(joined(found)).content
 
     instrument(watch.meter, frameworks=["langchain"])

@@ -44,7 +44,7 @@ def app() -> Iterator[App]:
     """A running application."""
     made = App()
     yield made
-    made.meter.shutdown(timeout_s=10)
+    made.meter.shutdown(timeout_s=60)
     made.provider.shutdown()
 
 
@@ -133,8 +133,8 @@ def test_a_retrieval_span_of_others_is_found(app: App) -> None:
     meter = RagMeter(metrics=[context_tally], exporters=[memory])
     config: Any = {"callbacks": [RagMeterCallbackHandler(meter)]}
     lcel(RunnableLambda(search)).invoke("who?", config=config)
-    assert meter.flush(10)
-    meter.shutdown(timeout_s=10)
+    assert meter.flush(60)
+    meter.shutdown(timeout_s=60)
 
     (result,) = memory.results
     (theirs,) = [span for span in app.spans.get_finished_spans() if span.name == "their retrieval"]

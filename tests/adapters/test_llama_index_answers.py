@@ -108,7 +108,7 @@ class Flow(Workflow):
 )
 def test_answer_in_a_result_of_any_shape(shape: str, streams: bool) -> None:
     """Neither the verdict that was said last, nor a repr with the nodes in it."""
-    flow = Flow(timeout=10)
+    flow = Flow(timeout=60)
     flow.shape, flow.streams = shape, streams
     with captured() as capture:
         run(flow, query=QUESTION)
@@ -146,7 +146,7 @@ class Silent(Workflow):
 )
 def test_results_without_a_model_that_was_seen(result: Any, answer: str | None) -> None:
     """The only long string, else none; what LlamaIndex's own classes hold is known."""
-    flow = Silent(timeout=10)
+    flow = Silent(timeout=60)
     flow.result = result
     with captured() as capture:
         run(flow, query=QUESTION)
@@ -187,7 +187,7 @@ def test_stream_inside_a_result_is_captured_to_its_end() -> None:
             return StopEvent(result={"stream": await engine.aquery(ev.query), "n": 1})
 
     async def main() -> str:
-        result = await Streams(timeout=10).run(query=QUESTION)
+        result = await Streams(timeout=60).run(query=QUESTION)
         return "".join([word async for word in result["stream"].async_response_gen()])
 
     with captured() as capture:
@@ -273,7 +273,7 @@ def test_structured_response_of_an_agent_is_the_answer(as_workflow: bool) -> Non
 
 
 def chosen(flow: str = "dictionary", **readers: Any) -> Any:
-    work = Flow(timeout=10)
+    work = Flow(timeout=60)
     work.shape = flow
     with captured(**readers) as capture:
         run(work, query=QUESTION, topic="rivers")

@@ -47,7 +47,7 @@ def test_attach_and_detach_are_idempotent() -> None:
     assert attached() == 0
     engine().query(QUESTION)
     assert len(capture.runs) == 1
-    capture.meter.shutdown(10)
+    capture.meter.shutdown(60)
 
 
 def test_context_manager_attaches_for_the_block() -> None:
@@ -57,7 +57,7 @@ def test_context_manager_attaches_for_the_block() -> None:
         assert attached() == 1
         raise KeyError
     assert attached() == 0
-    capture.meter.shutdown(10)
+    capture.meter.shutdown(60)
 
 
 def test_handler_added_by_the_user() -> None:
@@ -70,7 +70,7 @@ def test_handler_added_by_the_user() -> None:
         assert capture.handler.is_attached
     finally:
         capture.handler.detach()
-        capture.meter.shutdown(10)
+        capture.meter.shutdown(60)
 
 
 def test_other_handlers_stay_and_see_everything() -> None:
@@ -119,7 +119,7 @@ def test_detached_in_the_middle_of_a_request_gives_it_up_and_counts_it() -> None
     assert capture.runs == []
     assert handler.open_entries == 0
     assert dict(capture.meter.stats().dropped) == {"detached": 1}
-    capture.meter.shutdown(10)
+    capture.meter.shutdown(60)
 
 
 def test_attached_in_the_middle_of_a_request() -> None:
@@ -138,7 +138,7 @@ def test_attached_in_the_middle_of_a_request() -> None:
     assert capture.runs[-1].sample.question == "second"
     assert capture.runs[-1].sample.status == "ok"
     assert capture.handler.open_entries == 0
-    capture.meter.shutdown(10)
+    capture.meter.shutdown(60)
 
 
 def test_attaching_and_detaching_while_other_threads_query() -> None:
@@ -173,7 +173,7 @@ def test_attaching_and_detaching_while_other_threads_query() -> None:
         engine().query(QUESTION)
         assert capture.handler.open_entries == 0
     assert capture.meter.stats().internal_errors == {}
-    capture.meter.shutdown(10)
+    capture.meter.shutdown(60)
 
 
 def test_scoped_to_one_engine() -> None:
@@ -205,7 +205,7 @@ def test_wrong_text_mode_is_refused_at_construction() -> None:
     capture = Captured()
     with pytest.raises(ConfigurationError, match="'llm' or 'none'"):
         RagMeterHandler(capture.meter, text_mode="all")  # type: ignore[arg-type]
-    capture.meter.shutdown(10)
+    capture.meter.shutdown(60)
 
 
 def test_instrument_attaches_globally_and_uninstrument_takes_it_back() -> None:
@@ -224,7 +224,7 @@ def test_instrument_attaches_globally_and_uninstrument_takes_it_back() -> None:
     assert attached() == 0
     engine().query("third")
     for meter in meters:
-        meter.shutdown(10)
+        meter.shutdown(60)
 
     assert [(r.sample.question, r.sample.name) for r in first.results] == [("first", "support")]
     assert [run.sample.question for run in second.results] == ["second"]
@@ -250,7 +250,7 @@ def test_what_other_tools_ask_of_every_handler() -> None:
     assert handler.open_spans == {}
     assert handler.capture_propagation_context() == {}
     handler.restore_propagation_context({"anything": 1})
-    capture.meter.shutdown(10)
+    capture.meter.shutdown(60)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -32,7 +32,7 @@ class Clock:
 def capture() -> Iterator[Captured]:
     made = Captured()
     yield made
-    made.meter.shutdown(10)
+    made.meter.shutdown(60)
 
 
 def follow(capture: Captured, **bounds: Any) -> SpanFollower:
@@ -169,7 +169,7 @@ def test_each_meter_lives_no_longer_than_its_owner_wants() -> None:
     capture = Captured()
     with capture.handler:
         asyncio.run(RetrieverQueryEngine.from_args(ListRetriever(A), llm=llm()).aquery(QUESTION))
-    capture.meter.shutdown(10)
+    capture.meter.shutdown(60)
     kept = weakref.ref(capture.meter)
     del capture
     deadline = time.monotonic() + 10

@@ -179,7 +179,7 @@ def test_no_state_is_left_after_thousands_of_requests_of_all_endings() -> None:
         gc.collect()
         assert capture.handler.open_entries == 0
         stats = capture.meter.stats()
-    capture.meter.shutdown(10)
+    capture.meter.shutdown(60)
 
     assert stats.internal_errors == {}
     assert 8_000 < stats.captured < 10_000

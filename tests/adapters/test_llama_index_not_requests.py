@@ -174,7 +174,7 @@ class Graded(Workflow):
 
 def test_grading_within_a_request_leaves_nothing_in_it() -> None:
     async def main() -> Any:
-        return await Graded(timeout=10).run(query=QUESTION)
+        return await Graded(timeout=60).run(query=QUESTION)
 
     with captured() as capture:
         asyncio.run(main())

@@ -120,7 +120,7 @@ class Filters(Workflow):
 
 @pytest.mark.parametrize("how", WAYS)
 def test_nodes_filtered_and_reranked_in_a_step(how: str) -> None:
-    flow = Filters(timeout=10)
+    flow = Filters(timeout=60)
     flow.how = how
     with captured() as capture:
         run(flow, query=QUESTION)
@@ -145,7 +145,7 @@ class InOneStep(Workflow):
 
 def test_nodes_filtered_in_the_step_that_calls_the_model() -> None:
     with captured() as capture:
-        run(InOneStep(timeout=10), query=QUESTION)
+        run(InOneStep(timeout=60), query=QUESTION)
         scored = capture.only
 
     assert ids(scored) == ["tea", "moon"]
@@ -170,7 +170,7 @@ class Graded(Workflow):
 
 def test_prompts_of_graders_and_verdicts_are_not_the_answers() -> None:
     with captured() as capture:
-        run(Graded(timeout=10), query=QUESTION)
+        run(Graded(timeout=60), query=QUESTION)
         scored = capture.only
 
     assert (ids(scored), scored.sample.answer) == (["rome", "moon"], ANSWER)
@@ -211,7 +211,7 @@ class FansOut(Workflow):
 
 @pytest.mark.parametrize("how", ["foreign", "complete"])
 def test_nodes_graded_by_many_workers(how: str) -> None:
-    flow = FansOut(timeout=10)
+    flow = FansOut(timeout=60)
     flow.how = how
     with captured() as capture:
         run(flow, query=QUESTION)
@@ -235,7 +235,7 @@ class AsTexts(Workflow):
 
 def test_nodes_handed_on_as_texts() -> None:
     with captured() as capture:
-        run(AsTexts(timeout=10), query=QUESTION)
+        run(AsTexts(timeout=60), query=QUESTION)
 
         assert ids(capture.only) == ["rome", "tea"]
 
@@ -259,7 +259,7 @@ class Compresses(Workflow):
 
 def test_nodes_rewritten_by_a_step() -> None:
     with captured() as capture:
-        run(Compresses(timeout=10), query=QUESTION)
+        run(Compresses(timeout=60), query=QUESTION)
 
         assert texts(capture.only) == ["France's capital city: Paris."]
 
@@ -285,7 +285,7 @@ def flaky(fails: int, how: str) -> Workflow:
                 raise RuntimeError("again")
             return StopEvent(result=await ask(contents(found), how))
 
-    return Flaky(timeout=10)
+    return Flaky(timeout=60)
 
 
 @pytest.mark.parametrize("how", ["foreign", "complete"])
@@ -324,7 +324,7 @@ def test_engine_that_failed_within_a_step_leaves_nothing() -> None:
                 return StopEvent(result=await other.aquery(ev.query))
 
     with captured() as capture:
-        run(Fallback(timeout=10), query=QUESTION)
+        run(Fallback(timeout=60), query=QUESTION)
         scored = capture.only
 
     assert (ids(scored), scored.sample.answer) == (["tea", "moon"], ANSWER)
@@ -555,7 +555,7 @@ class MapsAndJoins(Workflow):
 
 def test_sub_answers_joined_by_the_answering_call() -> None:
     with captured() as capture:
-        run(MapsAndJoins(timeout=10), query=QUESTION)
+        run(MapsAndJoins(timeout=60), query=QUESTION)
         scored = capture.only
 
     assert (ids(scored), scored.sample.contexts_by) == (["paris", "rome", "tea"], "prompt")
@@ -563,7 +563,7 @@ def test_sub_answers_joined_by_the_answering_call() -> None:
 
 def test_workflows_side_by_side_do_not_mix() -> None:
     async def main() -> None:
-        flows = [Filters(timeout=10) for _ in range(5)]
+        flows = [Filters(timeout=60) for _ in range(5)]
         await asyncio.gather(*(flow.run(query=f"q{place}") for place, flow in enumerate(flows)))
 
     with captured() as capture:
@@ -629,7 +629,7 @@ class Shaped(Workflow):
 @pytest.mark.parametrize("streams", [False, True])
 def test_answer_that_is_a_part_of_what_the_model_said(streams: bool) -> None:
     """Its call is found; also where its stream went by unheard."""
-    flow = Shaped(timeout=10)
+    flow = Shaped(timeout=60)
     flow.streams = streams
     with captured() as capture:
         run(flow, query=QUESTION)

@@ -251,9 +251,9 @@ def test_sampled_out_requests_are_counted() -> None:
     with RagMeterHandler(meter) as handler:
         engine().query(QUESTION)
         assert handler.open_entries == 0
-    meter.flush(10)
+    meter.flush(60)
     stats = meter.stats()
-    meter.shutdown(10)
+    meter.shutdown(60)
 
     assert memory.results == []
     assert (stats.captured, dict(stats.dropped)) == (1, {"sampled_out": 1})

@@ -44,7 +44,7 @@ def app() -> Iterator[App]:
     made = App()
     yield made
     made.handler.detach()
-    made.meter.shutdown(10)
+    made.meter.shutdown(60)
     made.provider.shutdown()
 
 

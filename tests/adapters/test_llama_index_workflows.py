@@ -60,7 +60,7 @@ def run(flow: Workflow, **kwargs: Any) -> Any:
 def test_retrieve_and_synthesize_in_separate_steps() -> None:
     """One sample for the run; its answer is what the stop event carries."""
     with captured() as capture:
-        response = run(Rag(timeout=10), query=QUESTION)
+        response = run(Rag(timeout=60), query=QUESTION)
         scored = capture.only
 
     assert str(response) == scored.sample.answer == ANSWER
@@ -73,7 +73,7 @@ def test_workflow_that_returns_a_stream() -> None:
     """A streaming response as result: captured when its reader is done."""
 
     async def main() -> str:
-        flow = Rag(timeout=10)
+        flow = Rag(timeout=60)
         flow.streaming = True
         response = await flow.run(query=QUESTION)
         return "".join([word async for word in response.async_response_gen()])
@@ -96,7 +96,7 @@ class Fields(Workflow):
 def test_question_is_found_under_usual_names(name: str) -> None:
     """The start event's field that is likeliest the question."""
     with captured() as capture:
-        run(Fields(timeout=10), **{name: QUESTION})
+        run(Fields(timeout=60), **{name: QUESTION})
 
         assert capture.only.sample.question == QUESTION
 
@@ -104,7 +104,7 @@ def test_question_is_found_under_usual_names(name: str) -> None:
 def test_question_under_an_unknown_name_is_not_guessed_but_can_be_configured() -> None:
     """Unknown is None, never the rewritten query; ``question=`` names it."""
     with captured() as capture:
-        run(Fields(timeout=10), topic=QUESTION)
+        run(Fields(timeout=60), topic=QUESTION)
         assert capture.only.sample.question is None
 
     def topic(request: LlamaIndexRequest) -> str | None:
@@ -112,7 +112,7 @@ def test_question_under_an_unknown_name_is_not_guessed_but_can_be_configured() -
         return start.get("topic") if start is not None else None
 
     with captured(question=topic) as capture:
-        run(Fields(timeout=10), topic=QUESTION)
+        run(Fields(timeout=60), topic=QUESTION)
         assert capture.only.sample.question == QUESTION
 
 
@@ -130,7 +130,7 @@ class Loop(Workflow):
 def test_several_retrievals_of_one_run_belong_to_one_sample() -> None:
     """Documents of all retrievals, once each."""
     with captured() as capture:
-        run(Loop(timeout=10), query=QUESTION)
+        run(Loop(timeout=60), query=QUESTION)
         scored = capture.only
 
     assert ids(scored) == ["paris", "rome", "tea", "moon"]
@@ -153,7 +153,7 @@ class CustomStop(Workflow):
 def test_custom_stop_event() -> None:
     """A stop event with fields of its own gives the field that is likeliest the answer."""
     with captured() as capture:
-        run(CustomStop(timeout=10), query=QUESTION)
+        run(CustomStop(timeout=60), query=QUESTION)
 
         assert capture.only.sample.answer == "from the event"
 
@@ -167,7 +167,7 @@ class OnlyNodes(Workflow):
 def test_workflow_that_returns_nodes_is_retrieval_only() -> None:
     """No answer was asked for."""
     with captured() as capture:
-        run(OnlyNodes(timeout=10), query=QUESTION)
+        run(OnlyNodes(timeout=60), query=QUESTION)
         scored = capture.only
 
     assert (scored.sample.status, scored.sample.answer) == ("retrieval_only", None)
@@ -188,7 +188,7 @@ class Failing(Workflow):
 
 def test_failing_step() -> None:
     """A run never counts as ok when its caller got an exception (llama_index#16283, #18757)."""
-    flow = Failing(timeout=10)
+    flow = Failing(timeout=60)
     flow.error = LookupError("step failed")
     with captured() as capture:
         with pytest.raises(Exception, match="step failed"):
@@ -250,7 +250,7 @@ def test_concurrent_runs_of_one_workflow_do_not_mix() -> None:
     """Many runs of one instance in one loop."""
 
     async def main() -> None:
-        flow = Rag(timeout=20)
+        flow = Rag(timeout=60)
         await asyncio.gather(*(flow.run(query=f"question {n}") for n in range(8)))
 
     with captured() as capture:

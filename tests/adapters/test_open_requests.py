@@ -91,7 +91,7 @@ def test_giving_up_happens_outside_the_lock() -> None:
     def told(key: str, request: str) -> None:
         thread = threading.Thread(target=lambda: seen.append(len(requests.values())))
         thread.start()
-        thread.join(10)
+        thread.join(60)
 
     requests: OpenRequests[str, str] = OpenRequests(told, max_requests=1)
     requests.open("a", "A")
@@ -145,7 +145,7 @@ def test_a_forked_child_starts_empty() -> None:
         if pid == 0:
             thread = threading.Thread(target=requests.open, args=("b", "B"))
             thread.start()
-            thread.join(10)
+            thread.join(60)
             os._exit(0 if requests.values() == ["B"] else 1)
     _, status = os.waitpid(pid, 0)
 

@@ -46,7 +46,7 @@ class _Traced:
 
     def results(self):
         self.processor.force_flush()
-        assert self.meter.flush(20)
+        assert self.meter.flush(60)
         return self.memory.results
 
     def ask(self, question="Why?", answer="Because it rains.", texts=("It rains.",), **attributes):

@@ -452,7 +452,7 @@ def test_otlp_over_grpc_is_accepted_by_a_real_server():
     try:
         done = _demo("--otlp", f"http://127.0.0.1:{port}", "--protocol", "grpc", "--json")
     finally:
-        server.stop(None).wait(10)
+        server.stop(None).wait(60)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert set(received) == {"traces", "logs", "metrics"}
 

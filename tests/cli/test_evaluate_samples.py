@@ -135,8 +135,8 @@ def test_what_the_jsonl_exporter_wrote_can_be_evaluated(tmp_path):
     )
     meter = RagMeter(exporters=[JsonlExporter(path, include_content=True)])
     meter.submit(sample)
-    meter.flush(10)
-    meter.shutdown(10)
+    meter.flush(60)
+    meter.shutdown(60)
     (row,) = list(read_samples(path))
     assert isinstance(row, Row)
     assert row.sample == sample

@@ -174,7 +174,7 @@ def test_requests_that_are_not_chosen_go_out_unjudged_at_once_and_say_so():
     )
     for _ in range(40):
         meter.submit(RagSample(question="q", contexts=["a"]))
-    assert meter.flush(20)
+    assert meter.flush(60)
 
     skipped = [r for r in memory.results if r.scores["gated"].status == "skipped"]
     assert len(memory.results) == 40
@@ -202,7 +202,7 @@ def test_what_the_fuse_refuses_is_a_missing_value_and_counted_as_such():
     meter = RagMeter(metrics=[Refused()], judge=FakeJudge(), exporters=[memory])
     for _ in range(3):
         meter.submit(RagSample(question="q", contexts=["a"]))
-    assert meter.flush(20)
+    assert meter.flush(60)
 
     assert meter.stats().judge_skipped == {"budget": 3}
     scores = [result.scores["refused"] for result in memory.results]
@@ -225,7 +225,7 @@ def test_drops_are_logged_once_a_minute_and_sampling_is_not(caplog):
             meter.submit(RagSample(question="q"))
             quiet.submit(RagSample(question="q"))
     gate.set()
-    meter.flush(10)
+    meter.flush(60)
 
     assert [record.message.split(";")[0] for record in caplog.records] == [
         "ragmeter: requests are not scored (queue_full)"

@@ -54,7 +54,7 @@ def test_without_a_provider_nothing_is_scored_and_it_is_said_once(no_providers, 
     with caplog.at_level(logging.WARNING, "ragmeter"), counting.meter() as meter:
         for _ in range(5):
             meter.submit(SAMPLE)
-        assert meter.flush(20)
+        assert meter.flush(60)
         stats = meter.stats()
 
     assert counting.asked == 0
@@ -70,7 +70,7 @@ def test_the_lines_that_are_said_can_be_pasted_and_fix_it(no_providers, caplog):
     """In a fresh process: after them, the same meter has somewhere to write to."""
     with caplog.at_level(logging.WARNING, "ragmeter"), RagMeter() as meter:
         meter.submit(SAMPLE)
-        assert meter.flush(20)
+        assert meter.flush(60)
     message = caplog.records[0].message
     assert 'RagMeter(exporters="console")' in message
     lines = [line.strip() for line in message.splitlines() if line.startswith("    ")]
@@ -103,7 +103,7 @@ def test_the_judge_is_not_paid_for_what_nobody_gets(no_providers):
 
     with RagMeter(metrics=[context_tally, Asked(gate)], judge=FakeJudge()) as meter:
         meter.submit(SAMPLE)
-        assert meter.flush(20)
+        assert meter.flush(60)
         assert meter.stats().dropped == {"no_provider": 1}
     assert asked == []
 
@@ -112,12 +112,12 @@ def test_a_provider_that_is_set_later_is_found(no_providers, monkeypatch):
     spans = InMemorySpanExporter()
     with RagMeter(metrics=[context_tally]) as meter:
         meter.submit(SAMPLE)
-        assert meter.flush(20)
+        assert meter.flush(60)
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(spans))
         monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
         meter.submit(SAMPLE)
-        assert meter.flush(20)
+        assert meter.flush(60)
         stats = meter.stats()
 
     assert (stats.captured, stats.exported, stats.dropped) == (2, 1, {"no_provider": 1})
@@ -131,7 +131,7 @@ def test_exporters_of_another_kind_need_no_provider(no_providers, other, tmp_pat
     sink = memory if other == "memory" else JsonlExporter(tmp_path / "scores.jsonl")
     with RagMeter(metrics=[context_tally], exporters=[OpenTelemetryExporter(), sink]) as meter:
         meter.submit(SAMPLE)
-        assert meter.flush(20)
+        assert meter.flush(60)
         stats = meter.stats()
 
     assert (stats.exported, stats.dropped) == (1, {})
@@ -143,7 +143,7 @@ def test_an_application_that_only_collects_metrics_is_delivered_to(no_providers)
     exporter = OpenTelemetryExporter(meter_provider=MeterProvider([reader]))
     with RagMeter(metrics=[context_tally], exporters=[exporter]) as meter:
         meter.submit(SAMPLE)
-        assert meter.flush(20)
+        assert meter.flush(60)
         assert meter.stats().exported == 1
 
 
@@ -166,14 +166,14 @@ def test_a_disabled_sdk_delivers_nothing(monkeypatch):
 def test_whoever_reads_the_explanations_is_a_destination(no_providers, caplog):
     with caplog.at_level(logging.DEBUG, "ragmeter.explain"), Counting().meter() as meter:
         meter.submit(SAMPLE)
-        assert meter.flush(20)
+        assert meter.flush(60)
         assert meter.stats().exported == 1
 
 
 def test_no_exporters_at_all_is_what_was_asked_for():
     with RagMeter(metrics=[context_tally], exporters=[]) as meter:
         meter.submit(SAMPLE)
-        assert meter.flush(20)
+        assert meter.flush(60)
         assert meter.stats().exported == 1
 
 
@@ -192,7 +192,7 @@ def test_an_exporter_that_fails_to_say_is_taken_to_deliver(contained_errors):
     ) as meter:
         meter.submit(SAMPLE)
         meter.submit(SAMPLE.model_copy(update={"contexts": ()}))
-        assert meter.flush(20)
+        assert meter.flush(60)
         stats = meter.stats()
 
     assert (stats.exported, stats.dropped) == (1, {"sampled_out": 1})

@@ -34,7 +34,7 @@ def scored(*samples, **arguments):
         assert meter.flush(60)
         assert meter.stats().internal_errors == {}
     finally:
-        meter.shutdown(10)
+        meter.shutdown(60)
     return memory.results
 
 
@@ -99,7 +99,7 @@ def test_free_scores_do_not_wait_for_it():
         assert "lexical_groundedness" in memory.results[0].scores
     finally:
         gate.set()
-        meter.shutdown(10)
+        meter.shutdown(60)
 
 
 def test_it_is_sampled_as_the_judge_is():
@@ -122,7 +122,7 @@ def test_shutdown_does_not_wait_for_one_that_hangs():
     meter.submit(sample())
     try:
         assert begun.wait(60)
-        meter.shutdown(5)
+        meter.shutdown(60)
     finally:
         gate.set()
 

@@ -146,7 +146,7 @@ def test_a_program_with_everything_dead_ends_and_says_so():
 
 def test_a_judge_known_to_be_slow_is_waited_for():
     """It is given up where it never answered; its first answer says how long the next may take."""
-    with OpenAIServer(latency_s=2.0) as server:
+    with OpenAIServer(latency_s=3.0) as server:
         done = subprocess.run(
             [
                 sys.executable,

@@ -16,7 +16,7 @@ def _filled(exporter, questions):
     meter = RagMeter(metrics=[context_tally], exporters=[exporter])
     for question in questions:
         meter.submit(RagSample(question=question, contexts=["a"]))
-    meter.flush(20)
+    meter.flush(60)
     return meter
 
 
@@ -74,7 +74,7 @@ def test_lone_surrogates_and_odd_metadata_lose_no_request(tmp_path):
     with meter.request("wh\ud800?", user_id="\ud800", metadata={4: "\udfff"}) as request:
         request.retrieved(["\ud800"])
         request.answered("\udfff")
-    assert meter.flush(20)
+    assert meter.flush(60)
 
     assert len(memory.results) == 2
     assert len(path.read_text(encoding="utf-8").splitlines()) == 2
@@ -94,6 +94,6 @@ def test_an_answer_that_is_no_text_is_turned_into_one():
         with meter.request("q") as request:
             request.retrieved(["a"])
             request.answered(answer)
-    meter.flush(10)
+    meter.flush(60)
 
     assert [result.sample.answer for result in memory.results] == ["Here.", "42"]

@@ -108,7 +108,7 @@ def test_anything_at_any_verb(data):
         stats
     )  # what was told rightly is there: the request, and what it retrieved
     assert any("b" in [c.text for c in r.sample.contexts or ()] for r in memory.results)
-    meter.shutdown(5)
+    meter.shutdown(60)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +138,14 @@ def test_each_misuse_is_counted_once_and_logged_once_without_the_text(misuse, ca
     meter = RagMeter(metrics=[context_tally], exporters=[InMemoryExporter()])
 
     misuse(meter)
-    meter.flush(10)
+    meter.flush(60)
 
     assert sum(meter.stats().internal_errors.values()) == 1
     errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(errors) == 1
     assert "pass " in errors[0].getMessage() or "is " in errors[0].getMessage()
     assert SECRET not in caplog.text
-    meter.shutdown(5)
+    meter.shutdown(60)
 
 
 def test_a_wrong_part_loses_itself_and_nothing_else():
@@ -159,7 +159,7 @@ def test_a_wrong_part_loses_itself_and_nothing_else():
             request.retrieved([Hostile(), "b"])
             request.answered(Hostile())
     meter.submit({})
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     [result] = memory.results
     assert result.sample.question == "п?"
@@ -167,7 +167,7 @@ def test_a_wrong_part_loses_itself_and_nothing_else():
     assert result.sample.reference == Reference(answer="right")
     assert (result.run.tags, result.run.user_id) == (("x", "5"), "7")
     assert meter.stats().dropped == {"error": 1}
-    meter.shutdown(5)
+    meter.shutdown(60)
 
 
 def test_a_request_left_in_another_context_than_it_was_entered_in_raises_nothing():
@@ -189,11 +189,11 @@ def test_a_request_left_in_another_context_than_it_was_entered_in_raises_nothing
         await asyncio.create_task(abandoned.aclose())
 
     asyncio.run(app())
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     assert len(memory.results) == 1
     assert meter.stats().internal_errors == {}
-    meter.shutdown(5)
+    meter.shutdown(60)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_closed_before_it_was_up():
         loop.close(0.0)
     for thread in _alive():
         if thread not in before:
-            thread.join(10)
+            thread.join(60)
 
     assert [thread for thread in _alive() if thread not in before] == []
 

@@ -43,10 +43,10 @@ def test_a_late_reference_is_scored_by_the_metrics_that_need_one(memory):
     with meter.request("q") as request:
         request.retrieved(["a"])
         request.answered("Here.")
-    meter.flush(10)
+    meter.flush(60)
 
     meter.attach_reference(request.run_id, "Here.")
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     first, second = memory.results
     assert first.scores["exact_answer"].status == "missing_input"
@@ -65,7 +65,7 @@ def test_a_request_is_found_by_its_trace_too(memory):
 
     meter.attach_reference(trace_id, {"answer": "Here."})
     meter.feedback(f"{trace_id:032x}", "thumbs_up", 1.0, label="up")
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     assert [list(result.scores) for result in memory.results[1:]] == [
         ["exact_answer"],
@@ -81,10 +81,10 @@ def test_judged_metrics_are_asked_again_only_if_they_need_a_reference(memory):
     with_reference = GatedMetric(gate, name="judged", needs=("reference.answer",))
     meter = RagMeter(metrics=[context_tally, with_reference], judge=FakeJudge(), exporters=[memory])
     meter.submit(SAMPLE)
-    meter.flush(10)
+    meter.flush(60)
 
     meter.attach_reference(memory.results[0].run.run_id, "Here.")
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     assert {name: s.value for name, s in memory.results[1].scores.items()} == {"gated": 0.5}
 
@@ -98,14 +98,14 @@ def test_each_revision_is_exported_under_an_id_of_its_own(memory):
     telemetry = OpenTelemetryExporter(provider, MeterProvider([reader]))
     meter = RagMeter(metrics=[exact_answer], exporters=[memory, telemetry])
     meter.submit(SAMPLE)
-    assert meter.flush(10)
+    assert meter.flush(60)
     run_id = memory.results[0].run.run_id
 
     for answer in ("Here.", "There.", "There.", "Here."):
         meter.attach_reference(run_id, answer)
     for value in (0.0, 1.0):
         meter.feedback(run_id, "thumbs_up", value)
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     assert [result.revision for result in memory.results] == ["", "1", "2", "2", "3", "4", "5"]
     late = [span for span in spans.get_finished_spans() if span.name == "evaluation"]
@@ -129,9 +129,9 @@ def test_without_metrics_an_attached_reference_is_still_exported(memory):
     """Scores may be made elsewhere, by whoever reads what is exported."""
     meter = RagMeter(metrics=[], exporters=[memory])
     meter.submit(SAMPLE)
-    assert meter.flush(10)
+    assert meter.flush(60)
     meter.attach_reference(memory.results[0].run.run_id, "Here.")
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     _, late = memory.results
     assert (late.late, dict(late.scores), late.revision) == (True, {}, "1")
@@ -143,9 +143,9 @@ def test_late_truth_about_a_request_kept_for_being_bad_says_so(memory):
     """The chances of a request are those it was chosen with, also when it is scored again."""
     meter = RagMeter(metrics=[exact_answer], exporters=[memory], sample_rate=0.0, keep="worst")
     meter.submit(SAMPLE.model_copy(update={"contexts": ()}))
-    assert meter.flush(10)
+    assert meter.flush(60)
     meter.attach_reference(memory.results[0].run.run_id, "Here.")
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     assert [(one.selection, one.sample_rate) for one in memory.results] == [("worst", 1.0)] * 2
 
@@ -155,7 +155,7 @@ def test_an_unknown_request_is_counted(memory):
 
     meter.attach_reference("nobody", "x")
     meter.feedback(7, "thumbs_up", 1.0)
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     assert meter.stats().amendments == {"unknown": 2}
     assert memory.results == []
@@ -202,10 +202,10 @@ def test_the_window_is_bounded_by_number_bytes_and_age():
 def test_no_window_remembers_nothing(memory):
     meter = _meter(memory, late_window=0)
     meter.submit(SAMPLE)
-    meter.flush(10)
+    meter.flush(60)
 
     meter.attach_reference(memory.results[0].run.run_id, "Here.")
-    meter.flush(10)
+    meter.flush(60)
 
     assert meter.stats().amendments == {"unknown": 1}
 
@@ -216,10 +216,10 @@ def test_a_late_reference_says_where_a_right_document_was_lost(memory):
         request.retrieved([{"id": "1", "text": "one"}, {"id": "2", "text": "two"}])
         request.kept([{"id": "2", "text": "two"}], stage="rerank")
         request.answered("Here.")
-    meter.flush(10)
+    meter.flush(60)
 
     meter.attach_reference(request.run_id, {"context_ids": ["1"]})
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     first, second = memory.results
     assert first.scores["right_documents_dropped"].status == "missing_input"
@@ -227,4 +227,4 @@ def test_a_late_reference_says_where_a_right_document_was_lost(memory):
     assert (score.value, score.label) == (1.0, "rerank")
     assert second.verdict is not None
     assert second.verdict.codes == ("right_document_dropped",)
-    meter.shutdown(10)
+    meter.shutdown(60)

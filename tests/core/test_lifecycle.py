@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import pytest
 from fakes_core import context_tally
@@ -40,12 +41,12 @@ meter = RagMeter(metrics=[one], exporters=[Printing()], shutdown_timeout_s=60)
 """
 
 
-def _python(body, timeout=60):
+def _python(body):
     return subprocess.run(
         [sys.executable, "-I", *FORKING_IS_MEANT, "-c", PREAMBLE + textwrap.dedent(body)],
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=100,
         check=False,
     )
 
@@ -87,8 +88,7 @@ def test_exit_never_waits_longer_than_the_deadline():
                 time.sleep(600)
         stuck = RagMeter(metrics=[one], exporters=[Hanging()], shutdown_timeout_s=0.2)
         stuck.submit(SAMPLE)
-        """,
-        timeout=30,
+        """
     )
 
     assert done.returncode == 0
@@ -116,14 +116,14 @@ def test_a_forked_child_scores_its_own_requests_and_none_of_its_parents():
         gate.set()
         if pid == 0:
             meter.submit(SAMPLE)
-            meter.flush(10)
+            meter.flush(60)
             stats = meter.stats()
             assert stats.exported == 1, stats
             assert stats.dropped.get("fork", 0) == 3, stats
             assert stats.captured == 4, stats
             os._exit(0)
         _, status = os.waitpid(pid, 0)
-        meter.flush(10)
+        meter.flush(60)
         assert meter.stats().exported == 3
         sys.exit(os.waitstatus_to_exitcode(status))
         """
@@ -154,7 +154,7 @@ def test_multiprocessing_children_flush_at_their_end(tmp_path, method):
     )
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(script)],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
 
     assert (done.returncode, done.stdout.count("exported"), done.stderr) == (0, 3, "")
@@ -166,12 +166,12 @@ def test_meters_do_not_know_of_each_other():
     two = RagMeter(metrics=[context_tally], exporters=[second])
 
     one.submit(SAMPLE)
-    one.shutdown(5)
+    one.shutdown(60)
     two.submit(SAMPLE)
-    two.flush(10)
+    two.flush(60)
 
     assert (len(first.results), len(second.results)) == (1, 1)
-    two.shutdown(5)
+    two.shutdown(60)
 
 
 def test_a_meter_that_nobody_holds_goes_away():
@@ -180,17 +180,15 @@ def test_a_meter_that_nobody_holds_goes_away():
 
     meter = RagMeter(metrics=[context_tally], exporters=[InMemoryExporter()])
     meter.submit(SAMPLE)
-    meter.flush(10)
-    meter.shutdown(5)
+    meter.flush(60)
+    meter.shutdown(60)
     gone = weakref.ref(meter)
     del meter
-    for _ in range(50):
+    deadline = time.monotonic() + 60
+    while gone() is not None:  # its threads may still be on their way out
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
         gc.collect()
-        if gone() is None:
-            break
-        threading.Event().wait(0.02)
-
-    assert gone() is None
 
 
 @pytest.mark.parametrize(("exporter", "count"), [("memory", 2_000), ("opentelemetry", 200)])

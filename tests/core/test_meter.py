@@ -38,7 +38,7 @@ def test_a_submitted_sample_is_scored_and_exported():
 
     meter.submit(SAMPLE)
 
-    assert meter.flush(10)
+    assert meter.flush(60)
     (result,) = memory.results
     assert result.sample == SAMPLE
     assert {name: score.value for name, score in result.scores.items()} == {
@@ -52,7 +52,7 @@ def test_scores_come_in_the_order_of_the_metrics():
     meter, memory = _meter(metrics=[answer_length, context_tally])
 
     meter.submit(SAMPLE)
-    meter.flush(10)
+    meter.flush(60)
 
     assert list(memory.results[0].scores) == ["answer_length", "context_tally"]
 
@@ -61,7 +61,7 @@ def test_a_missing_input_is_a_status_and_never_zero():
     meter, memory = _meter(metrics=[exact_answer, context_tally])
 
     meter.submit(RagSample(question="q", answer="a"))
-    meter.flush(10)
+    meter.flush(60)
 
     scores = memory.results[0].scores
     assert (scores["exact_answer"].status, scores["exact_answer"].value) == ("missing_input", None)
@@ -76,7 +76,7 @@ def test_answer_metrics_skip_requests_that_did_not_end_well(status):
     meter, memory = _meter()
 
     meter.submit(SAMPLE.model_copy(update={"status": status}))
-    meter.flush(10)
+    meter.flush(60)
 
     assert memory.results[0].scores["answer_length"].status == "skipped"
     assert memory.results[0].scores["context_tally"].value == 2.0
@@ -86,7 +86,7 @@ def test_references_are_found_by_normalised_question():
     meter, memory = _meter(metrics=[exact_answer], references={"where": "Here."})
 
     meter.submit(SAMPLE.model_copy(update={"question": "  WHERE?? "}))
-    meter.flush(10)
+    meter.flush(60)
 
     assert memory.results[0].scores["exact_answer"].value == 1.0
 
@@ -95,7 +95,7 @@ def test_a_reference_that_came_with_the_request_wins():
     meter, memory = _meter(metrics=[exact_answer], references={"where": "There."})
 
     meter.submit(SAMPLE.model_copy(update={"reference": Reference(answer="Here.")}))
-    meter.flush(10)
+    meter.flush(60)
 
     assert memory.results[0].scores["exact_answer"].value == 1.0
 
@@ -108,7 +108,7 @@ def test_a_raising_reference_source_loses_the_reference_not_the_request(containe
     meter, memory = _meter(metrics=[exact_answer, context_tally], references=broken)
 
     meter.submit(SAMPLE)
-    meter.flush(10)
+    meter.flush(60)
 
     assert memory.results[0].scores["exact_answer"].status == "missing_input"
     assert memory.results[0].scores["context_tally"].value == 2.0
@@ -123,7 +123,7 @@ def test_a_raising_metric_becomes_a_status():
     meter, memory = _meter(metrics=[broken, context_tally])
 
     meter.submit(SAMPLE)
-    meter.flush(10)
+    meter.flush(60)
 
     score = memory.results[0].scores["broken"]
     assert (score.status, score.value, score.error_type) == (
@@ -144,7 +144,7 @@ def test_a_raising_exporter_is_counted_and_the_others_still_get_everything():
     assert meter.flush(10) is False
     assert len(memory.results) == 1
     assert meter.stats().export_errors == {"RaisingExporter": 1}
-    meter.shutdown(1)
+    meter.shutdown(60)
 
 
 def test_a_hanging_exporter_delays_neither_the_others_nor_flush():
@@ -154,12 +154,12 @@ def test_a_hanging_exporter_delays_neither_the_others_nor_flush():
     for number in range(20):
         meter.submit(SAMPLE)
         memory.wait_for(number + 1)
-    assert hanging.entered.wait(10)
+    assert hanging.entered.wait(60)
 
     assert memory.wait_for(20)
     assert meter.flush(0.2) is False
     hanging.gate.set()
-    assert meter.flush(10)
+    assert meter.flush(60)
     lost = meter.stats().export_errors.get("GatedExporter:queue_full", 0)
     assert len(hanging.exported) + lost == 20
 
@@ -177,7 +177,7 @@ def test_a_full_queue_drops_the_oldest_and_counts_them():
         meter.submit(SAMPLE.model_copy(update={"question": str(number)}))
     gate.set()
 
-    assert meter.flush(10)
+    assert meter.flush(60)
     stats = meter.stats()
     assert stats.captured == 20
     assert stats.dropped["queue_full"] == 20 - stats.exported
@@ -200,7 +200,7 @@ def test_the_queue_is_bounded_by_bytes_too():
     assert meter.stats().queue_bytes <= 1_000
     gate.set()
 
-    assert meter.flush(10)
+    assert meter.flush(60)
     assert meter.stats().dropped["queue_full"] >= 7
     assert _reconciles(meter.stats())
     assert len(memory.results) == meter.stats().exported
@@ -214,8 +214,8 @@ def test_sampling_is_by_trace_id_and_the_same_for_every_meter():
         with tracer.start_as_current_span("request"):
             first.submit(SAMPLE)
             second.submit(SAMPLE)
-    first.flush(10)
-    second.flush(10)
+    first.flush(60)
+    second.flush(60)
 
     traces = [result.run.trace_id for result in first_memory.results]
     assert traces == [result.run.trace_id for result in second_memory.results]
@@ -232,7 +232,7 @@ def test_judged_requests_are_a_subset_of_the_scored_ones():
     )
     for _ in range(100):
         meter.submit(SAMPLE)
-    assert meter.flush(20)
+    assert meter.flush(60)
 
     statuses = [result.scores["gated"].status for result in memory.results]
     assert len(statuses) == 100
@@ -247,7 +247,7 @@ def test_judged_scores_in_time_go_out_with_the_rest():
     meter, memory = _meter(metrics=[context_tally, GatedMetric(gate)], judge=FakeJudge(), hold_s=30)
 
     meter.submit(SAMPLE)
-    meter.flush(10)
+    meter.flush(60)
 
     (result,) = memory.results
     assert not result.late
@@ -264,7 +264,7 @@ def test_late_judged_scores_follow_on_their_own():
     (first,) = memory.wait_for(1)
     assert (first.late, set(first.scores)) == (False, {"context_tally"})
     gate.set()
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     second = memory.results[1]
     assert (second.late, set(second.scores)) == (True, {"gated"})
@@ -286,7 +286,7 @@ def test_a_dead_judge_never_holds_up_free_metrics_of_other_requests():
         meter.submit(SAMPLE)
         memory.wait_for(number + 1, 5)
 
-    assert meter.flush(20)
+    assert meter.flush(60)
     on_time = [result for result in memory.results if not result.late]
     assert len(on_time) == 50 - sum(meter.stats().dropped.values())
     assert all(result.scores["context_tally"].value == 2.0 for result in on_time)
@@ -298,11 +298,18 @@ def test_a_dead_judge_never_holds_up_free_metrics_of_other_requests():
 
 
 def test_shutdown_exports_what_the_judge_did_not_get_to():
-    never = threading.Event()
+    never, asked = threading.Event(), threading.Event()
+
+    class Asked(GatedMetric):
+        async def measure(self, sample, judge):
+            asked.set()
+            return await super().measure(sample, judge)
+
     judge = FakeJudge()
-    meter, memory = _meter(metrics=[context_tally, GatedMetric(never)], judge=judge, hold_s=60)
+    meter, memory = _meter(metrics=[context_tally, Asked(never)], judge=judge, hold_s=60)
 
     meter.submit(SAMPLE)
+    assert asked.wait(60)
     meter.shutdown(1.0)
 
     (result,) = memory.results
@@ -315,8 +322,8 @@ def test_shutdown_exports_what_the_judge_did_not_get_to():
 def test_shutdown_is_idempotent_and_later_requests_are_counted():
     meter, memory = _meter()
     meter.submit(SAMPLE)
-    meter.shutdown(5)
-    meter.shutdown(5)
+    meter.shutdown(60)
+    meter.shutdown(60)
 
     meter.submit(SAMPLE)
 
@@ -329,7 +336,7 @@ def test_a_sample_belongs_to_the_span_that_is_current():
     meter, memory = _meter()
     with TracerProvider().get_tracer("app").start_as_current_span("request") as span:
         meter.submit(SAMPLE)
-    meter.flush(10)
+    meter.flush(60)
 
     assert memory.results[0].run.parent == span.get_span_context()
     assert trace.get_current_span() is trace.INVALID_SPAN
@@ -339,7 +346,7 @@ def test_an_adapter_that_has_nothing_to_report_leaves_no_trace_in_the_counts():
     meter, memory = _meter()
 
     meter.offer(lambda: None, run_id="r")
-    meter.flush(10)
+    meter.flush(60)
 
     assert memory.results == []
     assert meter.stats() == MeterStats(export_backlog={"InMemoryExporter": 0})
@@ -355,7 +362,7 @@ def test_a_builder_that_raises_is_counted_and_does_not_stop_the_worker(contained
     meter.offer(broken, run_id="r")
     meter.submit(SAMPLE)
 
-    assert meter.flush(10)
+    assert meter.flush(60)
     assert len(memory.results) == 1
     assert meter.stats().dropped == {"error": 1}
     assert [component for component, _ in contained_errors] == ["meter.build"]
@@ -379,7 +386,7 @@ def test_keep_worst_keeps_failures_and_empty_retrievals_that_were_not_sampled():
     meter.submit(SAMPLE)
     meter.submit(RagSample(question="empty", contexts=[]))
     meter.submit(SAMPLE.model_copy(update={"status": "error"}))
-    meter.flush(10)
+    meter.flush(60)
 
     assert [result.sample.question for result in memory.results] == ["empty", "Where?"]
     assert all(result.sample_rate == 1.0 for result in memory.results)

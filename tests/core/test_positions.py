@@ -190,7 +190,7 @@ def test_a_request_leaves_with_its_positions():
             meter.submit(
                 RagSample(question="q", contexts=[{"text": "c", "score": float(number % 7)}])
             )
-            assert meter.flush(10)
+            assert meter.flush(60)
 
     first, last = memory.results[0], memory.results[-1]
     assert list(last.scores) == [

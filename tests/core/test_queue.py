@@ -35,7 +35,7 @@ def test_every_item_is_worked_or_dropped_once_and_in_order(sizes, max_items, max
     start = threading.Event()
 
     def work(batch):
-        start.wait(10)
+        start.wait(60)
         assert 1 <= len(batch) <= max_batch
         worked.extend(batch)
 
@@ -45,7 +45,7 @@ def test_every_item_is_worked_or_dropped_once_and_in_order(sizes, max_items, max
         assert len(queue) <= max_items
     start.set()
 
-    assert queue.flush(10)
+    assert queue.flush(60)
     gone = [item for item, _ in dropped]
     assert sorted(worked + gone) == list(range(len(sizes)))
     assert worked == sorted(worked)
@@ -66,7 +66,7 @@ def test_concurrent_puts_lose_nothing():
     for thread in threads:
         thread.join()
 
-    assert queue.flush(10)
+    assert queue.flush(60)
     assert len(worked) == len(set(worked)) == 4_000
     queue.close(1)
 
@@ -84,7 +84,7 @@ def test_work_that_raises_does_not_stop_the_lane():
     for number in range(3):
         queue.put(number)
 
-    assert queue.flush(10)
+    assert queue.flush(60)
     assert worked == [0, 2]
     queue.close(1)
 
@@ -138,19 +138,19 @@ def test_many_at_once_start_one_worker():
         queue = _queue(lambda batch: None)
 
         def put(gate=gate, queue=queue):
-            gate.wait(10)
+            gate.wait(60)
             queue.put(1)
 
         putting = [threading.Thread(target=put) for _ in range(8)]
         for thread in putting:
             thread.start()
         for thread in putting:
-            thread.join(10)
-        assert queue.flush(10)
+            thread.join(60)
+        assert queue.flush(60)
         workers = [t for t in threading.enumerate() if t not in others and t.name == "test"]
         assert len(workers) == 1
         queue.close(1)
-        workers[0].join(10)
+        workers[0].join(60)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -169,19 +169,25 @@ def test_a_lane_whose_thread_died_starts_another():
         queue.put("die")
         queue.put("alive")
 
-    assert queue.flush(10)
+    assert queue.flush(60)
     assert worked == ["alive"] * 50
     queue.close(1)
     for thread in set(threading.enumerate()) - others:
-        thread.join(10)
+        thread.join(60)
 
 
 def test_closing_drops_what_is_left_and_says_so():
     dropped = []
-    gate = threading.Event()
-    queue = _queue(lambda batch: gate.wait(60), dropped)
+    gate, at_work = threading.Event(), threading.Event()
+
+    def work(batch):
+        at_work.set()
+        gate.wait(60)
+
+    queue = _queue(work, dropped)
     for number in range(3):
         queue.put(number)
+    assert at_work.wait(60)
 
     assert queue.close(0.05) is False
     queue.put(3)
@@ -204,5 +210,5 @@ def test_the_tick_runs_while_idle():
     queue = _queue(lambda batch: None, tick=tick)
     queue.put("start")
 
-    assert ticked.wait(10)
+    assert ticked.wait(60)
     queue.close(1)

@@ -50,7 +50,7 @@ def test_metrics_judge_and_exporters_see_redacted_text_only():
     meter = RagMeter(metrics=[look], exporters=[memory], redact=_hide)
 
     _secret_request(meter)
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     assert SECRET not in seen[0]
     assert SECRET not in repr(memory.results[0])
@@ -69,7 +69,7 @@ def test_references_are_looked_up_by_the_question_as_asked():
     )
 
     meter.submit(RagSample(question=f"What is {SECRET}?"))
-    meter.flush(10)
+    meter.flush(60)
 
     assert memory.results[0].sample.reference == Reference(answer="<hidden>")
 
@@ -81,7 +81,7 @@ def test_a_failing_hook_loses_the_request_and_not_its_secrecy(hook):
     meter = RagMeter(metrics=[], exporters=[memory], redact=hook)
 
     _secret_request(meter)
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     assert memory.results == []
     assert meter.stats().dropped == {"error": 1}
@@ -100,7 +100,7 @@ def test_explanations_tell_why_without_quoting_content(caplog):
     meter = RagMeter(metrics=[needing, fine], exporters=[memory])
     with caplog.at_level(logging.DEBUG, "ragmeter.explain"):
         meter.submit(RagSample(question=SECRET, contexts=[SECRET], answer=SECRET))
-        meter.flush(10)
+        meter.flush(60)
 
     (record,) = [r for r in caplog.records if r.name == "ragmeter.explain"]
     assert "needing: no value, missing_input: not given: reference.answer" in record.message
@@ -118,7 +118,7 @@ def test_the_hook_sees_every_text(texts):
 
     sample = RagSample(question=texts[0], contexts=texts, answer=texts[-1], contexts_by="prompt")
     meter.submit(sample)
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     assert sorted(seen) == sorted([texts[0], *texts, texts[-1]])
     redacted = memory.results[0].sample
@@ -159,7 +159,7 @@ def _talk(hook):
     memory = InMemoryExporter()
     meter = RagMeter(metrics=[Talkative()], exporters=[memory], redact=hook)
     meter.submit(RagSample(question="q", contexts=["a"], answer="b"))
-    assert meter.flush(10)
+    assert meter.flush(60)
     (result,) = memory.results
     return result.scores["talkative"]
 
@@ -177,11 +177,11 @@ def test_a_comment_given_as_feedback_is_redacted_too():
     memory = InMemoryExporter()
     meter = RagMeter(metrics=[], exporters=[memory], redact=_hide)
     meter.submit(RagSample(question="q", contexts=["a"]))
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     run_id = memory.results[0].run.run_id
     meter.feedback(run_id, "thumbs_up", 1.0, explanation=f"not {SECRET} again")
-    assert meter.flush(10)
+    assert meter.flush(60)
 
     assert memory.results[1].scores["thumbs_up"].explanation == "not <hidden> again"
 
@@ -205,7 +205,7 @@ def test_the_stages_are_redacted_and_share_their_documents_still():
         with meter.request("Who?") as request:
             request.retrieved([f"card {SECRET}", "other"])
             request.kept([f"card {SECRET}"], stage="rerank")
-        assert meter.flush(10)
+        assert meter.flush(60)
 
     run = memory.results[0].run
     assert SECRET not in run.sample.model_dump_json()

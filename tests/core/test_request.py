@@ -35,7 +35,7 @@ def meter(memory):
 
 
 def _only(meter, memory):
-    assert meter.flush(10)
+    assert meter.flush(60)
     (result,) = memory.results
     return result
 
@@ -189,7 +189,7 @@ def test_suppressed_requests_are_not_captured(meter, memory):
             request.retrieved(["A"])
     assert not is_suppressed()
 
-    meter.flush(10)
+    meter.flush(60)
     assert memory.results == []
 
 
@@ -205,7 +205,7 @@ def test_our_own_threads_are_suppressed(memory):
 
     with RagMeter(metrics=[look], exporters=[memory]) as meter:
         meter.submit(RagSample(question="q"))
-        meter.flush(10)
+        meter.flush(60)
 
     assert seen == [True]
 
@@ -240,7 +240,7 @@ def test_a_surrounding_reference_holds_for_what_is_told_by_hand(meter, memory):
         with meter.request("q", reference="its own") as request:
             request.retrieved(["A"])
 
-    assert meter.flush(10)
+    assert meter.flush(60)
     assert [r.sample.reference.answer for r in memory.results] == ["gold", "gold", "its own"]
 
 
@@ -280,7 +280,7 @@ def test_an_odd_context_raises_nothing_into_the_host(meter):
 
     with meter.request("q") as request:
         request.retrieved([Odd(), type("NoText", (), {"text": None})()])
-    assert meter.flush(10)
+    assert meter.flush(60)
 
 
 @pytest.mark.contains_errors

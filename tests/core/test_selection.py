@@ -76,7 +76,7 @@ def test_kept_for_being_bad_is_not_counted_as_sampled(sample_rate, judge_rate):
         meter.offer(_built(value, run_id), run_id=run_id)
     assert meter.flush(120)
     stats, points = meter.stats(), _points(reader)
-    meter.shutdown(5)
+    meter.shutdown(60)
 
     true = sum(values) / len(values)
     by = {
@@ -194,7 +194,7 @@ def test_behind_a_head_sampler_a_tenth_is_a_tenth():
         with tracer.start_as_current_span("request"):
             meter.submit(RagSample(question="0.5", contexts=["c"]))
     assert meter.flush(120)
-    meter.shutdown(5)
+    meter.shutdown(60)
 
     ours = [s for s in spans.get_finished_spans() if s.name.startswith(("invoke", "retrieval"))]
     judged = [span for span in ours if "ragmeter.score.judged" in span.attributes]
@@ -219,7 +219,7 @@ def test_nothing_of_a_sampled_out_request_reaches_exporters_that_write_requests(
     for number in range(100):
         meter.submit(RagSample(question=str(0.5 + number / 1_000), contexts=["c"]))
     meter.submit(RagSample(question="0.1", contexts=["c"]))
-    assert meter.flush(20)
+    assert meter.flush(60)
 
     kept = [result.scores["free"].value for result in memory.results]
     assert kept == [result.scores["free"].value for result in measuring.results] == [0.1]
@@ -244,7 +244,7 @@ def test_threads_that_offer_at_once_change_no_choice():
             thread.start()
         for thread in threads:
             thread.join(30)
-        assert meter.flush(20)
+        assert meter.flush(60)
         exported.append({result.run.run_id for result in memory.results})
     assert exported[0] == exported[1]
     assert len(exported[0]) == pytest.approx(300, abs=45)

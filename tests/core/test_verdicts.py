@@ -60,7 +60,7 @@ def test_every_result_carries_its_verdict(memory):
     with RagMeter([groundedness, refusal], exporters=[memory]) as meter:
         meter.submit(GOOD)
         meter.submit(BAD)
-        assert meter.flush(10)
+        assert meter.flush(60)
 
     good, bad = (result.verdict for result in memory.results)
     assert good == Verdict(word="good")
@@ -71,7 +71,7 @@ def test_every_result_carries_its_verdict(memory):
 def test_without_anything_to_judge_by_there_is_none(memory):
     with RagMeter([refusal], exporters=[memory]) as meter:
         meter.submit(GOOD)
-        assert meter.flush(10)
+        assert meter.flush(60)
 
     assert memory.results[0].verdict is None
 
@@ -79,7 +79,7 @@ def test_without_anything_to_judge_by_there_is_none(memory):
 def test_a_failed_request_is_not_good(memory):
     with RagMeter([groundedness, refusal], exporters=[memory]) as meter:
         meter.submit(GOOD.model_copy(update={"status": "error"}))
-        assert meter.flush(10)
+        assert meter.flush(60)
 
     assert memory.results[0].verdict is None
 
@@ -88,7 +88,7 @@ def test_thresholds_are_the_meters(memory):
     lenient = VerdictRules(unsupported_below=0.1, partly_unsupported_below=0.1)
     with RagMeter([groundedness, refusal], exporters=[memory], verdict=lenient) as meter:
         meter.submit(BAD)
-        assert meter.flush(10)
+        assert meter.flush(60)
 
     assert memory.results[0].verdict == Verdict(word="good")
 
@@ -105,7 +105,7 @@ def test_judged_scores_in_time_are_part_of_the_only_verdict(memory):
         [groundedness, refusal, Sufficiency(gate)], exporters=[memory], hold_s=60
     ) as meter:
         meter.submit(GOOD)
-        assert meter.flush(10)
+        assert meter.flush(60)
 
     (result,) = memory.results
     assert result.verdict.codes == ("insufficient_context",)
@@ -120,7 +120,7 @@ def test_a_late_result_carries_the_verdict_when_it_changed(memory, value, codes)
         meter.submit(GOOD)
         (first,) = memory.wait_for(1)
         gate.set()
-        assert meter.flush(10)
+        assert meter.flush(60)
 
     late = memory.results[1]
     assert first.verdict == Verdict(word="good")
@@ -134,10 +134,10 @@ def test_a_late_reference_is_judged_with_what_was_known(memory):
         with meter.request("q") as request:
             request.retrieved(["a"])
             request.answered("invented")
-        assert meter.flush(10)
+        assert meter.flush(60)
         meter.attach_reference(request.run_id, "Here.")
         meter.attach_reference(request.run_id, "Here.")
-        assert meter.flush(10)
+        assert meter.flush(60)
 
     first, second, again = (result.verdict for result in memory.results)
     assert first.codes == ("unsupported_answer",)
@@ -152,7 +152,7 @@ def test_a_bad_verdict_is_kept(memory):
     ) as meter:
         meter.submit(GOOD)
         meter.submit(BAD)
-        assert meter.flush(10)
+        assert meter.flush(60)
         stats = meter.stats()
 
     assert [result.verdict.word for result in memory.results] == ["bad"]
@@ -176,7 +176,7 @@ def test_what_is_measured_only_has_a_verdict_too():
         [groundedness, refusal], exporters=[measuring], sample_rate=0.0, keep="worst"
     ) as meter:
         meter.submit(GOOD)
-        assert meter.flush(10)
+        assert meter.flush(60)
 
     assert measuring.measured == [Verdict(word="good")]
 
@@ -190,6 +190,6 @@ def test_redaction_leaves_the_verdict_alone(memory):
 
     with RagMeter([one], exporters=[memory], redact=lambda _: "***") as meter:
         meter.submit(BAD)
-        assert meter.flush(10)
+        assert meter.flush(60)
 
     assert memory.results[0].verdict.reasons == ("20 % of the answer's words are in the chunks",)

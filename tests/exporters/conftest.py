@@ -303,7 +303,7 @@ class Backend:
         if self._thread.is_alive():
             self._server.shutdown()
             self._server.server_close()
-            self._thread.join(10)
+            self._thread.join(60)
 
 
 @pytest.fixture

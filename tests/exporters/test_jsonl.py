@@ -42,7 +42,7 @@ def test_one_object_per_run_with_scores_and_ids_and_no_text(tmp_path, make):
     assert first["scores"]["context_recall"]["status"] == "judge_error"
     assert first["scores"]["recall"]["items"] == [{"id": "chunk-1", "verdict": True, "value": None}]
     assert first["metadata"] == {"tenant": "acme", "turn": 3}
-    exporter.shutdown(1)
+    exporter.shutdown(60)
 
 
 def test_content_is_written_when_asked_for(tmp_path, make):
@@ -59,13 +59,13 @@ def test_content_is_written_when_asked_for(tmp_path, make):
     assert line["retrievals"][0]["query"] == make.content["query"]
     assert line["scores"]["recall"]["items"][0]["text"] == make.content["item"]
     assert "检索到的段落" in path.read_text("utf-8")
-    exporter.shutdown(1)
+    exporter.shutdown(60)
 
 
 def test_the_file_is_the_owners_alone(tmp_path):
     """Mode 0600, whatever the umask."""
     path = tmp_path / "scores.jsonl"
-    JsonlExporter(path).shutdown(1)
+    JsonlExporter(path).shutdown(60)
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -82,7 +82,7 @@ def test_odd_values_become_valid_json(tmp_path, make):
 
     assert line["contexts"][0]["text"] == "\ud800"
     assert line["contexts"][0]["score"] is None
-    exporter.shutdown(1)
+    exporter.shutdown(60)
 
 
 def test_half_a_line_left_by_a_crash_does_not_spoil_the_next(tmp_path, make):
@@ -95,7 +95,7 @@ def test_half_a_line_left_by_a_crash_does_not_spoil_the_next(tmp_path, make):
 
     assert lines[0] == '{"torn": '
     assert [json.loads(line)["run_id"] for line in lines[1:]] == ["run-1", "run-1"]
-    exporter.shutdown(1)
+    exporter.shutdown(60)
 
 
 class _Unprintable:
@@ -176,7 +176,7 @@ def test_several_processes_append_whole_lines(tmp_path, make):
 
     assert codes == [0, 0, 0, 0]
     assert len(read(path)) == 200
-    exporter.shutdown(1)
+    exporter.shutdown(60)
 
 
 def test_a_file_that_cannot_be_opened_says_so_at_construction(tmp_path):
@@ -189,12 +189,12 @@ def test_after_shutdown_nothing_is_written(tmp_path, make):
     """A late export raises for the meter to count instead of reopening the file."""
     path = tmp_path / "scores.jsonl"
     exporter = JsonlExporter(path)
-    exporter.shutdown(1)
-    exporter.shutdown(1)
+    exporter.shutdown(60)
+    exporter.shutdown(60)
 
     with pytest.raises(ValueError, match="shut down"):
         exporter.export([make.scored_run()])
-    assert exporter.flush(1)
+    assert exporter.flush(60)
     assert path.read_bytes() == b""
 
 
@@ -202,7 +202,7 @@ def test_what_is_no_file_on_a_disk_need_not_be_put_there(make):
     exporter = JsonlExporter(os.devnull)
     exporter.export([make.scored_run()])
 
-    assert exporter.flush(1)
+    assert exporter.flush(60)
 
 
 def test_a_rotated_file_is_begun_anew_under_its_name(tmp_path, make):
@@ -225,7 +225,7 @@ def test_stages_are_written_by_ids_and_counts(tmp_path):
                 [{"id": "1", "text": "SECRET"}, {"id": "2", "text": "two"}], name="bm25"
             )
             request.kept([{"id": "2", "text": "two"}], stage="rerank")
-        assert meter.flush(10)
+        assert meter.flush(60)
 
     (record,) = read(path)
     assert record["stages"] == [

@@ -314,7 +314,7 @@ def test_two_meters_of_one_process_add_up(sdk):
 
     assert values(sdk.points()["ragmeter.captured"]) == {(): 20}
     assert values(sdk.points()["ragmeter.queue.size"]) == {(): 10}
-    first.shutdown(1)
+    first.shutdown(60)
     assert values(sdk.points()["ragmeter.captured"]) == {(): 20}
     assert values(sdk.points()["ragmeter.queue.size"]) == {(): 5}
 
@@ -452,9 +452,9 @@ def test_documents_are_counted_by_stage_and_right_ones_by_fate(sdk):
                 request.answered("yes")
         with meter.request("q") as late:
             late.retrieved([{"id": "1", "text": "a"}], name="bm25")
-        assert meter.flush(10)
+        assert meter.flush(60)
         meter.attach_reference(late.run_id, {"context_ids": ["9"]})
-        assert meter.flush(10)
+        assert meter.flush(60)
     points = sdk.points()
 
     assert values(points["ragmeter.documents"]) == {
@@ -475,7 +475,7 @@ def test_stages_whose_names_never_end_are_counted_together(sdk):
         for number in range(50):
             with meter.request("q") as request:
                 request.retrieved(["a"], name=f"retriever of {number}")
-        assert meter.flush(10)
+        assert meter.flush(60)
     names = {point.attributes["ragmeter.stage"] for point in sdk.points()["ragmeter.documents"]}
 
     assert len(names) == MAX_STAGES + 1

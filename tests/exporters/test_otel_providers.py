@@ -102,8 +102,8 @@ exporter = OpenTelemetryExporter(events="both", capture_content=True)
 exporter.observe_meter(lambda: MeterStats())
 exporter.export([scored(n) for n in range(100)])
 exporter.judge_called(CALL)
-print(exporter.flush(1), "opentelemetry.sdk" in sys.modules)
-exporter.shutdown(1)
+print(exporter.flush(60), "opentelemetry.sdk" in sys.modules)
+exporter.shutdown(60)
 """
     )
 
@@ -189,7 +189,7 @@ def test_flushing_for_less_time_than_the_providers_need_is_no_error():
 from ragmeter import RagMeter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 exporter = OpenTelemetryExporter(meter_provider=slow_to_collect)
-print(exporter.flush(0), exporter.flush(0.0001), exporter.flush(0.05), exporter.flush(10))
+print(exporter.flush(0), exporter.flush(0.0001), exporter.flush(0.05), exporter.flush(60))
 meter = RagMeter(exporters=[exporter])
 print(meter.flush(0.05), meter.stats().internal_errors)
 meter.shutdown()
@@ -209,7 +209,7 @@ exporter = OpenTelemetryExporter(
     tracer_provider=TracerProvider(), meter_provider=MeterProvider([Refusing()])
 )
 try:
-    exporter.flush(10)
+    exporter.flush(60)
 except Exception as error:
     print("refused" in str(error))
 """

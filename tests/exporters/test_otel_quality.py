@@ -51,8 +51,8 @@ def test_two_meters_add_up_and_one_that_is_gone_stays(sdk):
     second.observe_quality(lambda: [_sums(2.0), _sums(4.0, judge="b")])
     expected = {_attributes(): 3.0, _attributes(judge="b"): 4.0}
     assert _values(sdk.points()["ragmeter.quality.n"]) == expected
-    first.shutdown(1)
-    second.shutdown(1)
+    first.shutdown(60)
+    second.shutdown(60)
     assert _values(sdk.points()["ragmeter.quality.n"]) == expected
 
 
@@ -88,7 +88,7 @@ def test_metrics_switched_off_are_off(sdk):
     exporter = OpenTelemetryExporter(**sdk.providers, metrics=False)
     exporter.observe_quality(lambda: [_sums(1.0)])
     assert sdk.points() == {}
-    exporter.shutdown(1)
+    exporter.shutdown(60)
 
 
 @metric(needs=("answer",), target="answer", name="shortness")
@@ -115,7 +115,7 @@ def test_a_meter_publishes_what_it_counted(sdk):
 def test_a_forked_child_does_not_export_what_its_parent_counted(sdk):
     exporter = OpenTelemetryExporter(**sdk.providers)
     exporter.observe_quality(lambda: [_sums(1.0)])
-    exporter.shutdown(1)
+    exporter.shutdown(60)
     assert _values(sdk.points()["ragmeter.quality.n"]) == {_attributes(): 1.0}
     child = os.fork()
     if not child:

@@ -58,7 +58,7 @@ def send(wire, *runs, **options):
     exporter = OpenTelemetryExporter(**vars(wire), **options)
     exporter.export(runs)
     exporter.judge_called(JudgeCall("faithfulness", "gpt-x", 1.0, 10, 2))
-    assert exporter.flush(10)
+    assert exporter.flush(60)
 
 
 def test_the_two_spans_arrive_in_the_applications_trace(wire, otlp, make):

@@ -22,7 +22,7 @@ def test_the_exporter_in_the_readme_works(monkeypatch):
     exec(next(block for block in blocks if "class LogLines" in block), names)
     meter = names["meter"]
     meter.submit(RagSample(question="q", contexts=("c",), answer="a"))
-    assert meter.flush(20)
+    assert meter.flush(60)
     meter.shutdown()
 
     assert ("context_count", 1.0) in {(name, facts["value"]) for name, facts in lines}

@@ -118,7 +118,7 @@ def test_gunicorns_worker(tmp_path, library, preload):
     finally:
         if server.poll() is None:
             server.kill()
-            server.wait(20)
+            server.wait(60)
         log.close()
 
     asked = Counter(row["question"] for row in scored(path))

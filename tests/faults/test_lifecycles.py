@@ -73,7 +73,7 @@ def test_uvicorn_alone_under_sigterm(tmp_path):
     finally:
         if server.poll() is None:
             server.kill()
-            server.wait(20)
+            server.wait(60)
 
     assert questions(scores) == Counter(f"question {number}" for number in range(20))
 
@@ -92,7 +92,7 @@ config = {"callbacks": [RagMeterCallbackHandler(meter)]}
 chain = rag_chain()
 for line in sys.stdin:
     assert chain.invoke(line.strip(), config) == ANSWER
-    print(json.dumps(meter.flush(10)), flush=True)
+    print(json.dumps(meter.flush(60)), flush=True)
 """
 
 
@@ -118,7 +118,7 @@ def test_a_function_that_is_frozen_between_requests(tmp_path):
     finally:
         if app.poll() is None:
             app.kill()
-            app.wait(20)
+            app.wait(60)
         app.stdout.close()
         if not app.stdin.closed:
             app.stdin.close()
@@ -134,8 +134,8 @@ def test_a_notebook_with_a_running_loop():
             rag_chain().invoke(QUESTION, config),
             await rag_chain().ainvoke(QUESTION, config),
         ]
-        assert meter.flush(20)
-        meter.shutdown(5)
+        assert meter.flush(60)
+        meter.shutdown(60)
         return answers
 
     with OpenAIServer() as server:
@@ -158,7 +158,7 @@ def test_a_meter_built_again_after_shutdown():
             for one in meters:
                 config = {"callbacks": [RagMeterCallbackHandler(one)]}
                 assert rag_chain().invoke(QUESTION, config) == ANSWER
-            meter.shutdown(20)
+            meter.shutdown(60)
             [result] = memory.results
             assert result.scores["context_relevancy"].value == 1.0
 
@@ -189,7 +189,7 @@ chain = rag_chain()
 @app.task
 def ask(number):
     chain.invoke(f"question {number}", {"callbacks": [handler]})
-    meter.flush(10)
+    meter.flush(60)
 """
 
 
@@ -223,7 +223,7 @@ def test_celery_with_forked_workers(tmp_path):
     finally:
         if worker.poll() is None:
             worker.kill()
-            worker.wait(20)
+            worker.wait(60)
         log.close()
 
     assert questions(scores) == Counter(f"question {number}" for number in range(30))

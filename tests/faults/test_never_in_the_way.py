@@ -77,7 +77,7 @@ def test_collections_at_every_allocation_while_a_first_request_starts_the_thread
             names = [t.name for t in threading.enumerate() if t not in before]
             assert names.count("ragmeter-scoring") == 2, names
             for meter in meters:
-                meter.shutdown(10)
+                meter.shutdown(60)
         """
     )
 
@@ -125,7 +125,7 @@ def test_eight_first_requests_at_once_start_one_thread_of_each():
         )
         assert ours == ["ragmeter-export-InMemoryExporter", "ragmeter-scoring"]
         assert len(exporter.results) == 8
-        meter.shutdown(10)
+        meter.shutdown(60)
 
 
 def test_a_signal_handler_may_ask_flush_and_shut_down_whatever_it_interrupts():
@@ -158,9 +158,9 @@ def test_a_signal_handler_may_ask_flush_and_shut_down_whatever_it_interrupts():
         stats = meter.stats()
         assert stats.captured == asked + len(handled)
         assert stats.captured == stats.exported + sum(stats.dropped.values())
-        signal.signal(signal.SIGALRM, lambda signum, frame: meter.shutdown(10))
+        signal.signal(signal.SIGALRM, lambda signum, frame: meter.shutdown(60))
         signal.raise_signal(signal.SIGALRM)
-        meter.shutdown(10)
+        meter.shutdown(60)
         """
     )
 

@@ -130,7 +130,7 @@ def test_a_failing_hook_is_named_by_its_class_only(component, caplog, tmp_path):
         meter.submit(sample)
         meter.flush(30)
         meter.stats()
-        meter.shutdown(10)
+        meter.shutdown(60)
     logged = "\n".join(
         caplog.handler.format(record) + str(record.args) for record in caplog.records
     )
@@ -155,7 +155,7 @@ def test_what_the_error_is_can_still_be_found(caplog):
         )
         meter.submit(RagSample(question=MARKER, contexts=("c",)))
         meter.flush(30)
-        meter.shutdown(10)
+        meter.shutdown(60)
 
     error = next(record for record in caplog.records if record.levelno == logging.ERROR)
     assert "HookError" in error.getMessage()
@@ -176,4 +176,4 @@ def test_a_meters_parts_pickle_and_print_without_text():
     from ragmeter.adapters.langchain import RagMeterCallbackHandler
 
     assert MARKER.encode() not in pickle.dumps(RagMeterCallbackHandler(meter))
-    meter.shutdown(10)
+    meter.shutdown(60)

@@ -181,7 +181,7 @@ def test_a_frozen_worker_misses_its_deadline_and_is_ended(build, monkeypatch):
     )
 
     meter.submit(SAMPLE)
-    assert meter.flush(20)
+    assert meter.flush(60)
 
     scores = exporter.results[0].scores
     assert scores["question_length"].value == 1.0
@@ -320,13 +320,13 @@ def start_python(body):
 def test_a_forked_child_has_a_worker_of_its_own_and_the_parent_keeps_its():
     with start_python(
         """
-        meter.submit(SAMPLE); meter.flush(20)
+        meter.submit(SAMPLE); meter.flush(60)
         child = os.fork()
         if child == 0:
-            meter.submit(SAMPLE); meter.flush(20); meter.shutdown()
+            meter.submit(SAMPLE); meter.flush(60); meter.shutdown()
             os._exit(0)
         os.waitpid(child, 0)
-        meter.submit(SAMPLE); meter.flush(20)
+        meter.submit(SAMPLE); meter.flush(60)
         meter.shutdown()
         print(meter.stats().internal_errors)
         """
@@ -346,7 +346,7 @@ def test_a_forked_child_has_a_worker_of_its_own_and_the_parent_keeps_its():
 def test_a_worker_ends_with_a_killed_application_also_when_a_child_of_it_lives_on():
     with start_python(
         """
-        meter.submit(SAMPLE); meter.flush(20)
+        meter.submit(SAMPLE); meter.flush(60)
         child = os.fork()
         if child == 0:
             os.close(1); os.close(2)

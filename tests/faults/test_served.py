@@ -86,7 +86,7 @@ class Served:
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(20)
+            self.process.wait(60)
         self._log.close()
 
     def scored(self) -> Counter[str]:

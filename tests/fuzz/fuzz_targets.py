@@ -178,7 +178,7 @@ def payloads(data):
         documents = value if isinstance(value, list) else [value]
         handler.on_retriever_end(documents, run_id=retriever, parent_run_id=root)
         handler.on_chain_end(value, run_id=root)
-    taking.meter.shutdown(5)
+    taking.meter.shutdown(60)
     # A malformed note loses the note, told under this component, and not the request.
     assert {component for component, _ in errors} <= {"langchain.metadata"}, errors
     assert len(taking.runs) == 1

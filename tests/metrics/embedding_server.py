@@ -75,7 +75,7 @@ class EmbeddingServer:
     def __exit__(self, *_):
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(60)
 
 
 def rows(texts):

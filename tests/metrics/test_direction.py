@@ -127,7 +127,7 @@ def test_it_passes_to_the_worker_and_into_files(tmp_path):
     path = tmp_path / "scores.jsonl"
     with RagMeter(metrics=[RetrievalHealth()], exporters=[JsonlExporter(path)]) as meter:
         meter.submit(SAMPLE)
-        assert meter.flush(10)
+        assert meter.flush(60)
     (line,) = path.read_text("utf-8").splitlines()
     said = {name: score["direction"] for name, score in json.loads(line)["scores"].items()}
     assert said == {**dict.fromkeys(COUNTS, "none"), **dict.fromkeys(REPEATS, "lower")}

@@ -106,7 +106,7 @@ def main(framework):
     ours, by_callback = meter()
     for question in QUESTIONS:
         ask(question, ours)
-    assert ours.flush(20)
+    assert ours.flush(60)
     theirs, by_spans = meter()
     processor = RagMeterSpanProcessor(theirs)
     provider.add_span_processor(processor)
@@ -116,7 +116,7 @@ def main(framework):
         with tracer.start_as_current_span("POST /ask", kind=trace.SpanKind.SERVER):
             ask(question, None)
     processor.force_flush()
-    assert theirs.flush(20)
+    assert theirs.flush(60)
     alone = len(by_spans.results)
     for question in QUESTIONS:
         with tracer.start_as_current_span("POST /ask", kind=trace.SpanKind.SERVER):
@@ -124,8 +124,8 @@ def main(framework):
     for question in QUESTIONS:  # without a span around
         ask(question, ours)
     processor.force_flush()
-    assert theirs.flush(20)
-    assert ours.flush(20)
+    assert theirs.flush(60)
+    assert ours.flush(60)
     told = {
         "callback": rows(by_callback)[: len(QUESTIONS)],
         "spans": rows(by_spans)[:alone],

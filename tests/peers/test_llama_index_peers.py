@@ -163,7 +163,7 @@ def test_our_samples_and_their_spans_are_as_alone(peer: str, order: str) -> None
     assert beside.handler.open_entries == 0
     assert beside.meter.stats().internal_errors == {}
     for capture in (alone, beside):
-        capture.meter.shutdown(10)
+        capture.meter.shutdown(60)
 
 
 def named(spans: list[ReadableSpan], context: SpanContext | None) -> str | None:
@@ -189,7 +189,7 @@ def test_target_is_the_span_that_the_peer_recorded(peer: str, order: str) -> Non
         else:
             assert str(target).endswith("query")
             assert str(retrieval).endswith("retrieve")
-    capture.meter.shutdown(10)
+    capture.meter.shutdown(60)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -203,7 +203,7 @@ def test_genai_records_only_the_retrieval(order: str) -> None:
         assert str(named(spans, run.run.retrievals[0].target)).startswith("retrieval")
         if run.sample.question != "bare":
             assert run.run.target is None
-    capture.meter.shutdown(10)
+    capture.meter.shutdown(60)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -215,7 +215,7 @@ def test_everything_stays_in_the_applications_trace_beside_traceloop(order: str)
 
     for run in capture.runs:
         assert run.run.trace_id == traces[str(run.sample.question)]
-    capture.meter.shutdown(10)
+    capture.meter.shutdown(60)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -243,7 +243,7 @@ def test_what_we_emit_repeats_nothing_and_stays_in_the_trace(peer: str, order: s
         handler.detach()
         detach()
         root.span_handlers, root.event_handlers = spans, events
-        meter.shutdown(10)
+        meter.shutdown(60)
     both = list(exported.get_finished_spans())
     ours = [s for s in both if scope(s) == "ragmeter"]
     beside = [s for s in both if scope(s) != "ragmeter"]

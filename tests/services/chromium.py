@@ -59,7 +59,7 @@ class Chromium:
     def __exit__(self, *_):
         self._open.close()
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(60)
         self._profile.cleanup()
 
     def call(self, method, session=None, /, **params):

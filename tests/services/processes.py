@@ -36,7 +36,7 @@ def running(command, log: Path, ready_url, *, timeout_s, env=None):
     finally:
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

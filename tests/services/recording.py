@@ -70,7 +70,7 @@ class Recording:
     def __exit__(self, *_):
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(60)
 
 
 def exchange(path, raw, reply):

@@ -18,7 +18,7 @@ SNIPPETS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
 def test_every_snippet_runs(number):
     code = SNIPPETS[number].replace("9464", "0")
-    code += "\nif 'meter' in globals():\n    meter.shutdown(5)\n"
+    code += "\nif 'meter' in globals():\n    meter.shutdown(60)\n"
     env = {**os.environ, "LANGFUSE_PUBLIC_KEY": "pk-lf-1", "LANGFUSE_SECRET_KEY": "sk-lf-1"}
     done = subprocess.run(
         [sys.executable, "-I", "-c", code],

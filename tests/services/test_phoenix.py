@@ -106,7 +106,7 @@ def sent(phoenix):
         found[run] = Sent(project, trace_id, result, sink, spans)
     yield found
     for *_, meter, provider in requests.values():
-        meter.shutdown(10)
+        meter.shutdown(60)
         provider.shutdown()
 
 

@@ -130,7 +130,7 @@ def shop(phoenix):
 
     wait_until(judged, 60)
     yield Shop(phoenix.node_id(PROJECT), traces, found)
-    meter.shutdown(10)
+    meter.shutdown(60)
     provider.shutdown()
 
 

@@ -88,7 +88,7 @@ def test_the_same_behind_an_endpoint_and_through_a_meter(tmp_path):
         for sample in samples():
             meter.submit(sample)
         assert meter.flush(120)
-        meter.shutdown(10)
+        meter.shutdown(60)
     by_sample = {
         (result.sample.question, len(result.sample.contexts)): result.scores[NAME]
         for result in memory.results
@@ -115,7 +115,7 @@ def test_it_works_in_the_worker_process(tmp_path):
         meter.submit(ragmeter.RagSample(question="How tall?", contexts=["It is 31 metres tall."]))
         assert meter.flush(120)
         print(memory.results[0].scores[{NAME!r}].status)
-        meter.shutdown(10)
+        meter.shutdown(60)
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -70,6 +70,6 @@ def ask_all(endpoint):
         with provider.get_tracer("shop").start_as_current_span("POST /ask"):
             ask(QUESTION)
     assert meter.flush(60)
-    meter.shutdown(10)
+    meter.shutdown(60)
     provider.shutdown()
     return {f"{one.run.trace_id:032x}": one.verdict.word for one in memory.results}

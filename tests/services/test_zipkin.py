@@ -53,7 +53,7 @@ def sent(zipkin, collector_program, tmp_path_factory):
             with provider.get_tracer("shop").start_as_current_span("POST /ask"):
                 ask(QUESTION)
         assert meter.flush(60)
-        meter.shutdown(10)
+        meter.shutdown(60)
         provider.shutdown()
         results = {f"{one.run.trace_id:032x}": one for one in memory.results}
         for trace in results:

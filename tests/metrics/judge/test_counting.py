@@ -58,8 +58,8 @@ def test_a_meter_scores_with_it_and_exports_its_calls():
     judge, memory = Yes(), InMemoryExporter()
     meter = RagMeter(metrics=["faithfulness"], judge=judge, exporters=[memory])
     meter.submit(SAMPLE)
-    assert meter.flush(20)
-    meter.shutdown(5)
+    assert meter.flush(60)
+    meter.shutdown(60)
 
     [result] = memory.results
     assert result.scores["faithfulness"].value == 1.0
@@ -157,9 +157,9 @@ def test_an_object_with_the_four_members_gets_the_rest_around_it():
     judge, memory = OfFourMembers(), InMemoryExporter()
     meter = RagMeter(metrics=["faithfulness"], judge=judge, exporters=[memory])
     meter.submit(SAMPLE)
-    assert meter.flush(20)
+    assert meter.flush(60)
     stats = meter.stats()
-    meter.shutdown(20)
+    meter.shutdown(60)
 
     (result,) = memory.results
     assert result.scores["faithfulness"].value == 1.0

@@ -12,9 +12,9 @@ def live(server, *, fused=False, **options):
     memory = InMemoryExporter()
     meter = RagMeter(judge=judge_at(server, **options), exporters=[memory], fused=fused)
     meter.submit(sample())
-    assert meter.flush(20)
+    assert meter.flush(60)
     stats = meter.stats()
-    meter.shutdown(5)
+    meter.shutdown(60)
     return memory.results[0].scores, stats
 
 

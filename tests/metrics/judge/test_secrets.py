@@ -148,7 +148,7 @@ def test_an_endpoint_without_a_good_certificate_is_not_talked_to(tmp_path):
         [scores] = evaluate([sample()], [ContextPrecision()], judge)
     finally:
         server.shutdown()
-        thread.join(10)
+        thread.join(60)
         server.server_close()
 
     score = scores["context_precision"]

@@ -325,7 +325,7 @@ def test_a_reference_that_comes_later_has_the_fused_ones_asked(server):
         meter.attach_reference(first.run.run_id, "It is 31 metres tall.")
         assert meter.flush(60)
     finally:
-        meter.shutdown(10)
+        meter.shutdown(60)
     asked = [i for request in server.requests[1:] for i in request.ids]
 
     assert memory.results[-1].scores["context_precision"].value == 1.0

@@ -76,5 +76,5 @@ class InProcess:
             for scored in self._memory.results
         }
         assert len(found) == len(self._memory.results) == len(REQUESTS)
-        self.meter.shutdown(10)
+        self.meter.shutdown(60)
         return found
