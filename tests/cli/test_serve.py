@@ -53,6 +53,7 @@ def test_a_signal_has_everything_scored_that_came(serving, number):
         f"{address}/v1/traces",
         content=FULL.read_bytes(),
         headers={"Content-Type": "application/x-protobuf"},
+        timeout=60,
     ).raise_for_status()
 
     process.send_signal(number)
@@ -107,6 +108,7 @@ def test_a_second_signal_ends_it_at_once():
             f"{address[0]}/v1/traces",
             content=FULL.read_bytes(),
             headers={"Content-Type": "application/x-protobuf"},
+            timeout=60,
         ).raise_for_status()
         process.send_signal(signal.SIGTERM)
         while "draining" not in process.stderr.readline():

@@ -117,7 +117,7 @@ def test_a_dead_server_is_given_up_within_the_deadline(backend, recorded, sink, 
     """The error names the backend and the reason, not the key."""
     backend.close()
     with pytest.raises(DeliveryError) as caught:
-        sink(backend, deadline_s=0.3, timeout_s=1).export([recorded])
+        sink(backend, deadline_s=0.3, timeout_s=30).export([recorded])
 
     assert "no answer (ConnectError); gave up" in str(caught.value)
     assert KEY not in str(caught.value)
@@ -178,8 +178,9 @@ def test_shutdown_ends_a_pause_at_once(backend, recorded, sink):
 
     thread = threading.Thread(target=work)
     thread.start()
-    deadline = time.monotonic() + 20
-    while not backend.requests and time.monotonic() < deadline:
+    deadline = time.monotonic() + 60
+    while not backend.requests:
+        assert time.monotonic() < deadline
         time.sleep(0.005)
     one.shutdown(60)
     thread.join(60)
@@ -437,11 +438,14 @@ def test_a_backend_that_never_answers_holds_up_neither_flush_nor_shutdown(sdk, s
         meter = RagMeter(metrics=["lexical_groundedness"], exporters=exporters)
         meter.submit(RagSample(question="q", contexts=("tide",), answer="tide"))
         before = time.monotonic()
+        while not sdk.all_spans():
+            assert time.monotonic() - before < 60
+            time.sleep(0.005)
+        before = time.monotonic()
         assert not meter.flush(0.5)
         meter.shutdown(0.5)
         # Far below the sink's own minute, far above what a busy machine adds.
         assert time.monotonic() - before < 30
-    assert sdk.all_spans()
     # The silent socket is gone now: what the sink reports about that belongs to this test.
     for thread in set(threading.enumerate()) - others:
         if thread.name.startswith("ragmeter-export"):

@@ -101,7 +101,7 @@ def test_gunicorns_worker(tmp_path, library, preload):
 
     def answers():
         with contextlib.suppress(httpx.TransportError):
-            return httpx.get(url).status_code == 200
+            return httpx.get(url, timeout=60).status_code == 200
         return False
 
     try:

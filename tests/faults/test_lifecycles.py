@@ -60,7 +60,7 @@ def test_uvicorn_alone_under_sigterm(tmp_path):
 
     def answers():
         with contextlib.suppress(httpx.TransportError):
-            return httpx.get(f"{url}/openapi.json").status_code == 200
+            return httpx.get(f"{url}/openapi.json", timeout=60).status_code == 200
         return False
 
     try:

@@ -54,7 +54,7 @@ class Served:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{self.url}/openapi.json").status_code == 200:
+                if httpx.get(f"{self.url}/openapi.json", timeout=60).status_code == 200:
                     return
             threading.Event().wait(0.1)
         raise AssertionError(self.log.read_text(encoding="utf-8"))

@@ -234,7 +234,9 @@ def test_a_sender_faster_than_scoring_is_told_to_wait_and_nothing_is_lost_or_cou
     )
     server.start()
     accepted, refused, most = set(), 0, 0
-    with httpx.Client(base_url=f"http://127.0.0.1:{server.http_port}", headers=PROTOBUF) as client:
+    with httpx.Client(
+        base_url=f"http://127.0.0.1:{server.http_port}", headers=PROTOBUF, timeout=60
+    ) as client:
         number = 0
         while refused < 50:
             number += 1
@@ -394,7 +396,7 @@ def killed_while_senders_send(folder, seed, kills):
 
         def sending():
             nonlocal number
-            with httpx.Client(base_url=server.url, headers=PROTOBUF) as client:  # noqa: B023
+            with httpx.Client(base_url=server.url, headers=PROTOBUF, timeout=60) as client:  # noqa: B023
                 while not ended.is_set():  # noqa: B023
                     with lock:  # noqa: B023
                         number += 1
@@ -441,10 +443,12 @@ def test_what_was_settled_before_a_kill_is_not_scored_again(tmp_path):
     traces = []
     for number in range(1, 6):
         body, trace = traced_as(number)
-        assert httpx.post(f"{server.url}/v1/traces", content=body, headers=PROTOBUF).is_success
+        assert httpx.post(
+            f"{server.url}/v1/traces", content=body, headers=PROTOBUF, timeout=60
+        ).is_success
         traces.append(trace)
     health = f"{server.url}/healthz"
-    until(lambda: not httpx.get(health).json()["spool"].get("kept"))
+    until(lambda: not httpx.get(health, timeout=60).json()["spool"].get("kept"))
     server.end(signal.SIGKILL)
     assert sorted(scored_in(tmp_path)) == sorted(traces)
     server = Killable(tmp_path)

@@ -77,7 +77,7 @@ def _spans_in(parse, body):
 
 
 def test_damaged_protobuf_is_taken_or_refused_and_adds_up():
-    with served() as server, httpx.Client(base_url=server.url) as client:
+    with served() as server, httpx.Client(base_url=server.url, timeout=60) as client:
         total = {"spans": 0, 200: 0, 400: 0}
 
         @settings(max_examples=60, deadline=None)
@@ -145,7 +145,7 @@ def changed_json(draw):
 
 
 def test_changed_json_is_taken_or_refused_and_adds_up():
-    with served() as server, httpx.Client(base_url=server.url) as client:
+    with served() as server, httpx.Client(base_url=server.url, timeout=60) as client:
         total = {"spans": 0, 200: 0, 400: 0}
 
         @settings(max_examples=60, deadline=None)

@@ -33,7 +33,10 @@ def server():
 def post(server, content, media_type=PROTOBUF, path="/v1/traces", **headers):
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return httpx.post(
-        server.url + path, content=content, headers={"Content-Type": media_type, **named}
+        server.url + path,
+        content=content,
+        headers={"Content-Type": media_type, **named},
+        timeout=60,
     )
 
 
@@ -73,6 +76,7 @@ def test_a_body_may_come_in_chunks_without_its_length(server):
         f"{server.url}/v1/traces",
         content=iter([BODY[:100], BODY[100:]]),
         headers={"Content-Type": PROTOBUF},
+        timeout=60,
     )
 
     assert answer.status_code == 200
@@ -220,7 +224,7 @@ def test_many_traces_in_one_body_are_read():
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 def test_another_method_is_not_allowed(server, method):
-    answer = httpx.request(method, f"{server.url}/v1/traces")
+    answer = httpx.request(method, f"{server.url}/v1/traces", timeout=60)
 
     assert answer.status_code == 405
     assert "POST" in answer.headers["Allow"]
@@ -299,7 +303,7 @@ def test_health_says_what_was_received_and_what_became_of_it():
         post(server, b"", "text/plain")
         until(lambda: server.stats()["requests"] == {"scored": 1})
 
-        answer = httpx.get(f"{server.url}/healthz")
+        answer = httpx.get(f"{server.url}/healthz", timeout=60)
 
     assert answer.status_code == 200
     state = answer.json()

@@ -23,7 +23,10 @@ SERVICES = {"traces": "trace.v1.TraceService", "logs": "logs.v1.LogsService"}
 def over_http(server, signal, body):
     headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
     httpx.post(
-        f"{server.url}/v1/{signal}", content=gzip.compress(body), headers=headers
+        f"{server.url}/v1/{signal}",
+        content=gzip.compress(body),
+        headers=headers,
+        timeout=60,
     ).raise_for_status()
 
 
@@ -32,6 +35,7 @@ def over_json(server, signal, body):
         f"{server.url}/v1/{signal}",
         content=as_json(signal, body),
         headers={"Content-Type": "application/json"},
+        timeout=60,
     ).raise_for_status()
 
 

@@ -20,7 +20,9 @@ PROTOBUF = {"Content-Type": "application/x-protobuf"}
 
 def test_spans_that_are_sent_become_scored_requests():
     with served() as server:
-        answer = httpx.post(f"{server.url}/v1/traces", content=FULL.read_bytes(), headers=PROTOBUF)
+        answer = httpx.post(
+            f"{server.url}/v1/traces", content=FULL.read_bytes(), headers=PROTOBUF, timeout=60
+        )
 
         assert (answer.status_code, answer.content) == (200, b"")
         [scored] = server.drained()
@@ -65,7 +67,9 @@ def test_an_error_of_ours_is_the_senders_business_no_more_than_that(monkeypatch)
         monkeypatch.setattr(
             server.server.intake, "take", lambda *_, **__: (_ for _ in ()).throw(KeyError("SECRET"))
         )
-        answer = httpx.post(f"{server.url}/v1/traces", content=FULL.read_bytes(), headers=PROTOBUF)
+        answer = httpx.post(
+            f"{server.url}/v1/traces", content=FULL.read_bytes(), headers=PROTOBUF, timeout=60
+        )
 
         assert answer.status_code == 500
         assert b"SECRET" not in answer.content
@@ -85,6 +89,7 @@ def test_references_are_read_from_a_file(tmp_path, monkeypatch):
         f"http://127.0.0.1:{server.http_port}/v1/traces",
         content=FULL.read_bytes(),
         headers=PROTOBUF,
+        timeout=60,
     ).raise_for_status()
     assert server.stop(PATIENCE_S)
 

@@ -161,6 +161,7 @@ def test_while_the_endpoint_takes_nothing_senders_are_told_to_wait(backend, monk
         f"http://127.0.0.1:{server.http_port}/v1/traces",
         content=spans_of(b"\x02" * 8).SerializeToString(),
         headers={"Content-Type": "application/x-protobuf"},
+        timeout=60,
     )
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
     assert server.stats()["exports"] == {"accepted": 3, "busy": 1}
