@@ -22,10 +22,12 @@ from ragmeter import Estimate, RagRun, RagSample, Score
 from ragmeter.metrics.judge import JudgeBudget
 from ragmeter.pipeline._admission import Admission
 from ragmeter.pipeline.sampling import Candidate
+from ragmeter.quality.agreement import Confusion, binary_confusion, kappa
 from ragmeter.quality.estimate import estimate
 from ragmeter.quality.moments import JudgedMoments
 from ragmeter.quality.population import JudgedScore
 from ragmeter.quality.sums import QualityTable
+from ragmeter.quality.transport import Transported, transported
 
 NAME = "estimates"
 Numbers = NDArray[np.float64]
@@ -81,11 +83,12 @@ class Held:
         self._widths: list[float] = []
         self._errors: list[float] = []
 
-    def add(self, found: Estimate, truth: float) -> None:
+    def add(self, found: Estimate | Transported, truth: float) -> None:
         self._held.append(found.lower <= truth <= found.upper)
         self._widths.append(found.upper - found.lower)
-        if found.mean is not None:
-            self._errors.append(found.mean - truth)
+        mean = found.mean if isinstance(found, Estimate) else found.share
+        if mean is not None:
+            self._errors.append(mean - truth)
 
     @property
     def share(self) -> float:
@@ -223,22 +226,29 @@ def cost_rows(requests: int) -> list[Row]:
     ]  # fmt: skip
 
 
-def label_rows(worlds: int) -> list[Row]:
-    """People's labels of MTRAG, drawn as from traffic, with the published judge and without."""
+def mtrag() -> tuple[Numbers, Numbers] | None:
+    """Return what people said of MTRAG's answers, the mean of their raters from 0 to 1, and a judge."""
     folder = os.environ.get("RAGMETER_BENCH_DATA")
     if not folder:
-        return []
+        return None
     found = read_json(
         Path(folder), "mtrag_human", "reference_subset_with_human_evaluations.json.gz"
     )
     rows = [one["annotations"] for one in found["evaluations"]]
-    people = np.array(
-        [
-            (np.mean([int(one["value"]) for one in row["faithfulness"].values()]) - 1) / 3
-            for row in rows
-        ]
-    )
-    judge = np.array([float(next(iter(row["rl_f"].values()))["value"]) for row in rows])
+    people = [
+        (np.mean([int(one["value"]) for one in row["faithfulness"].values()]) - 1) / 3
+        for row in rows
+    ]
+    judge = [float(next(iter(row["rl_f"].values()))["value"]) for row in rows]
+    return np.array(people), np.array(judge)
+
+
+def label_rows(worlds: int) -> list[Row]:
+    """People's labels of MTRAG, drawn as from traffic, with the published judge and without."""
+    data = mtrag()
+    if data is None:
+        return []
+    people, judge = data
     seed = 19
     chance = np.random.default_rng(seed)
     helped, alone = Held(), Held()
@@ -258,6 +268,84 @@ def label_rows(worlds: int) -> list[Row]:
         _row(f"{LABELS} labels and a judge: width beside labels alone", helped.width / alone.width, 0.80,
              least=False, note=f"{note}; widths {helped.width:.3f} and {alone.width:.3f}"),
     ]  # fmt: skip
+
+
+class _World:
+    """Requests of which a share is good, and a judge who says good of so many good and bad ones."""
+
+    def __init__(self, good: Numbers, bad: Numbers, chance: np.random.Generator) -> None:
+        self._says = {True: good, False: bad}
+        self._chance = chance
+
+    def drawn(self, count: int, share: float) -> tuple[Numbers, Numbers]:
+        """Return whether so many requests are good, and whether the judge says so."""
+        z = self._chance.random(count) < share
+        says = np.where(
+            z,
+            self._chance.choice(self._says[True], count),
+            self._chance.choice(self._says[False], count),
+        )
+        return z.astype(float), says
+
+
+def transport_rows(worlds: int) -> list[Row]:
+    """Labels of another time: before a fall of .3, and MTRAG's mixture changed."""
+    seed = 23
+    chance = np.random.default_rng(seed)
+    ones_and_zeros = np.repeat([1.0, 0.0], [9, 1]), np.repeat([1.0, 0.0], [3, 7])
+    cases = [("labels from before a fall of .3", ones_and_zeros, 200, 300, 0.8, 0.5)]
+    if (data := mtrag()) is not None:
+        people, judge = data
+        good, says = people >= 0.9, (judge >= 0.8).astype(float)
+        before = float(good.mean())
+        cases.append(
+            ("MTRAG's labels, good share .25", (says[good], says[~good]), 300, 400, before, 0.25)
+        )
+    rows = []
+    for what, answers, labels, judged, before, now in cases:
+        world = _World(*answers, chance)
+        held, by_regression, silent = Held(), Held(), 0
+        for _ in range(worlds):
+            z, y = world.drawn(labels, before)
+            errors = binary_confusion(list(z), list(y), is_good=bool)
+            _, today = world.drawn(judged, now)
+            found = transported(float(today.mean()), judged, errors)
+            if found.share is None:
+                silent += 1
+                continue
+            held.add(found, now)
+            everything = np.ones(judged)
+            verdicts = moments(np.full(judged, 0.5), everything, everything, today)
+            ones = np.ones(labels)
+            by_regression.add(estimate(verdicts, moments(y, ones, ones, z)), now)
+        note = (
+            f"{labels} labels, {judged} judged, {worlds} worlds, seed {seed}; width {held.width:.2f}; "
+            f"silent in {silent / worlds:.1%}; regression would hold it in {by_regression.share:.1%}"
+        )
+        rows.append(_row(f"{what}: interval holds the truth", held.share, 0.93, note=note))
+    return rows
+
+
+def kappa_rows(worlds: int) -> list[Row]:
+    """Tables of two raters, drawn from one whose κ is known."""
+    seed = 29
+    chance = np.random.default_rng(seed)
+    cells = np.array([0.32, 0.29, 0.07, 0.32])  # good and bad as in MTRAG
+    agree, rows_good, columns_good = cells[0] + cells[3], cells[0] + cells[1], cells[0] + cells[2]
+    by_chance = rows_good * columns_good + (1 - rows_good) * (1 - columns_good)
+    truth = (agree - by_chance) / (1 - by_chance)
+    found = []
+    for n in (30, 50, 100):
+        held = 0
+        for _ in range(worlds):
+            drawn = Confusion(*map(int, chance.multinomial(n, cells)))
+            interval = kappa(drawn.table)
+            held += interval.lower <= truth <= interval.upper
+        note = f"{worlds} tables, seed {seed}"
+        found.append(
+            _row(f"interval of κ holds the truth, {n} requests", held / worlds, 0.925, note=note)
+        )
+    return found
 
 
 def _row(
@@ -282,6 +370,8 @@ def benchmark(settings: Settings) -> list[Row]:
         *rate_rows(20_000 if quick else 60_000),
         *cost_rows(2_000 if quick else 20_000),
         *label_rows(100 if quick else 3000),
+        *transport_rows(200 if quick else 3000),
+        *kappa_rows(100 if quick else 1000),
     ]
 
 

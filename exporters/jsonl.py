@@ -10,21 +10,16 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError, RetrievalStage, Score
+from ragmeter.metrics._append import append_whole, appending, open_to_append
 
 from ._format import plain
 from ._span_targets import recorded_spans
 from .protocol import Retrieval, ScoredRun, Written
-
-try:
-    import fcntl
-except ImportError:  # not on Windows, where several processes must not share the file
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["JsonlExporter"]
 
@@ -49,7 +44,7 @@ class JsonlExporter:
         self._include_content = include_content
         self._closed = False
         try:
-            os.close(self._open())
+            os.close(open_to_append(self._path))
         except OSError as error:
             raise ConfigurationError(
                 f"cannot append to {str(self._path)!r}: {error.strerror}; "
@@ -66,16 +61,17 @@ class JsonlExporter:
             for scored in batch:
                 with written.alone():
                     lines.append(self._line(scored))
-            with self._alone() as file:
+            self._check_open()
+            with appending(self._path) as file:
                 for line in lines:
-                    _append_whole(file, line)
+                    append_whole(file, line)
                     written.add()
 
     def flush(self, timeout_s: float) -> bool:
         """Ask the system to put what was written on the disk."""
         del timeout_s
         if not self._closed:
-            file = self._open()
+            file = open_to_append(self._path)
             try:
                 os.fsync(file)
             except OSError as error:
@@ -91,23 +87,9 @@ class JsonlExporter:
         del timeout_s
         self._closed = True
 
-    def _open(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
-        return os.open(self._path, flags, 0o600)
-
-    @contextmanager
-    def _alone(self) -> Iterator[int]:
+    def _check_open(self) -> None:
         if self._closed:
             raise ValueError(f"{str(self._path)!r} is closed: the exporter was shut down")
-        # Opened anew each time: the file's lock then excludes other threads, processes and forked
-        # children alike, and a file that was rotated away is found again under its name.
-        file = self._open()
-        try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX)
-            yield file
-        finally:
-            os.close(file)
 
     def _line(self, scored: ScoredRun) -> bytes:
         text = json.dumps(
@@ -118,19 +100,6 @@ class JsonlExporter:
         )
         # A lone surrogate becomes its own JSON escape, the only spelling that UTF-8 has for it.
         return text.encode("utf-8", "backslashreplace") + b"\n"
-
-
-def _append_whole(file: int, line: bytes) -> None:
-    size = os.fstat(file).st_size
-    if size and os.pread(file, 1, size - 1) != b"\n":
-        line = b"\n" + line  # another process that crashed left half a line
-    written = 0
-    try:
-        while written < len(line):
-            written += os.write(file, line[written:])
-    finally:
-        if 0 < written < len(line):
-            os.ftruncate(file, size)
 
 
 def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:

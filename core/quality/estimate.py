@@ -22,6 +22,7 @@ from .moments import FreeMoments, JudgedMoments, Moments
 __all__ = [
     "Estimate",
     "EstimateMethod",
+    "always_valid_half",
     "difference_interval",
     "estimate",
     "student_quantile",
@@ -39,6 +40,10 @@ LEAST_FOR_REGRESSION = 30.0
 """Values, in effect, below which the interval is Wilson's."""
 LEAST_EACH_SIDE = 5.0
 """So many of them, in effect, must lie away from 0, and away from 1; else it is Wilson's, too."""
+MISSES = 0.05
+"""Share of intervals that may miss the truth."""
+SHARPEST_AT = 200
+"""Values at which an interval that may be looked at all the time is narrowest."""
 PSEUDO_RESIDUAL = 0.5
 """Squared residuals of size 1 added to those seen: ten equal values are no proof of no spread."""
 PSEUDO_SPREAD = 1.0 / 16.0
@@ -161,6 +166,25 @@ def difference_interval(differences: Sequence[float]) -> tuple[float, float, flo
         return mean, -1.0, 1.0
     half = student_quantile(n - 1) * math.sqrt(squares / (n * (n - 1)))
     return mean, max(-1.0, mean - half), min(1.0, mean + half)
+
+
+def always_valid_half(variance: float, n: float) -> float:
+    """Return the half width of a 95 % interval that may be looked at after every single value.
+
+    For whoever watches one number and decides when to stop: an ordinary interval that is looked at often
+    enough misses the truth at some time nearly always. About half as wide again, narrowest near 200 values;
+    for few values the variance that was seen is too small now and then, so mind them from 30 on.
+
+    The asymptotic confidence sequence of Waudby-Smith and others, *Time-uniform central limit theory
+    and asymptotic confidence sequences* (2024).
+
+    Args:
+        variance: Of one value; 0 to 0.25 for values from 0 to 1.
+        n: How many values there are, above 0.
+    """
+    rho2 = (-2 * math.log(MISSES) + math.log(-2 * math.log(MISSES) + 1)) / SHARPEST_AT
+    a = n * rho2 + 1
+    return math.sqrt(variance * 2 * a / (n * n * rho2) * math.log(math.sqrt(a) / MISSES))
 
 
 def _free(m: FreeMoments, effect: float) -> Estimate:

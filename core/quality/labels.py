@@ -1,0 +1,210 @@
+"""What people said of requests: `Label`, the file that labels are kept in, and their sums.
+
+`ragmeter label` and the page write labels, `ragmeter agreement` and estimates read them.  A label enters an
+estimate only if its request was drawn with a known probability; one that somebody volunteered, for a
+request picked by hand or a thumb, is kept apart: such requests are worse than the others, and by how much
+nobody knows.  A file of labels has no texts in it: ids, numbers, names of raters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from ragmeter.metrics._append import append_whole, appending
+from ragmeter.metrics._rows import BadRow, read_rows
+
+from .moments import JudgedMoments
+
+__all__ = [
+    "Label",
+    "LabelScale",
+    "LabelledRequest",
+    "append_label",
+    "drawn",
+    "label_moments",
+    "labelled_requests",
+    "read_labels",
+]
+
+LabelScale = Literal["1-5", "yes-no"]
+"""What a rater could say. Graded labels tell more: cut to good and bad they save little judging."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What one person said of one request."""
+
+    request: str
+    """Names the request: its trace id, its run id, or the hash of the row it stands in."""
+    score: str
+    """Name of the score that was labelled: what the person was asked."""
+    value: float | None
+    """0 to 1, as the score's; None: the person could not say."""
+    rater: str
+    """Who said it."""
+    at: str
+    """When, as ISO 8601 in UTC."""
+    scale: LabelScale = "1-5"
+    """What could be said."""
+    probability: float | None = None
+    """That the request was drawn among those that could be labelled; None: it was picked, not drawn."""
+    judged: float | None = None
+    """What the judge had said, 0 to 1; None: nothing."""
+    judge: str = ""
+    """What measured that: metric, version of formula and prompt, model."""
+    judge_probability: float = 1.0
+    """That the request was chosen to be judged."""
+    source: str = ""
+    """Name of what it was drawn from; a drawing from the same source goes on with the earlier one."""
+
+    def __post_init__(self) -> None:
+        for name in ("value", "judged"):
+            _check(name, getattr(self, name), zero=True)
+        for name in ("probability", "judge_probability"):
+            _check(name, getattr(self, name), zero=False)
+        if not self.request or not self.score:
+            raise ValueError("request and score must not be empty")
+
+    @property
+    def origin(self) -> Literal["drawn", "volunteered"]:
+        """``drawn`` with a known probability, or ``volunteered``."""
+        return "volunteered" if self.probability is None else "drawn"
+
+
+def _check(name: str, value: Any, *, zero: bool) -> None:
+    if value is None and name != "judge_probability":
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{name} is {type(value).__name__}, not a number")  # noqa: TRY004 -- of data
+    if not 0 <= value <= 1 or (value == 0 and not zero):
+        raise ValueError(f"{name} is {value!r}, not from 0 to 1")
+
+
+_FIELDS = tuple(field.name for field in fields(Label))
+_TEXTS = ("request", "score", "rater", "at", "scale", "judge", "source")
+
+
+def append_label(path: Path, label: Label) -> None:
+    """Append a label to a file, which is made, readable by its owner only, if it is not there.
+
+    Several processes may do so at once. A later label of the same rater, request and score replaces
+    the earlier one.
+
+    Raises:
+        OSError: The file cannot be written; what was there before still is.
+    """
+    record = asdict(label) | {"origin": label.origin}
+    line = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+    with appending(path) as file:
+        append_whole(file, line)
+
+
+def read_labels(path: Path) -> tuple[list[Label], list[BadRow]]:
+    """Return the labels in a file, of each rater, request and score the last one, and what is no label.
+
+    Raises:
+        ConfigurationError: The file cannot be read.
+    """
+    found: dict[tuple[str, str, str, str], Label] = {}
+    bad: list[BadRow] = []
+    for row in read_rows(path, ()):
+        if isinstance(row, BadRow):
+            bad.append(row)
+            continue
+        try:
+            label = _label(row.fields)
+        except ValueError as error:
+            bad.append(BadRow(row.line, str(error)))
+        else:
+            found[label.source, label.request, label.score, label.rater] = label
+    return list(found.values()), bad
+
+
+def _label(given: Mapping[str, Any]) -> Label:
+    known = {name: given[name] for name in _FIELDS if name in given}
+    missing = [name for name in ("request", "score", "value", "rater", "at") if name not in known]
+    if missing:
+        raise ValueError(f"no {', '.join(missing)}: not a label")
+    for name in _TEXTS:
+        if not isinstance(known.get(name, ""), str):
+            raise ValueError(f"{name} is not a text")  # noqa: TRY004 -- of data
+    if known.get("scale", "1-5") not in ("1-5", "yes-no"):
+        raise ValueError(f"scale is {known['scale']!r}, neither 1-5 nor yes-no")
+    return Label(**known)
+
+
+class LabelledRequest(NamedTuple):
+    """What all raters said of one request."""
+
+    request: str
+    values: tuple[float, ...]
+    """One of each rater who could say."""
+    judged: float | None
+    """What the judge said; None: nothing."""
+    probability: float | None
+    """That it was drawn to be labelled among all requests, judged or not; None: it was picked."""
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the raters; None: none of them could say."""
+        return sum(self.values) / len(self.values) if self.values else None
+
+
+def labelled_requests(labels: Iterable[Label]) -> list[LabelledRequest]:
+    """Return what the labels of one score say, by request.
+
+    Shares drawn from one source nest: whoever asks for more goes on where the last drawing ended. So the
+    probability of all of them is the largest that any was drawn with.
+    A request that was both drawn and picked counts as drawn, with what the raters of both said.
+    """
+    by_request: dict[tuple[str, str], list[Label]] = defaultdict(list)
+    most: dict[str, float] = {}
+    for one in labels:
+        by_request[one.source, one.request].append(one)
+        if one.probability is not None:
+            most[one.source] = max(most.get(one.source, 0.0), one.probability)
+    found = []
+    for (source, request), group in by_request.items():
+        is_drawn = any(one.probability is not None for one in group)
+        last = max(group, key=lambda one: one.at)
+        found.append(
+            LabelledRequest(
+                request,
+                tuple(one.value for one in group if one.value is not None),
+                last.judged,
+                most[source] * last.judge_probability if is_drawn else None,
+            )
+        )
+    return found
+
+
+def drawn(requests: Iterable[LabelledRequest]) -> list[LabelledRequest]:
+    """Return those that may enter an estimate: drawn with a known probability."""
+    return [one for one in requests if one.probability is not None]
+
+
+def label_moments(requests: Sequence[LabelledRequest], *, with_judge: bool = True) -> JudgedMoments:
+    """Return the sums of labels, as `ragmeter.quality.estimate.estimate` takes them for `labels`.
+
+    What the judge said takes the place of the free score, what people said, the mean of the raters, that
+    of the judge. Labels that were volunteered are left out.
+
+    Args:
+        requests: Of one score and one window of time: that of the sums they correct. Labels of
+            another time go to `ragmeter.quality.transport.transported`.
+        with_judge: False: as if there were no judge. Given to `estimate` in place of the judge's sums, they
+            are what the labels say alone.
+    """
+    sums = JudgedMoments()
+    for one in drawn(requests):
+        if with_judge and one.judged is None:
+            continue  # not among those that the judge has a value of
+        x = one.judged if with_judge and one.judged is not None else 0.5
+        sums.seen(x)
+        sums.judged(x, one.probability or 1.0, one.mean, undefined=one.mean is None)
+    return sums

@@ -1,0 +1,99 @@
+"""What people would say now, from labels of another time: `transported`.
+
+Labels correct a judge by regression only where they come from the traffic that the estimate is of: what a
+verdict means changes with the share of good requests, and after a fall such an interval misses the truth
+nearly always.  What stays, as long as judge and kind of questions do, is how often the judge is wrong about
+good requests and about bad ones; this module goes by that alone.  Imports `math` and the formulas; pure.
+
+Sources: Rogan, Gladen, "Estimating prevalence from the results of a screening test" (1978); Lang, Reiczigel,
+"Confidence limits for prevalence of disease adjusted for estimated sensitivity and specificity" (2014).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from .agreement import Confusion
+from .estimate import NORMAL_QUANTILE
+
+__all__ = ["Transported", "transported"]
+
+LEAST_LABELS = 100
+"""Labels below which nothing is said,"""
+LEAST_OF_EACH = 30
+"""of good and of bad requests so many each."""
+LEAST_YOUDEN = 0.1
+"""Sensitivity + specificity - 1 at which a judge tells good from bad hardly better than a coin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transported:
+    """The share of good requests according to people, with a 95 % interval."""
+
+    share: float | None
+    """0 to 1; None: nothing can be said, see `status`."""
+    lower: float
+    """Lower end of the interval."""
+    upper: float
+    """Upper end; 0 and 1 when nothing can be said."""
+    status: Literal["ok", "few_labels", "judge_tells_nothing", "nothing_judged"]
+    """``few_labels``: fewer than 100, or fewer than 30 of good or of bad requests. ``judge_tells_nothing``: it
+    calls good and bad ones good nearly as often."""
+    n_labelled: int
+    """Labels that the judge's errors are known from."""
+
+
+def transported(judge_good: float, k_eff: float, errors: Confusion) -> Transported:
+    """Return the share of good requests now, from what the judge says now and how it erred before.
+
+    (p + specificity - 1) / (sensitivity + specificity - 1), with the interval of Lang and Reiczigel: two
+    good and two bad requests, in effect, are added to the judged ones, one success and one failure to
+    the labels of each kind. A share, where the mean is what is wanted of a graded score: the cut is part of
+    what was asked. Assumes that the judge errs as it did when the labels were given.
+
+    Args:
+        judge_good: The share of requests that the judge calls good now, 0 to 1.
+        k_eff: How many equally weighted requests that was measured on, in effect.
+        errors: What people and the same judge said of the same requests at another time.
+    """
+    good = errors.good_good + errors.good_bad
+    bad = errors.bad_good + errors.bad_bad
+    n = good + bad
+
+    def nothing(
+        status: Literal["few_labels", "judge_tells_nothing", "nothing_judged"],
+    ) -> Transported:
+        return Transported(share=None, lower=0.0, upper=1.0, status=status, n_labelled=n)
+
+    if k_eff <= 0:
+        return nothing("nothing_judged")
+    if n < LEAST_LABELS or min(good, bad) < LEAST_OF_EACH:
+        return nothing("few_labels")
+    z2 = NORMAL_QUANTILE**2
+    judged = k_eff + z2
+    p = (judge_good * k_eff + z2 / 2) / judged
+    sensitivity = (errors.good_good + 1) / (good + 2)
+    specificity = (errors.bad_bad + 1) / (bad + 2)
+    youden = sensitivity + specificity - 1
+    if youden <= LEAST_YOUDEN:
+        return nothing("judge_tells_nothing")
+    share = (p + specificity - 1) / youden
+    of_good = sensitivity * (1 - sensitivity) / (good + 2)
+    of_bad = specificity * (1 - specificity) / (bad + 2)
+    shift = 2 * z2 * (share * of_good - (1 - share) * of_bad)
+    spread = p * (1 - p) / judged + share**2 * of_good + (1 - share) ** 2 * of_bad
+    half = NORMAL_QUANTILE * math.sqrt(spread) / youden
+    inside = _unit(share)
+    return Transported(
+        share=inside,
+        lower=min(inside, _unit(share + shift - half)),
+        upper=max(inside, _unit(share + shift + half)),
+        status="ok",
+        n_labelled=n,
+    )
+
+
+def _unit(value: float) -> float:
+    return min(1.0, max(0.0, value))

@@ -1,0 +1,59 @@
+"""Appends whole lines to a file that other threads and processes append to as well.
+
+A line is there as a whole or not at all.  Used for results and labels; must not be given a file that is
+rewritten elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where several processes must not share the file
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["append_whole", "appending", "open_to_append"]
+
+
+def open_to_append(path: Path) -> int:
+    """Open a file for appending, and make it, readable by its owner only, if it is not there."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+    return os.open(path, flags, 0o600)
+
+
+@contextmanager
+def appending(path: Path) -> Iterator[int]:
+    """Open a file and keep others out while something is appended.
+
+    It is opened anew each time: the lock then excludes other threads, processes and forked children alike,
+    and a file that was rotated away is found again under its name.
+    """
+    file = open_to_append(path)
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
+    finally:
+        os.close(file)
+
+
+def append_whole(file: int, line: bytes) -> None:
+    """Append a line; take it back if the disk is full.
+
+    Raises:
+        OSError: It could not be written.
+    """
+    size = os.fstat(file).st_size
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        line = b"\n" + line  # another process that crashed left half a line
+    written = 0
+    try:
+        while written < len(line):
+            written += os.write(file, line[written:])
+    finally:
+        if 0 < written < len(line):
+            os.ftruncate(file, size)
