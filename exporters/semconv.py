@@ -3,17 +3,19 @@
 The exporters, the dashboards and their tests read this file; no other file spells a
 telemetry name.  A `Term` is a plain string that also knows where it comes from and
 how stable it is, so that documentation can be generated.  This module must not import
-anything but the standard library: there is no constants package for the GenAI
+anything but the standard library and what a name is: there is no constants package for the GenAI
 conventions since they moved out of the core ones (v1.42.0), hence the literals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
+
+from ._terms import Instrument, Term
 
 __all__ = [
+    "CHANGE_INSTRUMENTS",
     "INSTRUMENTS",
     "QUALITY_INSTRUMENTS",
     "SCOPE",
@@ -23,9 +25,6 @@ __all__ = [
     "terms",
 ]
 
-Status = Literal["stable", "development", "own"]
-"""``stable``, ``development``: as the convention says; ``own``: ours, changed with notice."""
-
 GENAI: Final = "OpenTelemetry GenAI semantic conventions 1.42.0-dev"
 OTEL: Final = "OpenTelemetry semantic conventions 1.42.0"
 OPENINFERENCE: Final = "OpenInference semantic conventions 0.1.42"
@@ -34,30 +33,6 @@ OWN: Final = "ragmeter"
 SCOPE: Final = "ragmeter"
 """Instrumentation scope of every span, record and instrument. It names no schema: that of the GenAI names, all
 in development, is not published, and an address behind which nothing stands misleads who follows it."""
-
-
-class Term(str):
-    """A name as emitted, with its source and status.
-
-    Attributes:
-        source: The convention that defines it, or ``ragmeter``.
-        status: How stable the source calls it.
-    """
-
-    __slots__ = ("source", "status")
-    source: str
-    status: Status
-
-    def __new__(cls, name: str, source: str, status: Status) -> Term:
-        """Make the string and note where it comes from."""
-        term = super().__new__(cls, name)
-        term.source = source
-        term.status = status
-        return term
-
-    def __getnewargs__(self) -> tuple[str, str, Status]:  # type: ignore[override]
-        """Let it be copied and pickled, as the SDK's console exporter does with attributes."""
-        return str(self), self.source, self.status
 
 
 def _genai(name: str) -> Term:
@@ -172,6 +147,16 @@ SEGMENT: Final = _own("ragmeter.segment")
 """Which part of a workflow's requests; absent: all of them."""
 JUDGE: Final = _own("ragmeter.judge")
 """Short hash of a judge's model, prompt and formula: with another one a score is another quantity."""
+CHANGE_KIND: Final = _own("ragmeter.change.kind")
+"""``fell``, ``mix`` (other questions are asked), ``judge`` (it judges otherwise) or ``recovered``."""
+CHANGE_SINCE: Final = _own("ragmeter.change.since")
+CHANGE_BEFORE: Final = _own("ragmeter.change.before")
+CHANGE_BEFORE_LOWER: Final = _own("ragmeter.change.before.lower")
+CHANGE_BEFORE_UPPER: Final = _own("ragmeter.change.before.upper")
+CHANGE_NOW: Final = _own("ragmeter.change.now")
+CHANGE_NOW_LOWER: Final = _own("ragmeter.change.now.lower")
+CHANGE_NOW_UPPER: Final = _own("ragmeter.change.now.upper")
+EVENT_CHANGE: Final = _own("ragmeter.change")
 JUDGE_SELECTION: Final = _own("ragmeter.judge_selection")
 """``worst`` on the spans of a request that was sampled, but judged only for being bad."""
 MISSING: Final = _own("ragmeter.missing")
@@ -263,29 +248,6 @@ JUDGED_SUMS: Final[Mapping[str, str]] = {
     "low": FREE_SUMS["low"],
 }
 """The sums of a score that only requests have that were chosen to be judged, likewise."""
-
-InstrumentKind = Literal[
-    "histogram", "counter", "observable_counter", "observable_updowncounter", "observable_gauge"
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instrument:
-    """One metric instrument: its name, unit, attributes and bucket advice."""
-
-    name: Term
-    """The name, with its source and status."""
-    kind: InstrumentKind
-    """What it is in the OpenTelemetry API."""
-    unit: str
-    """UCUM unit; annotations in braces."""
-    description: str
-    """One sentence for people."""
-    attributes: tuple[Term, ...] = ()
-    """The attributes it may carry; all of low cardinality."""
-    buckets: tuple[float, ...] = ()
-    """Advised upper bounds of a histogram's buckets."""
-
 
 EVALUATION_SCORE_HISTOGRAM: Final = Instrument(
     # No convention defines an evaluation metric; this is the name others already emit.
@@ -568,6 +530,24 @@ QUALITY_BUDGET: Final = Instrument(
 )
 QUALITY_INSTRUMENTS: Final = (*QUALITY_SUMS.values(), DESIGN_EFFECT, QUALITY_BUDGET)
 """Every instrument of the means of quality, beside `INSTRUMENTS`."""
+
+_CHANGE_ATTRIBUTES = (GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, CHANGE_KIND)
+CHANGE_EVIDENCE: Final = Instrument(
+    name=_own("ragmeter.change.evidence"),
+    kind="observable_gauge",
+    unit="1",
+    description="Evidence for a change of a score; above 1 while one is on.",
+    attributes=_CHANGE_ATTRIBUTES,
+)
+CHANGE_ALARMS: Final = Instrument(
+    name=_own("ragmeter.change.alarms"),
+    kind="counter",
+    unit="{alarm}",
+    description="Changes for the worse that were told.",
+    attributes=_CHANGE_ATTRIBUTES,
+)
+CHANGE_INSTRUMENTS: Final = (CHANGE_EVIDENCE, CHANGE_ALARMS)
+"""Every instrument of the watch over scores, which is off unless asked for."""
 
 
 def terms() -> Mapping[str, Term]:

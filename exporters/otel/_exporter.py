@@ -7,7 +7,7 @@ down a provider, and without an SDK all of it is a cheap no-op.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -16,9 +16,11 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from ragmeter.exporters._span_targets import JudgedSpans, SpanDirectory, recorded_spans
+from ragmeter.exporters.changes import ChangeEvidence, QualityChange
 from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, Written
 from ragmeter.metrics import ConfigurationError
 
+from ._changes import ChangeBoard, ChangeWriter
 from ._content import ContentPolicy
 from ._events import EventWriter
 from ._meter_stats import StatsBoard
@@ -95,15 +97,15 @@ class OpenTelemetryExporter:
             if events in ("log", "both")
             else None
         )
+        bound = SeriesBound.of(self._providers.meter_provider())
         self._metrics = (
-            MetricWriter(
-                self._providers.meter,
-                context_of=context_of,
-                bound=SeriesBound.of(self._providers.meter_provider()),
-            )
+            MetricWriter(self._providers.meter, context_of=context_of, bound=bound)
             if metrics
             else None
         )
+        self._bound = bound
+        self._change_writer: ChangeWriter | None = None
+        self._changes: tuple[ChangeBoard, Callable[[], Sequence[ChangeEvidence]]] | None = None
         self._directory = SpanDirectory()
         self._board: tuple[StatsBoard, Callable[[], MeterStats]] | None = None
         self._quality: tuple[QualityBoard, Callable[[], Sequence[QualitySums]]] | None = None
@@ -130,6 +132,10 @@ class OpenTelemetryExporter:
             quality, sums = self._quality
             self._quality = None
             quality.leave(sums)
+        if self._changes is not None:
+            changes, evidence = self._changes
+            self._changes = None
+            changes.leave(evidence)
 
     def delivers(self) -> bool:
         """Return whether an SDK provider is in force for anything that is written here."""
@@ -159,6 +165,24 @@ class OpenTelemetryExporter:
             board = StatsBoard.of(self._providers.meter_provider(), self._providers.meter).quality
             board.join(sums)
             self._quality = (board, sums)
+
+    def observe_changes(self, evidence: Callable[[], Sequence[ChangeEvidence]]) -> None:
+        """Publish the evidence for changes of quality, likewise."""
+        if self._metrics is not None and self._changes is None:
+            board = StatsBoard.of(self._providers.meter_provider(), self._providers.meter).changes
+            board.join(evidence)
+            self._changes = (board, evidence)
+
+    def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
+        """Write the event of a change of quality, and count it if it is for the worse."""
+        del resource  # this exporter writes under one name
+        if self._change_writer is None:
+            self._change_writer = ChangeWriter(
+                None if self._events is None else self._providers.logger,
+                None if self._metrics is None else self._providers.meter,
+                self._bound,
+            )
+        self._change_writer.write(change, said)
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge. Does not block."""

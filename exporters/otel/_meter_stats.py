@@ -22,6 +22,7 @@ from ragmeter.exporters import semconv
 from ragmeter.exporters.protocol import MeterStats
 from ragmeter.metrics import _fork as fork
 
+from ._changes import ChangeBoard
 from ._quality import QualityBoard
 from ._series import SeriesBound
 
@@ -71,10 +72,12 @@ class StatsBoard:
 
     Args:
         quality: The same for the sums behind their means of quality.
+        changes: The same for the evidence for changes of these.
     """
 
-    def __init__(self, quality: QualityBoard) -> None:
+    def __init__(self, quality: QualityBoard, changes: ChangeBoard) -> None:
         self.quality = quality
+        self.changes = changes
         self._lock = fork.lock()
         self._sources: dict[int, _Source] = {}
         self._gone: dict[str, Counter[str]] = {}
@@ -96,10 +99,12 @@ class StatsBoard:
             if board is None and provider is metrics.get_meter_provider():
                 board = next((b for p, b in _boards.items() if _stands_in_for(p, provider)), None)
             if board is None:
-                board = StatsBoard(QualityBoard(SeriesBound.of(provider)))
+                bound = SeriesBound.of(provider)
+                board = StatsBoard(QualityBoard(bound), ChangeBoard(bound))
                 made = meter()
                 board._register(made)
                 board.quality.register(made)
+                board.changes.register(made)
             _boards[provider] = board
             return board
 

@@ -7,7 +7,7 @@ import pytest
 
 from ragmeter.exporters import semconv
 
-ALL = (*semconv.INSTRUMENTS, *semconv.QUALITY_INSTRUMENTS)
+ALL = (*semconv.INSTRUMENTS, *semconv.QUALITY_INSTRUMENTS, *semconv.CHANGE_INSTRUMENTS)
 FOLDER = Path(__file__).parents[2] / "exporters"
 LOW_CARDINALITY = {
     "error.type",
@@ -17,6 +17,7 @@ LOW_CARDINALITY = {
     "gen_ai.request.model",
     "gen_ai.token.type",
     "gen_ai.workflow.name",
+    "ragmeter.change.kind",
     "ragmeter.evaluation.direction",
     "ragmeter.exporter",
     "ragmeter.fate",

@@ -1,0 +1,123 @@
+"""What exporters are told of changes of quality: `QualityChange`, as it happens, and the evidence at any time.
+
+The watch over scores (`ragmeter.quality.watch`) calls; an exporter that has the methods of `ObservesChanges`
+publishes what it is told.  Nothing here holds a text of a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+__all__ = ["ChangeEvidence", "MeanWithInterval", "ObservesChanges", "QualityChange"]
+
+
+class MeanWithInterval(Protocol):
+    """A mean and its 95 % interval, on the score's range scaled to 0 … 1; see `ragmeter.Estimate`."""
+
+    @property
+    def mean(self) -> float | None:
+        """The mean; None: too few values."""
+        ...
+
+    @property
+    def lower(self) -> float:
+        """Lower end."""
+        ...
+
+    @property
+    def upper(self) -> float:
+        """Upper end."""
+        ...
+
+
+class QualityChange(Protocol):
+    """A change of quality as an exporter sees it; see `ragmeter.quality.change.Change`."""
+
+    @property
+    def score(self) -> str:
+        """Name of the score."""
+        ...
+
+    @property
+    def workflow(self) -> str:
+        """Name of the workflow; empty: it has none."""
+        ...
+
+    @property
+    def segment(self) -> str:
+        """Which part of its requests; empty: all of them."""
+        ...
+
+    @property
+    def service(self) -> str:
+        """Name of the service; empty: this process."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """``fell``, ``mix``, ``judge`` or ``recovered``."""
+        ...
+
+    @property
+    def since(self) -> float:
+        """When it began, by estimate; unix seconds."""
+        ...
+
+    @property
+    def at(self) -> float:
+        """When it was noticed; unix seconds."""
+        ...
+
+    @property
+    def before(self) -> MeanWithInterval:
+        """The mean before."""
+        ...
+
+    @property
+    def now(self) -> MeanWithInterval:
+        """The mean since."""
+        ...
+
+    @property
+    def evidence(self) -> float:
+        """Evidence for it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeEvidence:
+    """How much speaks for a change of one score."""
+
+    score: str
+    """Name of the score."""
+    workflow: str
+    """Name of the workflow; empty: it has none, or all are meant."""
+    segment: str = ""
+    """Which part of its requests; empty: all of them."""
+    kind: str = "fell"
+    """What kind of change it is or would be."""
+    resource: Mapping[str, str] = field(default_factory=dict)
+    """The service that it is about, where that is another process."""
+    evidence: float
+    """1 is what an alarm takes: above 1 while a change is on, below it else."""
+
+
+@runtime_checkable
+class ObservesChanges(Protocol):
+    """An exporter that also publishes changes of quality."""
+
+    def observe_changes(self, evidence: Callable[[], Sequence[ChangeEvidence]]) -> None:
+        """Remember `evidence`; call it whenever it is wanted."""
+        ...
+
+    def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
+        """Tell of a change. Called on a thread of the meter's; must not block for long.
+
+        Args:
+            change: What changed.
+            said: The same in one sentence.
+            resource: The service that it is about, where that is another process.
+        """
+        ...

@@ -1,0 +1,151 @@
+"""Changes of quality as OpenTelemetry: an event for each, a counter of alarms, and the evidence as a gauge.
+
+`ChangeBoard` reads the evidence of every meter that reports to one meter provider; `StatsBoard` holds it
+and says why there is one per provider.  `ChangeWriter` writes what happens.  Neither sees a text of a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timezone
+from types import MethodType
+from weakref import WeakMethod
+
+from opentelemetry._logs import Logger, LogRecord, SeverityNumber
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+from opentelemetry.util.types import AttributeValue
+
+from ragmeter.exporters import semconv
+from ragmeter.exporters._format import clean
+from ragmeter.exporters.changes import ChangeEvidence, QualityChange
+from ragmeter.metrics import _fork as fork
+
+from ._series import Attributes, SeriesBound
+
+__all__ = ["ChangeBoard", "ChangeWriter", "change_attributes"]
+
+Evidence = Callable[[], Sequence[ChangeEvidence]]
+_GOOD_NEWS = "recovered"
+_NS = 1_000_000_000
+
+
+class ChangeBoard:
+    """Publishes the evidence of all meters that publish to one meter provider. Thread-safe.
+
+    Args:
+        bound: Keeps the number of series below the SDK's limit.
+    """
+
+    def __init__(self, bound: SeriesBound) -> None:
+        self._bound = bound
+        self._lock = fork.lock()
+        self._sources: dict[int, Callable[[], Evidence | None]] = {}
+
+    def join(self, evidence: Evidence) -> None:
+        """Read a meter's evidence from now on; it is held weakly."""
+        source: Callable[[], Evidence | None] = (
+            WeakMethod(evidence) if isinstance(evidence, MethodType) else lambda: evidence
+        )
+        with self._lock:
+            self._sources[id(evidence)] = source
+
+    def leave(self, evidence: Evidence) -> None:
+        """Read it no more."""
+        with self._lock:
+            self._sources.pop(id(evidence), None)
+
+    def register(self, meter: Meter) -> None:
+        """Register the instrument."""
+        gauge = semconv.CHANGE_EVIDENCE
+        meter.create_observable_gauge(
+            str(gauge.name), [self._observe], gauge.unit, gauge.description
+        )
+
+    def _observe(self, _options: CallbackOptions) -> Iterable[Observation]:
+        with self._lock:
+            sources = list(self._sources.values())
+        found: dict[tuple[tuple[str, AttributeValue], ...], float] = {}
+        for source in sources:
+            evidence = source()
+            for one in () if evidence is None else evidence():
+                named = _named(one.score, one.workflow, one.segment, one.kind)
+                key = tuple(self._bound.fit(semconv.CHANGE_EVIDENCE.name, named).items())
+                found[key] = max(found.get(key, 0.0), one.evidence)
+        for key, value in found.items():
+            yield Observation(value, dict(key))
+
+
+class ChangeWriter:
+    """Writes an event and counts an alarm for every change.
+
+    Args:
+        logger: Returns the logger in force; None: no events are wanted.
+        meter: Makes the counter; None: no metrics are wanted.
+        bound: Keeps the number of series below the SDK's limit.
+    """
+
+    def __init__(
+        self,
+        logger: Callable[[], Logger] | None,
+        meter: Callable[[], Meter] | None,
+        bound: SeriesBound,
+    ) -> None:
+        self._logger = logger
+        self._bound = bound
+        alarms = semconv.CHANGE_ALARMS
+        self._alarms = (
+            None
+            if meter is None
+            else meter().create_counter(str(alarms.name), alarms.unit, alarms.description)
+        )
+
+    def write(self, change: QualityChange, said: str) -> None:
+        """Write a change; `said` is the same in one sentence."""
+        if self._alarms is not None and change.kind != _GOOD_NEWS:
+            named = _named(change.score, change.workflow, change.segment, change.kind)
+            self._alarms.add(1, self._bound.fit(semconv.CHANGE_ALARMS.name, named))
+        if self._logger is None:
+            return
+        is_good = change.kind == _GOOD_NEWS
+        at = int(change.at * _NS)
+        self._logger().emit(
+            LogRecord(
+                timestamp=at,
+                observed_timestamp=at,
+                severity_number=SeverityNumber.INFO if is_good else SeverityNumber.WARN,
+                severity_text="INFO" if is_good else "WARN",
+                body=clean(said),
+                attributes=change_attributes(change),
+                event_name=str(semconv.EVENT_CHANGE),
+            )
+        )
+
+
+def change_attributes(change: QualityChange) -> dict[str, AttributeValue]:
+    """Return the attributes of a change's event."""
+    attributes: dict[str, AttributeValue] = {
+        **_named(change.score, change.workflow, change.segment, change.kind),
+        semconv.CHANGE_SINCE: datetime.fromtimestamp(change.since, timezone.utc).isoformat(
+            timespec="seconds"
+        ),
+        semconv.CHANGE_EVIDENCE.name: float(change.evidence),
+        semconv.CHANGE_BEFORE_LOWER: change.before.lower,
+        semconv.CHANGE_BEFORE_UPPER: change.before.upper,
+        semconv.CHANGE_NOW_LOWER: change.now.lower,
+        semconv.CHANGE_NOW_UPPER: change.now.upper,
+    }
+    if change.before.mean is not None:
+        attributes[semconv.CHANGE_BEFORE] = change.before.mean
+    if change.now.mean is not None:
+        attributes[semconv.CHANGE_NOW] = change.now.mean
+    return attributes
+
+
+def _named(score: str, workflow: str, segment: str, kind: str) -> Attributes:
+    named = {
+        semconv.GEN_AI_EVALUATION_NAME: score,
+        semconv.GEN_AI_WORKFLOW_NAME: workflow,
+        semconv.SEGMENT: segment,
+        semconv.CHANGE_KIND: kind,
+    }
+    return {str(key): clean(value, 256) for key, value in named.items() if value}
