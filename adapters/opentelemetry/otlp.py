@@ -28,6 +28,7 @@ __all__ = [
     "MalformedError",
     "Received",
     "Signal",
+    "attributes_of",
     "parse_json",
     "parse_protobuf",
     "read_json",
@@ -248,9 +249,9 @@ def _spans_of(request: ExportTraceServiceRequest) -> Received:
                         kind=_KINDS[span.kind] if 0 <= span.kind < len(_KINDS) else "unspecified",
                         started_ns=span.start_time_unix_nano,
                         ended_ns=span.end_time_unix_nano,
-                        attributes=_attributes(span.attributes),
+                        attributes=attributes_of(span.attributes),
                         events=tuple(
-                            SpanNote(event.name, _attributes(event.attributes))
+                            SpanNote(event.name, attributes_of(event.attributes))
                             for event in span.events
                         ),
                         failed=span.status.code == _ERROR,
@@ -272,7 +273,7 @@ def _logs_of(request: ExportLogsServiceRequest) -> Received:
                 span_id=record.span_id.hex(),
                 event=record.event_name or _event_name(record.attributes),
                 body=_value(record.body),
-                attributes=_attributes(record.attributes),
+                attributes=attributes_of(record.attributes),
                 scope=scoped.scope.name,
             )
             for group in request.resource_logs
@@ -297,7 +298,8 @@ def _event_name(items: Iterable[Any]) -> str:
     return next((item.value.string_value for item in items if item.key == "event.name"), "")
 
 
-def _attributes(items: Iterable[Any]) -> Mapping[str, Any]:
+def attributes_of(items: Iterable[Any]) -> Mapping[str, Any]:
+    """Return attributes as they are in the protocol's messages, as plain values by key."""
     return {item.key: _value(item.value) for item in items}
 
 

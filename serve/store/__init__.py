@@ -1,0 +1,46 @@
+"""The store of `ragmeter serve`: scored requests, kept in one file, to be looked at.
+
+One writes, any number read; who reads gets plain values and no SQL.
+"""
+
+from __future__ import annotations
+
+from .reader import LONGEST_RANGE_S, Reader
+from .store import Store, StoreFullError, StoreOptions, StoreStats
+from .views import (
+    ContextView,
+    Filters,
+    Group,
+    ItemView,
+    JudgeUse,
+    Overview,
+    RequestPage,
+    RequestRow,
+    RequestView,
+    ScoreSummary,
+    ScoreValue,
+    ScoreView,
+    TrendPoint,
+)
+
+__all__ = [
+    "LONGEST_RANGE_S",
+    "ContextView",
+    "Filters",
+    "Group",
+    "ItemView",
+    "JudgeUse",
+    "Overview",
+    "Reader",
+    "RequestPage",
+    "RequestRow",
+    "RequestView",
+    "ScoreSummary",
+    "ScoreValue",
+    "ScoreView",
+    "Store",
+    "StoreFullError",
+    "StoreOptions",
+    "StoreStats",
+    "TrendPoint",
+]

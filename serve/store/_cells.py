@@ -1,0 +1,324 @@
+"""Requests added up: how many, how they ended, and the sums of their scores, by workflow and part.
+
+`Cells` of two stretches of time add up to those of both, so an overview of a day is made of hours that were
+added up once.  The sums are those of `ragmeter.quality.moments`, counted as a meter counts them: what was kept
+only for being bad is in none, as the others of its kind are not here; a judged score is weighed by the
+probability with which it was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, cast
+
+from ragmeter.metrics import Score
+from ragmeter.quality.moments import FreeMoments, JudgedMoments
+from ragmeter.quality.population import proxy_value
+
+from ._names import OTHER, OWN_SEGMENTS
+from ._parts import Kind
+from ._rows import segments_of
+
+__all__ = ["BINS", "Cell", "CellKey", "Cells", "GroupKey"]
+
+BINS = 20
+"""Equal parts of a score's range in which values are counted, for percentiles."""
+_FAILED = frozenset({"judge_error", "timeout", "metric_error"})
+
+
+class GroupKey(NamedTuple):
+    """Which requests are counted together."""
+
+    service: str
+    workflow: str
+    segment: str
+    """``name:value``; empty: all."""
+
+
+class CellKey(NamedTuple):
+    """Which scores are."""
+
+    service: str
+    workflow: str
+    segment: str
+    score: str
+
+
+class Cell:
+    """One score of one group of requests."""
+
+    __slots__ = ("bins", "kind", "moments", "statuses")
+
+    def __init__(self, kind: Kind | None) -> None:
+        self.kind = kind
+        self.statuses: Counter[str] = Counter()
+        self.bins = [0] * BINS
+        self.moments: FreeMoments | JudgedMoments = (
+            JudgedMoments() if kind is not None and kind.judged else FreeMoments()
+        )
+
+    def add(self, other: Cell) -> None:
+        """Add what another one counted."""
+        if self.kind is None and other.kind is not None:
+            fresh = Cell(other.kind)
+            fresh.statuses = self.statuses
+            self.kind, self.moments = fresh.kind, fresh.moments
+        self.statuses.update(other.statuses)
+        self.bins = [one + two for one, two in zip(self.bins, other.bins, strict=True)]
+        if type(self.moments) is type(other.moments):
+            self.moments.add(other.moments.values())
+
+
+class _Value(NamedTuple):
+    """A score of one request, as it is counted."""
+
+    value: float | None
+    """On 0 … 1, the score's own way round."""
+    status: str
+    kind: Kind | None
+    lower: float | None
+    upper: float | None
+    usage: tuple[int, int, int, int]
+
+
+class Cells:
+    """What was counted."""
+
+    def __init__(self) -> None:
+        self.groups: dict[GroupKey, Counter[str]] = {}
+        self.scores: dict[CellKey, Cell] = {}
+
+    def add(self, other: Cells) -> None:
+        """Add what was counted elsewhere."""
+        for group, counts in other.groups.items():
+            self.groups.setdefault(group, Counter()).update(counts)
+        for key, cell in other.scores.items():
+            mine = self.scores.get(key)
+            if mine is None:
+                mine = self.scores[key] = Cell(cell.kind)
+            mine.add(cell)
+
+    def packed(self) -> bytes:
+        """Return it as bytes."""
+        scores = [
+            [*key, cell.kind, dict(cell.statuses), cell.bins, _named(cell.moments)]
+            for key, cell in self.scores.items()
+        ]
+        groups = [[*key, counts] for key, counts in self.groups.items()]
+        return zlib.compress(json.dumps([groups, scores]).encode())
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> Cells:
+        """Return what `packed` made bytes of."""
+        cells = cls()
+        groups, scores = json.loads(zlib.decompress(data))
+        for service, workflow, segment, counts in groups:
+            cells.groups[GroupKey(service, workflow, segment)] = Counter(counts)
+        for service, workflow, segment, name, kind, statuses, bins, sums in scores:
+            cell = Cell(None if kind is None else Kind(*kind))
+            cell.statuses.update(statuses)
+            cell.bins = bins
+            # A sum that an earlier version did not know is 0.
+            cell.moments.add([sums.get(each, 0.0) for each in cell.moments.names])
+            cells.scores[CellKey(service, workflow, segment, name)] = cell
+        return cells
+
+    @classmethod
+    def between(
+        cls,
+        database: sqlite3.Connection,
+        from_ms: int,
+        until_ms: int,
+        told_apart: Mapping[str, frozenset[str]],
+    ) -> Cells:
+        """Count the requests that began between two moments, the second not included."""
+        cells = cls()
+        bounds = (from_ms, until_ms)
+        cells._count(
+            database.execute(f"{_REQUESTS} WHERE at >= ? AND at < ?", bounds),
+            _by_request(database.execute(f"{_SCORES} WHERE r.at >= ? AND r.at < ?", bounds)),
+            _kinds(database),
+            told_apart,
+        )
+        return cells
+
+    @classmethod
+    def of(
+        cls,
+        database: sqlite3.Connection,
+        numbers: Iterable[int],
+        told_apart: Mapping[str, frozenset[str]],
+    ) -> Cells:
+        """Count these requests, by their rows' numbers."""
+        cells = cls()
+        chosen = json.dumps(list(numbers))
+        which = "IN (SELECT value FROM json_each(?))"
+        cells._count(
+            database.execute(f"{_REQUESTS} WHERE id {which}", (chosen,)),
+            _by_request(database.execute(f"{_SCORES} WHERE r.id {which}", (chosen,))),
+            _kinds(database),
+            told_apart,
+        )
+        return cells
+
+    def _count(
+        self,
+        requests: Iterable[tuple[Any, ...]],
+        scores: Mapping[int, list[tuple[Any, ...]]],
+        kinds: Mapping[int, Kind],
+        told_apart: Mapping[str, frozenset[str]],
+    ) -> None:
+        for number, service, workflow, status, verdict, asked, orphan, *rest in requests:
+            language, retriever, metadata, judge_rate, selection = rest
+            parts = segments_of(language, retriever, json.loads(metadata or "{}"))
+            segments = ["", *_told_apart(parts, told_apart)]
+            values = {name: _value(kinds, *row) for _, name, *row in scores.get(number, ())}
+            counts = _counts(status, verdict, asked, orphan, values)
+            for segment in segments:
+                group = GroupKey(service or "", workflow or "", segment)
+                self.groups.setdefault(group, Counter()).update(counts)
+                for name, value in values.items():
+                    key = CellKey(*group, name)
+                    cell = self.scores.get(key)
+                    if cell is None:
+                        cell = self.scores[key] = Cell(value.kind)
+                    elif cell.kind is None and value.kind is not None:
+                        cell.add(Cell(value.kind))
+                    cell.statuses[value.status] += 1
+                    if value.value is not None:
+                        cell.bins[min(BINS - 1, int(value.value * BINS))] += 1
+                    if selection != "worst":
+                        _measure(cell, name, value, values, judge_rate)
+
+
+_REQUESTS = (
+    "SELECT id, service, workflow, status, verdict, question IS NOT NULL, started_ns IS NULL, language, "
+    "retriever, metadata, judge_sample_rate, selection FROM request"
+)
+_SCORES = (
+    "SELECT s.request, s.name, s.value, s.status, s.kind, s.turned, s.lower, s.upper, s.judge_calls, "
+    "s.input_tokens, s.output_tokens, s.cache_hits FROM request r JOIN score s ON s.request = r.id"
+)
+
+
+def _by_request(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ...]]]:
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(row)
+    return found
+
+
+def _kinds(database: sqlite3.Connection) -> dict[int, Kind]:
+    return {
+        row[0]: Kind._make([*row[1:8], bool(row[8])])
+        for row in database.execute("SELECT * FROM kind")
+    }
+
+
+def _told_apart(
+    parts: Mapping[str, str], told_apart: Mapping[str, frozenset[str]]
+) -> Iterator[str]:
+    for name, value in parts.items():
+        known = told_apart.get(name)
+        if known is not None and value in known:
+            yield f"{name}:{value}"
+        elif name in OWN_SEGMENTS:
+            yield f"{name}:{OTHER}"
+
+
+def _value(kinds: Mapping[int, Kind], *row: Any) -> _Value:
+    _, status, kind_number, turned, lower, upper, *usage = row
+    kind = kinds.get(kind_number)
+    value = turned
+    if turned is not None and kind is not None and kind.direction == "lower":
+        value = 1.0 - turned
+    calls, sent, written, hits = (each or 0 for each in usage)
+    return _Value(
+        value,
+        status or "ok",
+        kind,
+        _place(kind, lower),
+        _place(kind, upper),
+        (calls, sent, written, hits),
+    )
+
+
+def _place(kind: Kind | None, value: float | None) -> float | None:
+    if kind is None:
+        return None
+    turned = kind.turned(value)
+    return 1.0 - turned if turned is not None and kind.direction == "lower" else turned
+
+
+def _counts(
+    status: str | None,
+    verdict: str | None,
+    asked: int,
+    orphan: int,
+    values: Mapping[str, _Value],
+) -> dict[str, int]:
+    counts = {"requests": 1, f"status:{status or 'unknown'}": 1, f"verdict:{verdict or 'none'}": 1}
+    if not asked:
+        counts["without_text"] = 1
+    if orphan:
+        counts["orphans"] = 1
+    empty = values.get("empty_retrieval")
+    if empty is not None and empty.value == 1.0:
+        counts["nothing_retrieved"] = 1
+    tried = [one for one in values.values() if _is_tried(one)]
+    if tried:
+        counts["judge:requests"] = 1
+        if any(one.status in _FAILED for one in tried):
+            counts["judge:failed"] = 1
+    for place, name in enumerate(("calls", "input_tokens", "output_tokens", "cache_hits")):
+        used = sum(one.usage[place] for one in values.values())
+        if used:
+            counts[f"judge:{name}"] = used
+    return counts
+
+
+def _is_tried(one: _Value) -> bool:
+    return (
+        one.kind is not None and one.kind.judged and one.status not in ("skipped", "missing_input")
+    )
+
+
+def _measure(
+    cell: Cell,
+    name: str,
+    value: _Value,
+    values: Mapping[str, _Value],
+    judge_rate: float | None,
+) -> None:
+    kind = cell.kind
+    if kind is None or kind.direction == "none" or kind.lowest is None or kind.highest is None:
+        return
+    sums, status = cell.moments, value.status
+    if isinstance(sums, FreeMoments):
+        if status not in ("missing_input", "skipped"):
+            sums.measured(value.value, undefined=status == "undefined")
+        return
+    if status == "missing_input":
+        return
+    # Of a score it asks for nothing but its value.
+    x = proxy_value(name, cast("Mapping[str, Score]", values))
+    sums.seen(x)
+    if status != "skipped":
+        sums.judged(
+            x,
+            judge_rate or 1.0,
+            value.value,
+            lower=0.0 if value.lower is None else value.lower,
+            upper=1.0 if value.upper is None else value.upper,
+            undefined=status == "undefined",
+        )
+
+
+def _named(moments: FreeMoments | JudgedMoments) -> dict[str, float]:
+    return {
+        name: value for name, value in zip(moments.names, moments.values(), strict=True) if value
+    }

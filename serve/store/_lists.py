@@ -1,0 +1,242 @@
+"""Lists of requests, page by page, in an order that stays while more requests come."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ._names import segments_told_apart
+from ._overview import Chosen, estimate_of
+from ._rows import segments_of
+from ._sums import Sums
+from .views import Filters, RequestPage, RequestRow, ScoreValue
+
+__all__ = ["ROW", "Lists", "rows_of"]
+
+MAX_LIMIT = 500
+ROW = (
+    "SELECT r.id, r.run_id, r.trace_id, r.span_id, r.at, r.started_ns, r.ended_ns, r.service, r.workflow, "
+    "r.framework, r.status, r.language, r.retriever, r.metadata, q.body, r.verdict, r.codes "
+    "FROM request r LEFT JOIN text q ON q.id = r.question"
+)
+"""What a line of a list is made of."""
+_RANK = "CASE r.verdict WHEN 'bad' THEN 2 WHEN 'suspect' THEN 1 ELSE 0 END"
+_EXCESS = (
+    "coalesce((SELECT sum(max(0.0, u.mean - s.turned)) FROM score s JOIN usual u ON u.workflow = "
+    "coalesce(r.workflow, '') AND u.name = s.name WHERE s.request = r.id AND s.turned IS NOT NULL), 0.0)"
+)
+
+
+class Lists:
+    """Reads lists, within one moment of the store.
+
+    Args:
+        database: A connection that reads.
+        sums: What was added up.
+    """
+
+    def __init__(self, database: sqlite3.Connection, sums: Sums) -> None:
+        self._database = database
+        self._sums = sums
+
+    def page(
+        self,
+        filters: Filters,
+        bounds: tuple[int, int],
+        *,
+        sort: str,
+        limit: int,
+        cursor: str | None,
+        grouped: bool,
+    ) -> RequestPage:
+        """Return a page; see `Reader.requests`."""
+        if not 1 <= limit <= MAX_LIMIT:
+            raise ValueError(f"limit is {limit}; allowed are 1 to {MAX_LIMIT}")
+        after: Sequence[Any] | None = None
+        list_name = [sort, grouped]
+        before = 0
+        if cursor is not None:
+            said_name, bounds, after, before = _read_cursor(cursor)
+            if said_name != list_name:
+                raise ValueError("the cursor is of a list in another order")
+        self._find(filters, bounds, sort)
+        lines = (
+            "SELECT *, count(*) OVER (PARTITION BY same) AS times, row_number() OVER (PARTITION BY same "
+            "ORDER BY one DESC, two DESC, at DESC, id DESC) AS place FROM found"
+            if grouped
+            else "SELECT *, 1 AS times, 1 AS place FROM found"
+        )
+        further = "" if after is None else "AND (one, two, at, id) < (?, ?, ?, ?)"
+        chosen = self._database.execute(
+            f"SELECT id, one, two, at, times, excess FROM ({lines}) WHERE place = 1 {further} "
+            "ORDER BY one DESC, two DESC, at DESC, id DESC LIMIT ?",
+            (*(after or ()), limit + 1),
+        ).fetchall()
+        (total,) = self._database.execute(
+            f"SELECT count(*) FROM ({lines}) WHERE place = 1"
+        ).fetchone()
+        shown = chosen[:limit]
+        following: str | None = None
+        if len(chosen) > limit:
+            number, one, two, at = shown[-1][:4]
+            following = _cursor(list_name, bounds, (one, two, at, number), before + limit)
+        rows = rows_of(
+            self._database,
+            [row[0] for row in shown],
+            {number: (excess, times) for number, _, _, _, times, excess in shown},
+        )
+        return RequestPage(
+            requests=tuple(rows), next=following, previous_count=before, total=int(total)
+        )
+
+    def _find(self, filters: Filters, bounds: tuple[int, int], sort: str) -> None:
+        """Put what is asked for into a table for this moment: two numbers to order by, the greater first."""
+        database = self._database
+        database.execute("DROP TABLE IF EXISTS temp.found")
+        database.execute(
+            "CREATE TEMP TABLE IF NOT EXISTS usual (workflow TEXT, name TEXT, mean REAL, "
+            "PRIMARY KEY (workflow, name)) WITHOUT ROWID"
+        )
+        database.execute("DELETE FROM temp.usual")
+        excess, one, two, joined = "NULL", "0", "0", ""
+        arguments: list[Any] = []
+        if sort == "worst":
+            database.executemany(
+                "INSERT INTO usual VALUES (?, ?, ?)", means_before(database, self._sums, *bounds)
+            )
+            excess, one, two = _EXCESS, _RANK, _EXCESS
+        elif sort != "newest":
+            joined = "JOIN score x ON x.request = r.id AND x.name = ? AND x.value IS NOT NULL"
+            # Neither way is better: the smallest first, then.
+            one, two = "-x.turned", "-x.value"
+            arguments.append(sort)
+        where, given = _where(filters, bounds)
+        database.execute(
+            f"CREATE TEMP TABLE found AS SELECT r.id AS id, r.at AS at, coalesce({one}, 0) AS one, "
+            f"coalesce({two}, 0) AS two, coalesce(r.question, -r.id) AS same, {excess} AS excess "
+            f"FROM request r {joined} WHERE {where}",
+            (*arguments, *given),
+        )
+
+
+def means_before(
+    database: sqlite3.Connection, sums: Sums, from_ms: int, until_ms: int
+) -> list[tuple[str, str, float]]:
+    """Return the means of scores by workflow, the best being 1: of the day before, else of the time itself."""
+    day = from_ms // 300_000 * 300_000
+    found: dict[tuple[str, str], float] = {}
+    for began, ended in ((from_ms, until_ms), (day - 86_400_000, day)):
+        cells = sums.between(database, began, ended)
+        for workflow in {key.workflow for key in cells.groups}:
+            scores = Chosen(cells, Filters(workflow=workflow)).scores()
+            for name, cell in scores.items():
+                mean = estimate_of(cell)
+                if mean is not None and mean.mean is not None and cell.kind is not None:
+                    lower = cell.kind.direction == "lower"
+                    found[workflow, name] = 1.0 - mean.mean if lower else mean.mean
+    return [(workflow, name, mean) for (workflow, name), mean in found.items()]
+
+
+def _where(filters: Filters, bounds: tuple[int, int]) -> tuple[str, list[Any]]:
+    conditions = ["r.at >= ?", "r.at < ?"]
+    given: list[Any] = [*bounds]
+    for column, wanted in (
+        ("r.service", filters.service),
+        ("r.workflow", filters.workflow),
+        ("r.verdict", filters.verdict),
+    ):
+        if wanted is not None:
+            conditions.append(f"coalesce({column}, '') = ?")
+            given.append(wanted)
+    if filters.segment:
+        name, _, value = filters.segment.partition(":")
+        if name in ("language", "retriever"):
+            conditions.append(f"r.{name} = ?")
+            given.append(value)
+        else:
+            key = name.removeprefix("metadata.")
+            conditions.append(
+                "EXISTS (SELECT 1 FROM json_each(r.metadata) m WHERE m.key = ? AND m.value = ?)"
+            )
+            given += [key, value]
+    return " AND ".join(conditions), given
+
+
+def rows_of(
+    database: sqlite3.Connection,
+    numbers: Sequence[int],
+    more: Mapping[int, tuple[float | None, int]],
+) -> list[RequestRow]:
+    """Return requests as lines, in the order of `numbers`.
+
+    Args:
+        database: A connection that reads.
+        numbers: Of their rows.
+        more: By number, how much worse than usual, and how many of the question there are.
+    """
+    chosen = (json.dumps(list(numbers)),)
+    scores: dict[int, dict[str, ScoreValue]] = {}
+    for number, name, *told in database.execute(
+        "SELECT request, name, value, coalesce(status, 'ok'), label, lower, upper FROM score WHERE request IN "
+        "(SELECT value FROM json_each(?)) ORDER BY name",
+        chosen,
+    ):
+        value, status, label, lower, upper = told
+        scores.setdefault(number, {})[name] = ScoreValue(
+            value=value, status=status, label=label, lower=lower, upper=upper
+        )
+    told_apart = segments_told_apart(database)
+    found = {
+        row[0]: _row(row, scores.get(row[0], {}), more.get(row[0], (None, 1)), told_apart)
+        for row in database.execute(f"{ROW} WHERE r.id IN (SELECT value FROM json_each(?))", chosen)
+    }
+    return [found[number] for number in numbers if number in found]
+
+
+def _row(
+    row: tuple[Any, ...],
+    scores: Mapping[str, ScoreValue],
+    more: tuple[float | None, int],
+    told_apart: Iterable[str],
+) -> RequestRow:
+    (_, run_id, trace_id, span_id, at, started, ended, service, workflow, framework, status, language,
+     retriever, metadata, question, verdict, codes) = row  # fmt: skip
+    parts = segments_of(language, retriever, json.loads(metadata or "{}"))
+    known = frozenset(told_apart)
+    return RequestRow(
+        run_id=run_id,
+        trace_id=trace_id and trace_id.hex(),
+        span_id=span_id and span_id.hex(),
+        at_ms=at,
+        duration_ms=None if started is None or ended is None else (ended - started) / 1e6,
+        service=service or "",
+        workflow=workflow or "",
+        framework=framework,
+        status=status,
+        segments={name: value for name, value in sorted(parts.items()) if name in known},
+        question=question,
+        verdict=verdict,
+        verdict_codes=tuple(json.loads(codes or "[]")),
+        scores=scores,
+        excess=more[0],
+        times=more[1],
+        orphan=started is None,
+    )
+
+
+def _cursor(name: list[Any], bounds: tuple[int, int], after: Sequence[Any], before: int) -> str:
+    said = json.dumps([name, bounds, after, before], separators=(",", ":"))
+    return urlsafe_b64encode(said.encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[list[Any], tuple[int, int], list[Any], int]:
+    try:
+        said = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        name, (from_ms, until_ms), after, before = said
+        one, two, at, number = (float(each) for each in after)
+        return list(name), (int(from_ms), int(until_ms)), [one, two, at, number], int(before)
+    except (ValueError, TypeError) as error:
+        raise ValueError("the cursor is none of ours") from error

@@ -1,0 +1,165 @@
+"""One request, with everything that is known of it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+from ._lists import means_before, rows_of
+from ._overview import Chosen, usual_of
+from ._received import home_of
+from ._sums import Sums
+from .views import ContextView, Filters, ItemView, RequestView, ScoreView
+
+__all__ = ["one_request"]
+
+_TRACE_ID = 32
+_DAY_MS = 86_400_000
+_SLOT_MS = 300_000
+MAX_SIBLINGS = 50
+
+
+def one_request(
+    database: sqlite3.Connection, sums: Sums, key: str, span_id: str | None
+) -> RequestView | None:
+    """Return a request by its trace's id, or by its own; see `Reader.request`."""
+    numbers = _numbers(database, key, span_id)
+    if not numbers:
+        return None
+    number, *others = numbers
+    (at, workflow) = database.execute(
+        "SELECT at, coalesce(workflow, '') FROM request WHERE id = ?", (number,)
+    ).fetchone()
+    day = at // _SLOT_MS * _SLOT_MS
+    usual = Chosen(
+        sums.between(database, day - _DAY_MS, day + _SLOT_MS), Filters(workflow=workflow)
+    ).scores()
+    (answer, reasons, metadata, conversation_id, user_id, missing, *chances) = database.execute(
+        "SELECT a.body, r.reasons, r.metadata, r.conversation_id, r.user_id, r.missing, r.sample_rate, "
+        "r.judge_sample_rate, r.selection, r.trace_id, r.span_id "
+        "FROM request r LEFT JOIN text a ON a.id = r.answer WHERE r.id = ?",
+        (number,),
+    ).fetchone()
+    sample_rate, judge_sample_rate, selection, trace, span = chances
+    means = {name: mean for where, name, mean in means_before(database, sums, day, day + _SLOT_MS)
+             if where == workflow}  # fmt: skip
+    turned = database.execute(
+        "SELECT name, turned FROM score WHERE request = ? AND turned IS NOT NULL", (number,)
+    )
+    excess = sum(max(0.0, means[name] - place) for name, place in turned if name in means)
+    (row,) = rows_of(database, [number], {number: (excess, 1)})
+    return RequestView(
+        row=row,
+        answer=answer,
+        verdict_reasons=tuple(json.loads(reasons or "[]")),
+        contexts=tuple(
+            ContextView(number=place, id=document, score=score, text=text)
+            for place, (document, score, text) in enumerate(
+                database.execute(
+                    "SELECT c.document, c.score, t.body FROM chunk c LEFT JOIN text t ON t.id = c.text "
+                    "WHERE (c.trace_id = ? AND c.owner = ?) OR (c.trace_id = ? AND c.owner = ?) "
+                    "ORDER BY c.at, c.span_id, c.rank",
+                    (trace, span, *map(bytes.fromhex, home_of(row.run_id))),
+                ),
+                start=1,
+            )
+        ),
+        scores=tuple(_scores(database, number, usual)),
+        metadata=json.loads(metadata or "{}"),
+        conversation_id=conversation_id,
+        user_id=user_id,
+        missing=tuple((missing or "").split(",")) if missing else (),
+        sample_rate=1.0 if sample_rate is None else sample_rate,
+        judge_sample_rate=1.0 if judge_sample_rate is None else judge_sample_rate,
+        selection=selection or "sampled",
+        siblings=tuple(rows_of(database, others, {})),
+    )
+
+
+def _numbers(database: sqlite3.Connection, key: str, span_id: str | None) -> list[int]:
+    """Return the numbers of the request that is asked for, and of the others of its trace."""
+    trace: bytes | None = None
+    if len(key) == _TRACE_ID:
+        try:
+            trace = bytes.fromhex(key)
+        except ValueError:
+            trace = None
+    found: list[tuple[int, bytes | None]] = []
+    if trace is not None:
+        found = database.execute(
+            "SELECT id, span_id FROM request WHERE trace_id = ? ORDER BY started_ns IS NULL, at, id LIMIT ?",
+            (trace, MAX_SIBLINGS),
+        ).fetchall()
+    if not found:
+        found = database.execute(
+            "SELECT id, span_id FROM request WHERE run_id = ?", (key,)
+        ).fetchall()
+    if span_id is not None:
+        wanted = span_id.lower()
+        chosen = [each for each in found if each[1] is not None and each[1].hex() == wanted]
+        if not chosen:
+            return []
+        found = [*chosen, *(each for each in found if each not in chosen)]
+    return [number for number, _ in found]
+
+
+def _scores(database: sqlite3.Connection, number: int, usual: Any) -> list[ScoreView]:
+    rows = database.execute(
+        "SELECT s.name, s.value, coalesce(s.status, 'ok'), s.label, s.lower, s.upper, s.error_type, "
+        "s.judge_calls, s.input_tokens, s.output_tokens, s.cache_hits, k.direction, k.method, k.target, "
+        "k.definition, k.lowest, k.highest, e.summary, e.explanation, e.items FROM score s "
+        "LEFT JOIN kind k ON k.id = s.kind LEFT JOIN evidence e ON e.request = s.request AND e.name = s.name "
+        "WHERE s.request = ? ORDER BY s.name",
+        (number,),
+    )
+    found: list[ScoreView] = []
+    for (name, value, status, label, lower, upper, error_type, calls, sent, written, hits, direction, method,
+         target, definition, lowest, highest, summary, explanation, items) in rows:  # fmt: skip
+        pieces, left_out = _items(items)
+        found.append(
+            ScoreView(
+                name=name,
+                value=value,
+                status=status,
+                label=label,
+                lower=lower,
+                upper=upper,
+                direction=direction,
+                method=method,
+                target=target,
+                definition=definition,
+                range=(lowest, highest),
+                error_type=error_type,
+                summary=summary,
+                explanation=explanation,
+                items=pieces,
+                items_left_out=left_out,
+                judge_calls=calls or 0,
+                input_tokens=sent or 0,
+                output_tokens=written or 0,
+                cache_hits=hits or 0,
+                usual=usual_of(usual.get(name)),
+            )
+        )
+    return found
+
+
+def _items(text: str | None) -> tuple[tuple[ItemView, ...], int]:
+    """Return the items of a score; what an application sent in another form says nothing."""
+    try:
+        said = json.loads(text or "{}")
+        return (
+            tuple(
+                ItemView(
+                    id=str(one["id"]),
+                    verdict=one.get("verdict") if isinstance(one.get("verdict"), bool) else None,
+                    value=float(one["value"]) if "value" in one else None,
+                    supported_by=tuple(map(str, one.get("by", ()))),
+                )
+                for one in said.get("items", ())
+            ),
+            int(said.get("left_out", 0)),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return (), 0

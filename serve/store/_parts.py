@@ -1,0 +1,194 @@
+"""What one piece of telemetry tells of a request, and how several pieces become one.
+
+Spans and events of a request come in any order, some of them twice, and later ones know better.  `merged` is
+therefore the same in every order and however often a piece is given to it: of what is told once that is
+taken, of what changes the latest, and where two pieces tell different things at the same time the
+greater, so that there is never a choice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, TypeVar
+
+__all__ = ["Chunk", "Details", "Kind", "RequestPart", "ScorePart", "Told", "VerdictPart"]
+
+T = TypeVar("T")
+
+
+class Kind(NamedTuple):
+    """What a score is: the same for all requests."""
+
+    name: str
+    method: str
+    target: str
+    definition: str
+    direction: str
+    lowest: float | None
+    highest: float | None
+    judged: bool
+
+    def turned(self, value: float | None) -> float | None:
+        """Return where a value lies between the worst possible, 0, and the best, 1; None: it is no quality."""
+        lowest, highest = self.lowest, self.highest
+        if value is None or self.direction == "none" or lowest is None or highest is None:
+            return None
+        if lowest >= highest:
+            return None
+        place = min(1.0, max(0.0, (value - lowest) / (highest - lowest)))
+        return 1.0 - place if self.direction == "lower" else place
+
+
+class Told(NamedTuple):
+    """What a score came to, and when that was told."""
+
+    at_ns: int
+    value: float | None
+    status: str
+    label: str | None
+
+
+class Details(NamedTuple):
+    """What is told of a score beside its value, and when."""
+
+    at_ns: int
+    kind: Kind
+    lower: float | None = None
+    upper: float | None = None
+    error_type: str | None = None
+    summary: str | None = None
+    explanation: str | None = None
+    items: str | None = None
+    """JSON, as in ``ragmeter.evaluation.items``."""
+    judge_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_hits: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorePart:
+    """One score of a request."""
+
+    told: Told | None = None
+    details: Details | None = None
+
+    def merged(self, other: ScorePart) -> ScorePart:
+        """Return both together."""
+        return ScorePart(
+            told=_later(self.told, other.told), details=_later(self.details, other.details)
+        )
+
+
+class VerdictPart(NamedTuple):
+    """The verdict, and when it was told."""
+
+    at_ns: int
+    word: str
+    codes: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+class Chunk(NamedTuple):
+    """One retrieved chunk."""
+
+    id: str | None
+    score: float | None
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestPart:
+    """What is told of one request. None, and what is empty: nothing is told of it."""
+
+    run_id: str
+    trace_id: str | None = None
+    place: tuple[int, str] | None = None
+    """The span of the request, and how sure that is: 2 when that span itself tells it, 1 when a score does."""
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    noted_ns: int | None = None
+    """When the first of its scores was told."""
+    service: str | None = None
+    workflow: str | None = None
+    framework: str | None = None
+    status: str | None = None
+    question: str | None = None
+    answer: str | None = None
+    language: str | None = None
+    retriever: str | None = None
+    conversation_id: str | None = None
+    user_id: str | None = None
+    sample_rate: float | None = None
+    judge_sample_rate: float | None = None
+    selection: str | None = None
+    missing: str | None = None
+    metadata: Mapping[str, str | float] = field(default_factory=dict)
+    verdict: VerdictPart | None = None
+    scores: Mapping[str, ScorePart] = field(default_factory=dict)
+
+    @property
+    def at_ms(self) -> int:
+        """When it began, as far as is known, in milliseconds."""
+        known = self.noted_ns if self.started_ns is None else self.started_ns
+        return (known or 0) // 1_000_000
+
+    @property
+    def is_orphan(self) -> bool:
+        """Whether nobody has told when it began."""
+        return self.started_ns is None
+
+    def merged(self, other: RequestPart) -> RequestPart:
+        """Return both together; they are of the same request."""
+        one: dict[str, Any] = {
+            each: _greater(getattr(self, each), getattr(other, each)) for each in _PLAIN
+        }
+        noted = [part.noted_ns for part in (self, other) if part.noted_ns is not None]
+        return replace(
+            self,
+            **one,
+            noted_ns=min(noted, default=None),
+            metadata=_joined(self.metadata, other.metadata),
+            verdict=_later(self.verdict, other.verdict),
+            scores=dict(self.scores)
+            | {
+                name: score.merged(self.scores[name]) if name in self.scores else score
+                for name, score in other.scores.items()
+            },
+        )
+
+
+_PLAIN = tuple(
+    each.name
+    for each in fields(RequestPart)
+    if each.name not in ("run_id", "noted_ns", "metadata", "verdict", "scores")
+)
+
+
+def _greater(one: Any, other: Any) -> Any:
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)
+
+
+def _later(one: T | None, other: T | None) -> T | None:
+    """Return what was told later; the first field of both is the time."""
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other, key=_place)
+
+
+def _place(part: Any) -> tuple[int, str]:
+    return part[0], json.dumps(part[1:])
+
+
+def _joined(
+    one: Mapping[str, str | float], other: Mapping[str, str | float]
+) -> dict[str, str | float]:
+    joined = dict(one)
+    for key, value in other.items():
+        mine = joined.get(key)
+        joined[key] = value if mine is None else max(mine, value, key=json.dumps)
+    return joined

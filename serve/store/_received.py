@@ -1,0 +1,361 @@
+"""Reads what ragmeter in other processes tells of its requests: its spans, its events, and what it dropped.
+
+Everything of another scope is passed over here: spans of others are put together to requests and scored, and
+come to the store from there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ragmeter.adapters.opentelemetry.otlp import ExportRequest, attributes_of
+from ragmeter.exporters import semconv
+
+from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Told, VerdictPart
+
+__all__ = ["DroppedCount", "Retrieved", "Telling", "dropped_in", "home_of", "told_in"]
+
+MAX_SCORES = 500
+"""Scores that are read of one span."""
+_LATEST_NS = 2**63 - 1
+_DOCUMENT = re.compile(re.escape(semconv.RETRIEVAL_DOCUMENTS) + r"\.(\d{1,4})\.(document\..+)")
+_CUMULATIVE = 2
+
+
+def home_of(run_id: str) -> tuple[str, str]:
+    """Return where the chunks of a request are kept that are told with it, and not by a span of their own."""
+    digest = blake2b(run_id.encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return digest, digest[:16]
+
+
+class Retrieved(NamedTuple):
+    """What one retrieval found, under the span of its request."""
+
+    trace_id: str
+    owner: str
+    """The request's span."""
+    span_id: str
+    """The retrieval's own."""
+    at_ms: int
+    chunks: tuple[Chunk, ...]
+
+
+class Telling(NamedTuple):
+    """What an export request tells."""
+
+    requests: tuple[RequestPart, ...] = ()
+    retrieved: tuple[Retrieved, ...] = ()
+
+
+class DroppedCount(NamedTuple):
+    """How many requests one meter had dropped at some time, for one reason."""
+
+    series: bytes
+    """Names the meter, by everything that tells it from others."""
+    service: str
+    reason: str
+    began_ms: int
+    at_ms: int
+    value: float
+
+
+def told_in(request: ExportRequest) -> Telling:
+    """Return what spans and events of scope ``ragmeter`` in an export request tell."""
+    parts: list[RequestPart] = []
+    retrieved: list[Retrieved] = []
+    if isinstance(request, ExportTraceServiceRequest):
+        for group in request.resource_spans:
+            for scoped in group.scope_spans:
+                if scoped.scope.name == semconv.SCOPE:
+                    service = _service(group.resource)
+                    for span in scoped.spans:
+                        parts += _of_span(span, service)
+                        retrieved += _retrieved(span)
+    else:
+        for records in request.resource_logs:
+            for written in records.scope_logs:
+                if written.scope.name == semconv.SCOPE:
+                    service = _service(records.resource)
+                    for record in written.log_records:
+                        parts += _of_record(record, service)
+    return Telling(tuple(parts), tuple(retrieved))
+
+
+def dropped_in(request: ExportMetricsServiceRequest) -> Iterator[DroppedCount]:
+    """Yield what meters say they have dropped since they began."""
+    for group in request.resource_metrics:
+        for scoped in group.scope_metrics:
+            if scoped.scope.name != semconv.SCOPE:
+                continue
+            for metric in scoped.metrics:
+                if metric.name != semconv.DROPPED.name or not metric.HasField("sum"):
+                    continue
+                if metric.sum.aggregation_temporality != _CUMULATIVE:
+                    continue
+                resource = attributes_of(group.resource.attributes)
+                for point in metric.sum.data_points:
+                    reason = attributes_of(point.attributes).get(semconv.REASON)
+                    value = float(point.as_int if point.HasField("as_int") else point.as_double)
+                    at = _time(point.time_unix_nano)
+                    if not isinstance(reason, str) or at is None or not math.isfinite(value):
+                        continue
+                    began = _time(point.start_time_unix_nano) or 0
+                    series = json.dumps([resource, reason, began], sort_keys=True, default=str)
+                    yield DroppedCount(
+                        blake2b(series.encode(), digest_size=16).digest(),
+                        _service(group.resource) or "",
+                        reason[:64],
+                        began // 1_000_000,
+                        at // 1_000_000,
+                        value,
+                    )
+
+
+def _service(resource: Any) -> str | None:
+    for item in resource.attributes:
+        if item.key == "service.name" and item.value.string_value:
+            return str(item.value.string_value)[:255]
+    return None
+
+
+def _time(nanoseconds: int) -> int | None:
+    return nanoseconds if 0 < nanoseconds <= _LATEST_NS else None
+
+
+def _id(value: bytes, length: int) -> str | None:
+    return value.hex() if len(value) == length and any(value) else None
+
+
+def _text(value: Any, limit: int = 1024) -> str | None:
+    return value[:limit] if isinstance(value, str) and value else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value < 2**53 else 0
+
+
+def _of_span(span: Any, service: str | None) -> Iterator[RequestPart]:
+    told = attributes_of(span.attributes)
+    run_id = _text(told.get(semconv.RUN_ID))
+    trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
+    if run_id is None or trace_id is None or span_id is None:
+        return
+    parent = _id(span.parent_span_id, 8)
+    operation = told.get(semconv.GEN_AI_OPERATION_NAME)
+    began, ended = _time(span.start_time_unix_nano), _time(span.end_time_unix_nano)
+    is_own = operation == semconv.OPERATION_INVOKE_WORKFLOW or (
+        operation == semconv.OPERATION_RETRIEVAL and semconv.REQUEST_STATUS in told
+    )
+    at = ended or began or 0
+    place: tuple[int, str] | None = (2, span_id) if is_own else None
+    if operation == semconv.OPERATION_EVALUATION and parent and semconv.VERDICT in told:
+        # Of several, the verdict stands on the one beside the request's own span.
+        place = (1, parent)
+    word = _text(told.get(semconv.VERDICT))
+    codes = told.get(semconv.VERDICT_CODES)
+    yield RequestPart(
+        run_id=run_id,
+        trace_id=trace_id,
+        place=place,
+        started_ns=began if is_own else None,
+        ended_ns=ended if is_own else None,
+        noted_ns=began,
+        service=service,
+        workflow=_text(told.get(semconv.GEN_AI_WORKFLOW_NAME)),
+        framework=_text(told.get(semconv.FRAMEWORK)),
+        status=_text(told.get(semconv.REQUEST_STATUS)),
+        question=_text(told.get(semconv.INPUT_VALUE), 2**20) if is_own else None,
+        answer=_text(told.get(semconv.OUTPUT_VALUE), 2**20) if is_own else None,
+        retriever=_text(told.get(semconv.GEN_AI_DATA_SOURCE_ID)),
+        conversation_id=_text(told.get(semconv.GEN_AI_CONVERSATION_ID)),
+        user_id=_text(told.get(semconv.USER_ID)),
+        sample_rate=_number(told.get(semconv.SAMPLE_RATE)),
+        judge_sample_rate=_number(told.get(semconv.JUDGE_SAMPLE_RATE)),
+        selection=_text(told.get(semconv.SELECTION)),
+        missing=_text(told.get(semconv.MISSING)),
+        metadata=_metadata(told),
+        verdict=None
+        if word is None
+        else VerdictPart(at, word, tuple(map(str, codes)) if isinstance(codes, list) else ()),
+        scores=_scores(told, at),
+    )
+    for event in span.events:
+        if event.name == semconv.EVENT_EVALUATION_RESULT:
+            said = attributes_of(event.attributes)
+            yield from _of_event(
+                {semconv.RUN_ID: run_id, **said}, _time(event.time_unix_nano) or at, service, span
+            )
+
+
+def _of_record(record: Any, service: str | None) -> Iterator[RequestPart]:
+    told = attributes_of(record.attributes)
+    name = record.event_name or told.get("event.name")
+    at = _time(record.time_unix_nano) or _time(record.observed_time_unix_nano)
+    if name == semconv.EVENT_EVALUATION_RESULT and at is not None:
+        yield from _of_event(told, at, service, record)
+
+
+def _of_event(
+    told: Mapping[str, Any], at: int, service: str | None, carrier: Any
+) -> Iterator[RequestPart]:
+    run_id = _text(told.get(semconv.RUN_ID))
+    name = _text(told.get(semconv.GEN_AI_EVALUATION_NAME))
+    if run_id is None or name is None:
+        return
+    span_id = _id(carrier.span_id, 8)
+    is_verdict = name == semconv.VERDICT
+    score = None if is_verdict else _score(name, told, at)
+    about_answer = is_verdict or told.get(semconv.SCORE_TARGET) == "answer"
+    yield RequestPart(
+        run_id=run_id,
+        trace_id=_id(carrier.trace_id, 16),
+        place=(1, span_id) if about_answer and span_id else None,
+        noted_ns=at,
+        service=service,
+        workflow=_text(told.get(semconv.GEN_AI_WORKFLOW_NAME)),
+        conversation_id=_text(told.get(semconv.GEN_AI_CONVERSATION_ID)),
+        sample_rate=_number(told.get(semconv.SAMPLE_RATE)),
+        judge_sample_rate=_number(told.get(semconv.JUDGE_SAMPLE_RATE)),
+        selection=_text(told.get(semconv.SELECTION)) if is_verdict else None,
+        verdict=_verdict(told, at) if is_verdict else None,
+        scores={} if score is None else {name: score},
+    )
+
+
+def _verdict(told: Mapping[str, Any], at: int) -> VerdictPart | None:
+    word = _text(told.get(semconv.VERDICT))
+    codes = told.get(semconv.VERDICT_CODES)
+    if word is None:
+        return None
+    reasons = _text(told.get(semconv.GEN_AI_EVALUATION_EXPLANATION), 4096)
+    return VerdictPart(
+        at,
+        word,
+        tuple(map(str, codes)) if isinstance(codes, list) else (),
+        () if reasons is None else tuple(reasons.split("; ")),
+    )
+
+
+def _score(name: str, told: Mapping[str, Any], at: int) -> ScorePart:
+    method = _text(told.get(semconv.SCORE_METHOD)) or ""
+    value = _number(told.get(semconv.GEN_AI_EVALUATION_SCORE_VALUE))
+    label = _text(told.get(semconv.GEN_AI_EVALUATION_SCORE_LABEL))
+    status = _text(told.get(semconv.SCORE_STATUS)) or "ok"
+    if status == "undefined" and label == semconv.LABEL_NOT_APPLICABLE:
+        label = None
+    return ScorePart(
+        told=Told(at, value, status, label),
+        details=Details(
+            at,
+            Kind(
+                name=name,
+                method=method,
+                target=_text(told.get(semconv.SCORE_TARGET)) or "",
+                definition=_text(told.get(semconv.EVALUATOR_VERSION)) or "",
+                direction=_text(told.get(semconv.SCORE_DIRECTION)) or "higher",
+                lowest=_number(told.get(semconv.SCORE_MIN)),
+                highest=_number(told.get(semconv.SCORE_MAX)),
+                judged=_is_judged(method, told.get(semconv.SELECTION)),
+            ),
+            lower=_number(told.get(semconv.SCORE_LOWER)),
+            upper=_number(told.get(semconv.SCORE_UPPER)),
+            error_type=_text(told.get(semconv.ERROR_TYPE)),
+            summary=_text(told.get(semconv.SCORE_SUMMARY), 4096),
+            explanation=_text(told.get(semconv.GEN_AI_EVALUATION_EXPLANATION), 2**16),
+            items=_text(told.get(semconv.SCORE_ITEMS), 2**16),
+            judge_calls=_count(told.get(semconv.SCORE_JUDGE_CALLS)),
+            input_tokens=_count(told.get(semconv.SCORE_INPUT_TOKENS)),
+            output_tokens=_count(told.get(semconv.SCORE_OUTPUT_TOKENS)),
+            cache_hits=_count(told.get(semconv.SCORE_CACHE_HITS)),
+        ),
+    )
+
+
+def _is_judged(method: str, selection: Any) -> bool:
+    # What every request gets bears none, but where it was learned late of one that is kept for being bad.
+    return (
+        method == "llm"
+        or selection == "sampled"
+        or (method == "embedding" and selection is not None)
+    )
+
+
+def _scores(told: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
+    """Return the scores that stand on a span, which says little more than their values."""
+    values: dict[str, float] = {}
+    words: dict[str, str] = {}
+    statuses: dict[str, str] = {}
+    for key, value in told.items():
+        if key.startswith(semconv.SPAN_SCORE_PREFIX):
+            number = _number(value)
+            if number is not None:
+                values[key.removeprefix(semconv.SPAN_SCORE_PREFIX)] = number
+        elif key.startswith(semconv.SPAN_LABEL_PREFIX) and isinstance(value, str):
+            words[key.removeprefix(semconv.SPAN_LABEL_PREFIX)] = value
+        elif key.startswith(semconv.SPAN_STATUS_PREFIX) and isinstance(value, str):
+            statuses[key.removeprefix(semconv.SPAN_STATUS_PREFIX)] = value
+    names = [name for name in {**values, **words, **statuses} if name][:MAX_SCORES]
+    return {
+        name: ScorePart(told=Told(at, values.get(name), statuses.get(name, "ok"), words.get(name)))
+        for name in names
+    }
+
+
+def _metadata(told: Mapping[str, Any]) -> dict[str, str | float]:
+    found: dict[str, str | float] = {}
+    for key, value in told.items():
+        if key.startswith(semconv.SPAN_METADATA_PREFIX):
+            name = key.removeprefix(semconv.SPAN_METADATA_PREFIX)
+            scalar = _text(value) if isinstance(value, str) else _number(value)
+            if name and scalar is not None:
+                found[name] = scalar
+    return found
+
+
+def _retrieved(span: Any) -> Iterator[Retrieved]:
+    """Yield what a span of ours says was retrieved."""
+    trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
+    told = attributes_of(span.attributes)
+    if (
+        trace_id is None
+        or span_id is None
+        or told.get(semconv.GEN_AI_OPERATION_NAME) != semconv.OPERATION_RETRIEVAL
+    ):
+        return
+    documents: dict[int, dict[str, Any]] = {}
+    for key, value in told.items():
+        found = _DOCUMENT.fullmatch(key)
+        if found:
+            documents.setdefault(int(found[1]), {})[found[2]] = value
+    # A retrieval that says how the request ended is the whole request itself.
+    owner = span_id if semconv.REQUEST_STATUS in told else _id(span.parent_span_id, 8)
+    if owner is not None and documents:
+        yield Retrieved(
+            trace_id,
+            owner,
+            span_id,
+            (_time(span.start_time_unix_nano) or 0) // 1_000_000,
+            tuple(
+                Chunk(
+                    _text(one.get(semconv.DOCUMENT_ID)),
+                    _number(one.get(semconv.DOCUMENT_SCORE)),
+                    _text(one.get(semconv.DOCUMENT_CONTENT), 2**20),
+                )
+                for _, one in sorted(documents.items())
+            ),
+        )

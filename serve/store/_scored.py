@@ -1,0 +1,114 @@
+"""Turns a request that this server scored into what the store keeps of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ragmeter.exporters._evidence import items_attribute
+from ragmeter.exporters._format import clean, missing_inputs, outgoing
+from ragmeter.exporters.protocol import ScoredRun
+from ragmeter.metrics import Score
+
+from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Told, VerdictPart
+from ._received import Retrieved, Telling, home_of
+
+__all__ = ["told_by"]
+
+MAX_CHUNKS = 100
+"""Retrieved chunks that are kept of one request."""
+
+
+def told_by(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Telling:
+    """Return what a scored request tells, with its texts."""
+    run, sample = scored.run, scored.sample
+    now = clock_ns()
+    trace_id = None if run.trace_id is None else f"{run.trace_id:032x}"
+    place = run.target or run.parent
+    span_id = f"{place.span_id:016x}" if place is not None and place.is_valid else None
+    if span_id is None and trace_id is not None:
+        first = next((each.target for each in run.retrievals if each.target is not None), None)
+        span_id = None if first is None else f"{first.span_id:016x}"
+    verdict = scored.verdict
+    part = RequestPart(
+        run_id=clean(run.run_id),
+        trace_id=trace_id,
+        place=None if span_id is None else (2, span_id),
+        started_ns=run.started_ns,
+        ended_ns=run.ended_ns,
+        noted_ns=run.started_ns,
+        service=clean(run.resource.get("service.name", "")) or None,
+        workflow=clean(run.name) if run.name else None,
+        framework=clean(run.framework),
+        status=sample.status,
+        question=_text(sample.question),
+        answer=_text(sample.answer),
+        retriever=next(
+            (clean(one.data_source_id) for one in run.retrievals if one.data_source_id), None
+        ),
+        conversation_id=clean(run.conversation_id) if run.conversation_id else None,
+        user_id=clean(run.user_id) if run.user_id else None,
+        sample_rate=scored.sample_rate,
+        judge_sample_rate=scored.judge_sample_rate,
+        selection=scored.selection,
+        missing=",".join(missing_inputs(scored)) or None,
+        metadata={
+            clean(str(key), 128): clean(value) if isinstance(value, str) else float(value)
+            for key, value in run.metadata.items()
+            if isinstance(value, str)
+            or (isinstance(value, (int, float)) and abs(float(value)) < float("inf"))
+        },
+        verdict=None
+        if verdict is None
+        else VerdictPart(now, verdict.word, verdict.codes, tuple(map(clean, verdict.reasons))),
+        scores={
+            clean(score.name): _score(scored, score, now)
+            for score in scored.scores.values()
+            if score.status != "missing_input"
+        },
+    )
+    if not sample.contexts:
+        return Telling((part,))
+    chunks = tuple(
+        Chunk(
+            clean(context.id) if context.id else None,
+            context.score,
+            outgoing(context.text) if sample.contexts_by != "ids" else None,
+        )
+        for context in sample.contexts[:MAX_CHUNKS]
+    )
+    trace, owner = home_of(part.run_id)
+    found = Retrieved(trace, owner, owner, run.started_ns // 1_000_000, chunks)
+    return Telling((part,), (found,))
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else outgoing(text)
+
+
+def _score(scored: ScoredRun, score: Score, now: int) -> ScorePart:
+    told = Told(now, score.value, score.status, score.label and clean(score.label))
+    details = Details(
+        now,
+        Kind(
+            name=clean(score.name),
+            method=score.method,
+            target=score.target,
+            definition=clean(score.definition),
+            direction=score.direction,
+            lowest=score.range[0],
+            highest=score.range[1],
+            judged=score.method == "llm" or score.name in scored.judged,
+        ),
+        lower=score.lower,
+        upper=score.upper,
+        error_type=clean(score.error_type) if score.error_type else None,
+        summary=clean(score.summary) if score.summary else None,
+        explanation=outgoing(score.explanation) if score.explanation else None,
+        items=items_attribute(score.items),
+        judge_calls=score.judge_calls,
+        input_tokens=score.input_tokens,
+        output_tokens=score.output_tokens,
+        cache_hits=score.cache_hits,
+    )
+    return ScorePart(told=told, details=details)

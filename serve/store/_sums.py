@@ -1,0 +1,106 @@
+"""The sums of any stretch of time, put together of what was added up already and of what was not.
+
+Whole hours come from the rollups and, of requests that were deleted, from the archive; whole slots that have
+not changed since they were last counted from memory; the rest is counted.  So looking again at the last hour
+costs what came since.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from ._cells import Cells
+from ._keeping import HOUR_MS, SLOTS
+from ._names import segments_told_apart
+from ._rows import SLOT_MS
+
+__all__ = ["Sums"]
+
+_REMEMBERED = 240
+"""Slots whose sums are remembered."""
+
+
+class Sums:
+    """Adds up stretches of time. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._slots: OrderedDict[int, tuple[int, Cells]] = OrderedDict()
+
+    def between(self, database: sqlite3.Connection, from_ms: int, until_ms: int) -> Cells:
+        """Return the sums between two moments, the second not included."""
+        whole = Cells()
+        for _, _, cells in self.parts(database, from_ms, until_ms):
+            whole.add(cells)
+        return whole
+
+    def parts(
+        self, database: sqlite3.Connection, from_ms: int, until_ms: int
+    ) -> Iterator[tuple[int, int, Cells]]:
+        """Yield the same in parts of at most an hour, in order of time, each with where it begins and ends."""
+        told_apart = segments_told_apart(database)
+        at = from_ms
+        while at < until_ms:
+            hour = at // HOUR_MS
+            hour_end = (hour + 1) * HOUR_MS
+            if at % HOUR_MS == 0 and hour_end <= until_ms:
+                found = self._hour(database, hour)
+                if found is not None:
+                    yield at, hour_end, found
+                    at = hour_end
+                    continue
+            slot_end = (at // SLOT_MS + 1) * SLOT_MS
+            if at % SLOT_MS == 0 and slot_end <= until_ms:
+                cells = self._slot(database, at // SLOT_MS)
+            else:
+                slot_end = min(slot_end, until_ms)
+                cells = Cells.between(database, at, slot_end, told_apart)
+            yield at, slot_end, cells
+            at = slot_end
+
+    def _hour(self, database: sqlite3.Connection, hour: int) -> Cells | None:
+        """Return the sums of an hour that was added up, or in which nothing happened; None: of another one."""
+        slots = (hour * SLOTS, (hour + 1) * SLOTS)
+        (generation,) = database.execute(
+            "SELECT sum(generation) FROM slot WHERE slot >= ? AND slot < ?", slots
+        ).fetchone()
+        archived = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
+        if generation is None and archived is None:
+            return Cells()
+        summed = database.execute(
+            "SELECT cells FROM rollup WHERE hour = ? AND generation = ?", (hour, generation)
+        ).fetchone()
+        if summed is None:
+            if archived is None:
+                return None
+            # What was deleted is in no slot.
+            cells = Cells()
+            for slot in range(*slots):
+                cells.add(self._slot(database, slot))
+        else:
+            cells = Cells.unpacked(summed[0])
+        if archived is not None:
+            cells.add(Cells.unpacked(archived[0]))
+        return cells
+
+    def _slot(self, database: sqlite3.Connection, slot: int) -> Cells:
+        row = database.execute("SELECT generation FROM slot WHERE slot = ?", (slot,)).fetchone()
+        if row is None:
+            return Cells()
+        with self._lock:
+            known = self._slots.get(slot)
+            if known is not None and known[0] == row[0]:
+                self._slots.move_to_end(slot)
+                return known[1]
+        cells = Cells.between(
+            database, slot * SLOT_MS, (slot + 1) * SLOT_MS, segments_told_apart(database)
+        )
+        with self._lock:
+            self._slots[slot] = (row[0], cells)
+            self._slots.move_to_end(slot)
+            while len(self._slots) > _REMEMBERED:
+                self._slots.popitem(last=False)
+        return cells

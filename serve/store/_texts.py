@@ -1,0 +1,43 @@
+"""Takes the texts out of what is told, before any of it is kept.
+
+What stays are names, ids, numbers and words of ragmeter's own.  The application's metadata stays, too:
+it is there to tell requests apart, and the application chose it for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ._parts import RequestPart, ScorePart
+from ._received import Retrieved, Telling
+
+__all__ = ["without_texts"]
+
+
+def without_texts(telling: Telling) -> Telling:
+    """Return the same without questions, answers, chunks, and explanations that may quote them."""
+    return Telling(
+        tuple(map(_request, telling.requests)),
+        tuple(
+            Retrieved(
+                *found[:-1], chunks=tuple(chunk._replace(text=None) for chunk in found.chunks)
+            )
+            for found in telling.retrieved
+        ),
+    )
+
+
+def _request(part: RequestPart) -> RequestPart:
+    return replace(
+        part,
+        question=None,
+        answer=None,
+        scores={name: _score(score) for name, score in part.scores.items()},
+    )
+
+
+def _score(part: ScorePart) -> ScorePart:
+    details = part.details
+    if details is None or details.explanation == details.summary:
+        return part
+    return ScorePart(told=part.told, details=details._replace(explanation=None))

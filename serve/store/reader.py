@@ -1,0 +1,187 @@
+"""`Reader`: what pages and the API read, while the writer writes on.
+
+It has connections of its own, which can only read; each answer is of one moment.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from ._lists import Lists
+from ._names import segments_told_apart
+from ._one import one_request
+from ._overview import Chosen, judge_use, prefixed, summary, trends
+from ._rows import SLOT_MS
+from ._schema import open_for_reading
+from ._sums import Sums
+from .views import Filters, Overview, RequestPage, RequestView
+
+__all__ = ["LONGEST_RANGE_S", "Reader"]
+
+LONGEST_RANGE_S = 366 * 86_400.0
+"""The longest stretch of time that is looked at."""
+_DAY_MS = 86_400_000
+_ORPHAN_MS = 60_000
+"""Milliseconds after which a score whose request has not come is called an orphan."""
+
+
+class Reader:
+    """Reads a store. Thread-safe.
+
+    Args:
+        path: The store's file; there is one.
+        clock: Seconds since the epoch.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        self._path = path
+        self._clock = clock
+        self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._sums = Sums()
+
+    def overview(self, filters: Filters | None = None) -> Overview:
+        """Return everything of a stretch of time at a glance."""
+        wanted = filters or Filters()
+        from_ms, until_ms = self.bounds(wanted)
+        with self._reading() as database:
+            told_apart = segments_told_apart(database)
+            parts = list(self._sums.parts(database, from_ms, until_ms))
+            whole = Chosen.of([cells for _, _, cells in parts], wanted)
+            # What was usual before; where nothing was before, what is now.
+            day = from_ms // SLOT_MS * SLOT_MS
+            before = Chosen(self._sums.between(database, day - _DAY_MS, day), wanted).scores()
+            counts = whole.counts()
+            lines = trends(
+                (began, ended, Chosen(cells, wanted).scores()) for began, ended, cells in parts
+            )
+            (last,) = database.execute("SELECT max(at) FROM request").fetchone()
+            return Overview(
+                from_ms=from_ms,
+                until_ms=until_ms,
+                requests=counts["requests"],
+                statuses=prefixed(counts, "status:"),
+                verdicts=prefixed(counts, "verdict:"),
+                orphans=self._orphans(database, from_ms, until_ms),
+                nothing_retrieved=counts["nothing_retrieved"],
+                without_text=counts["without_text"],
+                scores=tuple(
+                    summary(name, cell, before.get(name), lines.get(name, ()))
+                    for name, cell in sorted(whole.scores().items())
+                ),
+                groups=whole.groups(told_apart),
+                judge=judge_use(counts),
+                dropped=_dropped(database, from_ms, until_ms, wanted.service),
+                services=whole.by_name("service"),
+                workflows=whole.by_name("workflow"),
+                segments=whole.segments(told_apart),
+                last_ms=last,
+            )
+
+    def requests(
+        self,
+        filters: Filters | None = None,
+        *,
+        sort: str = "worst",
+        limit: int = 50,
+        cursor: str | None = None,
+        grouped: bool = False,
+    ) -> RequestPage:
+        """Return a page of a list.
+
+        Args:
+            filters: Which requests.
+            sort: ``worst``: by verdict, then by how much worse than usual their scores are; ``newest``; or the
+                name of a score, its worst first.
+            limit: Requests on a page, 1 to 500.
+            cursor: `RequestPage.next` of the page before; None: the first.
+            grouped: Whether several requests of one question are one line, for the worst of them.
+
+        Raises:
+            ValueError: The cursor is of another list, or the limit out of bounds.
+        """
+        wanted = filters or Filters()
+        with self._reading() as database:
+            return Lists(database, self._sums).page(
+                wanted, self.bounds(wanted), sort=sort, limit=limit, cursor=cursor, grouped=grouped
+            )
+
+    def request(self, key: str, span_id: str | None = None) -> RequestView | None:
+        """Return one request; None: it is not there, or not yet.
+
+        Args:
+            key: Its trace id, 32 hex digits, or its own id.
+            span_id: Which one, where a trace has several; None: the first.
+        """
+        with self._reading() as database:
+            return one_request(database, self._sums, key, span_id)
+
+    def revision(self) -> int:
+        """Return a number that grows whenever something was written."""
+        with self._reading() as database:
+            return int(database.execute("SELECT number FROM revision").fetchone()[0])
+
+    def bounds(self, filters: Filters) -> tuple[int, int]:
+        """Return the stretch of time that is looked at, in milliseconds."""
+        now = int(self._clock() * 1000)
+        # Clocks differ: what has just begun elsewhere is of now.
+        until = now + SLOT_MS if filters.until_ms is None else filters.until_ms
+        since = now - int(filters.range_s * 1000) if filters.since_ms is None else filters.since_ms
+        return max(0, since, until - int(LONGEST_RANGE_S * 1000)), until
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._closed = True
+        while not self._idle.empty():
+            self._idle.get().close()
+
+    def _orphans(self, database: sqlite3.Connection, from_ms: int, until_ms: int) -> int:
+        settled = int(self._clock() * 1000) - _ORPHAN_MS
+        (count,) = database.execute(
+            "SELECT count(*) FROM request WHERE at >= ? AND at < ? AND started_ns IS NULL AND stored < ?",
+            (from_ms, until_ms, settled),
+        ).fetchone()
+        return int(count)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        try:
+            database = self._idle.get_nowait()
+        except queue.Empty:
+            database = open_for_reading(self._path)
+        try:
+            database.execute("BEGIN")
+            yield database
+        finally:
+            database.execute("COMMIT")
+            with self._lock:
+                closed = self._closed
+            if closed:
+                database.close()
+            else:
+                self._idle.put(database)
+
+
+def _dropped(
+    database: sqlite3.Connection, from_ms: int, until_ms: int, service: str | None
+) -> Mapping[str, int]:
+    """Return what meters dropped within a stretch of time: each counts from when it began."""
+    found: dict[str, float] = {}
+    rows = database.execute(
+        "SELECT reason, max(value) - coalesce((SELECT max(value) FROM dropped e WHERE e.series = d.series AND "
+        "e.slot < ?), CASE WHEN began >= ? THEN 0 ELSE min(value) END) FROM dropped d "
+        "WHERE slot >= ? AND slot <= ? AND (? IS NULL OR service = ?) GROUP BY series, reason",
+        (
+            from_ms // SLOT_MS, from_ms, from_ms // SLOT_MS, until_ms // SLOT_MS, service, service,
+        ),
+    )  # fmt: skip
+    for reason, count in rows:
+        found[reason] = found.get(reason, 0.0) + max(0.0, count)
+    return {reason: round(count) for reason, count in sorted(found.items()) if round(count)}

@@ -1,0 +1,317 @@
+"""What can be read of the store, as plain values: an overview, lists of requests, and one request.
+
+The page and the API show the same of these.  Numbers of scores are on each score's own scale, but for
+`Estimate`, which is on the range scaled to 0 … 1 as everywhere in ragmeter.  Times are milliseconds since the
+epoch.  None is "not known", never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ragmeter.quality.estimate import Estimate
+
+__all__ = [
+    "ContextView",
+    "Filters",
+    "Group",
+    "ItemView",
+    "JudgeUse",
+    "Overview",
+    "RequestPage",
+    "RequestRow",
+    "RequestView",
+    "ScoreSummary",
+    "ScoreValue",
+    "ScoreView",
+    "TrendPoint",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which requests are looked at."""
+
+    range_s: float = 3600.0
+    """The last so many seconds."""
+    since_ms: int | None = None
+    """From this moment on, instead of `range_s`."""
+    until_ms: int | None = None
+    """Before this moment; None: until now."""
+    service: str | None = None
+    """Of this service alone (``service.name``)."""
+    workflow: str | None = None
+    """Of this workflow alone; empty: of requests without one."""
+    segment: str | None = None
+    """Of this part alone, as ``name:value``: ``language:zh``, ``metadata.tenant:acme``."""
+    verdict: str | None = None
+    """With this verdict alone; lists only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendPoint:
+    """What a score was in one stretch of time. Stretches without any value are left out."""
+
+    from_ms: int
+    """Its beginning."""
+    until_ms: int
+    """Its end."""
+    estimate: Estimate
+    """The mean with its interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreSummary:
+    """One score over all requests that were looked at."""
+
+    name: str
+    """Its name."""
+    direction: str
+    """``higher``, ``lower`` or ``none``: which way is better."""
+    method: str
+    """How it is computed, as `Score.method`."""
+    target: str
+    """What it judges: ``retrieval`` or ``answer``."""
+    definition: str
+    """Version of its formula."""
+    range: tuple[float | None, float | None]
+    """Smallest and largest possible value; None: no bound."""
+    judged: bool
+    """Whether only requests have it that were chosen to be judged."""
+    estimate: Estimate | None
+    """The mean with its interval; None: no quality, as with counts."""
+    statuses: Mapping[str, int]
+    """Requests by `Score.status`."""
+    usual: tuple[float, float] | None
+    """Between the 10th and the 90th percentile of the values before the time that is looked at, else within
+    it, rounded outwards to twentieths of the range; None: fewer than 20 values."""
+    trend: tuple[TrendPoint, ...] = ()
+    """How it went."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The requests of one workflow, or of one part of them."""
+
+    workflow: str
+    """Name of the workflow; empty: it has none."""
+    segment: str
+    """``name:value``; empty: all of the workflow's."""
+    requests: int
+    """How many."""
+    estimates: Mapping[str, Estimate]
+    """The means of their scores by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeUse:
+    """What the judge was asked."""
+
+    requests: int = 0
+    """Requests with a judged score that was tried."""
+    failed: int = 0
+    """Those of them with one that failed."""
+    calls: int = 0
+    """Calls."""
+    input_tokens: int = 0
+    """Tokens sent to it."""
+    output_tokens: int = 0
+    """Tokens that it wrote."""
+    cache_hits: int = 0
+    """Questions answered from its cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreValue:
+    """A score of a request in a list."""
+
+    value: float | None
+    """The number; None: `status` says why there is none."""
+    status: str
+    """As `Score.status`."""
+    label: str | None = None
+    """The word for it."""
+    lower: float | None = None
+    """Lower bound of a ``partial`` one."""
+    upper: float | None = None
+    """Upper bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRow:
+    """One request in a list."""
+
+    run_id: str
+    """Its own id."""
+    trace_id: str | None
+    """32 hex digits; None: it ran outside any trace."""
+    span_id: str | None
+    """16 hex digits: the span of the request within the trace."""
+    at_ms: int
+    """When it began; of an orphan, when the first was heard of it."""
+    duration_ms: float | None
+    """How long it took."""
+    service: str
+    """The service that it ran in; empty: not told."""
+    workflow: str
+    """Name of the chain, engine or workflow; empty: it has none."""
+    framework: str | None
+    """Which framework, as `RagRun.framework`."""
+    status: str | None
+    """How it ended, as `RagSample.status`."""
+    segments: Mapping[str, str]
+    """The parts that it belongs to, by name."""
+    question: str | None
+    """What was asked; None: no text was captured."""
+    verdict: str | None
+    """``good``, ``suspect`` or ``bad``."""
+    verdict_codes: tuple[str, ...]
+    """The rules that apply, strongest first."""
+    scores: Mapping[str, ScoreValue]
+    """Its scores by name, in alphabetical order."""
+    excess: float | None
+    """How much worse than its workflow's means its scores are, added up over them, each on 0 … 1; None: not
+    asked for."""
+    times: int = 1
+    """How many requests of the same question this line stands for, this being the worst; 1 unless grouped."""
+    orphan: bool = False
+    """Only scores have come, and no span of the request: it is still on its way, or was not sampled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestPage:
+    """A page of a list."""
+
+    requests: tuple[RequestRow, ...]
+    """In order."""
+    next: str | None
+    """Cursor of the next page; None: this is the last."""
+    previous_count: int = 0
+    """Requests before this page."""
+    total: int = 0
+    """Requests on all pages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemView:
+    """What a score found of one piece."""
+
+    id: str
+    """E.g. ``chunk-1``, counted from 1."""
+    verdict: bool | None
+    """True, False, or None: unknown or not applicable."""
+    value: float | None = None
+    """The number behind it."""
+    supported_by: tuple[str, ...] = ()
+    """The pieces of context that it rests on, as ``chunk-2#3``: the third sentence of the second chunk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreView:
+    """One score of one request, with all that is known of it."""
+
+    name: str
+    value: float | None
+    status: str
+    label: str | None
+    lower: float | None
+    upper: float | None
+    direction: str | None
+    method: str | None
+    target: str | None
+    definition: str | None
+    range: tuple[float | None, float | None]
+    error_type: str | None
+    summary: str | None
+    """What it saw, without any text of the request."""
+    explanation: str | None
+    """The same with texts, where they were captured."""
+    items: tuple[ItemView, ...]
+    items_left_out: int
+    judge_calls: int
+    input_tokens: int
+    output_tokens: int
+    cache_hits: int
+    usual: tuple[float, float] | None
+    """As `ScoreSummary.usual`, of its workflow during the day before the request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextView:
+    """One retrieved chunk."""
+
+    number: int
+    """From 1, in the order in which the model saw it; ``chunk-<number>`` of `ItemView.id`."""
+    id: str | None
+    """The document's id."""
+    score: float | None
+    """The retriever's own score."""
+    text: str | None
+    """None: no text was captured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestView:
+    """One request, whole."""
+
+    row: RequestRow
+    """As in a list, with `RequestRow.excess`."""
+    answer: str | None
+    """What the user got; None: no text was captured, or there was none."""
+    verdict_reasons: tuple[str, ...]
+    """One sentence for each code."""
+    contexts: tuple[ContextView, ...]
+    """What was retrieved."""
+    scores: tuple[ScoreView, ...]
+    """In alphabetical order."""
+    metadata: Mapping[str, str | float]
+    """What the application said of it."""
+    conversation_id: str | None
+    user_id: str | None
+    missing: tuple[str, ...]
+    """The inputs that some scores lacked, e.g. ``reference``."""
+    sample_rate: float
+    judge_sample_rate: float
+    selection: str
+    """``sampled``, or ``worst``: kept for being bad."""
+    siblings: tuple[RequestRow, ...]
+    """The other requests of the same trace, in order of time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """Everything of a stretch of time at a glance."""
+
+    from_ms: int
+    """From when on."""
+    until_ms: int
+    """Before when."""
+    requests: int
+    """Requests that began within."""
+    statuses: Mapping[str, int]
+    """Requests by how they ended."""
+    verdicts: Mapping[str, int]
+    """Requests by verdict; ``none``: without one."""
+    orphans: int
+    """Requests of which only scores have come, for longer than a minute."""
+    nothing_retrieved: int
+    """Requests for which nothing was found."""
+    without_text: int
+    """Requests whose question was not captured."""
+    scores: tuple[ScoreSummary, ...]
+    """By name."""
+    groups: tuple[Group, ...]
+    """Workflows, each followed by its parts; the largest first."""
+    judge: JudgeUse
+    """What the judge was asked."""
+    dropped: Mapping[str, int]
+    """Requests that applications captured and did not send, by reason, as they tell in ``ragmeter.dropped``."""
+    services: Mapping[str, int] = field(default_factory=dict)
+    """Requests by service."""
+    workflows: Mapping[str, int] = field(default_factory=dict)
+    """Requests by workflow."""
+    segments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Requests by part: name → value → how many."""
+    last_ms: int | None = None
+    """When the last request came that is stored at all; None: none has ever come."""
