@@ -8,10 +8,10 @@ protocol demands.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from typing import Any
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.json_format import MessageToJson
 from google.rpc.status_pb2 import Status
@@ -32,6 +32,9 @@ from ._bodies import ENCODINGS, TooLargeError, UnknownEncodingError, unpacked
 from ._intake import RETRY_AFTER_S, BusyError, Intake
 from ._limits import Limits
 
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
 __all__ = ["http_application"]
 
 PROTOBUF = "application/x-protobuf"
@@ -44,8 +47,15 @@ _UNAVAILABLE = 14
 """Codes of ``google.rpc.Status``."""
 
 
+_LINGER_S = 5.0
+"""Seconds for which what follows of a refused body is still received, and dropped."""
+
+
 class _RefusedError(Exception):
     """The request is answered with an error."""
+
+    rest: AsyncIterator[bytes] | None = None
+    """What may still come of a body that is not read to its end."""
 
     def __init__(self, status: int, code: int, why: str, outcome: str, **headers: str) -> None:
         super().__init__(why)
@@ -53,6 +63,35 @@ class _RefusedError(Exception):
         self.code = code
         self.outcome = outcome
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class _Lingering(Response):
+    """An answer to a body that is still being sent; the connection is closed when it is, or soon.
+
+    Closed at once it would be reset: many senders read an answer only once they have sent everything,
+    and a reset loses it on the way to them.
+    """
+
+    def __init__(self, rest: AsyncIterator[bytes], body: bytes | str, **options: Any) -> None:
+        super().__init__(body, **options)
+        self._rest = rest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        await send(
+            {
+                "type": "http.response.start",
+                "status": self.status_code,
+                "headers": self.raw_headers,
+            }
+        )
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        with suppress(asyncio.TimeoutError, ClientDisconnect):
+            await asyncio.wait_for(self._dropped(), _LINGER_S)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _dropped(self) -> None:
+        async for _ in self._rest:
+            pass
 
 
 def http_application(
@@ -115,7 +154,7 @@ class _Door:
             except _RefusedError as refused:
                 self._counted(refused.outcome)
                 body = Status(code=refused.code, message=str(refused))
-                return _answer(body, media_type, refused.status, refused.headers)
+                return _answer(body, media_type, refused.status, refused.headers, refused.rest)
             except ClientDisconnect:
                 self._counted("broken_off")
                 return Response(status_code=400)
@@ -154,25 +193,36 @@ class _Door:
         """Return the body, as it was sent, once it has come."""
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > self._limits.body_bytes:
-            raise _too_large(f"more than {self._limits.body_bytes} bytes; send smaller batches")
+            raise self._too_long(request.stream())
         return await asyncio.wait_for(self._collected(request, held), self._limits.body_s)
 
     async def _collected(self, request: Request, held: list[int]) -> bytes:
         parts: list[bytes] = []
         size = 0
-        async for part in request.stream():
+        coming = request.stream()
+        async for part in coming:
             parts.append(part)
             size += len(part)
             held.append(len(part))
             self._under_way += len(part)
             if size > self._limits.body_bytes:
-                raise _too_large(f"more than {self._limits.body_bytes} bytes; send smaller batches")
+                raise self._too_long(coming)
             if self._under_way > self._limits.bodies_bytes:
                 raise _RefusedError(
                     429, _UNAVAILABLE, "too many bodies at once", "busy",
                     Retry_After=str(RETRY_AFTER_S),
                 )  # fmt: skip
         return b"".join(parts)
+
+    def _too_long(self, rest: AsyncIterator[bytes]) -> _RefusedError:
+        # What follows is not read: the connection cannot serve for another request.
+        refused = _RefusedError(
+            413, _RESOURCE_EXHAUSTED,
+            f"more than {self._limits.body_bytes} bytes; send smaller batches", "too_large",
+            Connection="close",
+        )  # fmt: skip
+        refused.rest = rest
+        return refused
 
     def _read(
         self, signal: Signal | None, body: bytes, encoding: str, media_type: str
@@ -197,7 +247,7 @@ def _refused(error: RagmeterError) -> _RefusedError:
     if isinstance(error, BusyError):
         return _busy(str(error))
     if isinstance(error, TooLargeError):
-        return _too_large(str(error))
+        return _RefusedError(413, _RESOURCE_EXHAUSTED, str(error), "too_large")
     if isinstance(error, UnknownEncodingError):
         return _RefusedError(
             415, _INVALID_ARGUMENT, str(error), "encoding", Accept_Encoding=ENCODINGS
@@ -205,20 +255,22 @@ def _refused(error: RagmeterError) -> _RefusedError:
     return _RefusedError(400, _INVALID_ARGUMENT, str(error), "malformed")
 
 
-def _too_large(why: str) -> _RefusedError:
-    # What follows of the body is not read: the connection cannot serve for another request.
-    return _RefusedError(413, _RESOURCE_EXHAUSTED, why, "too_large", Connection="close")
-
-
 def _busy(why: str) -> _RefusedError:
     return _RefusedError(503, _UNAVAILABLE, why, "busy", Retry_After=str(RETRY_AFTER_S))
 
 
 def _answer(
-    message: Any, media_type: str, status: int = 200, headers: Mapping[str, str] | None = None
+    message: Any,
+    media_type: str,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    rest: AsyncIterator[bytes] | None = None,
 ) -> Response:
     if media_type == JSON:
         body: str | bytes = MessageToJson(message, indent=None)
     else:
         media_type, body = PROTOBUF, message.SerializeToString()
-    return Response(body, status, headers=dict(headers or {}), media_type=media_type)
+    options: dict[str, Any] = {
+        "status_code": status, "headers": dict(headers or {}), "media_type": media_type,
+    }  # fmt: skip
+    return Response(body, **options) if rest is None else _Lingering(rest, body, **options)

@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from otlp_bodies import as_json, many_spans, spans_of
-from served import FULL, served, until
+from served import FULL, PATIENCE_S, served, until
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
@@ -203,6 +203,27 @@ def test_a_body_that_only_says_that_it_is_too_large_is_not_waited_for(server):
         )
 
         assert sender.recv(100).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_who_reads_only_when_all_is_sent_still_reads_why_it_was_refused(server, chunked):
+    """Closed with something unread, a connection is reset, and the answer on it may be lost."""
+    body = b"\x00" * (8 * MIB)
+    head = b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-protobuf\r\n"
+    if chunked:
+        body = b"%x\r\n%s\r\n" % (2 * MIB, body[: 2 * MIB]) * 4 + b"0\r\n\r\n"
+        head += b"Transfer-Encoding: chunked\r\n\r\n"
+    else:
+        head += b"Content-Length: %d\r\n\r\n" % len(body)
+    first = 3 * MIB if chunked else 0
+    with socket.create_connection(("127.0.0.1", server.http_port), PATIENCE_S) as sender:
+        sender.sendall(head + body[:first])
+        assert sender.recv(1, socket.MSG_PEEK)  # it has answered
+        sender.sendall(body[first:])
+        answer = b"".join(iter(lambda: sender.recv(65_536), b""))
+
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"smaller batches" in answer
 
 
 def test_more_spans_than_one_request_may_hold_are_refused():
