@@ -535,7 +535,7 @@ _CHANGE_ATTRIBUTES = (GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, CHA
 CHANGE_EVIDENCE: Final = Instrument(
     name=_own("ragmeter.change.evidence"),
     kind="observable_gauge",
-    unit="1",
+    unit="{threshold}",
     description="Evidence for a change of a score; above 1 while one is on.",
     attributes=_CHANGE_ATTRIBUTES,
 )

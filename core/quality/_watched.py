@@ -1,0 +1,147 @@
+"""One score under watch: its detector, its sums of the last weeks, and what of it is kept over a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import tzinfo
+from typing import Any, NamedTuple
+
+from ragmeter.exporters.protocol import QualitySums
+
+from .change import ALARM_EVIDENCE, Block, Change, FallDetector, Step
+from .estimate import Estimate, estimate
+from .history import History
+from .moments import Moments
+
+__all__ = ["Series", "SeriesKey", "change_of", "restored", "saved"]
+
+
+class SeriesKey(NamedTuple):
+    service: str
+    workflow: str
+    score: str
+    segment: str
+
+
+class Series:
+    """One score that is watched."""
+
+    __slots__ = ("counted", "detector", "fall", "held_since", "history", "last_at", "peak", "step")
+
+    def __init__(
+        self, detector: FallDetector, counted: QualitySums, history: History | None = None
+    ) -> None:
+        self.detector = detector
+        self.counted = counted
+        self.history = History.of(counted.sums) if history is None else history
+        self.step = Step(status="learning")
+        self.fall: Change | None = None
+        self.peak = 0.0
+        self.held_since: float | None = None
+        self.last_at = 0.0
+
+    def take(self, at: float, counted: QualitySums | None) -> Step:
+        """Feed the detector what was counted in a slot; None: nothing was."""
+        block = Block(0.0, 0.0, 0.0)
+        if counted is not None:
+            if counted.judge != self.counted.judge:
+                self.restart(counted)
+            self.counted = counted
+            self.last_at = at
+            self.history.add(at, counted.sums)
+            block = Block(*counted.values)
+            if counted.direction == "lower":
+                block = block.turned()
+        self.step = self.detector.step(at, block, self.counted.judge)
+        return self.step
+
+    def restart(self, counted: QualitySums | None = None) -> None:
+        """Learn anew what is usual."""
+        self.detector.restart()
+        if counted is None:
+            self.history.clear()
+        else:
+            self.history = History.of(counted.sums)
+        self.step = Step(status="learning")
+        self.fall = None
+        self.held_since = None
+        self.peak = 0.0
+
+    def accept(self) -> None:
+        """Take what is now for what is usual."""
+        self.detector.accept()
+        self.step = Step(status="learning")
+        self.fall = None
+        self.held_since = None
+        self.peak = 0.0
+
+    def estimate(self, sums: Moments) -> Estimate:
+        """Return the mean of some of its sums."""
+        return estimate(sums, design_effect=self.counted.design_effect)
+
+    def shown(self, value: float) -> float:
+        """Return a value of the detector's, for which more is better, as the score has it."""
+        return 1.0 - value if self.counted.direction == "lower" else value
+
+    @property
+    def ratio(self) -> float:
+        """Evidence for a change, 1 being what an alarm takes."""
+        if self.fall is not None:
+            return max(self.peak, 1.0 + 1e-9)
+        found = self.step.evidence / ALARM_EVIDENCE
+        return min(1.0, found) if self.held_since is not None else found
+
+
+def saved(key: SeriesKey, one: Series) -> dict[str, Any]:
+    return {
+        "key": list(key),
+        "judge": one.counted.judge,
+        "direction": one.counted.direction,
+        "design_effect": one.counted.design_effect,
+        "resource": dict(one.counted.resource),
+        "last_at": one.last_at,
+        "peak": one.peak,
+        "held_since": one.held_since,
+        "fall": None if one.fall is None else asdict(one.fall),
+        "step": asdict(one.step),
+        "detector": one.detector.state(),
+        "history": one.history.state(),
+    }
+
+
+def restored(kept: Mapping[str, Any], zone: tzinfo | None) -> tuple[SeriesKey, Series]:
+    key = SeriesKey(*map(str, kept["key"]))
+    counted = QualitySums(
+        score=key.score,
+        workflow=key.workflow,
+        segment=key.segment,
+        judge=str(kept["judge"]),
+        direction=kept["direction"],
+        design_effect=float(kept["design_effect"]),
+        resource=dict(kept["resource"]),
+        sums={},
+    )
+    detector = FallDetector.from_state(kept["detector"], zone=zone)
+    one = Series(detector, counted, History.from_state(kept["history"]))
+    one.last_at = float(kept["last_at"])
+    one.peak = float(kept["peak"])
+    one.held_since = kept["held_since"]
+    one.fall = None if kept["fall"] is None else change_of(kept["fall"])
+    one.step = Step(**kept["step"])
+    return key, one
+
+
+def change_of(kept: Mapping[str, Any]) -> Change:
+    return Change(
+        **{
+            **kept,
+            "before": _estimate_of(kept["before"]),
+            "now": _estimate_of(kept["now"]),
+        }
+    )
+
+
+def _estimate_of(kept: Mapping[str, Any]) -> Estimate:
+    bounds = kept["bounds"]
+    return Estimate(**{**kept, "bounds": None if bounds is None else tuple(bounds)})

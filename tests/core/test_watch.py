@@ -1,0 +1,314 @@
+"""The watch over scores: what it says of a fall, of which service, since when; what it keeps over a restart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+
+from ragmeter.exporters.protocol import QualitySums
+from ragmeter.quality.change import Change
+from ragmeter.quality.sentence import sentence
+from ragmeter.quality.sums import SlotSums
+from ragmeter.quality.watch import Standing, Told, Watch
+
+DAY = 86_400.0
+MONDAY = 1_699_833_600.0  # 2023-11-13 00:00 UTC
+FALL = MONDAY + 3.5 * DAY
+
+
+def _sums(mean: float, n: float = 20.0) -> dict[str, float]:
+    """Sums of `n` free scores, half of them .2 above the mean and half .2 below."""
+    return {"n": n, "kd": n, "wb": n, "x": n * mean, "xx": n * (mean * mean + 0.04)}
+
+
+def _judged(mean: float, n: float = 20.0) -> dict[str, float]:
+    """Sums of `n` judged ones, all requests being judged."""
+    square = mean * mean + 0.04
+    one = dict.fromkeys(("n", "k", "kd", "w", "wd", "wb", "q", "qd", "c"), n)
+    half = dict.fromkeys(("x", "wx", "qx", "qxd"), n / 2)
+    quarter = dict.fromkeys(("xx", "qxx"), n / 4)
+    of_y = dict.fromkeys(("wy", "wl", "wu", "qy", "y"), n * mean)
+    return {
+        **one, **half, **quarter, **of_y, "qyy": n * square, "yy": n * square, "qxy": n * mean / 2
+    }  # fmt: skip
+
+
+def _one(mean: float, **fields: object) -> QualitySums:
+    given = {"score": "lexical_groundedness", "workflow": "qa", "sums": _sums(mean), **fields}
+    return QualitySums(**given)  # type: ignore[arg-type]
+
+
+def _slots(
+    *kinds: tuple[QualitySums, QualitySums],
+    first: float = MONDAY,
+    last: float = MONDAY + 5 * DAY,
+    fall: float = FALL,
+) -> Iterator[SlotSums]:
+    """Five minutes after five minutes of each kind: as it is first, and as it is from `fall` on."""
+    at = first
+    while at < last:
+        for before, after in kinds:
+            yield SlotSums(at, after if at >= fall else before)
+        at += 300.0
+
+
+def _changes(told: Iterable[Told]) -> list[Change]:
+    return [one.change for one in told]
+
+
+GOOD, BAD = _one(0.8), _one(0.6)
+
+
+def test_a_fall_is_told_once_with_its_means_before_and_since() -> None:
+    watch = Watch()
+    (change,) = _changes(watch.take(_slots((GOOD, BAD), last=FALL + 0.5 * DAY)))
+    assert (change.score, change.workflow, change.segment) == ("lexical_groundedness", "qa", "")
+    assert change.kind == "fell"
+    assert change.before.mean == pytest.approx(0.8, abs=0.01)
+    assert change.now.mean == pytest.approx(0.6, abs=0.01)
+    assert change.now.lower < 0.6 < change.now.upper < change.before.lower
+    assert abs(change.since - FALL) <= 3600
+    assert FALL < change.at <= FALL + 2 * 3600
+    assert watch.changes() == (change,)
+    said = sentence(change)
+    assert "lexical_groundedness of qa fell from 0.80 [" in said
+    assert "to 0.60 [" in said
+    assert "since 2023-11-16 1" in said
+
+
+def test_quality_that_stays_is_never_told() -> None:
+    watch = Watch()
+    assert watch.take(_slots((GOOD, GOOD), last=MONDAY + 10 * DAY)) == []
+    (series,) = watch.series()
+    assert (series.status, series.service) == ("watching", "")
+    assert series.baseline == pytest.approx(0.8, abs=0.01)
+    assert series.scores > 500
+    (evidence,) = watch.evidence()
+    assert evidence.evidence < 1.0
+
+
+def test_bad_from_the_first_day_is_usual_and_no_change() -> None:
+    """That is what objectives are for."""
+    assert Watch().take(_slots((BAD, BAD), last=MONDAY + 6 * DAY)) == []
+
+
+def test_what_is_still_bad_in_the_second_week_is_told_again() -> None:
+    changes = _changes(Watch().take(_slots((GOOD, BAD), last=FALL + 9 * DAY)))
+    again = [change for change in changes if change.at > FALL + 7 * DAY]
+    assert again
+    assert "told before" in again[0].note
+    assert {change.kind for change in changes} == {"fell"}
+
+
+def test_the_evidence_stays_above_1_while_the_change_is_on_and_falls_below_when_it_is_over() -> (
+    None
+):
+    watch = Watch()
+    watch.take(_slots((GOOD, BAD), last=FALL + 0.5 * DAY))
+    assert watch.evidence()[0].evidence > 1.0
+    assert watch.series()[0].status == "fallen"
+    told = _changes(watch.take(_slots((GOOD, GOOD), first=FALL + 0.5 * DAY, last=FALL + 3 * DAY)))
+    assert [change.kind for change in told] == ["recovered"]
+    assert told[0].now.mean == pytest.approx(0.8, abs=0.02)
+    assert "has recovered" in sentence(told[0])
+    assert watch.evidence()[0].evidence < 1.0
+    assert [change.kind for change in watch.changes()] == ["recovered", "fell"]
+
+
+def test_where_lower_is_better_a_rise_is_the_fall() -> None:
+    low = _one(0.1, direction="lower", score="refusal")
+    high = _one(0.3, direction="lower", score="refusal")
+    (change,) = _changes(Watch().take(_slots((low, high), last=FALL + 0.5 * DAY)))
+    assert change.before.mean == pytest.approx(0.1, abs=0.02)
+    assert change.now.mean == pytest.approx(0.3, abs=0.02)
+    assert "rose, where lower is better, from" in sentence(change)
+    assert Watch().take(_slots((high, low), last=FALL + 0.5 * DAY)) == []
+
+
+def test_one_of_two_services_that_collapses_is_named_and_the_other_is_not() -> None:
+    def of(service: str, mean: float) -> QualitySums:
+        return _one(mean, resource={"service.name": service, "service.version": "1"})
+
+    watch = Watch()
+    told = watch.take(
+        _slots(
+            (of("shop", 0.8), of("shop", 0.8)),
+            (of("help", 0.8), of("help", 0.4)),
+            last=FALL + 0.5 * DAY,
+        )
+    )
+    ((change, resource),) = told
+    assert change.service == resource["service.name"] == "help"
+    assert "(help)" in sentence(change)
+    assert {one.service: one.status for one in watch.series()} == {
+        "shop": "watching",
+        "help": "fallen",
+    }
+
+
+def _parts(*means: tuple[str, float, float]) -> list[QualitySums]:
+    """A whole and its segments: name, mean, number per slot."""
+    n = sum(count for _, _, count in means)
+    total = sum(mean * count for _, mean, count in means)
+    squares = sum((mean * mean + 0.04) * count for _, mean, count in means)
+    whole = {"n": n, "kd": n, "wb": n, "x": total, "xx": squares}
+    return [
+        _one(0.0, sums=whole),
+        *(_one(0.0, segment=name, sums=_sums(mean, count)) for name, mean, count in means),
+    ]
+
+
+def test_a_fall_says_in_which_segment_it_is() -> None:
+    before = _parts(("language:en", 0.8, 20.0), ("language:zh", 0.8, 20.0))
+    after = _parts(("language:en", 0.8, 20.0), ("language:zh", 0.4, 20.0))
+    changes = _changes(Watch().take(_slots(*zip(before, after, strict=True), last=FALL + DAY)))
+    assert {change.kind for change in changes} == {"fell"}
+    assert any(change.segment == "language:zh" for change in changes) or any(
+        change.note == "in language:zh" for change in changes
+    )
+    assert not any("language:en" in change.segment + change.note for change in changes)
+
+
+def test_other_questions_are_told_from_worse_answers() -> None:
+    before = _parts(("language:en", 0.85, 30.0), ("language:zh", 0.45, 5.0))
+    after = _parts(("language:en", 0.85, 5.0), ("language:zh", 0.45, 30.0))
+    changes = _changes(Watch().take(_slots(*zip(before, after, strict=True), last=FALL + DAY)))
+    assert [(change.kind, change.segment) for change in changes] == [("mix", "")]
+    assert "other questions" in changes[0].note
+    assert sentence(changes[0]).startswith("the mean of lexical_groundedness of qa fell")
+
+
+def test_a_deployment_mark_and_accepting_make_what_is_now_usual() -> None:
+    watch = Watch()
+    watch.take(_slots((GOOD, BAD), last=FALL + 0.5 * DAY))
+    assert watch.accept("lexical_groundedness", workflow="other") == 0
+    assert watch.accept("lexical_groundedness", segment="") == 1
+    assert not any(one.evidence > 1.0 for one in watch.evidence())
+    later = _slots((BAD, BAD), first=FALL + 0.5 * DAY, last=FALL + 10 * DAY)
+    assert watch.take(later) == []
+
+    watch = Watch()
+    watch.take(_slots((GOOD, GOOD), last=FALL))
+    assert watch.mark("nobody") == 0
+    assert watch.mark() == 1
+    assert watch.series()[0].status == "learning"
+    assert watch.evidence() == []
+    assert watch.take(_slots((BAD, BAD), first=FALL, last=FALL + 10 * DAY)) == []
+
+
+def test_a_new_version_of_a_service_learns_anew_and_two_that_take_turns_do_not() -> None:
+    def of(version: str, mean: float) -> QualitySums:
+        return _one(mean, resource={"service.name": "shop", "service.version": version})
+
+    watch = Watch()
+    watch.take(_slots((of("1", 0.8), of("1", 0.8)), last=FALL))
+    assert watch.series()[0].status == "watching"
+    watch.take([SlotSums(FALL, of("2", 0.6))])
+    assert watch.series()[0].status == "learning"
+    at = FALL + 300.0
+    while at < FALL + 4.5 * DAY:
+        watch.take([SlotSums(at, of("1" if at % 600 else "2", 0.6))])
+        at += 300.0
+    assert watch.series()[0].status == "watching"
+
+
+def test_another_judge_is_another_quantity() -> None:
+    def of(judge: str, mean: float) -> QualitySums:
+        return _one(mean, score="faithfulness", judge=judge, sums=_judged(mean))
+
+    watch = Watch()
+    assert watch.take(_slots((of("a", 0.8), of("b", 0.6)), last=FALL + 5 * DAY)) == []
+    changes = _changes(Watch().take(_slots((of("a", 0.8), of("a", 0.6)), last=FALL + 0.5 * DAY)))
+    assert [change.score for change in changes] == ["faithfulness"]
+    assert changes[0].now.mean == pytest.approx(0.6, abs=0.02)
+
+
+class FakeRuler:
+    """Says of every judge what it is told to."""
+
+    def __init__(self, said: Standing) -> None:
+        self.said: Standing = said
+        self.asked: list[tuple[str, float]] = []
+
+    def standing(self, score: str, since: float) -> Standing:
+        self.asked.append((score, since))
+        return self.said
+
+    def moved(self) -> Collection[str]:
+        return ["faithfulness"] if self.said == "moved" else []
+
+
+def _judge_falls(**bounds: float) -> Iterator[SlotSums]:
+    before, after = (
+        _one(mean, score="faithfulness", judge="a", sums=_judged(mean)) for mean in (0.8, 0.7)
+    )
+    return _slots((before, after), **bounds)
+
+
+def test_an_alarm_is_held_back_while_the_judge_moves_and_given_when_it_has_not() -> None:
+    ruler = FakeRuler("moved")
+    watch = Watch(ruler=ruler)
+    assert watch.take(_judge_falls(last=FALL + 0.25 * DAY)) == []
+    assert {score for score, _ in ruler.asked} == {"faithfulness"}
+    evidence = {one.kind: one.evidence for one in watch.evidence()}
+    assert evidence["fell"] <= 1.0 < evidence["judge"]
+    ruler.said = "steady"
+    later = _judge_falls(first=FALL + 0.25 * DAY, last=FALL + 0.25 * DAY + 600)
+    assert [change.kind for change in _changes(watch.take(later))] == ["fell"]
+
+
+def test_an_alarm_waits_a_day_at_most_for_the_judge_to_be_checked() -> None:
+    changes = _changes(Watch(ruler=FakeRuler("pending")).take(_judge_falls(last=FALL + 3 * DAY)))
+    assert changes
+    assert FALL + DAY <= changes[0].at < FALL + 1.5 * DAY
+
+
+def test_free_scores_ask_no_judge() -> None:
+    ruler = FakeRuler("moved")
+    assert Watch(ruler=ruler).take(_slots((GOOD, BAD), last=FALL + 0.5 * DAY))
+    assert ruler.asked == []
+
+
+@pytest.mark.parametrize("days", [0.4, 3.2, 3.505, 3.6, 4.3])
+def test_a_restart_forgets_nothing(days: float) -> None:
+    """Whenever it is: before anything is learned, while a fall is suspected, while one is on."""
+    cut = MONDAY + days * DAY
+    kinds = list(
+        zip(
+            _parts(("language:en", 0.8, 20.0), ("language:zh", 0.8, 20.0)),
+            _parts(("language:en", 0.8, 20.0), ("language:zh", 0.5, 20.0)),
+            strict=True,
+        )
+    )
+    last = FALL + 1.5 * DAY
+    watch = Watch()
+    whole = watch.take(_slots(*kinds, last=last))
+    first = Watch()
+    told = first.take(_slots(*kinds, last=cut))
+    second = Watch()
+    second.restore(json.loads(json.dumps(first.state())))
+    told += second.take(_slots(*kinds, last=last))  # what it has taken already is passed over
+    assert told == whole
+    assert second.changes() == watch.changes()
+    assert json.dumps(second.state()) == json.dumps(watch.state())
+
+
+def test_a_state_of_another_version_is_refused_and_nothing_taken_over() -> None:
+    watch = Watch()
+    watch.take(_slots((GOOD, GOOD), last=MONDAY + DAY))
+    state: Mapping[str, object] = {**watch.state(), "version": 99}
+    with pytest.raises(ValueError, match="99"):
+        watch.restore(state)
+    assert len(watch.series()) == 1
+
+
+def test_gaps_cost_nothing_and_what_is_gone_for_long_is_forgotten() -> None:
+    watch = Watch()
+    watch.take(_slots((GOOD, GOOD), last=MONDAY + 4 * DAY))
+    assert watch.take(_slots((GOOD, GOOD), first=MONDAY + 7 * DAY, last=MONDAY + 8 * DAY)) == []
+    other = replace(GOOD, workflow="other")
+    watch.take([SlotSums(MONDAY + 30 * DAY, other)])
+    assert [one.workflow for one in watch.series()] == ["other"]
