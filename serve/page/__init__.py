@@ -1,0 +1,21 @@
+"""The page: what came, how good it is, since when it is worse, and which sentence is at fault.
+
+`Pages` makes it of a store's reader, the detectors' changes and the server's health; it keeps no state and
+computes no statistics of its own.
+"""
+
+from ._golden import GoldenEntry, GoldenSet
+from ._labels import LABELLED_SCORE, Labels
+from ._news import Standing
+from ._pages import Pages
+from ._sources import Sources
+
+__all__ = [
+    "LABELLED_SCORE",
+    "GoldenEntry",
+    "GoldenSet",
+    "Labels",
+    "Pages",
+    "Sources",
+    "Standing",
+]

@@ -1,0 +1,193 @@
+"""Which sentences of an answer the contexts carry, and which words of the question each chunk has.
+
+Recomputed from the stored texts when a request is looked at, with the words by which the free metrics compare
+(`lexical_groundedness`, `lexical_context_relevance`): nothing is stored for it. The marks show shared words,
+not meaning; what a judge said of a chunk stands beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ragmeter.metrics import VerdictRules
+from ragmeter.metrics.text.analysis import Analysis, analyse
+from ragmeter.metrics.text.citations import without_marks
+from ragmeter.metrics.text.question_words import topic_terms
+from ragmeter.metrics.text.scripts import share_a_script
+from ragmeter.metrics.text.terms import (
+    Vocabulary,
+    compared_terms,
+    credit,
+    sentence_terms,
+    together,
+    vocabulary,
+    vocabulary_of,
+)
+
+__all__ = ["AnswerSentence", "Chunk", "ChunkSentence", "Evidence", "Support", "evidence"]
+
+Support = Literal["found", "partly", "missing", "unknown"]
+"""Of an answer's sentence: by its share of words, as the verdict's rules part an answer. ``unknown``: it has no
+word to look for, or is in another script than every chunk."""
+
+MOST_SUPPORTERS = 3
+"""Context sentences shown for one sentence of the answer: one often puts two facts together."""
+MOST_WORK = 200_000
+"""Words of the answer times sentences of the contexts; beyond, supporters are not looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSentence:
+    """A sentence of the answer."""
+
+    number: int
+    """Counted from 1."""
+    text: str
+    """The sentence."""
+    share: float | None
+    """Share of its words that all contexts together have, 0 to 1; None: it has none to look for."""
+    support: Support
+    """What that share means."""
+    supporters: tuple[tuple[int, int], ...] = ()
+    """Which context sentences have them: (chunk, sentence), each counted from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSentence:
+    """A sentence of a chunk."""
+
+    number: int
+    """Counted from 1."""
+    text: str
+    """The sentence."""
+    supports: tuple[AnswerSentence, ...] = ()
+    """The answer's sentences that it carries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One retrieved chunk."""
+
+    number: int
+    """Its rank, from 1."""
+    sentences: tuple[ChunkSentence, ...]
+    """Its text."""
+    words_found: int | None
+    """How many of the question's topic words it has; None: not comparable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the texts of a request show."""
+
+    answer: tuple[AnswerSentence, ...] = ()
+    """The answer, by sentence."""
+    chunks: tuple[Chunk, ...] = ()
+    """The chunks, by rank."""
+    topic_words: int = 0
+    """How many topic words the question has."""
+    other_script: bool = field(default=False)
+    """Whether the answer is in a script that no chunk is written in, so that shared words say nothing."""
+
+
+def evidence(question: str | None, answer: str | None, contexts: Sequence[str]) -> Evidence:
+    """Return the marks for a request.
+
+    Args:
+        question: What was asked, or searched with; None: not known.
+        answer: What was answered; citation marks are no words of it. None: nothing.
+        contexts: The chunks' texts, by rank.
+    """
+    known = [analyse(text) for text in contexts]
+    for one in known:
+        # By sentences first: a text's tokens follow from its sentences' tokens.
+        _ = one.marked_tokens
+    said = analyse(without_marks(answer or ""))
+    comparable = bool(known) and share_a_script(said, known)
+    sentences = _answer_sentences(said, known, comparable=comparable)
+    asked = analyse(question or "")
+    topics = asked.kept(topic_terms) if question else []
+    readable = bool(topics) and share_a_script(asked, known)
+    return Evidence(
+        answer=sentences,
+        chunks=tuple(
+            Chunk(number, _chunk_sentences(one, number, sentences), _words(topics, one, readable))
+            for number, one in enumerate(known, start=1)
+        ),
+        topic_words=len(topics),
+        other_script=bool(sentences) and bool(known) and not comparable,
+    )
+
+
+def _answer_sentences(
+    said: Analysis, known: Sequence[Analysis], *, comparable: bool
+) -> tuple[AnswerSentence, ...]:
+    terms = said.kept(compared_terms)
+    held = together([one.kept(vocabulary) for one in known], [t for one in terms for t in one])
+    places = [
+        ((chunk, sentence), one)
+        for chunk, context in enumerate(known, start=1)
+        for sentence, one in enumerate(context.kept(_sentence_vocabularies), start=1)
+    ]
+    affordable = len(places) * sum(map(len, terms)) <= MOST_WORK
+    marked: list[AnswerSentence] = []
+    for number, (text, wanted) in enumerate(zip(said.sentences, terms, strict=False), start=1):
+        if not wanted or (known and not comparable):
+            marked.append(AnswerSentence(number, text, None, "unknown"))
+            continue
+        share = credit(wanted, held) / len(wanted)
+        supporters = _supporters(wanted, places) if affordable else ()
+        marked.append(AnswerSentence(number, text, share, _support(share), supporters))
+    return tuple(marked)
+
+
+def _support(share: float) -> Support:
+    rules = VerdictRules()
+    if share < rules.unsupported_below:
+        return "missing"
+    return "partly" if share < rules.partly_unsupported_below else "found"
+
+
+def _supporters(
+    wanted: Sequence[str], places: Sequence[tuple[tuple[int, int], Vocabulary]]
+) -> tuple[tuple[int, int], ...]:
+    """Return the context sentences that together have most of the words, each the best of what is left."""
+    left = list(wanted)
+    chosen: list[tuple[int, int]] = []
+    # One shared word in six is chance rather than support.
+    least = max(1.0, len(wanted) / 6)
+    while left and len(chosen) < MOST_SUPPORTERS:
+        best, place, has = 0.0, None, None
+        for at, one in places:
+            found = credit(left, one)
+            if found > best:
+                best, place, has = found, at, one
+        if place is None or has is None or best < least:
+            break
+        chosen.append(place)
+        left = [term for term in left if not credit((term,), has)]
+    return tuple(chosen)
+
+
+def _sentence_vocabularies(context: Analysis) -> list[Vocabulary]:
+    return list(map(vocabulary_of, context.kept(sentence_terms)))
+
+
+def _chunk_sentences(
+    context: Analysis, chunk: int, answer: Sequence[AnswerSentence]
+) -> tuple[ChunkSentence, ...]:
+    return tuple(
+        ChunkSentence(
+            number, text, tuple(one for one in answer if (chunk, number) in one.supporters)
+        )
+        for number, text in enumerate(context.sentences, start=1)
+    )
+
+
+def _words(topics: Sequence[str], context: Analysis, readable: bool) -> int | None:
+    if not readable:
+        return None
+    held = context.kept(vocabulary)
+    return sum(bool(credit((term,), held)) for term in topics)

@@ -1,0 +1,124 @@
+"""The golden set: questions with their right answers, kept as `ragmeter.references` reads them.
+
+One JSON object a line, ``{"question": …, "answer": …, "context_ids": […]}``; of a question that is there twice,
+the later line counts and the earlier stays as its history. So saving is appending, and a file that was written
+by hand goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics._append import append_whole, appending
+from ragmeter.references import normalise_question
+
+__all__ = ["GoldenEntry", "GoldenSet"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenEntry:
+    """A question and what is right."""
+
+    question: str
+    """What was asked."""
+    answer: str | None = None
+    """What should be answered; None: only the documents are known."""
+    context_ids: tuple[str, ...] = ()
+    """Ids of the documents that should be found."""
+    trace_id: str | None = None
+    """The request that it came from."""
+
+
+class GoldenSet:
+    """The file, for one server.
+
+    Args:
+        path: The file, which ends in ``.jsonl``; made, for its owner alone, when something is first added.
+
+    Raises:
+        ConfigurationError: It has another ending, or cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if path.suffix != ".jsonl":
+            raise ConfigurationError(f"--golden {str(path)!r}: the file's name ends in .jsonl")
+        self.path = path
+        """The file."""
+        self.entries()
+
+    def add(self, entry: GoldenEntry) -> None:
+        """Append an entry.
+
+        Raises:
+            OSError: It cannot be written; what was there before still is.
+        """
+        record = {
+            "question": entry.question,
+            **({} if entry.answer is None else {"answer": entry.answer}),
+            **({"context_ids": list(entry.context_ids)} if entry.context_ids else {}),
+            **({} if entry.trace_id is None else {"trace_id": entry.trace_id}),
+            "added": f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}",
+        }
+        line = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+        with appending(self.path) as file:
+            append_whole(file, line)
+
+    def entries(self) -> list[GoldenEntry]:
+        """Return the entries that count, in the order in which their questions first came.
+
+        Raises:
+            ConfigurationError: The file cannot be read.
+        """
+        found: dict[str, GoldenEntry] = {}
+        for line in self.text().splitlines():
+            entry = _entry(line)
+            if entry is not None:
+                found[normalise_question(entry.question)] = entry
+        return list(found.values())
+
+    def of(self, question: str) -> GoldenEntry | None:
+        """Return what is right for a question; None: it is not known."""
+        wanted = normalise_question(question)
+        same = [one for one in self.entries() if normalise_question(one.question) == wanted]
+        return same[-1] if same else None
+
+    def text(self) -> str:
+        """Return the whole file.
+
+        Raises:
+            ConfigurationError: It cannot be read.
+        """
+        try:
+            return self.path.read_text("utf-8", "replace")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise ConfigurationError(f"--golden {str(self.path)!r}: {error.strerror}") from None
+
+
+def _entry(line: str) -> GoldenEntry | None:
+    """Return a line as an entry; None: it is none, and whoever uses the file as references is told so."""
+    try:
+        read = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(read, dict) or not isinstance(read.get("question"), str):
+        return None
+    answer, ids, trace = read.get("answer"), read.get("context_ids"), read.get("trace_id")
+    return GoldenEntry(
+        question=read["question"],
+        answer=answer if isinstance(answer, str) else None,
+        context_ids=_ids(ids),
+        trace_id=trace if isinstance(trace, str) else None,
+    )
+
+
+def _ids(value: object) -> tuple[str, ...]:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(str(one) for one in value)
+    return ()

@@ -1,0 +1,110 @@
+"""What somebody says of a request on the page: right or wrong, what would be right, and the golden set.
+
+The word goes to a file of labels, as `ragmeter label` writes it, marked as volunteered: the request was picked,
+not drawn, so it enters no estimate. What is right goes to the golden set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from ragmeter.metrics import RagmeterError
+from ragmeter.quality.labels import Label, append_label
+from ragmeter.serve.store import RequestView
+
+from ._golden import GoldenEntry, GoldenSet
+
+__all__ = ["LABELLED_SCORE", "Form", "Labels", "NotSavedError", "read_form"]
+
+LABELLED_SCORE = "answer_right"
+"""What somebody is asked on the page: whether the answer is right."""
+RATER = "page"
+"""Who says so: the page knows no names."""
+MOST_FORM_BYTES = 256 * 1024
+_MOST_FIELDS = 16
+
+
+class NotSavedError(RagmeterError):
+    """What somebody said was not saved; its text is a key of the page's words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """What stands in the form."""
+
+    word: str = ""
+    """``right``, ``wrong``, or empty."""
+    answer: str = ""
+    """The right answer."""
+    documents: str = ""
+    """Ids of the right documents, one a line."""
+    golden: bool = False
+    """Whether it goes to the golden set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Where it is kept."""
+
+    path: Path
+    """The file of labels."""
+    golden: GoldenSet
+    """The golden set."""
+
+    def save(self, view: RequestView, form: Form) -> None:
+        """Keep what somebody said of a request.
+
+        Raises:
+            NotSavedError: It is not complete.
+            OSError: A file cannot be written.
+        """
+        entry = _golden_entry(view, form) if form.golden else None
+        if form.word not in ("right", "wrong"):
+            raise NotSavedError("needs_choice")
+        label = Label(
+            request=view.row.trace_id or view.row.run_id,
+            score=LABELLED_SCORE,
+            value=float(form.word == "right"),
+            rater=RATER,
+            at=f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}",
+            scale="yes-no",
+        )
+        append_label(self.path, label)
+        if entry is not None:
+            self.golden.add(entry)
+
+
+def read_form(body: bytes) -> tuple[str, Form]:
+    """Return the form token and what stands in the form."""
+    fields = parse_qs(
+        body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS
+    )
+    given: Mapping[str, str] = {name: values[-1] for name, values in fields.items()}
+    form = Form(
+        word=given.get("word", ""),
+        answer=given.get("answer", "").replace("\r\n", "\n").strip(),
+        documents=given.get("documents", "").replace("\r\n", "\n").strip(),
+        golden=given.get("golden") == "1",
+    )
+    return given.get("form", ""), form
+
+
+def _golden_entry(view: RequestView, form: Form) -> GoldenEntry:
+    """Return what the golden set is to hold: of a right answer, what was answered and found."""
+    question = view.row.question
+    if question is None or not question.strip():
+        raise NotSavedError("needs_question")
+    ids = tuple(line.strip() for line in form.documents.splitlines() if line.strip())
+    answer = form.answer or None
+    if form.word == "right":
+        answer = answer or view.answer
+        ids = ids or tuple(one.id for one in view.contexts if one.id)
+    if answer is None and not ids:
+        raise NotSavedError("needs_answer")
+    return GoldenEntry(
+        question=question, answer=answer, context_ids=ids, trace_id=view.row.trace_id
+    )

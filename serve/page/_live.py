@@ -1,0 +1,58 @@
+"""``/live``: tells open pages that something came, as server-sent events: no content, once a second at most."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from ._rendering import PAGE_HEADERS
+
+__all__ = ["Live"]
+
+MOST_OPEN = 32
+"""Streams at once; a page beyond that is read by reloading it."""
+BEAT_S = 1.0
+SIGN_OF_LIFE_BEATS = 15
+
+
+class Live:
+    """The streams.
+
+    Args:
+        revision: Grows when something was stored.
+        ended: Whether the server is ending; streams then end, so that it has not to wait for them.
+    """
+
+    def __init__(self, revision: Callable[[], int], ended: Callable[[], bool]) -> None:
+        self._revision = revision
+        self._ended = ended
+        self._open = 0
+
+    async def endpoint(self, _: Request) -> Response:
+        """Open a stream."""
+        if self._open >= MOST_OPEN or self._ended():
+            return Response(status_code=503, headers=PAGE_HEADERS)
+        return StreamingResponse(
+            self._events(), media_type="text/event-stream", headers=PAGE_HEADERS
+        )
+
+    async def _events(self) -> AsyncIterator[str]:
+        self._open += 1
+        try:
+            seen = await asyncio.to_thread(self._revision)
+            yield "retry: 5000\n\n"
+            beats = 0
+            while not self._ended():
+                await asyncio.sleep(BEAT_S)
+                beats += 1
+                now = await asyncio.to_thread(self._revision)
+                if now != seen:
+                    seen = now
+                    yield f"event: changed\ndata: {now}\n\n"
+                elif beats % SIGN_OF_LIFE_BEATS == 0:
+                    yield ": still here\n\n"
+        finally:
+            self._open -= 1

@@ -1,0 +1,198 @@
+"""The sentences that a page begins with: what got worse, where, since when, or that nothing did.
+
+They say what the detectors said; while those learn what is usual, they say that. Nothing is compared here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ragmeter.quality.change import Change
+from ragmeter.quality.estimate import Estimate
+from ragmeter.serve.store import Overview
+
+from ._asked import NO_WORKFLOW, Asked
+from ._numbers import number
+
+__all__ = ["Fallen", "News", "Reading", "Standing", "fresh", "news"]
+
+SLACK_MS = 10 * 60_000
+"""Changes that began this close together are told as one."""
+MOST_TOLD = 3
+"""Sentences at the top; the rest are in the tables."""
+MOST_FRESH = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the detectors know."""
+
+    series: int = 0
+    """Series that are watched."""
+    learning: tuple[int, int] | None = None
+    """Of the series that knows most while none is watched yet: values seen, and needed; None: some is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One score before and after."""
+
+    score: str
+    """Its name."""
+    before: str
+    """The mean before, written out."""
+    now: str
+    """The mean since."""
+    interval: str
+    """The interval of the latter."""
+    n: int
+    """On how many requests that rests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """One sentence at the top, and what belongs to it."""
+
+    kind: str
+    """``fell``, ``mix``, ``judge`` or ``recovered``."""
+    where: str
+    """Service, workflow and part; empty: everything."""
+    since_ms: int
+    """Since when."""
+    readings: tuple[Reading, ...]
+    """What changed, the clearest first."""
+    note: str
+    """What the detector says to it."""
+    filters: Asked
+    """The requests it is about."""
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is bad news."""
+        return self.kind != "recovered"
+
+
+Fallen = Mapping[tuple[str, str, str], Change]
+"""The falls that are on, by (workflow, segment, score)."""
+
+
+def news(changes: Sequence[Change], asked: Asked, from_ms: int) -> tuple[tuple[News, ...], Fallen]:
+    """Return what is to be said of the changes that are on, within the filters.
+
+    Changes that began together and are about the same requests are one sentence.
+
+    Args:
+        changes: Newest first; a ``recovered`` one ends the older ones of the same series.
+        asked: The page's filters.
+        from_ms: What recovered before is no news any more.
+    """
+    on = [
+        change
+        for change in _in_force(changes)
+        if _within(change, asked)
+        and (change.kind != "recovered" or _milliseconds(change.at) >= from_ms)
+    ]
+    groups: list[list[Change]] = []
+    for change in sorted(on, key=_weight):
+        for group in groups:
+            first = group[0]
+            if first.kind == change.kind and _overlaps(first, change) and _together(first, change):
+                group.append(change)
+                break
+        else:
+            groups.append([change])
+    told = tuple(_told(group, asked) for group in groups[:MOST_TOLD])
+    fallen = {
+        (change.workflow, change.segment, change.score): change
+        for change in on
+        if change.kind in ("fell", "mix")
+    }
+    return told, fallen
+
+
+def fresh(before: Overview, after: Overview) -> tuple[tuple[str, int], ...]:
+    """Return the segment values that requests have after a change and had not before, the commonest first."""
+    found = [
+        (f"{name.removeprefix('metadata.')} = {value}", count)
+        for name, values in after.segments.items()
+        for value, count in values.items()
+        if value not in before.segments.get(name, {})
+    ]
+    return tuple(sorted(found, key=lambda one: (-one[1], one[0]))[:MOST_FRESH])
+
+
+def _in_force(changes: Sequence[Change]) -> list[Change]:
+    found: dict[tuple[str, str, str, str, bool], Change] = {}
+    for change in sorted(changes, key=lambda one: -one.at):
+        judge = change.kind == "judge"
+        found.setdefault(
+            (change.service, change.workflow, change.segment, change.score, judge), change
+        )
+    return list(found.values())
+
+
+def _within(change: Change, asked: Asked) -> bool:
+    workflow = "" if asked.workflow == NO_WORKFLOW else asked.workflow
+    return (
+        (not asked.service or change.service in ("", asked.service))
+        and (not asked.workflow or change.workflow == workflow)
+        and (not asked.seg or change.segment in ("", asked.seg))
+    )
+
+
+def _weight(change: Change) -> tuple[bool, bool, float]:
+    """Sort falls first, then parts before wholes, then by evidence."""
+    return change.kind == "recovered", not change.segment, -change.evidence
+
+
+def _overlaps(one: Change, other: Change) -> bool:
+    """Return whether two are about the same requests: one may be a part of the other."""
+    return (one.service, one.workflow) == (other.service, other.workflow) and (
+        one.segment == other.segment or not other.segment
+    )
+
+
+def _together(one: Change, other: Change) -> bool:
+    return abs(_milliseconds(one.since) - _milliseconds(other.since)) <= SLACK_MS
+
+
+def _milliseconds(at: float) -> int:
+    return int(at * 1000)
+
+
+def _told(group: Sequence[Change], asked: Asked) -> News:
+    first = group[0]
+    since = _milliseconds(first.since)
+    filters = Asked(
+        range=asked.range,
+        service=first.service or asked.service,
+        workflow=first.workflow or asked.workflow,
+        seg=first.segment or asked.seg,
+        since=str(since),
+    )
+    value = first.segment.partition(":")[2]
+    where = [first.service if not first.workflow else "", first.workflow, value]
+    own = [change for change in group if change.segment == first.segment]
+    return News(
+        kind=first.kind,
+        where=" · ".join(part for part in where if part),
+        since_ms=since,
+        readings=tuple(_reading(change) for change in own),
+        note=first.note,
+        filters=filters,
+    )
+
+
+def _reading(change: Change) -> Reading:
+    return Reading(
+        change.score,
+        _mean(change.before),
+        _mean(change.now),
+        f"{number(change.now.lower)} – {number(change.now.upper)}",
+        change.now.n_judged,
+    )
+
+
+def _mean(estimate: Estimate) -> str:
+    return number(estimate.mean)

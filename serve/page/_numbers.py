@@ -1,0 +1,59 @@
+"""How the page writes numbers and times. A number that is not known is never written as one."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from markupsafe import Markup
+
+from ragmeter.quality.estimate import Estimate
+
+__all__ = ["clock", "count", "number", "on_scale", "timestamp"]
+
+_DAY_MS = 86_400_000
+
+
+def number(value: float | None) -> str:
+    """Return a score's value with two decimals; a dash where there is none."""
+    if value is None:
+        return "–"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.2f}"
+
+
+def count(value: float) -> str:
+    """Return a whole number with its thousands apart."""
+    return f"{value:,.0f}"
+
+
+def clock(at_ms: float, now_ms: float | None = None) -> str:
+    """Return a moment in local time, to the minute, with its day where that is not today's."""
+    local = datetime.fromtimestamp(at_ms / 1000, timezone.utc).astimezone()
+    if now_ms is not None and abs(now_ms - at_ms) < _DAY_MS / 2:
+        return f"{local:%H:%M}"
+    today = datetime.now(timezone.utc).astimezone() if now_ms is None else _local(now_ms)
+    return f"{local:%H:%M}" if local.date() == today.date() else f"{local:%Y-%m-%d %H:%M}"
+
+
+def timestamp(at_ms: float, now_ms: float | None = None) -> Markup:
+    """Return a moment as an element: local time to read, UTC to point at."""
+    utc = datetime.fromtimestamp(at_ms / 1000, timezone.utc)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        f"{utc:%Y-%m-%dT%H:%M:%SZ}", f"{utc:%Y-%m-%d %H:%M:%S} UTC", clock(at_ms, now_ms)
+    )
+
+
+def _local(at_ms: float) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, timezone.utc).astimezone()
+
+
+def on_scale(
+    estimate: Estimate, scale: tuple[float | None, float | None]
+) -> tuple[float | None, float, float]:
+    """Return mean, lower and upper end of an estimate on the score's own range."""
+    low = 0.0 if scale[0] is None else scale[0]
+    high = low + 1.0 if scale[1] is None else scale[1]
+    size = high - low
+    mean = None if estimate.mean is None else low + estimate.mean * size
+    return mean, low + estimate.lower * size, low + estimate.upper * size

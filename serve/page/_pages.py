@@ -1,0 +1,375 @@
+"""The page's addresses and what answers them.
+
+Nothing is computed on the event loop: what a view needs is read on threads of the page's own, once for
+everybody who looks at the same. GET changes nothing but a cookie for language, theme and keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from starlette.concurrency import iterate_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+import ragmeter
+
+from ._asked import RANGES, Asked, UnreadableAddressError, asked_of
+from ._export import lines
+from ._labels import MOST_FORM_BYTES, Form, NotSavedError, read_form
+from ._live import Live
+from ._numbers import clock, count, number, timestamp
+from ._rendering import PAGE_HEADERS, respond, static_file
+from ._snapshots import Snapshots
+from ._sources import Sources
+from ._views import Views
+from ._words import LANGUAGES, Words, chosen_language, language_of, words_in
+
+__all__ = ["Pages"]
+
+T = TypeVar("T")
+
+READERS = 2
+"""Threads that read the store for the page."""
+LIGHT_MS = 60_000
+"""Milliseconds without a request after which the page says that nothing comes."""
+CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_COOKIES = {"lang": tuple(LANGUAGES), "theme": ("dark", "light"), "keys": ("on", "off")}
+_COOKIE_S = 365 * 86_400
+
+
+class Pages:
+    """Answers for the page.
+
+    Args:
+        sources: What it is made of.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._snapshots = Snapshots(sources.reader.revision)
+        self._views = Views(sources, self._snapshots)
+        self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ragmeter-page")
+        self._token = secrets.token_urlsafe(24)
+        """Of forms: another site cannot know it."""
+        self._live = Live(sources.reader.revision, sources.ended)
+
+    def routes(self) -> list[Route]:
+        """Return the addresses."""
+        one = "/request/{trace}"
+        return [
+            Route("/", self._page(self._overview)),
+            Route("/requests", self._page(self._requests)),
+            Route("/scoring", self._page(self._scoring)),
+            Route("/golden", self._page(self._golden)),
+            Route("/golden.jsonl", self._page(self._golden_file)),
+            Route("/export.html", self._page(self._export_page)),
+            Route("/export.jsonl", self._page(self._export_rows)),
+            Route(one + "/label", self._label, methods=["POST"]),
+            Route(one + "/export.html", self._page(self._export_request)),
+            Route(one + "/{span}/label", self._label, methods=["POST"]),
+            Route(one + "/{span}/export.html", self._page(self._export_request)),
+            Route(one, self._page(self._request)),
+            Route(one + "/{span}", self._page(self._request)),
+            Route("/trace/{trace}", self._page(self._request)),
+            Route("/live", self._live.endpoint),
+            Route("/static/{name}", self._static),
+            Route("/favicon.ico", self._icon),
+        ]
+
+    def close(self) -> None:
+        """End the threads; a view that is being made is not waited for."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _page(self, make: Callable[[Request, Asked], Response]) -> Callable[[Request], Any]:
+        """Return the endpoint of a page that is made on a thread."""
+
+        async def endpoint(request: Request) -> Response:
+            response = await self._on_thread(lambda: self._made(request, make))
+            if response is None:
+                return Response("an error of ours; see the server's log\n", 500, PAGE_HEADERS)
+            for name, allowed in _COOKIES.items():
+                if request.query_params.get(name) in allowed:
+                    response.set_cookie(
+                        name,
+                        request.query_params[name],
+                        max_age=_COOKIE_S,
+                        httponly=True,
+                        samesite="strict",
+                    )
+            return response
+
+        return endpoint
+
+    async def _on_thread(self, work: Callable[[], T]) -> T | None:
+        """Return what `work` gives on a thread of ours; None: it raised, which the guard has noted."""
+
+        def guarded() -> T | None:
+            with self._sources.guard:
+                return work()
+            return None  # the guard has contained what was raised
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, guarded)
+
+    def _made(self, request: Request, make: Callable[[Request, Asked], Response]) -> Response:
+        try:
+            return make(request, asked_of(request.query_params))
+        except UnreadableAddressError as error:
+            return self._message(request, 400, "gone", why=str(error))
+
+    def _overview(self, request: Request, asked: Asked) -> Response:
+        return self._shown(
+            request, asked, "overview.html", "/", self._views.overview(asked, self._t(request))
+        )
+
+    def _requests(self, request: Request, asked: Asked) -> Response:
+        try:
+            values = self._views.requests(asked)
+        except ValueError as error:
+            raise UnreadableAddressError(str(error)) from None
+        return self._shown(request, asked, "requests.html", "/requests", values)
+
+    def _scoring(self, request: Request, asked: Asked) -> Response:
+        return self._shown(request, asked, "scoring.html", "/scoring", self._views.scoring(asked))
+
+    def _golden(self, request: Request, asked: Asked) -> Response:
+        labels = self._sources.labels
+        values = {
+            "entries": [] if labels is None else labels.golden.entries(),
+            "golden_path": None if labels is None else str(labels.golden.path),
+        }
+        return self._shown(request, asked, "golden.html", "/golden", values)
+
+    def _golden_file(self, request: Request, _: Asked) -> Response:
+        labels = self._sources.labels
+        if labels is None:
+            return self._message(request, 404, "gone", why=self._t(request)("labels_off"))
+        headers = {**PAGE_HEADERS, "Content-Disposition": 'attachment; filename="golden.jsonl"'}
+        return Response(labels.golden.text(), media_type="application/jsonl", headers=headers)
+
+    def _request(self, request: Request, asked: Asked) -> Response:
+        return self._one(request, asked)
+
+    def _one(
+        self,
+        request: Request,
+        asked: Asked,
+        *,
+        form: Form | None = None,
+        problem: str = "",
+        export: bool = False,
+    ) -> Response:
+        trace, span = _named(request)
+        values = self._views.request(trace, span, asked)
+        words = self._t(request)
+        if values is None:
+            why = words("unknown_trace_how", s=f"{self._sources.wait_s:g}")
+            return self._message(request, 404, "unknown_trace", code=trace, why=why, again_s=5)
+        path = f"/request/{trace}" + (f"/{span}" if span else "")
+        values |= {
+            "form_token": self._token if self._sources.labels is not None else "",
+            "form_action": f"{path}/label",
+            "export_address": f"{path}/export.html",
+            "form": form or values["form"],
+            "problem": problem,
+            "saved": request.query_params.get("saved") == "1",
+        }
+        status = 200 if not problem else 400
+        return self._shown(
+            request, asked, "request.html", path, values, status=status, export=export
+        )
+
+    def _export_request(self, request: Request, asked: Asked) -> Response:
+        return self._one(request, asked, export=True)
+
+    def _export_page(self, request: Request, asked: Asked) -> Response:
+        if asked.sort:
+            values = self._views.requests(asked)
+            return self._shown(request, asked, "requests.html", "/requests", values, export=True)
+        values = self._views.overview(asked, self._t(request))
+        return self._shown(request, asked, "overview.html", "/", values, export=True)
+
+    def _export_rows(self, _: Request, asked: Asked) -> Response:
+        rows = lines(self._sources.reader, asked.filters(), asked.sort or "worst")
+        headers = {**PAGE_HEADERS, "Content-Disposition": 'attachment; filename="requests.jsonl"'}
+        return StreamingResponse(
+            iterate_in_threadpool(rows), media_type="application/jsonl", headers=headers
+        )
+
+    async def _label(self, request: Request) -> Response:
+        """Take a form: only from this server's own page, known by its origin and its token."""
+        labels = self._sources.labels
+        if request.headers.get("origin", "") != _own_origin(request):
+            return Response("forms of other sites are not taken\n", 403, PAGE_HEADERS)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/x-www-form-urlencoded":
+            return Response("a form is application/x-www-form-urlencoded\n", 415, PAGE_HEADERS)
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > MOST_FORM_BYTES:
+                return Response("the form is too long\n", 413, PAGE_HEADERS)
+        try:
+            token, form = read_form(body)
+        except ValueError:
+            return Response("too many fields\n", 400, PAGE_HEADERS)
+        words = self._t(request)
+
+        def save() -> Response:
+            trace, span = _named(request)
+            view = self._sources.reader.request(trace, span)
+            asked = Asked()
+            if labels is None or view is None:
+                return self._message(request, 404, "gone")
+            if not hmac.compare_digest(token.encode(), self._token.encode()):
+                refused = self._one(request, asked, form=form, problem=words("form_expired"))
+                refused.status_code = 403
+                return refused
+            try:
+                labels.save(view, form)
+            except NotSavedError as error:
+                return self._one(request, asked, form=form, problem=words(str(error)))
+            except OSError as error:
+                return self._one(request, asked, form=form, problem=error.strerror or str(error))
+            path = f"/request/{trace}" + (f"/{span}" if span else "")
+            return RedirectResponse(f"{path}?saved=1", 303, headers=PAGE_HEADERS)
+
+        response = await self._on_thread(save)
+        return response or Response("an error of ours\n", 500, PAGE_HEADERS)
+
+    async def _static(self, request: Request) -> Response:
+        return static_file(request.path_params["name"]) or Response(
+            "no such file\n", 404, PAGE_HEADERS
+        )
+
+    async def _icon(self, _: Request) -> Response:
+        found = static_file("icon.svg")
+        return Response(status_code=404) if found is None else found
+
+    def _t(self, request: Request) -> Words:
+        return words_in(
+            chosen_language(
+                request.query_params.get("lang"),
+                request.cookies.get("lang"),
+                request.headers.get("accept-language", ""),
+            )
+        )
+
+    def _message(
+        self,
+        request: Request,
+        status: int,
+        heading: str,
+        *,
+        code: str = "",
+        why: str = "",
+        again_s: int = 0,
+    ) -> Response:
+        words = self._t(request)
+        values = {"heading": words(heading), "code": code, "why": why, "again_s": again_s}
+        return self._shown(request, Asked(), "message.html", "", values, status=status)
+
+    def _shown(
+        self,
+        request: Request,
+        asked: Asked,
+        template: str,
+        here: str,
+        values: Mapping[str, Any],
+        *,
+        status: int = 200,
+        export: bool = False,
+    ) -> Response:
+        words = self._t(request)
+        now_ms = self._sources.clock() * 1000
+        light, light_text = self._light(words, now_ms)
+        origin = self._sources.http_address if export else ""
+
+        def link(path: str, **changes: str) -> str:
+            return origin + asked.link(path, **changes)
+
+        def request_link(row: Any) -> str:
+            return link(self._views.path_of(row))
+
+        def with_query(**changes: str) -> str:
+            kept = [
+                (k, v)
+                for k, v in request.query_params.multi_items()
+                if k not in (*changes, "saved")
+            ]
+            return f"{request.url.path}?{urlencode([*kept, *changes.items()])}"
+
+        context = {
+            "t": words,
+            "asked": asked,
+            "link": link,
+            "request_link": request_link,
+            "with_query": with_query,
+            "here": here,
+            "ranges": RANGES,
+            "languages": LANGUAGES,
+            "theme": _setting(request, "theme"),
+            "keys": _setting(request, "keys") != "off",
+            "light": light,
+            "light_text": light_text,
+            "lively": here in ("/", "/requests", "/scoring"),
+            "when": lambda at_ms: timestamp(at_ms, now_ms),
+            "time": lambda at_ms: clock(at_ms, now_ms),
+            "number": number,
+            "whole": count,
+            "spoken": language_of,
+            "exported": "",
+            "no_text": words("no_text_how", variable=f"{CAPTURE_VARIABLE}=true")
+            if self._sources.keeps_texts
+            else words("text_not_kept"),
+            "http_address": self._sources.http_address,
+            "grpc_address": self._sources.grpc_address,
+            **values,
+        }
+        headers: dict[str, str] = {}
+        if export:
+            context["exported"] = self._export_note(words, asked, values)
+            headers["Content-Disposition"] = 'attachment; filename="ragmeter.html"'
+        return respond(template, context, status=status, headers=headers)
+
+    def _light(self, words: Words, now_ms: float) -> tuple[str, str]:
+        """Return how the server is, as a class and in words: never a green light without traffic."""
+        why = self._sources.health().get("status", "ok")
+        if why != "ok":
+            return "off", words("refusing", why=why)
+        last_ms = self._views.last_ms()
+        if last_ms is not None and now_ms - last_ms < LIGHT_MS:
+            return "on", words("receiving")
+        return "idle", words("idle")
+
+    def _export_note(self, words: Words, asked: Asked, values: Mapping[str, Any]) -> str:
+        filters = ", ".join(f"{name}={value}" for name, value in asked.in_force().items())
+        return words(
+            "exported",
+            at=f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
+            version=ragmeter.__version__,
+            range=asked.range,
+            filters=filters or words("filters_none"),
+            texts=words("holds_texts" if values["holds_texts"] else "holds_no_texts"),
+        )
+
+
+def _named(request: Request) -> tuple[str, str | None]:
+    return request.path_params["trace"], request.path_params.get("span")
+
+
+def _own_origin(request: Request) -> str:
+    return f"{request.url.scheme}://{request.headers.get('host', '')}"
+
+
+def _setting(request: Request, name: str) -> str:
+    given = request.query_params.get(name) or request.cookies.get(name) or ""
+    return given if given in _COOKIES[name] else ""

@@ -1,0 +1,93 @@
+"""From a template to an answer: Jinja with escaping on, and the headers that every page carries.
+
+No text of a user can become code: everything is escaped, the content policy allows scripts and styles of this
+server's files alone, and Trusted Types forbid writing markup from a script.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+import jinja2
+from markupsafe import Markup
+from starlette.responses import HTMLResponse, Response
+
+from ragmeter.metrics.errors import install_command
+
+__all__ = ["FILES", "PAGE_HEADERS", "render", "respond", "static_file"]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
+)
+FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+"""Of an exported page, which has its style sheet within and no script."""
+PAGE_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""On every answer of the page."""
+FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
+"""What ``/static/`` has, by name."""
+
+
+def _text(*path: str) -> str:
+    return resources.files(__package__).joinpath(*path).read_text("utf-8")
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: _text("templates", name)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.globals["file"] = _versioned
+    environment.globals["style"] = lambda: Markup(_text("static", "style.css"))  # noqa: S704 -- our own file
+    environment.globals["file_policy"] = FILE_POLICY
+    environment.globals["install"] = install_command
+    return environment
+
+
+@cache
+def _versioned(name: str) -> str:
+    """Return the address of a file of ours; it changes with the file, so that browsers may keep it."""
+    digest = hashlib.blake2b(_text("static", name).encode(), digest_size=6).hexdigest()
+    return f"/static/{name}?v={digest}"
+
+
+def render(template: str, values: Mapping[str, object]) -> str:
+    """Return a template with its values put in."""
+    return _environment().get_template(template).render(values)
+
+
+def respond(
+    template: str,
+    values: Mapping[str, object],
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> HTMLResponse:
+    """Return a page."""
+    return HTMLResponse(
+        render(template, values), status_code=status, headers={**PAGE_HEADERS, **(headers or {})}
+    )
+
+
+def static_file(name: str) -> Response | None:
+    """Return a file of ours; None: there is none of that name."""
+    if name not in FILES:
+        return None
+    headers = {**PAGE_HEADERS, "Cache-Control": "private, max-age=31536000, immutable"}
+    return Response(_text("static", name), media_type=FILES[name], headers=headers)

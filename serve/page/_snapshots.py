@@ -1,0 +1,65 @@
+"""One computation for everybody who looks at the same, kept until something came, and two seconds at least."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+__all__ = ["Snapshots"]
+
+T = TypeVar("T")
+
+LEAST_S = 2.0
+"""Seconds for which a view stays as it is, however much comes."""
+MOST_S = 30.0
+"""Seconds after which it is made anew even when nothing came: its time has moved on."""
+MOST_KEPT = 50
+
+
+class Snapshots:
+    """What was computed, by what was asked.
+
+    Args:
+        revision: Grows when something new was stored.
+        clock: Seconds.
+    """
+
+    def __init__(
+        self, revision: Callable[[], int], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._revision = revision
+        self._clock = clock
+        self._kept: OrderedDict[Hashable, tuple[int, float, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._making: dict[Hashable, threading.Lock] = {}
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` gives, or gave a moment ago; it is called by one thread at a time for a key."""
+        with self._lock:
+            alone = self._making.setdefault(key, threading.Lock())
+        with alone:
+            found = self._fresh(key)
+            if found is not None:
+                value: T = found[2]
+                return value
+            revision = self._revision()
+            made = make()
+            with self._lock:
+                self._kept[key] = (revision, self._clock(), made)
+                self._kept.move_to_end(key)
+                while len(self._kept) > MOST_KEPT:
+                    self._making.pop(self._kept.popitem(last=False)[0], None)
+            return made
+
+    def _fresh(self, key: Hashable) -> tuple[int, float, Any] | None:
+        with self._lock:
+            found = self._kept.get(key)
+        if found is None:
+            return None
+        age = self._clock() - found[1]
+        if age <= LEAST_S or (age <= MOST_S and found[0] == self._revision()):
+            return found
+        return None

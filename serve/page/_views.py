@@ -1,0 +1,283 @@
+"""What each page is filled with: asked of the store, of the detectors and of the server, once for everybody."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics.registry import known_metrics, resolve_metrics
+from ragmeter.serve.store import Filters, Overview, RequestRow, ScoreSummary
+from ragmeter.serve.store import TrendPoint as StoredPoint
+
+from ._asked import Asked, request_path
+from ._golden import GoldenEntry
+from ._labels import Form
+from ._news import Fallen, News, fresh, news
+from ._overview import columns, group_rows, score_rows
+from ._request import chunk_views, marks, row_scales, score_lines, trace_links
+from ._snapshots import Snapshots
+from ._sources import Sources
+from ._words import Words
+
+__all__ = ["Views"]
+
+ROWS = 50
+"""Requests on a page of the list."""
+WORST = 8
+"""Groups of the worst requests on the overview."""
+STATUSES = (
+    "ok", "partial", "undefined", "missing_input", "skipped", "judge_error", "timeout", "metric_error",
+)  # fmt: skip
+_FIXES = {
+    "missing_input": "fix_input",
+    "judge_error": "fix_judge",
+    "timeout": "fix_judge",
+}
+
+
+class Views:
+    """Fills the pages.
+
+    Args:
+        sources: What they are made of.
+        snapshots: Keeps what was read a moment ago.
+    """
+
+    def __init__(self, sources: Sources, snapshots: Snapshots) -> None:
+        self._sources = sources
+        self._snapshots = snapshots
+
+    def last_ms(self) -> float | None:
+        """Return when the last request ended; None: none did within the hour."""
+        newest = self._snapshots.get(
+            "newest", lambda: self._sources.reader.requests(Filters(), sort="newest", limit=1)
+        )
+        return max((one.at_ms + (one.duration_ms or 0) for one in newest.requests), default=None)
+
+    def path_of(self, row: RequestRow) -> str:
+        """Return the address of a request."""
+        return request_path(row.trace_id, row.span_id, row.run_id)
+
+    def overview(self, asked: Asked, words: Words) -> dict[str, Any]:
+        """Return what the overview shows."""
+        overview = self._read(asked.filters())
+        told, fallen = self._news(asked, overview)
+        names = columns(overview, fallen)
+        segments = sorted(overview.segments)
+        by = asked.by if asked.by in segments else ""
+        by = by or ("language" if "language" in segments else next(iter(segments), ""))
+        fault = next((one for one in told if one.kind == "fell"), None)
+        since = None if fault is None else fault.since_ms
+        worst = self._worst(asked, fault)
+        return {
+            "overview": overview,
+            "told": [self._told(one, asked) for one in told],
+            "standing": self._sources.standing(),
+            "refused": self._refused(),
+            "grpc_at_http": self._exports().get("grpc_on_http", 0),
+            "dropped": sum(overview.dropped.values()),
+            "segments": segments,
+            "by": by,
+            "columns": names,
+            "groups": group_rows(overview, names, by, fallen, words),
+            "worst": worst,
+            "worst_since": since,
+            "fault": "" if fault is None else fault.where,
+            "rows": score_rows(overview, fallen, self._other_trends(asked, fault), since, words),
+            "holds_texts": any(row.question is not None for row in worst),
+        }
+
+    def requests(self, asked: Asked) -> dict[str, Any]:
+        """Return what the list shows. Raises ValueError: it cannot go on from `Asked.before`."""
+        sort = asked.sort or "worst"
+        overview = self._read(replace(asked.filters(), verdict=None))
+        page = self._snapshots.get(
+            ("requests", asked.filters(), sort, asked.before),
+            lambda: self._sources.reader.requests(
+                asked.filters(), sort=sort, limit=ROWS, cursor=asked.before or None
+            ),
+        )
+        _, fallen = news(self._sources.changes(), asked, 0)
+        names = columns(overview, fallen)
+        if sort not in ("worst", "newest", *names):
+            names = (sort, *names[:-1])
+        return {
+            "page": page,
+            "columns": names,
+            "rows": [(row, row_scales(row, names)) for row in page.requests],
+            "holds_texts": any(row.question is not None for row in page.requests),
+        }
+
+    def request(self, trace: str, span: str | None, asked: Asked) -> dict[str, Any] | None:
+        """Return what a request's page shows; None: it is not known."""
+        view = self._sources.reader.request(trace, span)
+        if view is None:
+            return None
+        row = view.row
+        marked = marks(view)
+        scores = score_lines(view)
+        chunks = chunk_views(view, marked)
+        empty = next((one for one in view.scores if one.name == "empty_retrieval"), None)
+        previous, following = self._neighbours(row, asked)
+        expected = self._expected(row.question)
+        return {
+            "view": view,
+            "row": row,
+            "marked": marked,
+            "chunks": chunks,
+            "nothing_found": not chunks and empty is not None and empty.value == 1.0,
+            "scores": scores,
+            "worse": [one for one in scores if one.standing == "bad"],
+            "links": trace_links(self._sources.trace_urls, row),
+            "previous": previous,
+            "next": following,
+            "expected": expected,
+            "form": Form(
+                answer="" if expected is None else expected.answer or "",
+                documents="" if expected is None else "\n".join(expected.context_ids),
+            ),
+            "holds_texts": row.question is not None or view.answer is not None or bool(marked),
+        }
+
+    def scoring(self, asked: Asked) -> dict[str, Any]:
+        """Return what is scored and what is not."""
+        overview = self._read(asked.filters())
+        used = [
+            one for one in STATUSES if any(score.statuses.get(one) for score in overview.scores)
+        ]
+        judge = overview.judge
+        health = self._sources.health()
+        drops = dict(overview.dropped)
+        for name, n in health.get("requests", {}).items():
+            if name not in ("scored", "in_flight", "captured"):
+                drops[name] = drops.get(name, 0) + n
+        return {
+            "overview": overview,
+            "rows": overview.scores,
+            "statuses": used,
+            "missing": _missing(overview.scores),
+            "judge": [
+                ("calls", judge.calls),
+                ("failed", judge.failed),
+                ("tokens_in", judge.input_tokens),
+                ("tokens_out", judge.output_tokens),
+                ("cache_hits", judge.cache_hits),
+            ],
+            "drops": sorted(drops.items(), key=lambda one: (-one[1], one[0])),
+            "received": sorted(
+                (f"{kind}: {name}", n)
+                for kind in ("exports", "spans", "requests", "unsent")
+                for name, n in health.get(kind, {}).items()
+            ),
+        }
+
+    def _read(self, filters: Filters) -> Overview:
+        return self._snapshots.get(
+            ("overview", filters), lambda: self._sources.reader.overview(filters)
+        )
+
+    def _news(self, asked: Asked, overview: Overview) -> tuple[tuple[News, ...], Fallen]:
+        return news(self._sources.changes(), asked, overview.from_ms)
+
+    def _told(self, one: News, asked: Asked) -> dict[str, Any]:
+        before = replace(
+            one.filters.filters(),
+            since_ms=one.since_ms - int(asked.filters().range_s * 1000),
+            until_ms=one.since_ms,
+        )
+        return {
+            "kind": one.kind,
+            "worse": one.worse,
+            "where": one.where,
+            "since_ms": one.since_ms,
+            "readings": one.readings,
+            "note": one.note,
+            "changes": {
+                name: getattr(one.filters, name) for name in ("service", "workflow", "seg", "since")
+            },
+            "fresh": fresh(self._read(before), self._read(one.filters.filters()))
+            if one.kind == "fell"
+            else (),
+        }
+
+    def _worst(self, asked: Asked, fault: News | None) -> tuple[RequestRow, ...]:
+        filters = asked.filters() if fault is None else fault.filters.filters()
+        page = self._snapshots.get(
+            ("worst", filters),
+            lambda: self._sources.reader.requests(filters, sort="worst", limit=WORST, grouped=True),
+        )
+        # Without an excess nothing says that it is worse than the others.
+        return tuple(row for row in page.requests if row.excess is None or row.excess > 0)
+
+    def _other_trends(self, asked: Asked, fault: News | None) -> dict[str, tuple[StoredPoint, ...]]:
+        """Return the trends of the part at fault, where that is less than what is shown."""
+        if fault is None:
+            return {}
+        filters = replace(fault.filters.filters(), since_ms=asked.filters().since_ms)
+        if filters == asked.filters():
+            return {}
+        return {one.name: one.trend for one in self._read(filters).scores}
+
+    def _refused(self) -> str:
+        why = str(self._sources.health().get("status", "ok"))
+        return "" if why == "ok" else why
+
+    def _exports(self) -> dict[str, int]:
+        return dict(self._sources.health().get("exports", {}))
+
+    def _neighbours(
+        self, row: RequestRow, asked: Asked
+    ) -> tuple[RequestRow | None, RequestRow | None]:
+        """Return the requests before and after it in the list that the address speaks of."""
+        sort = asked.sort or "worst"
+        page = self._snapshots.get(
+            ("requests", asked.filters(), sort, ""),
+            lambda: self._sources.reader.requests(asked.filters(), sort=sort, limit=ROWS),
+        )
+        rows = page.requests
+        at = next((i for i, one in enumerate(rows) if one.run_id == row.run_id), None)
+        if at is None:
+            return None, rows[0] if rows else None
+        return rows[at - 1] if at else None, rows[at + 1] if at + 1 < len(rows) else None
+
+    def _expected(self, question: str | None) -> GoldenEntry | None:
+        """Return what is known to be right: of the golden set, else of the server's references."""
+        if not question:
+            return None
+        sources = self._sources
+        own = None if sources.labels is None else sources.labels.golden.of(question)
+        if own is not None or sources.references is None:
+            return own
+        known = sources.references(question)
+        if known is None:
+            return None
+        return GoldenEntry(
+            question=question, answer=known.answer, context_ids=tuple(known.context_ids or ())
+        )
+
+
+def _missing(scores: tuple[ScoreSummary, ...]) -> list[tuple[str, int, str, str]]:
+    """Return (score, requests, status, words that say what brings it), the most first."""
+    found: list[tuple[str, int, str, str]] = []
+    for score in scores:
+        for status, fix in _FIXES.items():
+            n = score.statuses.get(status, 0)
+            if n:
+                of_reference = status == "missing_input" and score.name in _asking_for_a_reference()
+                found.append((score.name, n, status, "fix_references" if of_reference else fix))
+    return sorted(found, key=lambda one: (-one[1], one[0]))
+
+
+@cache
+def _asking_for_a_reference() -> frozenset[str]:
+    """Return the scores of ragmeter's own metrics that cannot be had without a reference."""
+    found: set[str] = set()
+    for name in known_metrics():
+        with suppress(ConfigurationError):  # one of another package may not be installed whole
+            for metric in resolve_metrics([name]):
+                if any(need.startswith("reference") for need in metric.needs):
+                    found.update(metric.score_names)
+    return frozenset(found)

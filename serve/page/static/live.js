@@ -1,0 +1,64 @@
+// Puts the new page in the place of the old one when the server says that something came, and answers a few
+// keys. Everything works without it.
+(() => {
+  "use strict";
+  const LEAST_MS = 2000;
+  let busy = false;
+  let held = false;
+  let wanted = false;
+  const main = () => document.getElementById("main");
+  const live = () => main().dataset.live === "yes";
+
+  const refresh = () => {
+    wanted = true;
+    if (busy || held || document.hidden || !live() || main().querySelector("form :focus, details[open]")) return;
+    busy = true;
+    wanted = false;
+    const request = new XMLHttpRequest();
+    request.open("GET", location.href);
+    request.responseType = "document"; // parsed, never run
+    request.onload = () => {
+      const fresh = request.response && request.response.getElementById("main");
+      if (fresh) replace(fresh, request.response);
+    };
+    request.onloadend = () => setTimeout(() => { busy = false; if (wanted) refresh(); }, LEAST_MS);
+    request.send();
+  };
+
+  const replace = (fresh, page) => {
+    const top = scrollY;
+    const focused = main().contains(document.activeElement) && document.activeElement.getAttribute("href");
+    main().replaceChildren(...[...fresh.childNodes].map((node) => document.importNode(node, true)));
+    main().dataset.live = fresh.dataset.live;
+    document.title = page.title;
+    const [old, now] = [document.querySelector(".live"), page.querySelector(".live")];
+    if (old && now && old.textContent !== now.textContent) { old.className = now.className; old.textContent = now.textContent; }
+    if (focused) [...main().querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus({ preventScroll: true });
+    scrollTo(0, top);
+  };
+
+  const go = (selector) => { const link = document.querySelector(selector); if (link) location = link.href; };
+  const move = (step) => {
+    const links = [...document.querySelectorAll("a.open")];
+    if (!links.length) return go(step > 0 ? "a[rel=next]" : "a[rel=prev]");
+    const at = links.indexOf(document.activeElement) + step;
+    links[Math.max(0, Math.min(at, links.length - 1))].focus();
+  };
+  const pause = () => {
+    held = !held;
+    const sign = document.querySelector(".live");
+    sign.classList.toggle("held", held);
+    if (held) { sign.dataset.was = sign.textContent; sign.textContent = sign.dataset.paused; }
+    else { sign.textContent = sign.dataset.was; if (wanted) refresh(); }
+  };
+  const keys = { j: () => move(1), k: () => move(-1), p: pause };
+  for (const number of [1, 2, 3, 4]) keys[number] = () => go(`header nav a:nth-child(${number})`);
+
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || document.documentElement.dataset.keys === "off") return;
+    if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+    keys[event.key]?.();
+  });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && wanted) refresh(); });
+  new EventSource("/live").addEventListener("changed", refresh);
+})();

@@ -1,0 +1,234 @@
+"""Requests as the store would tell them, frozen in time, and the page made of them."""
+
+from dataclasses import replace
+
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from ragmeter.quality.change import Change
+from ragmeter.quality.estimate import Estimate
+from ragmeter.serve.page import Pages, Sources, Standing
+from ragmeter.serve.store import (
+    ContextView,
+    Group,
+    ItemView,
+    JudgeUse,
+    Overview,
+    RequestPage,
+    RequestRow,
+    RequestView,
+    ScoreSummary,
+    ScoreValue,
+    ScoreView,
+    TrendPoint,
+)
+
+NOW_MS = 1_795_350_000_000  # 2026-11-22, 11:40 UTC
+FROM_MS = NOW_MS - 3_600_000
+CHANGE_MS = NOW_MS - 1_200_000
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+SPAN = "00f067aa0ba902b7"
+HOST = "http://127.0.0.1:4318"
+
+
+def estimate(mean, half=0.03, n=200):
+    return Estimate(
+        mean=mean,
+        lower=max(0.0, mean - half),
+        upper=min(1.0, mean + half),
+        n_requests=n,
+        n_judged=n,
+        method="all",
+    )
+
+
+def change(**given):
+    values = {
+        "score": "lexical_context_relevance", "workflow": "library-qa", "segment": "language:zh",
+        "since": CHANGE_MS / 1000, "at": CHANGE_MS / 1000 + 300, "before": estimate(0.80, n=168),
+        "now": estimate(0.10, n=95), "evidence": 90_000.0, "kind": "fell",
+    }  # fmt: skip
+    return Change(**{**values, **given})
+
+
+CHANGES = (
+    change(),
+    change(score="lexical_groundedness", before=estimate(0.93), now=estimate(0.12), evidence=5e4),
+    change(segment="", before=estimate(0.8), now=estimate(0.53), evidence=2e4),
+)
+
+
+def trend(*means, start=FROM_MS, end=NOW_MS, n=40):
+    width = (end - start) // len(means)
+    return tuple(
+        TrendPoint(
+            from_ms=start + at * width,
+            until_ms=start + (at + 1) * width,
+            estimate=estimate(mean, 0.05, n),
+        )
+        for at, mean in enumerate(means)
+        if mean is not None
+    )
+
+
+def summary(name, mean, direction="higher", statuses=None, **given):
+    values = {
+        "name": name, "direction": direction, "method": "lexical", "target": "retrieval", "definition": "1",
+        "range": (0.0, 1.0), "judged": False, "estimate": None if mean is None else estimate(mean),
+        "statuses": statuses or {"ok": 200}, "usual": (0.55, 0.95),
+        "trend": () if mean is None else trend(0.8, 0.82, None, 0.79, mean, mean),
+    }  # fmt: skip
+    return ScoreSummary(**{**values, **given})
+
+
+SCORES = (
+    summary("context_count", None, "none", range=(0.0, None), method="exact"),
+    summary("empty_retrieval", 0.01, "lower", usual=(0.0, 0.0)),
+    summary("faithfulness", 0.7, statuses={"ok": 60, "skipped": 130, "judge_error": 10}, method="llm",
+            target="answer", judged=True),
+    summary("id_recall", None, statuses={"missing_input": 200}, estimate=None, usual=None, trend=()),
+    summary("lexical_context_relevance", 0.53),
+    summary("lexical_groundedness", 0.64, target="answer", definition="3"),
+)  # fmt: skip
+OVERVIEW = Overview(
+    from_ms=FROM_MS,
+    until_ms=NOW_MS,
+    requests=360,
+    statuses={"ok": 360},
+    verdicts={"good": 250, "suspect": 30, "bad": 80},
+    orphans=0,
+    nothing_retrieved=5,
+    without_text=0,
+    scores=SCORES,
+    groups=(
+        Group(workflow="library-qa", segment="", requests=360, estimates={
+            "lexical_context_relevance": estimate(0.53), "lexical_groundedness": estimate(0.64), "faithfulness": estimate(0.62)}),
+        Group(workflow="library-qa", segment="language:en", requests=265, estimates={
+            "lexical_context_relevance": estimate(0.7), "lexical_groundedness": estimate(0.83)}),
+        Group(workflow="library-qa", segment="language:zh", requests=95, estimates={
+            "lexical_context_relevance": estimate(0.1), "lexical_groundedness": estimate(0.12)}),
+        Group(workflow="library-qa", segment="metadata.index_version:2026-11-21b", requests=83, estimates={}),
+    ),
+    judge=JudgeUse(requests=70, failed=10, calls=70, input_tokens=500_000, output_tokens=15_526),
+    dropped={"queue_full": 3},
+    services={"library": 360},
+    workflows={"library-qa": 360},
+    segments={"language": {"en": 265, "zh": 95}, "metadata.index_version": {"2026-11-21b": 83}},
+    last_ms=NOW_MS - 4_000,
+)  # fmt: skip
+BEFORE = replace(OVERVIEW, segments={"language": {"en": 265, "zh": 95}})
+EMPTY = Overview(
+    from_ms=FROM_MS, until_ms=NOW_MS, requests=0, statuses={}, verdicts={}, orphans=0, nothing_retrieved=0,
+    without_text=0, scores=(), groups=(), judge=JudgeUse(), dropped={},
+)  # fmt: skip
+
+
+def row(**given):
+    values = {
+        "run_id": "run-1", "trace_id": TRACE, "span_id": SPAN, "at_ms": CHANGE_MS + 60_000, "duration_ms": 1108.4,
+        "service": "library", "workflow": "library-qa", "framework": "langchain", "status": "ok",
+        "segments": {"language": "zh", "metadata.index_version": "2026-11-21b"},
+        "question": "哪两项中国传统列入了人类非物质文化遗产代表作名录？", "verdict": "bad",
+        "verdict_codes": ("unsupported_answer", "off_topic_context"),
+        "scores": {
+            "lexical_context_relevance": ScoreValue(value=0.0, status="ok"),
+            "lexical_groundedness": ScoreValue(value=0.0, status="ok"),
+            "faithfulness": ScoreValue(value=None, status="judge_error"),
+        },
+        "excess": 1.6,
+    }  # fmt: skip
+    return RequestRow(**{**values, **given})
+
+
+ROWS = (
+    row(times=24),
+    row(run_id="run-2", trace_id="5" * 32, question="Who painted the ceiling of the Sistine Chapel?",
+        segments={"language": "en"}, verdict="suspect", verdict_codes=("refused_off_topic",), excess=0.4),
+    row(run_id="run-3", trace_id="6" * 32, question="Сколько рек впадает в Байкал?", segments={"language": "ru"},
+        verdict="good", verdict_codes=(), excess=0.0, at_ms=NOW_MS - 5_000),
+)  # fmt: skip
+
+
+def score(name, value, **given):
+    values = {
+        "name": name, "value": value, "status": "ok", "label": None, "lower": None, "upper": None,
+        "direction": "higher", "method": "lexical", "target": "retrieval", "definition": "1", "range": (0.0, 1.0),
+        "error_type": None, "summary": None, "explanation": None, "items": (), "items_left_out": 0,
+        "judge_calls": 0, "input_tokens": 0, "output_tokens": 0, "cache_hits": 0, "usual": (0.6, 0.95),
+    }  # fmt: skip
+    return ScoreView(**{**values, **given})
+
+
+VIEW = RequestView(
+    row=ROWS[0],
+    answer="宣纸的制作和二十四节气列入了这一名录。 Гречиху едят те, кто не переносит пшеницу.",
+    verdict_reasons=("0 % of the answer's words are in the chunks", "no chunk is about the question"),
+    contexts=(
+        ContextView(number=1, id="ru-buckwheat#2", score=0.03, text=(
+            "В зёрнах гречихи нет клейковины, поэтому их едят люди, которые не переносят пшеницу. Крупа богата белком.")),
+        ContextView(number=2, id="<script>alert(1)</script>", score=0.02, text="二十四节气是中国的传统。<img src=x onerror=alert(1)>"),
+    ),
+    scores=(
+        score("context_count", 2.0, direction="none", range=(0.0, None), method="exact", usual=(2.0, 3.0)),
+        score("empty_retrieval", 0.0, direction="lower", usual=(0.0, 0.0)),
+        score("faithfulness", 0.5, status="partial", lower=0.25, upper=0.75, method="llm", target="answer",
+              summary="1 of 3 claims supported, 1 unknown", judge_calls=1, input_tokens=900, output_tokens=80,
+              items=(ItemView(id="claim-1", verdict=True), ItemView(id="claim-2", verdict=False), ItemView(id="claim-3", verdict=None))),
+        score("judged_precision", 0.5, method="llm", items=(ItemView(id="chunk-1", verdict=False), ItemView(id="chunk-2", verdict=True))),
+        score("id_recall", None, status="missing_input", usual=None, definition=None, method=None, target=None, direction=None),
+        score("lexical_context_relevance", 0.0, summary="no chunk has any of 9 words"),
+        score("lexical_groundedness", 0.0, target="answer", summary="0 of 12 words"),
+    ),
+    metadata={"index_version": "2026-11-21b"},
+    conversation_id=None,
+    user_id=None,
+    missing=("reference",),
+    sample_rate=1.0,
+    judge_sample_rate=1.0,
+    selection="sampled",
+    siblings=(),
+)  # fmt: skip
+
+
+class FrozenReader:
+    """Answers as the store would, from what it is given."""
+
+    def __init__(self, overview=OVERVIEW, before=BEFORE, rows=ROWS, views=(VIEW,)):
+        self._overview, self._before, self._rows = overview, before, rows
+        self._views = {view.row.trace_id: view for view in views}
+        self.asked = []
+        self.at = 1
+
+    def overview(self, filters):
+        self.asked.append(filters)
+        return self._before if filters.until_ms is not None else self._overview
+
+    def requests(self, filters, *, sort="worst", limit=50, cursor=None, grouped=False):
+        self.asked.append((filters, sort, cursor, grouped))
+        if cursor not in (None, "more"):
+            raise ValueError("before is no cursor of ours")
+        return RequestPage(
+            requests=self._rows, next=None if cursor else "more", total=len(self._rows)
+        )
+
+    def request(self, key, span_id=None):
+        view = self._views.get(key)
+        return None if view is None or span_id not in (None, view.row.span_id) else view
+
+    def revision(self):
+        return self.at
+
+
+def sources(reader=None, **given):
+    values = {
+        "reader": reader or FrozenReader(), "changes": lambda: CHANGES,
+        "standing": lambda: Standing(series=81), "clock": lambda: NOW_MS / 1000,
+        "http_address": HOST, "grpc_address": "http://127.0.0.1:4317",
+    }  # fmt: skip
+    return Sources(**{**values, **given})
+
+
+def client(reader=None, **given):
+    """Return a browser of the page, which runs no script."""
+    pages = Pages(sources(reader, **given))
+    return TestClient(Starlette(routes=pages.routes()), base_url=HOST, follow_redirects=False)

@@ -1,0 +1,487 @@
+"""What each address answers, in every state, as text."""
+
+import html
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from frozen_page import (
+    CHANGE_MS,
+    CHANGES,
+    EMPTY,
+    HOST,
+    NOW_MS,
+    OVERVIEW,
+    ROWS,
+    SPAN,
+    TRACE,
+    VIEW,
+    FrozenReader,
+    change,
+    client,
+    row,
+)  # fmt: skip
+
+from ragmeter.metrics import Reference
+from ragmeter.serve.page import Standing
+
+PAGES = ["/", "/requests", "/scoring", "/golden", f"/request/{TRACE}", "/request/" + "0" * 32]
+
+
+def seen(response):
+    """Return what a person reads: no tags, white space collapsed."""
+    body = re.sub(
+        r"<(style|svg).*?</\1>", "", response.text.partition("<body>")[2], flags=re.DOTALL
+    )
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("language", ["en", "ru", "zh"])
+def test_every_page_in_every_language(path, language):
+    response = client().get(path, params={"lang": language})
+
+    assert response.status_code == (404 if path.endswith("0" * 32) else 200)
+    assert f'<html lang="{language}"' in response.text
+    assert "None" not in seen(response)
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/static/live.js", "/golden.jsonl"])
+def test_the_content_policy_is_on_everything(path):
+    policy = client().get(path).headers["content-security-policy"]
+
+    assert "default-src 'none'" in policy
+    assert "require-trusted-types-for 'script'" in policy
+    assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_is_inline_and_nothing_is_foreign(path):
+    text = client().get(path).text
+
+    assert not re.search(r"\sstyle=|\son[a-z]+=\"|<style|javascript:", text)
+    assert re.findall(r"<script[^>]*>", text) == re.findall(
+        r'<script src="/static/live.js\?v=\w+" defer>', text
+    )
+    assert not re.findall(r'(?:src|href|action)="(?!/|#|\?)[^"]*"', text)
+
+
+def test_users_texts_are_never_markup():
+    text = client().get(f"/request/{TRACE}").text
+
+    assert "<script>alert" not in text
+    assert "<img src=x" not in text
+    assert "&lt;img src=x onerror=alert(1)&gt;" in text
+
+
+class TestOverview:
+    def test_the_first_sentence_says_what_fell_where_since_when_and_what_is_new(self):
+        response = client().get("/")
+        words = seen(response)
+
+        assert "library-qa · zh got worse since" in words
+        assert "lexical_context_relevance 0.80 → 0.10" in words
+        assert "lexical_groundedness 0.93 → 0.12" in words
+        assert "New since then: index_version = 2026-11-21b (83)" in words
+        assert response.text.count('class="verdict bad"') == 2, (
+            "the whole is not told beside its part; the judge is"
+        )
+        assert "<title>▼ ragmeter" in response.text
+
+    def test_the_button_leads_to_the_requests_worst_first(self):
+        link = re.search(r'class="button" href="([^"]*)"', client().get("/").text)[1].replace(
+            "&amp;", "&"
+        )
+
+        assert link == f"/requests?workflow=library-qa&seg=language%3Azh&since={CHANGE_MS}"
+
+    def test_other_pages_links_keep_the_filters(self):
+        text = client().get("/", params={"range": "6h", "workflow": "library-qa"}).text
+
+        assert 'href="/requests?range=6h&amp;workflow=library-qa"' in text
+        assert 'href="/scoring?range=6h&amp;workflow=library-qa"' in text
+
+    def test_quiet(self):
+        words = seen(client(changes=lambda: ()).get("/"))
+
+        assert "Nothing changed beyond chance 81 series are watched" in words
+        assert "got worse" not in words
+
+    def test_learning(self):
+        words = seen(client(changes=lambda: (), standing=lambda: Standing(9, (120, 500))).get("/"))
+
+        assert "Learning what is usual: 120 of 500 values" in words
+        assert "Nothing changed" not in words
+
+    def test_nobody_watches(self):
+        assert "Changes are not watched here" in seen(
+            client(changes=lambda: (), standing=Standing).get("/")
+        )
+
+    @pytest.mark.parametrize(
+        ("kind", "said"),
+        [("mix", "other requests come"), ("judge", "The judge of library-qa · zh measures differently"), ("recovered", "as good as before")],
+    )  # fmt: skip
+    def test_other_changes(self, kind, said):
+        words = seen(client(changes=lambda: (change(kind=kind, at=NOW_MS / 1000 - 60),)).get("/"))
+
+        assert said in words
+        assert "got worse" not in words
+
+    def test_what_recovered_is_not_told_as_fallen(self):
+        recovered = change(kind="recovered", since=NOW_MS / 1000 - 90, at=NOW_MS / 1000 - 60)
+        words = seen(client(changes=lambda: (change(), recovered)).get("/"))
+
+        assert "got worse" not in words
+        assert "as good as before" in words
+
+    def test_what_recovered_long_ago_is_no_news(self):
+        long_ago = change(kind="recovered", since=1.0, at=2.0)
+
+        assert "as good as before" not in seen(client(changes=lambda: (long_ago,)).get("/"))
+
+    def test_changes_elsewhere_are_left_out_by_the_filter(self):
+        words = seen(client().get("/", params={"workflow": "other"}))
+
+        assert "got worse" not in words
+
+    def test_the_judge_fails(self):
+        assert "The judge fails: 10 of 70 requests" in seen(client().get("/"))
+
+    def test_the_server_takes_nothing(self):
+        words = seen(client(health=lambda: {"status": "store is full"}).get("/"))
+
+        assert "Nothing is taken just now: store is full" in words
+
+    def test_empty(self):
+        words = seen(client(FrozenReader(EMPTY), changes=lambda: ()).get("/"))
+
+        assert "Waiting for the first request" in words
+        assert f"OTLP over HTTP: {HOST}" in words
+        assert "OTLP over gRPC: http://127.0.0.1:4317" in words
+        assert "gRPC at the HTTP port" not in words
+        assert f"ragmeter demo --otlp {HOST}" in words
+
+    def test_empty_because_of_grpc_at_the_http_port(self):
+        health = {"status": "ok", "exports": {"grpc_on_http": 3}}
+        words = seen(
+            client(FrozenReader(EMPTY), changes=lambda: (), health=lambda: health).get("/")
+        )
+
+        assert "Somebody speaks gRPC at the HTTP port: send it to http://127.0.0.1:4317" in words
+
+    def test_nothing_in_this_time(self):
+        none = FrozenReader(replace(EMPTY, last_ms=1))
+
+        assert "Nothing came in this time" in seen(client(none, changes=lambda: ()).get("/"))
+
+    def test_no_text(self):
+        without = FrozenReader(
+            replace(OVERVIEW, without_text=360),
+            rows=(row(question=None), row(question=None, trace_id=None)),
+        )
+        words = seen(client(without).get("/"))
+
+        assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true" in words
+        assert TRACE[:16] in words
+
+    def test_no_text_because_the_server_keeps_none(self):
+        without = FrozenReader(replace(OVERVIEW, without_text=360))
+
+        assert "--no-text" in seen(client(without, keeps_texts=False).get("/"))
+
+    @pytest.mark.parametrize(
+        ("age", "light"), [(4_000, "receiving"), (61_000, "nothing received for a minute")]
+    )
+    def test_the_light_is_never_on_without_traffic(self, age, light):
+        reader = FrozenReader(rows=(row(at_ms=NOW_MS - age, duration_ms=None),))
+
+        assert light in seen(client(reader).get("/"))
+
+    def test_a_status_without_a_value_is_a_word_and_never_a_number(self):
+        text = client().get("/").text
+        (line,) = re.findall(r"<tr>\s*<th[^>]*><a[^>]*>id_recall</a>.*?</tr>", text, re.DOTALL)
+
+        assert '200 <span class="status missing_input"' in line
+        assert "0.00" not in line
+
+    def test_segments_are_parted_by_the_one_that_is_asked_for(self):
+        words = seen(client().get("/", params={"by": "metadata.index_version"}))
+
+        assert "2026-11-21b 83" in words
+
+    def test_requests_without_a_workflow_can_be_asked_for(self):
+        reader = FrozenReader()
+        client(reader, changes=lambda: ()).get("/", params={"workflow": "-"})
+        client(reader, changes=lambda: ()).get("/", params={"workflow": ""})
+
+        assert {one.workflow for one in reader.asked if hasattr(one, "workflow")} >= {"", None}
+
+
+class TestList:
+    def test_the_worst_come_first_and_open(self):
+        text = client().get("/requests").text
+
+        assert re.findall(r'class="open" href="([^"]*)"', text)[0] == f"/request/{TRACE}/{SPAN}"
+        assert "× 24" in text
+        assert 'lang="zh"' in text
+        assert 'lang="ru"' in text
+
+    def test_filters_can_be_taken_away_one_by_one(self):
+        address = {"workflow": "library-qa", "seg": "language:zh", "since": str(CHANGE_MS)}
+        text = client().get("/requests", params=address).text
+
+        assert f'href="/requests?seg=language%3Azh&amp;since={CHANGE_MS}"' in text
+        assert f'href="/requests?workflow=library-qa&amp;since={CHANGE_MS}"' in text
+
+    def test_filters_reach_the_store(self):
+        reader = FrozenReader()
+        client(reader).get(
+            "/requests",
+            params={"seg": "language:zh", "since": "5", "sort": "faithfulness", "verdict": "bad"},
+        )
+        filters, sort, _, _ = reader.asked[1]
+
+        assert (filters.segment, filters.since_ms, filters.verdict, sort) == (
+            "language:zh",
+            5,
+            "bad",
+            "faithfulness",
+        )
+
+    def test_more_goes_on_where_the_page_ends(self):
+        reader = FrozenReader()
+        text = client(reader).get("/requests").text
+        (link,) = re.findall(r'href="(/requests\?before=[^"]*)"', text)
+        assert client(reader).get(link).status_code == 200
+        assert "more" in [one[2] for one in reader.asked if isinstance(one, tuple)]
+
+    @pytest.mark.parametrize(
+        "query", ["before=x", "range=3h", "since=now", "since=-1", "seg=zh", "since=" + "9" * 30]
+    )
+    def test_an_address_that_cannot_be_read_says_what_it_may_be(self, query):
+        response = client().get(f"/requests?{query}")
+
+        assert response.status_code == 400
+        assert any(
+            word in seen(response) for word in ("range is", "since is", "seg is", "before is")
+        )
+
+    def test_none(self):
+        assert "Nothing came in this time" in seen(client(FrozenReader(rows=())).get("/requests"))
+
+    def test_one_of_which_only_scores_came(self):
+        assert "has not yet" in seen(
+            client(FrozenReader(rows=(row(orphan=True),))).get("/requests")
+        )
+
+
+class TestRequest:
+    def test_sentences_and_chunks_are_marked(self):
+        text = client().get(f"/request/{TRACE}/{SPAN}").text
+
+        assert re.findall(r'<li id="a\d" class="(\w+)"', text) == ["missing", "found"]
+        assert 'id="c1s1" class="carries"' in text
+        assert 'href="#c1s1"' in text
+        assert 'class="chunk off"' in text
+
+    def test_why_it_is_here(self):
+        words = seen(client().get(f"/request/{TRACE}"))
+
+        assert "Why it is here: bad 0 % of the answer's words are in the chunks; no chunk" in words
+        assert "▼ lexical_groundedness 0.00" in words
+
+    def test_a_score_says_its_direction_definition_bounds_reason_and_place(self):
+        words = seen(client().get(f"/request/{TRACE}"))
+
+        assert "1 of 3 claims supported, 1 unknown" in words
+        assert "0.25 to 0.75" in words
+        assert "(llm, definition 1; judge: 1 calls, 980 tokens)" in words
+        assert "usual 0.60 to 0.95" in words
+        assert "claim-1 ✓ · claim-2 ✕ · claim-3" in words
+        assert "missing_input an input was never given" in words
+
+    def test_what_a_judge_said_of_a_chunk_stands_beside_it(self):
+        words = seen(client().get(f"/request/{TRACE}"))
+
+        assert "✕ judge: not relevant" in words
+        assert "✓ judge: relevant" in words
+
+    def test_links_lead_elsewhere_and_to_the_neighbours(self):
+        pages = client(trace_urls=("http://localhost:16686/trace/{trace_id}",))
+        text = pages.get(f"/request/{TRACE}").text
+
+        assert f'href="http://localhost:16686/trace/{TRACE}" rel="noreferrer"' in text
+        assert f'rel="next" href="/request/{"5" * 32}/{SPAN}"' in text
+        assert 'rel="prev"' not in text
+
+    def test_several_requests_of_one_trace_can_be_chosen_from(self):
+        other = row(run_id="run-9", span_id="1" * 16, question="And the second?")
+        text = (
+            client(FrozenReader(views=(replace(VIEW, siblings=(other,)),)))
+            .get(f"/request/{TRACE}")
+            .text
+        )
+
+        assert "2 requests in this trace" in text
+        assert f'href="/request/{TRACE}/{"1" * 16}"' in text
+
+    def test_one_outside_any_trace_is_found_by_its_own_id(self):
+        alone = replace(VIEW, row=row(trace_id=None, span_id=None))
+        reader = FrozenReader(rows=(alone.row,), views=(alone,))
+        reader._views = {"run-1": alone}
+        text = client(reader).get("/requests").text
+
+        assert 'href="/request/run-1"' in text
+        assert client(reader).get("/request/run-1").status_code == 200
+
+    def test_no_text(self):
+        contexts = tuple(replace(one, text=None) for one in VIEW.contexts)
+        without = replace(VIEW, row=row(question=None), answer=None, contexts=contexts)
+        words = seen(client(FrozenReader(views=(without,))).get(f"/request/{TRACE}"))
+
+        assert "No text was captured" in words
+        assert "ru-buckwheat#2" in words
+        assert "lexical_groundedness" in words
+
+    def test_nothing_retrieved_differs_from_not_known(self):
+        empty = replace(VIEW, contexts=(), scores=(replace(VIEW.scores[1], value=1.0),))
+        unknown = replace(VIEW, contexts=(), scores=())
+
+        assert "Nothing was retrieved" in seen(
+            client(FrozenReader(views=(empty,))).get(f"/request/{TRACE}")
+        )
+        assert "is not known" in seen(
+            client(FrozenReader(views=(unknown,))).get(f"/request/{TRACE}")
+        )
+
+    def test_what_is_known_to_be_right(self):
+        words = seen(
+            client(references=lambda _: Reference(answer="昆曲和古琴")).get(f"/request/{TRACE}")
+        )
+
+        assert "昆曲和古琴" in words
+
+    def test_an_unknown_trace_looks_again(self):
+        response = client().get("/trace/" + "0" * 32)
+
+        assert response.status_code == 404
+        assert '<meta http-equiv="refresh" content="5">' in response.text
+        assert "up to 30 seconds" in seen(response)
+
+
+class TestScoring:
+    def test_scores_by_status(self):
+        words = seen(client().get("/scoring"))
+
+        assert "10 × faithfulness: the judge failed" in words
+        assert "200 × id_recall: an input was never given. It needs a right answer" in words
+
+    def test_what_was_dropped_and_received(self):
+        health = {
+            "status": "ok",
+            "exports": {"accepted": 7},
+            "requests": {"scored": 9, "too_long": 2},
+        }
+        words = seen(client(health=lambda: health).get("/scoring"))
+
+        assert "queue_full 3" in words
+        assert "too_long 2" in words
+        assert "exports: accepted 7" in words
+
+
+class TestSettings:
+    @pytest.mark.parametrize("query", ["lang=zh", "theme=dark", "keys=off"])
+    def test_get_changes_a_cookie_and_nothing_else(self, query):
+        response = client().get(f"/?{query}")
+
+        name, _, value = query.partition("=")
+        assert response.headers["set-cookie"].startswith(f"{name}={value};")
+        assert "HttpOnly" in response.headers["set-cookie"]
+        assert "SameSite=strict" in response.headers["set-cookie"]
+
+    def test_what_is_no_setting_sets_nothing(self):
+        assert "set-cookie" not in client().get("/?lang=xx&theme=red").headers
+
+    def test_theme_and_keys_are_kept(self):
+        pages = client()
+        pages.cookies = {"theme": "dark", "keys": "off", "lang": "ru"}
+
+        assert '<html lang="ru" data-theme="dark" data-keys="off">' in pages.get("/").text
+
+
+class TestExports:
+    def test_one_file_without_a_script(self):
+        response = client().get("/export.html", params={"workflow": "library-qa"})
+
+        assert "attachment" in response.headers["content-disposition"]
+        assert "<script" not in response.text
+        assert "<link" not in response.text
+        assert ".verdict" in response.text
+        assert "Filters: workflow=library-qa. It holds texts of users." in seen(response)
+        assert not re.findall(r'href="(?!http://127.0.0.1:4318/|#)', response.text)
+
+    def test_a_list_and_a_request(self):
+        assert "Sistine" in client().get("/export.html?sort=worst").text
+        assert "二十四节气" in client().get(f"/request/{TRACE}/{SPAN}/export.html").text
+
+    def test_requests_a_line_each(self):
+        reader = FrozenReader()
+        reader._rows = ROWS[:1]
+        response = client(reader).get("/export.jsonl")
+        first = json.loads(response.text.splitlines()[0])
+
+        assert first["trace_id"] == TRACE
+        assert first["scores"]["faithfulness"]["lower"] == 0.25
+        assert first["verdict"]["codes"] == ["unsupported_answer", "off_topic_context"]
+        assert first["question"] == VIEW.row.question
+
+
+def test_static_files_are_kept_by_the_browser_and_none_else_is_given():
+    response = client().get("/static/style.css")
+
+    assert "immutable" in response.headers["cache-control"]
+    assert client().get("/static/..%2f_pages.py").status_code == 404
+    assert client().get("/static/base.html").status_code == 404
+    assert client().get("/favicon.ico").status_code == 200
+
+
+def test_the_first_view_is_small():
+    pages = client()
+    text = pages.get("/").text
+    files = re.findall(r'"(/static/[^"]*)"', text)
+
+    assert len(text) + sum(len(pages.get(one).content) for one in set(files)) < 100_000
+    assert len(set(files)) + 1 <= 6
+
+
+def test_an_error_of_ours_is_contained_and_says_nothing_of_it():
+    class Broken(FrozenReader):
+        def overview(self, filters):
+            raise RuntimeError("secret")
+
+    class Guard:
+        caught = 0
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, kind, error, _):
+            Guard.caught += kind is RuntimeError
+            return True
+
+    response = client(Broken(), guard=Guard()).get("/")
+
+    assert response.status_code == 500
+    assert "secret" not in response.text
+    assert Guard.caught == 1
+
+
+def test_changes_are_told_newest_evidence_first_and_few():
+    many = [change(workflow=f"w{at}", evidence=at) for at in range(9)]
+    words = seen(client(changes=lambda: many).get("/"))
+
+    assert words.count("got worse") == 3
+    assert "w8 · zh got worse" in words
+    assert len(CHANGES) == 3

@@ -1,0 +1,71 @@
+"""What is computed once for everybody."""
+
+import threading
+
+from ragmeter.serve.page._snapshots import LEAST_S, MOST_KEPT, MOST_S, Snapshots
+
+
+class Source:
+    def __init__(self):
+        self.revision, self.now, self.made = 1, 100.0, 0
+        self.snapshots = Snapshots(lambda: self.revision, lambda: self.now)
+
+    def get(self, key="overview"):
+        def make():
+            self.made += 1
+            return self.made
+
+        return self.snapshots.get(key, make)
+
+
+def test_what_nothing_changed_is_kept_for_a_while():
+    source = Source()
+
+    source.get()
+    source.now += MOST_S - 1
+    assert source.get() == 1
+    source.now += 2
+    assert source.get() == 2
+
+
+def test_what_came_shows_after_two_seconds_at_the_earliest():
+    source = Source()
+
+    source.get()
+    source.revision = 2
+    source.now += LEAST_S
+    assert source.get() == 1
+    source.now += 0.1
+    assert source.get() == 2
+
+
+def test_every_view_is_one_of_its_own_and_few_are_kept():
+    source = Source()
+
+    for at in range(MOST_KEPT + 1):
+        source.get(at)
+    assert source.get(MOST_KEPT) == MOST_KEPT + 1
+    assert source.get(0) == MOST_KEPT + 2
+
+
+def test_who_asks_for_the_same_at_once_waits_for_the_first():
+    source = Source()
+    begun, go = threading.Event(), threading.Event()
+    got = []
+
+    def slow():
+        begun.set()
+        assert go.wait(30)
+        return "slow"
+
+    first = threading.Thread(target=lambda: got.append(source.snapshots.get("view", slow)))
+    first.start()
+    assert begun.wait(30)
+    second = threading.Thread(target=lambda: got.append(source.get("view")))
+    second.start()
+    go.set()
+    first.join(30)
+    second.join(30)
+
+    assert got == ["slow", "slow"]
+    assert source.made == 0

@@ -1,0 +1,86 @@
+"""The page's words in three languages."""
+
+import json
+import string
+from pathlib import Path
+
+import pytest
+
+from ragmeter.metrics import registry
+from ragmeter.serve import page
+from ragmeter.serve.page._words import LANGUAGES, chosen_language, language_of, words_in
+
+FOLDER = Path(page.__file__).parent / "words"
+READ = {code: json.loads((FOLDER / f"{code}.json").read_text("utf-8")) for code in LANGUAGES}
+
+
+def fields(text):
+    texts = text if isinstance(text, list) else [text]
+    return {name for one in texts for _, name, _, _ in string.Formatter().parse(one) if name}
+
+
+@pytest.mark.parametrize("code", ["ru", "zh"])
+def test_every_language_has_the_same_words_with_the_same_values(code):
+    for part in ("words", "scores"):
+        assert READ[code][part].keys() == READ["en"][part].keys()
+        for key, text in READ["en"][part].items():
+            assert fields(READ[code][part][key]) == fields(text), key
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_every_score_of_ours_has_its_question(code):
+    ours = {name for key in registry._HOMES for name in registry._builtin(key).score_names}
+
+    assert READ[code]["scores"].keys() == ours
+
+
+def test_every_word_is_used():
+    templates = "".join(
+        path.read_text("utf-8")
+        for path in [*(FOLDER.parent / "templates").glob("*.html"), *FOLDER.parent.glob("*.py")]
+    )
+    made = ("status_", "filter_", "sort_", "theme_", "tokens_", "fix_")
+    kinds = {"fell", "mix", "judge", "recovered", "higher", "lower", "none"}
+    unused = [
+        key for key in READ["en"]["words"]
+        if f'"{key}"' not in templates and f"'{key}'" not in templates
+        and not key.startswith(made) and key not in kinds
+    ]  # fmt: skip
+
+    assert unused == []
+
+
+@pytest.mark.parametrize(
+    ("n", "text"),
+    [(1, "1 запрос"), (2, "2 запроса"), (5, "5 запросов"), (11, "11 запросов"), (21, "21 запрос"), (112, "112 запросов")],
+)  # fmt: skip
+def test_russian_counts(n, text):
+    assert words_in("ru")("n_requests", n=n) == text
+
+
+def test_english_counts():
+    assert words_in("en")("n_requests", n=1) == "1 request"
+    assert words_in("en")("n_requests", n=0) == "0 requests"
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept", "accepted", "language"),
+    [
+        (None, None, "", "en"),
+        ("ru", "zh", "en", "ru"),
+        (None, "zh", "ru", "zh"),
+        (None, None, "de-DE,ru;q=0.8,zh;q=0.9", "zh"),
+        (None, None, "zh-CN,zh;q=0.9,en;q=0.8", "zh"),
+        ("xx", None, "ru;q=x", "en"),
+        (None, None, "ru;q=0", "en"),
+    ],
+)
+def test_the_language_is_asked_for_kept_or_accepted(asked, kept, accepted, language):
+    assert chosen_language(asked, kept, accepted) == language
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("冬至这一天", "zh"), ("Кто построил", "ru"), ("Who", "en"), ("42", "")]
+)
+def test_the_language_of_a_text_is_told_by_its_script(text, code):
+    assert language_of(text) == code
