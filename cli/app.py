@@ -537,12 +537,21 @@ def dashboards(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite files you have edited.")
     ] = False,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Alert when it is missed, e.g. 'shop_qa:faithfulness>=0.8 for 95%'; <= where lower is "
+            "better. Repeat it for several. The application counts by the same text.",
+        ),
+    ] = None,
 ) -> None:
     """Write a Grafana dashboard, Prometheus rules, and a compose file that starts a whole stack."""
     with _explained():
         from .dashboards.run import print_written, write_dashboards
 
-        print_written(write_dashboards(out, force=force), out, Console(stderr=True))
+        written = write_dashboards(out, force=force, objectives=objective or ())
+        print_written(written, out, Console(stderr=True))
 
 
 @app.command()

@@ -524,7 +524,7 @@ DESIGN_EFFECT: Final = Instrument(
 QUALITY_BUDGET: Final = Instrument(
     name=_own("ragmeter.quality.budget"),
     kind="observable_gauge",
-    unit="1",
+    unit="{share}",
     description="Share of requests that may be on the bad side of the objective.",
     attributes=_QUALITY_ATTRIBUTES,
 )

@@ -1,7 +1,7 @@
 """What ``ragmeter dashboards`` writes: Grafana dashboard, Prometheus rules, a stack to try them in.
 
-All of it is data that people edit: ``dashboard.json`` as Grafana exports it, ``rules.yml`` with
-the few numbers of `RuleSettings` left open, and the files of ``stack/``.  Every name in them
+All of it is data that people edit: ``dashboard.json`` as Grafana exports it, ``formulas/`` for the rules,
+with the few numbers of `RuleSettings` left open, and the files of ``stack/``.  Every name in them
 stands in ``exporters/semconv.py``; a test holds them to it.
 """
 

@@ -1,49 +1,84 @@
-"""The Prometheus rules: `rules.yml` beside this file holds the formulas, `RuleSettings` the numbers in them.
+"""The Prometheus rules: the files of `formulas/` hold the formulas, `RuleSettings` the numbers in them.
 
-`estimates.yml` holds those for the means of quality, written once and recorded over several windows.
-
-The longer runbook is ``docs/dashboards.md``; its headings are the alerts' names.
+A formula that is wanted over several ranges, or of several shares, stands there once and is filled in
+here.  The longer runbook is ``docs/dashboards.md``; its headings are the alerts' names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from string import Template
 
+from ragmeter.quality.objectives import Objective
+
 __all__ = ["RuleSettings", "rules_text"]
+
+SERVICE = "job, deployment_environment_name"
+"""What tells services apart."""
+WORKFLOW = f"{SERVICE}, gen_ai_workflow_name"
+SCORE = f"{WORKFLOW}, gen_ai_evaluation_name"
+SERIES = f"{SCORE}, ragmeter_evaluation_direction, ragmeter_segment, ragmeter_judge"
+SURE = 2.5758293035489
+"""Quantile of the normal distribution: 99 of 100 intervals hold the share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSettings:
-    """When the alerts fire. The defaults suit some requests per minute; tests use short times."""
+    """When the alerts fire. The defaults suit services from a few requests an hour on."""
 
     window: str = "1h"
-    """Range over which scores are averaged (a PromQL duration)."""
+    """Range over which shares are taken (a PromQL duration)."""
+    fall_over: str = "6h"
+    """Range over which means are compared, and shares of services with few requests are taken."""
     against: str = "1w"
-    """How long ago the scores were that they are compared with."""
+    """How long ago the mean was that it is compared with,"""
+    also_against: str = "2w"
+    """or that: else what stays bad would be compared with itself in the second week."""
+    silence: str = "1d"
+    """Range in which a service with few requests is missed."""
     recent: str = "15m"
     """Range over which failures and drops are counted."""
     hold: str = "15m"
     """How long a condition must last."""
     hold_events: str = "5m"
     """The same for single events, such as a drop, that count for the time of `recent`."""
+    hold_burning: str = "2m"
+    """The same for objectives, whose own ranges are long already."""
     interval: str = "1m"
-    """How often the rules are evaluated."""
-    fall: float = 0.1
-    """By how much a mean score must have become worse."""
+    """How often the rules are evaluated that are not recorded over a long range."""
+    fall: float = 0.03
+    """By how much a mean may become worse, beyond three standard errors."""
     least_scores: int = 20
-    """Fewer scores than that per window prove nothing."""
+    """Fewer scores than that say nothing about the share without a value."""
+    least_requests: int = 20
+    """So many there were, where now are none."""
+    few_requests: int = 5
+    """So many without a score are enough for an alarm within `fall_over`."""
+    least_bad: int = 4
+    """Fewer bad requests than that burn no objective, whatever their share."""
     bad_share: float = 0.3
     """Share of requests whose verdict may be bad."""
     empty_share: float = 0.1
     """Share of retrievals that may find nothing."""
     judge_failures: float = 0.2
     """Share of judge calls that may fail."""
+    unscored: float = 0.3
+    """Share of what was measured that may have no value."""
+    burning: Sequence[tuple[str, str, int, str]] = (
+        ("1h", "5m", 3, "critical"),
+        ("6h", "30m", 2, "critical"),
+        ("3d", "6h", 1, "warning"),
+    )
+    """For objectives: a range whose share is surely more than so many budgets, the range that says
+    when it is surely over, how many budgets, and the severity."""
     estimates: Sequence[tuple[str, str]] = (("1h", "1m"), ("6h", "2m"), ("1d", "4m"))
     """Windows over which means of quality are recorded, each with how often: at least every five
     minutes, beyond which Prometheus shows nothing."""
+    versions: Sequence[tuple[str, str]] = (("1d", "4m"),)
+    """The same for means by version of the service."""
 
 
 class _Rules(Template):
@@ -52,15 +87,145 @@ class _Rules(Template):
     delimiter = "@"
 
 
-def rules_text(settings: RuleSettings | None = None) -> str:
-    """Return the text of a Prometheus rule file (YAML)."""
+def rules_text(settings: RuleSettings | None = None, objectives: Sequence[Objective] = ()) -> str:
+    """Return the text of a Prometheus rule file (YAML).
+
+    Args:
+        settings: The numbers in it.
+        objectives: Those that the rules shall know the budgets of; the others' are said by the applications.
+    """
     chosen = settings or RuleSettings()
-    rules = _Rules(_data("rules.yml")).substitute(asdict(chosen))
-    estimates = _Rules(_data("estimates.yml"))
-    return rules + "".join(
-        estimates.substitute(over=over, every=every) for over, every in chosen.estimates
+    means = {"of": "quality", "group": "estimates", "by": SERIES, "where": "", "note": ""}
+    by_version = {
+        "of": "version_quality",
+        "group": "versions",
+        "by": f"{SERIES}, service_version",
+        "where": '{service_version!="",ragmeter_segment=""}',
+        "note": ", by version of the service,",
+    }
+    parts = [
+        "groups:\n",
+        *(_filled("estimates", means, over=over, every=every) for over, every in chosen.estimates),
+        *(
+            _filled("estimates", by_version, over=over, every=every)
+            for over, every in chosen.versions
+        ),
+        _group("requests", chosen.interval),
+        *(
+            _filled("arrived", over=over, service=SERVICE)
+            for over in _distinct(chosen.window, chosen.silence)
+        ),
+        *(
+            _filled("scored", over=over, service=SERVICE)
+            for over in _distinct(chosen.recent, chosen.fall_over)
+        ),
+        _group("shares", chosen.interval),
+        *_shares(chosen),
+        _group("objectives", chosen.interval),
+        *_objectives(chosen, objectives),
+        _filled("alerts", _numbers(chosen), service=SERVICE),
+    ]
+    return "".join(parts)
+
+
+def _shares(chosen: RuleSettings) -> Iterator[str]:
+    empty = "ragmeter_retrieval_context_count"
+    verdicts = "ragmeter_verdicts_total"
+    calls = "ragmeter_judge_calls_total"
+    by_model = f"{SERVICE}, gen_ai_request_model"
+    # Exporters write the bound 0 as 0 or as 0.0.
+    zero = '{le=~"0(\\\\.0)?"}'
+    yield _share("empty", WORKFLOW, f"{empty}_bucket{zero}", f"{empty}_count", chosen.window)
+    for over in _distinct(chosen.window, chosen.fall_over):
+        yield _share("bad", WORKFLOW, f'{verdicts}{{ragmeter_verdict="bad"}}', verdicts, over)
+    failed = f'{calls}{{error_type!=""}}'
+    yield _share("judge_failed", by_model, failed, calls, chosen.recent)
+
+
+def _objectives(chosen: RuleSettings, objectives: Sequence[Objective]) -> Iterator[str]:
+    ranges = [over for long, short, *_ in chosen.burning for over in (long, short)]
+    for over in _distinct(*ranges):
+        yield _filled("values", over=over, score=SCORE)
+        yield _bounds(
+            "low",
+            over,
+            bad=_grown(SCORE, 'ragmeter_quality_low_total{ragmeter_segment=""}', over),
+            all=f"ragmeter:low_of:{over}",
+            count=f"ragmeter:low_effective:{over}",
+        )
+    # The objective of a workflow goes before the one of all.
+    ordered = sorted(objectives, key=lambda one: one.workflow is None)
+    yield _filled("budgets", score=SCORE, given="".join(map(_budget, ordered)))
+    for factor in sorted({factor for _, _, factor, _ in chosen.burning}):
+        yield _filled("limit", factor=factor)
+    numbers = _numbers(chosen)
+    for long, short, factor, severity in chosen.burning:
+        yield _filled("burning", numbers, long=long, short=short, factor=factor, severity=severity)
+    for objective in objectives:
+        # Prometheus takes a label's value for a template of its own.
+        text = _quoted(str(objective).replace("{{", '{{ "{{" }}'))
+        yield _filled("uncounted", numbers, score=SCORE, which=_selector(objective), text=text)
+
+
+def _budget(objective: Objective) -> str:
+    """Return the budget as an expression that has a value where its requests are counted."""
+    counted = f"ragmeter_quality_low_total{_selector(objective)}"
+    known = f"{objective.budget:.12g} + 0 * max by ({SCORE}) (last_over_time({counted}[6h]))"
+    return f"{known}\n          or\n          "
+
+
+def _selector(objective: Objective) -> str:
+    matchers = {"gen_ai_evaluation_name": objective.score, "ragmeter_segment": ""}
+    if objective.workflow is not None:
+        matchers["gen_ai_workflow_name"] = objective.workflow
+    quoted = [f"{label}={_quoted(value)}" for label, value in sorted(matchers.items())]
+    return "{" + ",".join(quoted) + "}"
+
+
+def _quoted(text: str) -> str:
+    """Return a text as PromQL and YAML both read it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _grown(by: str, series: str, over: str) -> str:
+    return f"sum by ({by}) (increase({series}[{over}]))"
+
+
+def _share(name: str, by: str, bad: str, of: str, over: str) -> str:
+    """Return the rules of a share of events that count one each."""
+    every = _grown(by, of, over)
+    # What never happened has no series.
+    return _bounds(
+        name, over, bad=f"{_grown(by, bad, over)} or 0 * {every}", all=every, count=every
     )
 
 
-def _data(name: str) -> str:
-    return files("ragmeter.cli.dashboards").joinpath(name).read_text(encoding="utf-8")
+def _bounds(name: str, over: str, **expressions: str) -> str:
+    numbers = {"z": SURE, "z2": SURE**2, "half_z2": SURE**2 / 2, "quarter_z2": SURE**2 / 4}
+    return _filled(
+        "share",
+        {key: f"{value:.10g}" for key, value in numbers.items()},
+        share=name,
+        over=over,
+        **expressions,
+    )
+
+
+def _group(name: str, every: str) -> str:
+    return f"  - name: ragmeter-{name}\n    interval: {every}\n    rules:\n"
+
+
+def _numbers(chosen: RuleSettings) -> dict[str, object]:
+    return {
+        key: value for key, value in asdict(chosen).items() if isinstance(value, (str, int, float))
+    }
+
+
+def _distinct(*durations: str) -> list[str]:
+    return list(dict.fromkeys(durations))
+
+
+def _filled(name: str, numbers: Mapping[str, object] | None = None, **more: object) -> str:
+    """Return a file of `formulas/` with its settings filled in."""
+    text = files("ragmeter.cli.dashboards").joinpath("formulas").joinpath(f"{name}.yml")
+    return _Rules(text.read_text(encoding="utf-8")).substitute(numbers or {}, **more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import typer
 from rich.console import Console
 
 from ragmeter.metrics import ConfigurationError
+from ragmeter.quality.objectives import Objective, Objectives, parse_objectives
 
 from .rules import rules_text
 
@@ -28,8 +30,12 @@ RULES_HEAD = (
 )
 
 
-def dashboard_files() -> dict[str, str]:
-    """Return the texts of all files, by path with slashes, relative to the chosen directory."""
+def dashboard_files(objectives: Sequence[Objective] = ()) -> dict[str, str]:
+    """Return the texts of all files, by path with slashes, relative to the chosen directory.
+
+    Args:
+        objectives: Those that the rules shall know the budgets of.
+    """
     folder = files("ragmeter.cli.dashboards")
     places = {path: f"stack/{path}" for path in STACK}
     # Under its final name, packaging would take it for a page about this folder.
@@ -39,22 +45,26 @@ def dashboard_files() -> dict[str, str]:
         path: folder.joinpath(*place.split("/")).read_text(encoding="utf-8")
         for path, place in places.items()
     }
-    texts["prometheus/ragmeter.rules.yml"] = RULES_HEAD + rules_text()
+    texts["prometheus/ragmeter.rules.yml"] = RULES_HEAD + rules_text(objectives=objectives)
     return dict(sorted(texts.items()))
 
 
-def write_dashboards(directory: Path, *, force: bool = False) -> list[Path]:
+def write_dashboards(
+    directory: Path, *, force: bool = False, objectives: Sequence[str] = ()
+) -> list[Path]:
     """Write all files below `directory` and return their paths.
 
     Args:
         directory: Created when it is absent.
         force: Replace files that were edited since.
+        objectives: As `parse_objective` reads them.
 
     Raises:
         ConfigurationError: A file exists with other content and `force` is off, or cannot be
-            written.
+            written; an objective is none, or one of two for the same score of a workflow.
     """
-    texts = {directory / path: text for path, text in dashboard_files().items()}
+    known = Objectives(parse_objectives(objectives)).all()
+    texts = {directory / path: text for path, text in dashboard_files(known).items()}
     try:
         if not force:
             edited = [str(path) for path, text in texts.items() if _differs(path, text)]

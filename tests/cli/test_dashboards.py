@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from ragmeter.cli.app import app
 from ragmeter.cli.dashboards import RuleSettings, dashboard_files, rules_text
 from ragmeter.exporters import semconv
+from ragmeter.quality.objectives import parse_objectives
 
 ROOT = Path(__file__).parents[2]
 UNITS = {"s": "_seconds", "By": "_bytes", "1": ""}
@@ -43,17 +44,21 @@ def labels_of(instrument):
     return {escaped(attribute) for attribute in instrument.attributes}
 
 
-INSTRUMENTS = (*semconv.INSTRUMENTS, *semconv.QUALITY_INSTRUMENTS)
+INSTRUMENTS = (
+    *semconv.INSTRUMENTS,
+    *semconv.QUALITY_INSTRUMENTS,
+    *semconv.CHANGE_INSTRUMENTS,
+)
 INSTRUMENT_OF = {series: one for one in INSTRUMENTS for series in series_of(one)}
 LABELS = {label for one in INSTRUMENTS for label in labels_of(one)}
-GIVEN = {"le", "job"}
-"""Labels that Prometheus gives."""
-SHOWN = {
-    f"ragmeter:quality_{end}:{over}"
-    for end in ("mean", "lower", "upper")
-    for over in ("1h", "6h", "1d")
-}
-"""What is recorded for people to read."""
+GIVEN = {"le", "job", "instance", "deployment_environment_name", "service_version"}
+"""Labels that Prometheus gives, or that are made of attributes of the resource."""
+SHOWN = re.compile(
+    r"ragmeter:((version_)?quality_(mean|lower|upper|lowest|highest|unscored|undefined)"
+    r"|(low|bad|empty|judge_failed)_(share|least|most|count)):\w+"
+)
+"""What is recorded for people to read, if no query of ours does."""
+OBJECTIVES = ("shop_qa:faithfulness>=0.8 for 95%", "empty_retrieval<=0 for 99.5%")
 QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -62,7 +67,8 @@ def dashboard():
 
 
 def rules():
-    groups = yaml.safe_load(dashboard_files()["prometheus/ragmeter.rules.yml"])["groups"]
+    written = dashboard_files(parse_objectives(OBJECTIVES))
+    groups = yaml.safe_load(written["prometheus/ragmeter.rules.yml"])["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
 
@@ -95,17 +101,34 @@ def texts_with_labels():
 RECORDED = {rule["record"]: rule["expr"] for rule in rules() if "record" in rule}
 
 
+def carried_by(name):
+    """Return the labels of a series: those of its instrument, or of what it is recorded from."""
+    if name in INSTRUMENT_OF:
+        return labels_of(INSTRUMENT_OF[name]) | GIVEN
+    expr = RECORDED[name]
+    kept = {label for by in re.findall(r"by \(([^)]*)\)", expr) for label in by.split(", ")}
+    for earlier in set(re.findall(r"ragmeter:\w+(?::\w+)?", expr)):
+        kept |= carried_by(earlier)
+    return kept
+
+
 def test_every_name_in_every_query_is_one_that_ragmeter_emits():
-    known = {*INSTRUMENT_OF, *LABELS, *RECORDED}
+    known = {*INSTRUMENT_OF, *LABELS, *GIVEN, *RECORDED}
     used = set()
     for expr in promql():
         bare = QUOTED.sub("", expr)
         names = set(re.findall(r"(?<![\w$])[a-z]\w*_[\w:]*|ragmeter:[\w:]+", bare))
-        names -= {"clamp_max", "clamp_min", "histogram_quantile"}
+        names -= {
+            "absent_over_time",
+            "clamp_max",
+            "clamp_min",
+            "histogram_quantile",
+            "last_over_time",
+        }
         assert names <= known, f"{names - known} in {expr}"
         used |= names
     assert len(used & set(INSTRUMENT_OF)) > 15
-    assert set(RECORDED) - used == SHOWN
+    assert [name for name in set(RECORDED) - used if not SHOWN.fullmatch(name)] == []
 
 
 def test_every_series_is_selected_and_grouped_by_labels_that_it_carries():
@@ -115,8 +138,7 @@ def test_every_series_is_selected_and_grouped_by_labels_that_it_carries():
         for name, selector in series:
             if name not in INSTRUMENT_OF and name not in RECORDED:
                 continue
-            instrument = INSTRUMENT_OF.get(name)
-            own = labels_of(instrument) if instrument else set(re.findall(r"\w+", RECORDED[name]))
+            own = carried_by(name)
             matched = set(re.findall(r"(\w+)(?:=~|!=|!~|=)", selector)) - {"le"}
             assert matched <= own, f"{name} does not carry {matched - own}"
             carried |= own
@@ -138,7 +160,7 @@ def test_no_query_reads_requests_that_were_judged_only_for_being_bad():
 def test_legends_texts_and_choices_name_labels_that_ragmeter_emits():
     named = set()
     for text, labels in texts_with_labels():
-        assert labels <= LABELS, text
+        assert labels <= LABELS | GIVEN | {"objective"}, text
         named |= labels
     assert len(named) > 8
 
@@ -217,11 +239,54 @@ def test_every_alert_has_a_runbook_line_and_a_section_in_the_documentation():
 
 def test_every_setting_of_the_rules_takes_effect():
     """Filled with a word of its own, each setting stands in the text; none is left open."""
-    names = [field.name for field in fields(RuleSettings) if field.name != "estimates"]
+    several = {
+        "estimates": [("set-over", "set-every")],
+        "versions": [("set-by_version", "set-seldom")],
+        "burning": [("set-long", "set-short", 7, "set-severity")],
+    }
+    names = {field.name for field in fields(RuleSettings)} - set(several)
     settings = {name: f"set-{name}" for name in names}
-    text = rules_text(RuleSettings(**settings, estimates=[("set-over", "set-every")]))
-    assert set(re.findall(r"set-(\w+)", text)) == {*names, "over", "every"}
+    text = rules_text(RuleSettings(**settings, **several), parse_objectives(OBJECTIVES))
+    inside = {word for pairs in several.values() for one in pairs for word in map(str, one)}
+    assert set(re.findall(r"set-(\w+)", text)) == names | {
+        word.removeprefix("set-") for word in inside - {"7"}
+    }
+    assert "low_limit:7x" in text
     assert "@" not in text
+
+
+def test_objectives_stand_in_the_rules_as_they_were_written():
+    """Quoted for PromQL and for YAML, the one of a workflow before the one of all."""
+    text = 'a "b" {{c}} \\d:faithfulness>=0.8 for 95%'
+    given = parse_objectives([text, "faithfulness>=0.5 for 80%"])
+    rules = [
+        rule
+        for group in yaml.safe_load(rules_text(objectives=given[::-1]))["groups"]
+        for rule in group["rules"]
+    ]
+    [budget] = [rule["expr"] for rule in rules if rule.get("record") == "ragmeter:low_budget"]
+    assert budget.index("0.05 + ") < budget.index("0.2 + ")
+    assert 'gen_ai_workflow_name="a \\"b\\" {{c}} \\\\d"' in budget
+    labels = [r["labels"]["objective"] for r in rules if "objective" in r.get("labels", {})]
+    assert labels == ["faithfulness>=0.5 for 80%", text.replace("{{", '{{ "{{" }}')]
+    without = rules_text()
+    assert "NotCounted" not in without
+    assert "ragmeter_quality_budget" in without
+
+
+def test_the_command_takes_objectives_and_says_what_is_wrong_with_them(tmp_path):
+    def run(*objectives):
+        given = [part for one in objectives for part in ("--objective", one)]
+        return CliRunner().invoke(app, ["dashboards", "--out", str(tmp_path), *given])
+
+    assert run(*OBJECTIVES).exit_code == 0
+    written = (tmp_path / "prometheus" / "ragmeter.rules.yml").read_text()
+    assert OBJECTIVES[0] in written
+    wrong = run("faithfulness better than last year")
+    assert wrong.exit_code == 2
+    assert "write it as in" in wrong.output
+    twice = run("recall>=0.5 for 90%", "recall>=0.6 for 90%")
+    assert twice.exit_code == 2
 
 
 def test_the_dashboard_is_kept_as_grafana_and_people_edit_it():

@@ -68,6 +68,7 @@ class LiveApp:
             exporters=[OpenTelemetryExporter(meter_provider=provider), Unreachable()],
             sample_rate=0.9,
             judge_sample_rate=0.9,
+            objectives="tides:lexical_context_recall>=0.5 for 90%",
         )  # fmt: skip
         later(self._meter.shutdown, 5)
         self._retriever = SwitchableRetriever(found=TEXTS)
