@@ -205,8 +205,8 @@ def cost_rows(requests: int) -> list[Row]:
     ]
 
     def judged(table: QualityTable, run_: RagRun) -> None:
-        table.seen(run_, {}, one)
-        table.judged(run_, known, one, 0.25)
+        if (counted := table.seen(run_, {}, one)) is not None:
+            table.judged(counted, known, one, 0.25)
 
     def cpu_us(count: Callable[[QualityTable, RagRun], object]) -> float:
         took = []

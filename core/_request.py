@@ -419,6 +419,11 @@ class Request:
             user_id=own.user_id,
             tags=own.tags,
             metadata=own.metadata,
+            framework_metadata={
+                key: value
+                for run in reversed(runs)
+                for key, value in run.framework_metadata.items()
+            },
             error_type=error_type or next((r.error_type for r in runs if r.error_type), None),
         )
 

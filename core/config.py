@@ -23,6 +23,7 @@ from ragmeter.metrics.registry import resolve_metrics
 
 from ._arguments import PREFIXES
 from .quality.objectives import Objective, parse_objectives
+from .quality.segments import parse_segments
 from .references import ReferenceSource, load_references
 
 __all__ = [
@@ -86,6 +87,9 @@ class Settings(BaseSettings):
     """``process``: score and judge in a worker process, outside the application's interpreter lock."""
     keep: Literal["none", "worst"] = _setting("none")
     """``worst``: failed requests, empty retrievals, bad verdicts and the worst scores escape sampling."""
+    segments: Names | None = _setting(None)
+    """Parts of the requests that have means of quality of their own: ``language``, ``retriever``, names of
+    metadata, separated by commas; unset: none."""
     fused: bool = _setting(False)
     """Judge precision, recall, relevancy and what live requests are asked in one call."""
     hold_s: float = _setting(5.0, unit="seconds", ge=0, le=300)
@@ -264,6 +268,7 @@ def meter_arguments() -> dict[str, Any]:
     return arguments | {
         "metrics": _metrics(settings, embedder),
         "references": _references(settings),
+        "segments": _segments(settings),
         "judge": _judge(settings),
         "embedder": embedder,
         "objectives": _objectives(settings),
@@ -310,6 +315,11 @@ def _references(settings: Settings) -> ReferenceSource | None:
 def _objectives(settings: Settings) -> tuple[Objective, ...] | None:
     with _naming("objectives"):
         return None if settings.objectives is None else parse_objectives(settings.objectives)
+
+
+def _segments(settings: Settings) -> Sequence[str] | None:
+    with _naming("segments"):
+        return None if settings.segments is None else parse_segments(settings.segments)
 
 
 def _verdict(settings: Settings) -> VerdictRules:

@@ -46,6 +46,7 @@ from .pipeline.weight import weight_of_sample
 from .quality.estimate import Estimate
 from .quality.objectives import DEFAULT_SHARE, Objective, Objectives, parse_objectives
 from .quality.population import Population
+from .quality.segments import Segments
 from .quality.sums import QualityKey, QualityTable
 from .references import as_reference, load_references
 
@@ -109,6 +110,9 @@ class RagMeter(MeterPort):
             retrievals, ``bad`` verdicts and the worst lexical scores even when they are not sampled.
         verdict: The rules, with thresholds, by which a request is ``good``, ``suspect`` or ``bad``;
             see ``docs/verdict.md``.
+        segments: Parts of a workflow's requests that have means of quality of their own, too: ``"language"`` of
+            the question, ``"retriever"``, what was searched, ``"metadata.tenant"`` or any other name of
+            metadata, of the resource's attributes, or of what adapters know; see ``docs/quality.md``.
         fused: Judge precision, recall, relevancy and what `live_judged` asks in one call; for the
             default and presets only.
         hold_s: Seconds that a request's spans wait for judged scores; later ones follow on a linked
@@ -146,6 +150,7 @@ class RagMeter(MeterPort):
         scoring: Literal["thread", "process"] = "thread",
         keep: Literal["none", "worst"] = "none",
         verdict: VerdictRules | None = None,
+        segments: Sequence[str] | None = None,
         fused: bool = False,
         hold_s: float = 5.0,
         queue_size: int = 2048,
@@ -225,7 +230,9 @@ class RagMeter(MeterPort):
 
             judge = as_judge(judge)
         self._objectives = Objectives(parse_objectives(objectives or ()))
-        self._quality = QualityTable(objectives=self._objectives)
+        self._quality = QualityTable(
+            objectives=self._objectives, segments=Segments(() if segments is None else segments)
+        )
         process = self._scoring_process(judge) if scoring == "process" else None
         pipeline = Pipeline(
             self._metrics,
@@ -410,16 +417,34 @@ class RagMeter(MeterPort):
 
     @overload
     def quality(
-        self, score: None = None, *, workflow: str | None = None, window_s: float = 3600.0
+        self,
+        score: None = None,
+        *,
+        workflow: str | None = None,
+        segment: str | None = None,
+        service: str | None = None,
+        window_s: float = 3600.0,
     ) -> dict[QualityKey, Estimate]: ...
 
     @overload
     def quality(
-        self, score: str, *, workflow: str | None = None, window_s: float = 3600.0
+        self,
+        score: str,
+        *,
+        workflow: str | None = None,
+        segment: str | None = None,
+        service: str | None = None,
+        window_s: float = 3600.0,
     ) -> Estimate: ...
 
     def quality(
-        self, score: str | None = None, *, workflow: str | None = None, window_s: float = 3600.0
+        self,
+        score: str | None = None,
+        *,
+        workflow: str | None = None,
+        segment: str | None = None,
+        service: str | None = None,
+        window_s: float = 3600.0,
     ) -> Estimate | dict[QualityKey, Estimate]:
         """Return the mean of a score over the last while, with its 95 % interval.
 
@@ -428,9 +453,12 @@ class RagMeter(MeterPort):
         of seconds is counted as an error of ours and not used.
 
         Args:
-            score: Name of the score; None: all of them, by score and workflow.
+            score: Name of the score; None: all of them, by score, workflow and segment.
             workflow: Name of the chain, engine or workflow; None: all of them, together if `score`
                 is named.
+            segment: A part of the requests, e.g. ``"language:zh"``; empty: all requests; None: all requests
+                and, unless `score` is named, each part beside.
+            service: ``service.name`` of requests that ran in other processes; None: all of them, together.
             window_s: Seconds, rounded up to whole five minutes and, beyond three hours, to whole hours;
                 at most a day.
         """
@@ -438,8 +466,10 @@ class RagMeter(MeterPort):
         with self._quality_guard:
             seconds = window_of(window_s)
         if score is None:
-            return self._quality.estimates(workflow, seconds)
-        return self._quality.estimate(score, workflow, seconds)
+            return self._quality.estimates(workflow, seconds, segment=segment, service=service)
+        return self._quality.estimate(
+            score, workflow, seconds, segment=segment or "", service=service
+        )
 
     def objective(
         self,

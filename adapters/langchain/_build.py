@@ -125,6 +125,7 @@ def _run_of(
         user_id=scope.user_id or _first_text(metadata, ("user_id",)),
         tags=tuple(dict.fromkeys((*_own_tags(request.tags, metadata), *scope.tags))),
         metadata=dict(scope.metadata),
+        framework_metadata=metadata,
         error_type=error_type(ending.error),
     )
 

@@ -69,6 +69,7 @@ def build_run(ended: Ended) -> RagRun:
         user_id=scope.user_id,
         tags=scope.tags,
         metadata=scope.metadata,
+        framework_metadata=ended.tags,
         error_type=ended.error_type,
     )
 

@@ -254,6 +254,7 @@ class SpanFollower:
             self._name or type(instance).__name__,
             question,
             scope_around(tags.get("ragmeter"), self._scope_guard),
+            {**tags},
             self._requests.grow,
             in_scope=self._is_engine is None or self._is_engine(instance),
         )

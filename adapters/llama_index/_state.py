@@ -10,10 +10,10 @@ Nothing here knows LlamaIndex's classes or the meter.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters._fields import OutputString
 from ragmeter.adapters._open_requests import error_type
@@ -287,6 +287,8 @@ class Ended:
     name: str
     question: str | None
     scope: RequestScope | None
+    tags: Mapping[str, Any]
+    """Tags of the framework that were in force when it began."""
     status: SampleStatus
     answer: str | None
     error_type: str | None
@@ -385,6 +387,7 @@ class LlamaRequest:
         "spans",
         "started_ns",
         "steps",
+        "tags",
         "text",
         "trail",
         "weighed",
@@ -397,6 +400,7 @@ class LlamaRequest:
         name: str,
         question: str | None,
         scope: RequestScope | None,
+        tags: Mapping[str, Any],
         grow: Callable[[str, int], None],
         *,
         in_scope: bool,
@@ -407,6 +411,7 @@ class LlamaRequest:
         self.name = name
         self.question = question
         self.scope = scope
+        self.tags = tags
         self.in_scope = in_scope
         self.started_ns = time.time_ns()
         self._begun = seen_span()
@@ -522,6 +527,7 @@ class LlamaRequest:
             name=self.name,
             question=self.question,
             scope=self.scope,
+            tags=self.tags,
             status=status,
             answer=answer,
             error_type=error,

@@ -15,7 +15,7 @@ from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 
 from ._contexts import Seen
 from ._sources import source_in, store_in
-from .conventions._values import Document, opened
+from .conventions._values import Document, mapping_of, opened
 from .record import SpanRecord
 from .requests import Found
 
@@ -30,6 +30,14 @@ _CONVERSATION = (
     "traceloop.association.properties.session_id",
     "ai.telemetry.metadata.sessionId",
 )
+_METADATA = (
+    "ragmeter.metadata.",
+    "traceloop.association.properties.",
+    "langfuse.trace.metadata.",
+    "langsmith.metadata.",
+    "ai.telemetry.metadata.",
+)
+"""How attributes begin that are metadata of a request. OpenInference has all of it in one, as JSON."""
 _USER = ("user.id", "langfuse.user.id", "enduser.id", "traceloop.association.properties.user_id")
 
 
@@ -102,6 +110,7 @@ def build_run(found: Found, scope: RequestScope | None = None, *, remote: bool =
         user_id=scope.user_id or _first(attributes, _USER),
         tags=scope.tags,
         metadata=scope.metadata,
+        framework_metadata=_metadata_in(attributes),
         error_type=(found.span or spans[0]).error_type if found.failed else None,
         resource=spans[0].resource,
     )
@@ -251,6 +260,19 @@ def _context_of(span: SpanRecord, span_id: str, *, remote: bool) -> SpanContext:
         is_remote=remote,
         trace_flags=TraceFlags(TraceFlags.SAMPLED if span.sampled else TraceFlags.DEFAULT),
     )
+
+
+def _metadata_in(attributes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the metadata that spans bear; what the request's own span says wins."""
+    found: dict[str, Any] = {}
+    for given in attributes:
+        for key, value in given.items():
+            if key.startswith(_METADATA):
+                prefix = next(one for one in _METADATA if key.startswith(one))
+                found.setdefault(key.removeprefix(prefix), value)
+        for key, value in mapping_of(given.get("metadata")).items():
+            found.setdefault(key, value)
+    return found
 
 
 def _first(attributes: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> str | None:

@@ -61,6 +61,7 @@ def redacted_run(run: RagRun, redact: Redact) -> RagRun:
             for item in run.retrievals
         ),
         metadata=_values(run.metadata, redact),
+        framework_metadata=_values(run.framework_metadata, redact),
     )
 
 

@@ -13,7 +13,7 @@ from ragmeter._runtime.guard import Guard
 from ragmeter.exporters.protocol import RagRun, Selection
 from ragmeter.metrics import Score
 from ragmeter.quality.population import JudgedScore, Population
-from ragmeter.quality.sums import QualityTable
+from ragmeter.quality.sums import Counted, QualityTable
 
 from .sampling import Choice
 
@@ -55,14 +55,14 @@ class Counting:
             return None  # not among those whose mean is estimated
         with self._guard:
             judged = self._population.scores_of(run.sample)
-            new = self._table.seen(run, scores, judged)
-            if new and judged and choice is not None and choice.unjudged is None:
+            counted = self._table.seen(run, scores, judged)
+            if counted is not None and judged and choice is not None and choice.unjudged is None:
                 probability = choice.chances.judge_sample_rate
                 if self._scores_all:
                     # Those that were sampled out were seen, too.
                     probability *= choice.chances.sample_rate
                 by_chance = choice.chances.judge_selection == "sampled"
-                return self._on_judged(run, judged, probability, by_chance=by_chance)
+                return self._on_judged(counted, judged, probability, by_chance=by_chance)
         return None
 
     def amended(
@@ -86,15 +86,15 @@ class Counting:
         with self._guard:
             earlier = frozenset(self._population.scores_of(before.sample))
             judged = [one for one in self._population.scores_of(run.sample) if one not in earlier]
-            new = self._table.seen(run, scores, judged, about=" with reference")
-            if new and judged:
+            counted = self._table.seen(run, scores, judged, about=" with reference")
+            if counted is not None and judged:
                 # Whatever is asked about it now is asked about every request that is amended.
-                return self._on_judged(run, judged, 1.0)
+                return self._on_judged(counted, judged, 1.0)
         return None
 
     def _on_judged(
         self,
-        run: RagRun,
+        counted: Counted,
         judged: Sequence[JudgedScore],
         probability: float,
         *,
@@ -102,6 +102,6 @@ class Counting:
     ) -> OnJudged:
         def count(scores: Mapping[str, Score]) -> None:
             with self._guard:
-                self._table.judged(run, scores, judged, probability, by_chance=by_chance)
+                self._table.judged(counted, scores, judged, probability, by_chance=by_chance)
 
         return count

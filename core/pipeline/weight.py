@@ -65,6 +65,7 @@ def weight_of_run(run: RagRun) -> int:
     """Return the bytes of a run: its sample, its metadata, and what its retrievals found besides."""
     known: set[int] = set()
     weight = _weight_of_sample(run.sample, known) + weight_of(run.metadata) + weight_of(run.tags)
+    weight += weight_of(run.framework_metadata)
     for retrieval in run.retrievals:
         weight += OBJECT + weight_of(retrieval.query)
         weight += _weight_of_contexts(retrieval.contexts, known)

@@ -132,13 +132,19 @@ class Series(Generic[M]):
 
 
 class Family:
-    """The series of one workflow."""
+    """The series of one workflow, or of a part of it."""
 
-    __slots__ = ("free", "judged")
+    __slots__ = ("free", "is_part", "judged")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_part: bool = False) -> None:
+        self.is_part = is_part
         self.free: dict[str, Series[FreeMoments]] = {}
         self.judged: dict[str, Series[JudgedMoments]] = {}
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.free) + len(self.judged)
 
     def series(self) -> Iterable[tuple[str, Series[FreeMoments] | Series[JudgedMoments]]]:
         """Return them all, with the scores' names."""

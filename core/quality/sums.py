@@ -1,36 +1,48 @@
-"""The sums of every score, by workflow, of all time and of the last day: `QualityTable`.
+"""The sums of every score, by workflow and segment, of all time and of the last day: `QualityTable`.
 
 The pipeline counts each request here once when it was scored for free, and each judged one once more
 when its verdicts have come; the meter reads estimates off it, exporters the sums.  Never called on a
 request's own path.  What is remembered is sums by five minutes and, beyond three hours, by hours: no
-request, and a bounded number of scores and workflows.
+request, and a bounded number of scores, workflows, segments and services.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ragmeter.exporters.protocol import QualitySums, RagRun
 from ragmeter.metrics import Score
 from ragmeter.metrics import _fork as fork
 
+from ._holdings import PARTS_SHARE, AnySeries, Found, Holdings, Room
 from ._series import SLOT_S, Family, Series
 from .estimate import Estimate, estimate
 from .moments import FreeMoments, JudgedMoments, Moments
 from .objectives import Objective, Objectives
 from .population import JudgedScore, proxy_value
+from .segments import OTHER, Segments
 
-__all__ = ["LONGEST_WINDOW_S", "OTHER", "SLOT_S", "QualityKey", "QualityTable", "SlotSums"]
+__all__ = [
+    "LONGEST_WINDOW_S",
+    "OTHER",
+    "SLOT_S",
+    "Counted",
+    "QualityKey",
+    "QualityTable",
+    "SlotSums",
+]
 
 LONGEST_WINDOW_S = 86_400.0
 """The longest window that an estimate can be asked for, in seconds."""
 MAX_SERIES = 1_500
-"""Scores times workflows; the workflows beyond are counted together."""
-OTHER = "other"
-"""The name that they are counted under."""
+"""Scores times workflows times segments of one service; what is beyond is counted together, as `OTHER`."""
+MAX_SERVICES = 63
+"""Services that are told apart, beside this process itself."""
+FULL_SERVICES = 6
+"""So many of them may have `MAX_SERIES`: all services share the memory for that."""
 MAX_REMEMBERED = 10_000
 """Requests of which it is known that they were counted: what is delivered twice counts once."""
 
@@ -43,7 +55,7 @@ class QualityKey(NamedTuple):
     workflow: str
     """Name of the chain, engine or workflow; empty: it has none."""
     segment: str = ""
-    """Which part of its requests; empty: all of them."""
+    """Which part of its requests, e.g. ``language:zh``; empty: all of them."""
 
 
 class SlotSums(NamedTuple):
@@ -61,13 +73,23 @@ def unix_clock() -> Callable[[], float]:
     return lambda: time.monotonic() + offset
 
 
+class Counted(NamedTuple):
+    """Where a request was counted: its verdicts are counted there, too, whatever has changed since."""
+
+    workflow: str
+    families: tuple[Family, ...]
+    """The series of the whole workflow, then those of its parts that the request belongs to."""
+    room: Room
+
+
 class QualityTable:
     """Counts scores. Thread-safe; in a forked child it begins anew.
 
     Args:
         clock: Unix seconds that never go back; None: those of this machine.
         objectives: Which values are bad; they may grow at any time.
-        most: At most so many series; see `MAX_SERIES`.
+        segments: Finds the parts of a workflow's requests that have sums of their own, too.
+        most: At most so many series of one service; see `MAX_SERIES`.
     """
 
     def __init__(
@@ -75,19 +97,20 @@ class QualityTable:
         clock: Callable[[], float] | None = None,
         *,
         objectives: Objectives | None = None,
+        segments: Segments | None = None,
         most: int = MAX_SERIES,
     ) -> None:
         self._clock = clock or unix_clock()
         self._objectives = objectives or Objectives()
+        self._segments = segments or Segments()
         self._most = most
         self._lock = fork.lock()
         self._fresh()
         fork.forget(self._fresh)  # what the parent counted, the parent exports
 
     def _fresh(self) -> None:
-        self._families: dict[str, Family] = {}
-        self._size = 0
-        self._is_full = False
+        self._room = Room(self._most * FULL_SERVICES)
+        self._services: dict[_Resource, Holdings] = {}
         self._counted: set[str] = set()
         self._counted_before: set[str] = set()
 
@@ -98,8 +121,8 @@ class QualityTable:
         judged: Sequence[JudgedScore],
         *,
         about: str = "",
-    ) -> bool:
-        """Count a request that was scored for free; return whether it was not counted before.
+    ) -> Counted | None:
+        """Count a request that was scored for free; return where, or None if it was counted before.
 
         Args:
             run: The request.
@@ -107,22 +130,39 @@ class QualityTable:
             judged: The judged scores that it has the inputs of, whether it is judged or not.
             about: Names what was learned of the request later; it counts once for each.
         """
+        segments = self._segments.of(run) if self._segments.names else ()
         with self._lock:
             slot = int(self._clock() // SLOT_S)
             if not self._is_new(run.run_id + about):
-                return False
-            workflow = run.name or ""
-            family = self._family(workflow, len(scores) + len(judged))
+                return None
+            holdings = self._holdings(run.resource)
+            name, families = holdings.families(
+                run.name or "", segments, slot, len(scores) + len(judged)
+            )
+            room = holdings.room
+            objectives = self._objectives if self._objectives.all() else None
             for score in scores.values():
-                self._count_free(family.free, score, slot, workflow)
+                _count_free(
+                    families,
+                    score,
+                    slot,
+                    room,
+                    None if objectives is None else objectives.of(score.name, name),
+                )
             for one in judged:
-                sums = self._judged_sums(family.judged, one, slot)
-                sums.seen(proxy_value(one.name, scores))
-        return True
+                x = proxy_value(one.name, scores)
+                for family in families:
+                    series = family.judged.get(one.name)
+                    if series is None or series.slot != slot:
+                        series = _judged_series(family, one, slot, room)
+                        if series is None:
+                            continue
+                    series.current.seen(x)
+            return Counted(name, families, room)
 
     def judged(
         self,
-        run: RagRun,
+        counted: Counted,
         scores: Mapping[str, Score],
         judged: Sequence[JudgedScore],
         probability: float,
@@ -132,7 +172,7 @@ class QualityTable:
         """Count a request that was chosen to be judged, when its verdicts are in; once for each `seen`.
 
         Args:
-            run: The request.
+            counted: As `seen` returned it.
             scores: All its scores by name, the free ones as `seen` was given them.
             judged: As `seen` was given them.
             probability: That it was chosen, given that `seen` counted it.
@@ -140,59 +180,82 @@ class QualityTable:
         """
         with self._lock:
             slot = int(self._clock() // SLOT_S)
-            workflow = run.name or ""
-            family = self._family(workflow, len(judged))
             for one in judged:
-                sums = self._judged_sums(family.judged, one, slot)
-                objective = self._objectives.of(one.name, workflow)
-                _count_judged(sums, one, scores, probability, objective, by_chance=by_chance)
+                x = proxy_value(one.name, scores)
+                objective = self._objectives.of(one.name, counted.workflow)
+                for family in counted.families:
+                    series = family.judged.get(one.name)
+                    if series is None or series.slot != slot:
+                        series = _judged_series(family, one, slot, counted.room)
+                        if series is None:
+                            continue
+                    _count_judged(
+                        series.current,
+                        one,
+                        x,
+                        scores.get(one.name),
+                        probability,
+                        objective,
+                        by_chance=by_chance,
+                    )
 
-    def estimates(self, workflow: str | None, window_s: float) -> dict[QualityKey, Estimate]:
+    def estimates(
+        self,
+        workflow: str | None,
+        window_s: float,
+        *,
+        segment: str | None = None,
+        service: str | None = None,
+    ) -> dict[QualityKey, Estimate]:
         """Return the estimates of all scores over the last `window_s` seconds, each by itself.
 
         Args:
             workflow: Of this workflow only; None: of all.
             window_s: Seconds; see `SLOT_S` for what they are rounded up to.
+            segment: Of this segment only, e.g. ``language:zh``; empty: of whole workflows; None: of both.
+            service: Of this ``service.name`` only; None: of all services, together.
         """
-        found: dict[QualityKey, tuple[Moments, float]] = {}
+        found: dict[QualityKey, _Sum] = {}
         with self._lock:
             first = self._first(window_s)
-            for name, family in self._families.items():
-                for score, series in family.series():
-                    if workflow in (None, name):
-                        sums = type(series.current)()
-                        series.add_since(first, sums)
-                        found[QualityKey(score, name)] = sums, series.design_effect
-        return {key: estimate(sums, design_effect=effect) for key, (sums, effect) in found.items()}
+            for _, one in self._all(workflow, service):
+                if segment in (None, one.segment):
+                    key = QualityKey(one.score, one.workflow, one.segment)
+                    found[key] = _plus(found.get(key), one.series, first)
+        return {key: estimate(one.sums, design_effect=one.effect) for key, one in found.items()}
 
-    def estimate(self, score: str, workflow: str | None, window_s: float) -> Estimate:
+    def estimate(
+        self,
+        score: str,
+        workflow: str | None,
+        window_s: float,
+        *,
+        segment: str = "",
+        service: str | None = None,
+    ) -> Estimate:
         """Return the estimate of one score over the last `window_s` seconds.
 
         Args:
             score: Name of the score; one that was never seen has the estimate that nothing is known.
             workflow: Of this workflow; None: of all of them together.
             window_s: Seconds; see `SLOT_S` for what they are rounded up to.
+            segment: Of this segment, e.g. ``language:zh``; empty: of all requests.
+            service: Of this ``service.name`` only; None: of all services, together.
         """
-        sums: Moments | None = None
-        effect = 1.0
+        found: _Sum | None = None
         with self._lock:
             first = self._first(window_s)
-            for name, family in self._families.items():
-                for each, series in family.series():
-                    if each == score and workflow in (None, name):
-                        sums = type(series.current)() if sums is None else sums
-                        series.add_since(first, sums)
-                        effect = max(effect, series.design_effect)
-        return estimate(FreeMoments() if sums is None else sums, design_effect=effect)
+            for _, one in self._all(workflow, service):
+                if one.score == score and one.segment == segment:
+                    found = _plus(found, one.series, first)
+        if found is None:
+            return estimate(FreeMoments())
+        return estimate(found.sums, design_effect=found.effect)
 
     def totals(self) -> list[QualitySums]:
         """Return everything counted since the start, for exporters."""
         with self._lock:
-            return [
-                self._told(score, workflow, series, series.totals())
-                for workflow, family in self._families.items()
-                for score, series in family.series()
-            ]
+            return [self._told(holdings, one, one.series.totals()) for holdings, one in self._all()]
 
     def slots(self, since: float, *, unfinished: bool = False) -> list[SlotSums]:
         """Return what was counted in each five minutes that are over, oldest first.
@@ -208,32 +271,37 @@ class QualityTable:
         with self._lock:
             last = int(self._clock() // SLOT_S) - (not unfinished)
             found = [
-                SlotSums(slot * SLOT_S, self._told(score, workflow, series, sums))
-                for workflow, family in self._families.items()
-                for score, series in family.series()
-                for slot, sums in series.slots(first, last)
+                SlotSums(slot * SLOT_S, self._told(holdings, one, sums))
+                for holdings, one in self._all()
+                for slot, sums in one.series.slots(first, last)
             ]
         return sorted(found, key=lambda one: one.at)
 
-    def _told(
-        self,
-        score: str,
-        workflow: str,
-        series: Series[FreeMoments] | Series[JudgedMoments],
-        sums: dict[str, float],
-    ) -> QualitySums:
-        objective = self._objectives.of(score, workflow)
+    def _told(self, holdings: Holdings, found: Found, sums: dict[str, float]) -> QualitySums:
+        objective = self._objectives.of(found.score, found.workflow)
         if objective is None:
             del sums["low"]
+        series = found.series
         return QualitySums(
-            score=score,
-            workflow=workflow,
+            score=found.score,
+            workflow=found.workflow,
+            segment=found.segment,
             judge=series.judge,
             direction=series.direction,
             design_effect=series.design_effect,
             budget=None if objective is None else objective.budget,
+            resource=holdings.resource,
             sums=sums,
         )
+
+    def _all(
+        self, workflow: str | None = None, service: str | None = None
+    ) -> Iterator[tuple[Holdings, Found]]:
+        for holdings in self._services.values():
+            if service in (None, holdings.resource.get("service.name", "")):
+                for one in holdings.found():
+                    if workflow in (None, one.workflow):
+                        yield holdings, one
 
     def _first(self, window_s: float) -> int:
         """Return the first slot of a window that ends now."""
@@ -249,70 +317,99 @@ class QualityTable:
         self._counted.add(run_id)
         return True
 
-    def _family(self, workflow: str, expected: int) -> Family:
-        """Return the series of a workflow: its own, if there was room for `expected` ones when it came."""
-        family = self._families.get(workflow)
-        if family is not None:
-            return family
-        # Once one was turned away all are: it must not come in by a door that a smaller one left open.
-        self._is_full = (
-            self._is_full or self._size + expected > self._most or len(self._families) >= self._most
-        )
-        return self._families.setdefault(OTHER if self._is_full else workflow, Family())
+    def _holdings(self, resource: Mapping[str, str]) -> Holdings:
+        """Return the series of a service; those of too many are counted as this process's own."""
+        key = tuple(sorted(resource.items())) if resource else ()
+        found = self._services.get(key)
+        if found is None:
+            if key and len(self._services) >= MAX_SERVICES:
+                return self._holdings({})
+            room = Room(self._most, self._room)
+            found = self._services[key] = Holdings(resource, room, self._most)
+        return found
 
-    def _count_free(
-        self, known: dict[str, Series[FreeMoments]], score: Score, slot: int, workflow: str
-    ) -> None:
-        value, status = score.value, score.status
-        if value is None and (
-            status == "missing_input" or (status == "skipped" and score.error_type is None)
-        ):
-            return  # the request is no case of this score
-        series = known.get(score.name)
-        if series is None:
-            if not _is_bounded(score):
-                return
-            series = known[score.name] = Series(FreeMoments(), slot, "", score.direction)
-            self._size += 1
-        elif series.slot != slot:
-            series.roll(slot)
-        if value is None or status != "ok":
-            series.current.measured(None, undefined=status == "undefined")
-            return
-        objective = self._objectives.of(score.name, workflow)
+
+_Resource = tuple[tuple[str, str], ...]
+
+
+class _Sum(NamedTuple):
+    """Sums of several series, and their largest design effect."""
+
+    sums: Moments
+    effect: float
+
+
+def _plus(known: _Sum | None, series: AnySeries, first: int) -> _Sum:
+    """Add what a series counted from slot `first` on."""
+    sums, effect = known or (type(series.current)(), 1.0)
+    series.add_since(first, sums)
+    return _Sum(sums, max(effect, series.design_effect))
+
+
+def _count_free(
+    families: Sequence[Family],
+    score: Score,
+    slot: int,
+    room: Room,
+    objective: Objective | None,
+) -> None:
+    value, status = score.value, score.status
+    if value is None and (
+        status == "missing_input" or (status == "skipped" and score.error_type is None)
+    ):
+        return  # the request is no case of this score
+    lowest, highest = score.range
+    if score.direction == "none" or lowest is None or highest is None or lowest >= highest:
+        return
+    undefined = low = False
+    if value is None or status != "ok":
+        value, undefined = None, status == "undefined"
+    else:
         low = objective is not None and objective.is_low(value)
-        if (span := score.range) == (0.0, 1.0):
-            series.current.measured(value, low=low)
-        elif _is_bounded(score):
-            series.current.measured(_scaled(value, *span), low=low)
-
-    def _judged_sums(
-        self, known: dict[str, Series[JudgedMoments]], one: JudgedScore, slot: int
-    ) -> JudgedMoments:
-        series = known.get(one.name)
+        if lowest != 0.0 or highest != 1.0:
+            value = _scaled(value, lowest, highest)
+    name = score.name
+    for family in families:
+        series = family.free.get(name)
         if series is None:
-            series = known[one.name] = Series(JudgedMoments(), slot, one.judge, one.direction)
-            self._size += 1
+            if family.is_part and not room.has(1, PARTS_SHARE):
+                continue
+            series = family.free[name] = Series(FreeMoments(), slot, "", score.direction)
+            room.take()
         elif series.slot != slot:
             series.roll(slot)
-        return series.current
+        series.current.measured(value, undefined=undefined, low=low)
+
+
+def _judged_series(
+    family: Family, one: JudgedScore, slot: int, room: Room
+) -> Series[JudgedMoments] | None:
+    series = family.judged.get(one.name)
+    if series is None:
+        if family.is_part and not room.has(1, PARTS_SHARE):
+            return None
+        series = Series(JudgedMoments(), slot, one.judge, one.direction)
+        family.judged[one.name] = series
+        room.take()
+    elif series.slot != slot:
+        series.roll(slot)
+    return series
 
 
 def _count_judged(
     sums: JudgedMoments,
     one: JudgedScore,
-    scores: Mapping[str, Score],
+    x: float,
+    score: Score | None,
     probability: float,
     objective: Objective | None,
     *,
     by_chance: bool,
 ) -> None:
-    name, lowest, highest = one.name, one.lowest, one.highest
-    x = proxy_value(name, scores)
-    score = scores.get(name)
     if score is None:
         sums.judged(x, probability, None)
         return
+    lowest, highest = one.lowest, one.highest
     value, status = score.value, score.status
     if value is not None and status == "ok":
         low = objective is not None and objective.is_low(value)
@@ -329,14 +426,6 @@ def _count_judged(
         sums.judged(x, probability, None, undefined=undefined)
 
 
-def _is_bounded(score: Score) -> bool:
-    lowest, highest = score.range
-    if score.direction == "none" or lowest is None or highest is None:
-        return False
-    return lowest < highest
-
-
-def _scaled(value: float, lowest: float | None, highest: float | None) -> float:
-    """Return where `value` lies in a range that was found to be one: 0 to 1."""
-    low, high = lowest or 0.0, 1.0 if highest is None else highest
-    return min(1.0, max(0.0, (value - low) / (high - low)))
+def _scaled(value: float, lowest: float, highest: float) -> float:
+    """Return where `value` lies in a range: 0 to 1."""
+    return min(1.0, max(0.0, (value - lowest) / (highest - lowest)))

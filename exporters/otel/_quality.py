@@ -175,5 +175,7 @@ class QualityBoard:
             named: Attributes = {
                 str(key): clean(value, 256) for key, value in attributes.items() if value
             }
-            fitted = self._bound.fit(_BOUND_AS, named)
-            to.add(tuple(fitted.items()), one.sums, one.design_effect, one.budget)
+            fit = self._bound.fit_part if one.segment else self._bound.fit
+            fitted = fit(_BOUND_AS, named)
+            if fitted is not None:
+                to.add(tuple(fitted.items()), one.sums, one.design_effect, one.budget)

@@ -24,6 +24,8 @@ MAX_SERIES = 1_500
 _LIMIT = 1_900
 """Nothing begins beyond; between the two there is room for what known workflows still turn up."""
 OTHER = "other"
+_PARTS = 1_250
+"""Parts of a workflow's requests begin up to here: workflows that come later have room beside them."""
 _DISPENSABLE = (
     semconv.ERROR_TYPE,
     semconv.VERDICT_CODE,
@@ -71,6 +73,29 @@ class SeriesBound:
             return attributes
         with self._lock:
             return self._admit(self._known.setdefault(instrument, _Known()), attributes)
+
+    def fit_part(self, instrument: str, attributes: Attributes) -> Attributes | None:
+        """Return the attributes that a segment's series may have; its whole workflow was fitted before.
+
+        Returns:
+            None: there is no room for it, not even among the others; in the whole it is counted.
+        """
+        known = self._known.get(instrument)
+        if known is not None and tuple(attributes.items()) in known.series:
+            return attributes
+        with self._lock:
+            known = self._known.setdefault(instrument, _Known())
+            workflow = attributes.get(semconv.GEN_AI_WORKFLOW_NAME)
+            if workflow in known.turned_away:
+                attributes = {**attributes, semconv.GEN_AI_WORKFLOW_NAME: OTHER}
+            name = str(attributes[semconv.SEGMENT]).partition(":")[0]
+            among_others = {**attributes, semconv.SEGMENT: f"{name}:{OTHER}"}
+            for each, most in ((attributes, _PARTS), (among_others, self._most)):
+                key = tuple(each.items())
+                if key in known.series or len(known.series) < most:
+                    known.series.add(key)
+                    return each
+            return None
 
     def _admit(self, known: _Known, attributes: Attributes) -> Attributes:
         workflow = attributes.get(semconv.GEN_AI_WORKFLOW_NAME)

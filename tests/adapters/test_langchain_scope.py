@@ -25,6 +25,8 @@ from langchain_fakes import (
 )
 
 import ragmeter
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Reference
 
 __all__ = ["watch"]
@@ -60,6 +62,27 @@ def test_everything_a_note_may_say(watch: Watch, chain: Any) -> None:
     assert (run.name, run.conversation_id, run.user_id) == ("support-bot", "s1", "u1")
     assert run.tags == ("web", "beta")
     assert run.metadata == {"tenant": "acme"}
+
+
+def test_metadata_of_the_config_makes_segments_and_goes_nowhere_else(chain: Any) -> None:
+    """Also within a block that puts requests together."""
+    memory = InMemoryExporter()
+    with ragmeter.RagMeter(
+        metrics=["lexical_groundedness"], exporters=[memory], segments=["tenant", "retriever"]
+    ) as meter:
+        config: Any = {
+            "callbacks": [RagMeterCallbackHandler(meter=meter)],
+            "metadata": {"tenant": "acme", "data_source_id": "ignored"},
+        }
+        chain.invoke("who?", config=config)
+        with ragmeter.request("who?"):
+            chain.invoke("who?", config=config)
+        assert meter.flush(60)
+        assert meter.quality("lexical_groundedness", segment="tenant:acme").n_requests == 2
+        names = {key.segment for key in meter.quality() if key.segment.startswith("retriever:")}
+        assert len(names) == 1
+        assert "retriever:unknown" not in names
+    assert [one.run.metadata for one in memory.results] == [{}, {}]
 
 
 def test_reference_by_context_variable_leaks_nowhere(watch: Watch, chain: Any) -> None:

@@ -17,7 +17,7 @@ from llama_index_fakes import QUESTION, ListRetriever, captured, ids, llm, nodes
 
 import ragmeter
 from ragmeter import RagMeter
-from ragmeter.adapters.llama_index import LlamaIndexRequest
+from ragmeter.adapters.llama_index import LlamaIndexRequest, RagMeterHandler
 from ragmeter.exporters.memory import InMemoryExporter
 
 A = nodes()[:2]
@@ -53,6 +53,23 @@ def test_instrument_tags_carry_reference_session_user_and_tags(is_async: bool) -
     assert dict(run.metadata) == {"release": "7"}
     assert without.sample.reference is None
     assert without.run.conversation_id is None
+
+
+def test_instrument_tags_make_segments_and_go_nowhere_else() -> None:
+    memory = InMemoryExporter()
+    meter = RagMeter(
+        metrics=["lexical_groundedness"], exporters=[memory],
+        segments=["language", "metadata.tenant", "retriever"],
+    )  # fmt: skip
+    with meter, RagMeterHandler(meter):
+        with instrument_tags({"tenant": "acme"}):
+            engine().query("Что это?")
+        assert meter.flush(60)
+        keys = meter.quality()
+    assert [dict(one.run.metadata) for one in memory.results] == [{}]
+    assert {key.segment for key in keys} == {
+        "", "language:ru", "metadata.tenant:acme", "retriever:ListRetriever",
+    }  # fmt: skip
 
 
 def test_name_and_question_can_be_told() -> None:

@@ -83,3 +83,24 @@ def test_a_question_said_around_the_request_is_what_queries_are_compared_with():
 
     assert (sample.question, sample.search_query, sample.name) == ("weather Riga", None, "weather")
     assert sample.reference == Reference(answer="Rain.")
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"metadata": '{"tenant": "acme", "plan": "free"}'},
+        {"ragmeter.metadata.tenant": "acme"},
+        {"traceloop.association.properties.tenant": "acme"},
+        {"langfuse.trace.metadata.tenant": "acme"},
+        {"langsmith.metadata.tenant": "acme"},
+    ],
+)
+def test_metadata_on_spans_is_that_of_the_request(attributes):
+    """The request's own span wins over those within it."""
+    retriever = openinference(
+        2, 1, "RETRIEVER", **documents("text"), **{"ragmeter.metadata.tenant": "inner"}
+    )
+    whole = openinference(1, None, "CHAIN", "qa", input="q", output="a", **attributes)
+    run = build_run(only(whole, retriever))
+    assert run.framework_metadata["tenant"] == "acme"
+    assert run.metadata == {}

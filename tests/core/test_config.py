@@ -93,6 +93,7 @@ def test_a_meter_from_the_environment(monkeypatch, tmp_path):
         ),
         ("RAGMETER_METRICS", "faithfulness", "faithfulness ask a judge; set RAGMETER_JUDGE_MODEL"),
         ("RAGMETER_REFERENCES", "nowhere.jsonl", "cannot read"),
+        ("RAGMETER_SEGMENTS", "language,two words", "'two words' is no name"),
         ("OTEL_INSTRUMENTATION_RAGMETER_REFERENCES", "golden.txt", "neither in .jsonl nor in .csv"),
     ],
 )
@@ -104,6 +105,12 @@ def test_what_only_the_meter_can_check_names_the_variable_too(monkeypatch, varia
 
     assert f"{variable}={value!r}: " in str(caught.value)
     assert said in str(caught.value)
+
+
+def test_segments_from_the_environment(monkeypatch):
+    assert meter_arguments()["segments"] is None
+    monkeypatch.setenv("RAGMETER_SEGMENTS", "language, metadata.tenant")
+    assert meter_arguments()["segments"] == ("language", "metadata.tenant")
 
 
 def test_a_broken_reference_file_is_named_with_its_variable_and_line(monkeypatch, tmp_path):

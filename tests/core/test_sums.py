@@ -110,10 +110,10 @@ def test_a_judged_score_counts_by_what_became_of_it(table, runs):
     ]
     for outcome in outcomes:
         run, scores = runs(), _scores(_score(0.25))
-        table.seen(run, scores, [FAITHFULNESS])
+        counted = table.seen(run, scores, [FAITHFULNESS])
         if outcome is not None:
             scores["faithfulness"] = outcome
-        table.judged(run, scores, [FAITHFULNESS], 0.5)
+        table.judged(counted, scores, [FAITHFULNESS], 0.5)
     table.seen(runs(), _scores(_score(0.75)), [FAITHFULNESS])  # not judged
     (sums,) = [one.sums for one in table.totals() if one.score == "faithfulness"]
     assert (sums["n"], sums["x"], sums["k"], sums["kd"]) == (6, 2.0, 5, 1)
@@ -127,9 +127,9 @@ def test_a_judged_score_counts_by_what_became_of_it(table, runs):
 def test_requests_kept_for_being_bad_are_not_among_those_that_chance_chose(table, runs):
     for value, probability, by_chance in ((1.0, 0.5, True), (0.5, 1.0, True), (0.0, 1.0, False)):
         run, scores = runs(), _scores(_score(0.25))
-        table.seen(run, scores, [FAITHFULNESS])
+        counted = table.seen(run, scores, [FAITHFULNESS])
         scores["faithfulness"] = _score(value, "faithfulness", method="llm")
-        table.judged(run, scores, [FAITHFULNESS], probability, by_chance=by_chance)
+        table.judged(counted, scores, [FAITHFULNESS], probability, by_chance=by_chance)
     (of_free, of_judged) = table.totals()
     assert (of_judged.sums["kd"], of_judged.sums["wy"]) == (3, 2.5)
     assert of_judged.values == (2, 1.5, 1.25)
@@ -146,9 +146,9 @@ def test_requests_on_the_bad_side_of_an_objective_are_counted_by_weight(clock, r
     one = JudgedScore("judged", "hash", 1.0, 5.0, "higher")
     for value in (1.0, 2.0, 3.0, 4.0, None):
         run, scores = runs(), _scores(_score(value, "stars", range=(1.0, 5.0)), _score(0.5))
-        table.seen(run, scores, [one])
+        counted = table.seen(run, scores, [one])
         scores["judged"] = _score(value, "judged", method="llm", range=(1.0, 5.0))
-        table.judged(run, scores, [one], 0.25)
+        table.judged(counted, scores, [one], 0.25)
     found = {each.score: each for each in table.totals()}
     low = 2 if "at_least" in at else 1
     assert found["stars"].sums["low"] == low
@@ -216,8 +216,9 @@ def test_the_clock_shows_unix_time(runs):
 def test_a_request_that_comes_twice_counts_once(table, runs):
     run, free = runs(), _scores(_score(0.5))
     scores = free | _scores(_score(1.0, "faithfulness", method="llm"))
-    assert [table.seen(run, free, [FAITHFULNESS]) for _ in range(3)] == [True, False, False]
-    table.judged(run, scores, [FAITHFULNESS], 1.0)
+    counted, *again = [table.seen(run, free, [FAITHFULNESS]) for _ in range(3)]
+    assert again == [None, None]
+    table.judged(counted, scores, [FAITHFULNESS], 1.0)
     assert [(one.score, one.sums["n"], one.sums["kd"]) for one in table.totals()] == [
         ("lexical_groundedness", 1, 1),
         ("faithfulness", 1, 1),
@@ -266,14 +267,14 @@ def test_workflows_without_end_are_counted_together(clock, runs, valued):
     table = QualityTable(clock, most=10)
     for number in range(1000):
         scores = _scores(_score(0.5) if valued else _score(None, status="missing_input"))
-        table.seen(runs(f"w{number}"), scores, [FAITHFULNESS] if valued else ())
-        # Fewer scores than `seen` was given: what was turned away stays where it is.
-        table.judged(runs(f"w{number}"), scores, [FAITHFULNESS] if valued else (), 1.0)
+        judged = [FAITHFULNESS] if valued else ()
+        counted = table.seen(runs(f"w{number}"), scores, judged)
+        table.judged(counted, scores, judged, 1.0)
     found = {one.workflow: one.sums["k"] for one in table.totals() if one.score == "faithfulness"}
     assert len(table.totals()) <= 12
     if valued:
         assert found[OTHER] == 1000 - (len(found) - 1)
-    assert len(table._families) <= 11
+    assert len(table._services[()]._workflows) <= 11
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

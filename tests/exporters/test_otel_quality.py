@@ -84,6 +84,42 @@ def test_many_workflows_stay_below_the_sdks_limit(sdk):
     assert sum(found.values()) == 5_000
 
 
+def test_many_segments_stay_below_the_sdks_limit_and_leave_room_for_workflows(sdk):
+    """What does not fit counts with the others, and never falls."""
+    told = [
+        _sums(1.0, score=f"s{score}", workflow=f"w{workflow}", segment=segment)
+        for workflow in range(3)
+        for score in range(20)
+        for segment in ("", *(f"tenant:t{number}" for number in range(60)), "tenant:other")
+    ]
+    OpenTelemetryExporter(**sdk.providers).observe_quality(lambda: told)
+    earlier = {}
+    for _ in range(2):
+        found = _values(sdk.points()["ragmeter.quality.n"])
+        assert len(found) < 2_000
+        assert all(found[key] >= value for key, value in earlier.items())
+        earlier = found
+        told += [_sums(1.0, workflow=f"more{number}") for number in range(50)]
+    wholes = [value for key, value in found.items() if "ragmeter.segment" not in dict(key)]
+    assert sum(wholes) == 3 * 20 + 50
+    assert len(wholes) == 3 * 20 + 50
+
+
+def test_segments_are_an_attribute(sdk):
+    exporter = OpenTelemetryExporter(**sdk.providers)
+    with RagMeter(
+        metrics=["lexical_groundedness"], exporters=[exporter], segments=["language"]
+    ) as meter:
+        for question in ("what is it", "что это", "что это"):
+            meter.submit(
+                RagSample(question=question, contexts=["a cat"], answer="a cat", name="qa")
+            )
+        assert meter.flush(60)
+        points = sdk.points()["ragmeter.quality.n"]
+    found = {point.attributes.get("ragmeter.segment"): point.value for point in points}
+    assert found == {None: 3, "language:en": 1, "language:ru": 2}
+
+
 def test_metrics_switched_off_are_off(sdk):
     exporter = OpenTelemetryExporter(**sdk.providers, metrics=False)
     exporter.observe_quality(lambda: [_sums(1.0)])

@@ -1,0 +1,139 @@
+"""The series of one service: by workflow, and within it by segment; never more than there is room for.
+
+`ragmeter.quality.sums` keeps one of these for each service and locks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from ._parts import Parts
+from ._series import Family, Series
+from .moments import FreeMoments, JudgedMoments
+from .segments import OTHER, segment_text
+
+__all__ = ["PARTS_SHARE", "AnySeries", "Found", "Holdings", "Room"]
+
+AnySeries: TypeAlias = "Series[FreeMoments] | Series[JudgedMoments]"
+
+
+VALUES_SHARE = 2 / 3
+"""Share of the room that values of segments may begin in: the rest is for workflows that come later,"""
+PARTS_SHARE = 5 / 6
+"""and, up to here, for scores that known values still get, and for what is not told apart."""
+
+
+class Room:
+    """How many series there may be, and are.
+
+    Args:
+        most: At most so many.
+        around: There is only as much room as there is in it, too.
+    """
+
+    __slots__ = ("_around", "_most", "_used")
+
+    def __init__(self, most: int, around: Room | None = None) -> None:
+        self._most = most
+        self._used = 0
+        self._around = around
+
+    def has(self, count: int, share: float = 1.0) -> bool:
+        """Return whether there is room for `count` more, if only this share of it may be used."""
+        around = self._around is None or self._around.has(count, share)
+        return around and self._used + count <= self._most * share
+
+    def take(self) -> None:
+        """Take up the room of one."""
+        self._used += 1
+        if self._around is not None:
+            self._around.take()
+
+
+class _Workflow:
+    """The series of one workflow."""
+
+    __slots__ = ("name", "parts", "whole")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.whole = Family()
+        self.parts: dict[str, Parts] = {}
+
+
+class Found(NamedTuple):
+    """One series, and what it is of."""
+
+    workflow: str
+    segment: str
+    score: str
+    series: AnySeries
+
+
+class Holdings:
+    """The series of one service.
+
+    Args:
+        resource: What names it; empty: this process.
+        room: For how many series there is room.
+        most_workflows: At most so many workflows are told apart.
+    """
+
+    def __init__(self, resource: Mapping[str, str], room: Room, most_workflows: int) -> None:
+        self.resource = resource
+        self.room = room
+        self._most_workflows = most_workflows
+        self._workflows: dict[str, _Workflow] = {}
+        self._is_full = False
+        self._largest = 1
+
+    def families(
+        self, name: str, segments: Sequence[tuple[str, str]], slot: int, expected: int
+    ) -> tuple[str, tuple[Family, ...]]:
+        """Take in a request; return the workflow that it counts under, and what counts it.
+
+        That is the whole workflow, and one part of it for each segment that there is room for.
+
+        Args:
+            name: Its workflow.
+            segments: Name and value of the segments that it belongs to.
+            slot: The present five minutes.
+            expected: How many series its scores are, at most.
+        """
+        workflow = self._workflows.get(name) or self._new_workflow(name, expected)
+        if not segments:
+            return workflow.name, (workflow.whole,)
+        # As many series as a whole has, a part of it may come to have.
+        self._largest = largest = max(self._largest, workflow.whole.size, expected)
+        found = [workflow.whole]
+        for segment, value in segments:
+            parts = workflow.parts.get(segment)
+            if parts is None:
+                if not self.room.has(2 * largest, VALUES_SHARE):
+                    continue  # room for a value and for the others
+                parts = workflow.parts[segment] = Parts(slot)
+            placed = parts.place(value, slot, lambda: self.room.has(largest, VALUES_SHARE))
+            found.append(parts.family(placed))
+        return workflow.name, tuple(found)
+
+    def _new_workflow(self, name: str, expected: int) -> _Workflow:
+        """Return a workflow: its own, if there is room for `expected` series."""
+        # Once one was turned away all are: it must not come in by a door that a smaller one left open.
+        self._is_full = (
+            self._is_full
+            or not self.room.has(expected)
+            or len(self._workflows) >= self._most_workflows
+        )
+        name = OTHER if self._is_full else name
+        return self._workflows.setdefault(name, _Workflow(name))
+
+    def found(self) -> Iterator[Found]:
+        """Return every series, with what it is of."""
+        for name, workflow in self._workflows.items():
+            for score, series in workflow.whole.series():
+                yield Found(name, "", score, series)
+            for segment, parts in workflow.parts.items():
+                for value, family in parts.families():
+                    for score, series in family.series():
+                        yield Found(name, segment_text(segment, value), score, series)

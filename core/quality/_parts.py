@@ -1,0 +1,104 @@
+"""Which values of a segment have sums of their own, when there are more than can be kept: `Parts`.
+
+At most twenty of a name count at a time, in one workflow: those with the most traffic.  A value that
+comes late and is large takes the place of the smallest; that one's sums rest as they are, since
+counters never fall, and its further requests count as `OTHER`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ._series import SLOTS_PER_HOUR, Family
+from .segments import OTHER
+
+__all__ = ["Parts"]
+
+MOST_VALUES = 20
+"""Values of one name, in one workflow, that count by themselves."""
+MOST_REMEMBERED = 500
+"""Values whose traffic is known."""
+LEAST_TRAFFIC = 20.0
+"""Requests of the last hour or so that a value must have that takes another's place,"""
+ADVANTAGE = 2.0
+"""and so many times as many as the other one: two that are alike do not change places in turn."""
+FORGOTTEN = 0.5
+
+
+class Parts:
+    """The series of one segment name of one workflow, by value.
+
+    Args:
+        slot: The present five minutes.
+    """
+
+    __slots__ = ("_counting", "_families", "_slot", "_traffic")
+
+    def __init__(self, slot: int) -> None:
+        self._families: dict[str, Family] = {}
+        self._counting: set[str] = set()
+        self._traffic: dict[str, float] = {}
+        self._slot = slot
+
+    def families(self) -> Iterable[tuple[str, Family]]:
+        """Return them all, by value, those that rest included."""
+        return self._families.items()
+
+    def place(self, value: str, slot: int, has_room: Callable[[], bool]) -> str:
+        """Take in a request; return the value that it counts under.
+
+        Args:
+            value: Its value.
+            slot: The present five minutes.
+            has_room: Whether one more value may have series.
+        """
+        if slot != self._slot:
+            self._turn(slot, has_room)
+        self._note(value)
+        if value in self._counting or value == OTHER:
+            return value
+        if len(self._counting) < MOST_VALUES and (value in self._families or has_room()):
+            self._counting.add(value)
+            return value
+        return OTHER
+
+    def family(self, value: str) -> Family:
+        """Return the series of a value that `place` returned."""
+        found = self._families.get(value)
+        if found is None:
+            found = self._families[value] = Family(is_part=True)
+        return found
+
+    def _note(self, value: str) -> None:
+        traffic = self._traffic
+        if value not in traffic and len(traffic) >= MOST_REMEMBERED:
+            # Misra and Gries: what is frequent is never lost so, whatever else there is.
+            self._traffic = {one: count - 1.0 for one, count in traffic.items() if count > 1.0}
+            return
+        traffic[value] = traffic.get(value, 0.0) + 1.0
+
+    def _turn(self, slot: int, has_room: Callable[[], bool]) -> None:
+        """Once in five minutes: let what is old count for less, and what has become large count."""
+        faded = 0.5 ** ((slot - self._slot) / SLOTS_PER_HOUR)
+        self._slot = slot
+        # By traffic as it was seen: after a quiet night everything has faded alike.
+        waiting = sorted(
+            (
+                (count, value)
+                for value, count in self._traffic.items()
+                if value not in self._counting and value != OTHER and count >= LEAST_TRAFFIC
+            ),
+            reverse=True,
+        )
+        for count, value in waiting if self._counting else ():
+            smallest = min(self._counting, key=lambda one: (self._traffic.get(one, 0.0), one))
+            if count < ADVANTAGE * self._traffic.get(smallest, 0.0):
+                break
+            if value in self._families or has_room():
+                self._counting.remove(smallest)
+                self._counting.add(value)
+        self._traffic = {
+            value: count * faded
+            for value, count in self._traffic.items()
+            if count * faded >= FORGOTTEN
+        }
