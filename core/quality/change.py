@@ -56,8 +56,7 @@ class Block(NamedTuple):
         return Block(self.n, self.n - self.total, self.n - 2 * self.total + self.squares)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """What a detector knows after a block."""
 
     status: Literal["learning", "watching", "fallen"]
@@ -71,7 +70,7 @@ class Step:
     mean: float | None = None
     """Of this block; None: it had no scores."""
     since: float | None = None
-    """When the fall began that is not over, Unix seconds, estimated; None: there is none."""
+    """When the fall began that is on, or that there is any evidence for: Unix seconds, estimated."""
     recovered: bool = False
     """Whether a fall ended with this block."""
 
@@ -173,7 +172,7 @@ class FallDetector:
             baseline=usual,
             floor=None if baseline is None or usual is None else usual - baseline.allowance,
             mean=total / n if n > 0 else None,
-            since=None if self._fallen is None else self._fallen.since,
+            since=self._since(),
             recovered=recovered,
         )
 
@@ -309,6 +308,12 @@ class FallDetector:
         if self._fallen is not None:
             return "fallen"
         return "learning" if self._baseline is None else "watching"
+
+    def _since(self) -> float | None:
+        if self._fallen is not None:
+            return self._fallen.since
+        path = self._evidence.path
+        return None if path is None else path.since
 
 
 class _Fallen:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 __all__ = ["ALARM_EVIDENCE", "Evidence", "Path", "block_factors", "e_bh"]
 
@@ -69,27 +69,45 @@ def block_factors(n: float, total: float, squares: float, floor: float) -> list[
     ]
 
 
+class _Mark(NamedTuple):
+    """A time, and what was counted until then."""
+
+    at: float
+    n: float
+    total: float
+    usual: float
+
+
 class Evidence:
     """Evidence that a mean lies below a floor since some time or other."""
 
-    __slots__ = ("_factors", "_paths")
+    __slots__ = ("_counted", "_factors", "_logs", "_starts")
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Start afresh."""
+        self._counted = _Mark(0.0, 0.0, 0.0, 0.0)
         self._factors = [0.0] * len(BETS)
-        # For each bet: log evidence since its own start, the start, n, total, usual total. Flat, for speed.
-        self._paths = [[0.0] * 5 for _ in BETS]
+        # For each bet, the logarithm of the evidence for the one start that it speaks for most.
+        self._logs = [0.0] * len(BETS)
+        self._starts = [self._counted] * len(BETS)
 
     @property
     def total(self) -> float:
         """The evidence: the mean over the bets."""
-        return math.fsum(self._factors) / len(BETS)
+        return sum(self._factors) / len(BETS)
 
     @property
     def path(self) -> Path | None:
         """The scores since the start that is most likely, None: nothing speaks for a fall."""
-        best = max(self._paths)
-        log, since, n, total, usual = best
-        return Path(since, n, total / n, usual / n) if log > 0 and n else None
+        log, start = max(zip(self._logs, self._starts, strict=True))
+        if log <= 0:
+            return None
+        _, n, total, usual = self._counted
+        n -= start.n
+        return Path(start.at, n, (total - start.total) / n, (usual - start.usual) / n)
 
     def add(
         self,
@@ -113,37 +131,43 @@ class Evidence:
             usual: What their mean usually is; for `path` alone.
             design_effect: How much more the sum varies than that of independent scores.
         """
-        evidence, paths = self._factors, self._paths
+        factors, logs, starts = self._factors, self._logs, self._starts
+        _, n_before, total_before, usual_before = self._counted
+        start = _Mark(at, n_before, total_before, usual_before)
+        self._counted = _Mark(at, n_before + n, total_before + total, usual_before + usual * n)
         for index, log in enumerate(block_factors(n, total, squares, floor)):
             tempered = log / design_effect
-            grown = (evidence[index] + 1.0) * math.exp(min(tempered, LARGEST_LOG))
-            evidence[index] = min(grown, LARGEST)
-            path = paths[index]
-            if path[0] <= 0.0:
-                path[:] = (tempered, at, n, total, usual * n)
-                continue
-            path[0] += tempered
-            path[2] += n
-            path[3] += total
-            path[4] += usual * n
+            grown = (factors[index] + 1.0) * math.exp(min(tempered, LARGEST_LOG))
+            factors[index] = min(grown, LARGEST)
+            if logs[index] > 0.0:
+                logs[index] += tempered
+            else:
+                logs[index] = tempered
+                starts[index] = start
 
-    def clear(self) -> None:
-        """Start afresh."""
-        self.__init__()  # type: ignore[misc]
-
-    def state(self) -> list[list[float]]:
-        """Return what `of_state` makes the same evidence of."""
-        return [list(self._factors), *(list(path) for path in self._paths)]
+    def state(self) -> dict[str, Any]:
+        """Return what `of_state` makes the same evidence of: values that JSON knows."""
+        return {
+            "counted": list(self._counted),
+            "factors": list(self._factors),
+            "logs": list(self._logs),
+            "starts": [list(start) for start in self._starts],
+        }
 
     @classmethod
-    def of_state(cls, state: list[list[float]]) -> Evidence:
-        """Return the evidence whose state this is."""
+    def of_state(cls, state: Mapping[str, Any]) -> Evidence:
+        """Return the evidence whose state this is.
+
+        Raises:
+            ValueError: If it has another shape.
+        """
         made = cls()
-        factors, *paths = state
-        if len(factors) != len(BETS) or [len(path) for path in paths] != [5] * len(BETS):
+        made._counted = _Mark(*map(float, state["counted"]))
+        made._factors = [float(one) for one in state["factors"]]
+        made._logs = [float(one) for one in state["logs"]]
+        made._starts = [_Mark(*map(float, start)) for start in state["starts"]]
+        if {len(made._factors), len(made._logs), len(made._starts)} != {len(BETS)}:
             raise ValueError("this is no state of an Evidence")
-        made._factors = [float(one) for one in factors]
-        made._paths = [[float(one) for one in path] for path in paths]
         return made
 
 

@@ -75,9 +75,11 @@ def test_requests_that_resemble_each_other_count_for_less():
     _add(plain, 0, [0.0, 0.0])
     _add(tempered, 0, [0.0, 0.0], design_effect=2.0)
 
-    assert [math.exp(log) for log in block_factors(2, 0, 0, 0.7)] == pytest.approx(plain.state()[0])
+    assert [math.exp(log) for log in block_factors(2, 0, 0, 0.7)] == pytest.approx(
+        plain.state()["factors"]
+    )
     assert [math.exp(log / 2) for log in block_factors(2, 0, 0, 0.7)] == pytest.approx(
-        tempered.state()[0]
+        tempered.state()["factors"]
     )
 
 
@@ -124,9 +126,10 @@ def test_a_state_goes_on_as_it_was(blocks, cut):
 
 
 def test_a_state_of_another_shape_is_none():
-    for state in ([[0.0]], [[0.0] * len(BETS)], [[0.0] * len(BETS), *[[0.0]] * len(BETS)]):
+    state = Evidence().state()
+    for damage in ("factors", "logs", "starts"):
         with pytest.raises(ValueError, match="no state of an Evidence"):
-            Evidence.of_state(state)
+            Evidence.of_state(state | {damage: []})
 
 
 MANY = st.dictionaries(st.integers(), st.floats(0, 1e9), max_size=12)
