@@ -33,8 +33,6 @@ HALF_HOURS = 48
 """Of a day."""
 TOLERANCE = 0.03
 """A fall of less is none, however sure it is."""
-WANDERS = 2.0
-"""Standard deviations of the mean's own movement that are tolerated, too."""
 WANDER_HOURS = (1, 6, 24)
 """Lengths over which the mean is seen to move by itself."""
 LEAST_BLOCKS = 8
@@ -42,9 +40,9 @@ LEAST_BLOCKS = 8
 LEAST_IN_BLOCK = 5
 """of so many scores each."""
 QUANTILE_95 = 1.6448536269514722
-"""Of the standard normal distribution: a movement counts if it is more than chance,"""
+"""Of the standard normal distribution: the mean moves by itself if it is more than chance;"""
 QUANTILE_99 = 2.3263478740408408
-"""and the floor lies this many standard errors of the baseline lower."""
+"""and by how many standard deviations, which Student's factor for few days enlarges, the floor lies lower."""
 SMALLEST_EFFECT = 1.15
 """A smaller design effect is taken for 1; two weeks cannot tell it from that."""
 SMALLEST_VARIANCE = 1e-4
@@ -155,10 +153,11 @@ def learn(days: Sequence[Day]) -> Baseline | None:
 
     - *Expected*: the mean of each hour of workdays and of weekends, drawn towards the mean of all by
       τ²n / (τ²n + s²), with s² the variance of a score and τ² that of the hours beyond chance.
-    - *Error*: Student's quantile times the standard error of the mean, from the daily sums of residuals. So
-      hours that resemble the hours before them, and few days, make it large.
-    - *Tolerance*: 0.03 and twice the wander. Its square is the variance of the means of 1, 6 or 24 hours beyond
-      that of as many scores, the largest of the three, less 1.64 of its standard errors.
+    - *Error*: Student's quantile at 99 % for so many days times the standard error of the mean, from the
+      daily sums of residuals. So days that differ, and few days, make it large.
+    - *Tolerance*: 0.03 and the same quantile times the wander, what the mean moves by itself. Its square is the
+      variance of the means of 1, 6 or 24 hours beyond that of as many scores, the largest of the three, less
+      1.64 of its standard errors.
     - *Design effect*: the squared differences between sums of residuals of neighbouring half hours, divided by
       what independent scores would give. Sessions whose questions resemble each other make it large.
     """
@@ -172,10 +171,11 @@ def learn(days: Sequence[Day]) -> Baseline | None:
     effect = _design_effect(days, residuals, variance)
     daily = math.fsum(sum(one.total for one in day) ** 2 for day in residuals)
     error = math.sqrt(daily * len(days) / (len(days) - 1)) / scores
+    far = student_quantile(len(days) - 1, QUANTILE_99)
     return Baseline(
         expected=tuple(expected),
-        tolerance=TOLERANCE + WANDERS * _wander(residuals, variance * effect),
-        error=student_quantile(len(days) - 1, QUANTILE_99) * error,
+        tolerance=TOLERANCE + far * _wander(residuals, variance * effect),
+        error=far * error,
         design_effect=effect,
         scores=scores,
     )

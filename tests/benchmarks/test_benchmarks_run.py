@@ -23,6 +23,7 @@ NAMES = {
     "receiving": "uvicorn",
     "footprint": "ragmeter",
     "estimates": "numpy",
+    "alarms": "numpy",
 }
 
 
