@@ -56,7 +56,8 @@ class Block(NamedTuple):
         return Block(self.n, self.n - self.total, self.n - 2 * self.total + self.squares)
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
     """What a detector knows after a block."""
 
     status: Literal["learning", "watching", "fallen"]
