@@ -7,11 +7,8 @@ that ``ragmeter --help`` is quick and needs no framework.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -19,17 +16,16 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 from rich.console import Console
 
-from ragmeter.metrics import ConfigurationError, RagmeterError
+from ragmeter.metrics import ConfigurationError
+
+from . import people
+from ._ending import EXIT_FAILED, EXIT_INTERRUPTED, explained, print_json, print_line
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import Judge
 
 __all__ = ["app"]
 
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-EXIT_OUTPUT = 3
-EXIT_INTERRUPTED = 130
 EXIT_OF = {"pass": 0, "fail": EXIT_FAILED, "inconclusive": 4, "blocked": 5}
 """By what `evaluate` decided."""
 
@@ -81,49 +77,6 @@ ToolSeparatorOption: TypeAlias = Annotated[
         help="What stands between two documents in such a result. (default: by its layout)",
     ),
 ]
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Print an error of ours as one line and exit with code 2; after Ctrl-C with 130."""
-    try:
-        yield
-        sys.stdout.flush()  # a full disk or a closed pipe shows here, and not when Python ends
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted", style="yellow")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
-    except RagmeterError as error:
-        Console(stderr=True).print(
-            f"ragmeter: {error}", style="red", markup=False, highlight=False, soft_wrap=True
-        )
-        raise typer.Exit(EXIT_USAGE) from None
-    except OSError as error:
-        # Files that cannot be written raise ConfigurationError; this is standard output.
-        _give_up_output()
-        Console(stderr=True).print(
-            f"ragmeter: the output cannot be written: {error.strerror}", style="red", markup=False
-        )
-        raise typer.Exit(EXIT_OUTPUT) from None
-
-
-def _give_up_output() -> None:
-    """Discard the output stream: the interpreter would fail again when it flushes it at exit."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _print_json(value: object) -> None:
-    """Print JSON on standard output, with escapes where its encoding is not UTF-8."""
-    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    typer.echo(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2))
-
-
-def _print_line(value: object) -> None:
-    """Print JSON on one line of standard output, likewise."""
-    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    line = json.dumps(value, ensure_ascii=encoding != "utf8", default=str)
-    # A lone surrogate has no UTF-8; its JSON escape has.
-    typer.echo(line.encode("utf-8", "backslashreplace").decode())
 
 
 def _print_version(asked_for: bool) -> None:
@@ -183,7 +136,7 @@ def demo(
     evidence, and what went out as OpenTelemetry. With OPENAI_API_KEY or OPENAI_BASE_URL set, that
     endpoint writes the answers (model: RAGMETER_DEMO_MODEL).
     """
-    with _explained():
+    with explained():
         from .demo._report import outcome_as_json, print_report
         from .demo.run import DemoOptions, run_demo
 
@@ -198,7 +151,7 @@ def demo(
             )
         )
     if as_json:
-        _print_json(outcome_as_json(outcome))
+        print_json(outcome_as_json(outcome))
     else:
         print_report(outcome, Console())
     if outcome.failures:
@@ -273,10 +226,10 @@ def evaluate(
     4 inconclusive, 5 blocked.
     """
     errors = Console(stderr=True)
-    with _explained():
+    with explained():
+        from ._output_paths import check_output_paths
         from .evaluate._decision import Asked, Baseline, limit_of
         from .evaluate._html_report import check_page, write_page
-        from .evaluate._output_paths import check_output_paths
         from .evaluate._report import evaluation_as_json, print_bad_rows, print_evaluation
         from .evaluate.run import EvaluateOptions, run_evaluation
 
@@ -308,7 +261,7 @@ def evaluate(
         print_bad_rows(evaluation, errors)
         # The summary comes first: a page that cannot be written must not lose what was paid for.
         if as_json:
-            _print_json(evaluation_as_json(evaluation))
+            print_json(evaluation_as_json(evaluation))
         else:
             print_evaluation(evaluation, Console())
         if html is not None:
@@ -354,20 +307,20 @@ def metrics(
     The page of one metric has its formula, range and source, an example that is scored now, and the
     thresholds of the verdict.
     """
-    with _explained():
+    with explained():
         if name is not None:
             from ._metric_page import metric_page, print_metric_page
 
             page = metric_page(name)
             if as_json:
-                _print_json(page.as_json())
+                print_json(page.as_json())
             else:
                 print_metric_page(page, Console())
             return
         from .metrics import list_metrics, print_metrics
 
         if as_json:
-            _print_json([one.as_json() for one in list_metrics()])
+            print_json([one.as_json() for one in list_metrics()])
         else:
             print_metrics(Console())
 
@@ -392,7 +345,7 @@ def spans(
     Exit code 1: something could not be read; what could be is printed.
     """
     errors = Console(stderr=True)
-    with _explained():
+    with explained():
         from ragmeter.adapters.opentelemetry import RetrievalTool
 
         from .spans.run import as_row, read_recording
@@ -402,7 +355,7 @@ def spans(
         tools = [RetrievalTool(name, tool_separator) for name in retrieval_tool or ()]
         recording = read_recording(files, tools)
         for found in recording.requests:
-            _print_line(as_row(found, score=score))
+            print_line(as_row(found, score=score))
         sys.stdout.flush()
         for bad in recording.bad:
             errors.print(f"ragmeter: {bad}", style="red", markup=False, soft_wrap=True)
@@ -494,7 +447,7 @@ def serve(
     def say(line: str) -> None:
         errors.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    with _explained():
+    with explained():
         from ragmeter.adapters.opentelemetry import RetrievalTool
         from ragmeter.serve import ServeOptions, Server
 
@@ -547,7 +500,7 @@ def dashboards(
     ] = None,
 ) -> None:
     """Write a Grafana dashboard, Prometheus rules, and a compose file that starts a whole stack."""
-    with _explained():
+    with explained():
         from .dashboards.run import print_written, write_dashboards
 
         written = write_dashboards(out, force=force, objectives=objective or ())
@@ -573,7 +526,7 @@ def doctor(
     Run it with the application's environment variables. Every line says what works, and how to fix
     what does not. Exit code 1: something must be fixed.
     """
-    with _explained():
+    with explained():
         from .doctor import DoctorOptions, examine, worst
         from .doctor._report import as_json as findings_as_json
         from .doctor._report import print_findings
@@ -581,8 +534,12 @@ def doctor(
         examination = examine(DoctorOptions(otlp=otlp, judge=not no_judge))
         if as_json:
             findings = list(examination)
-            _print_json(findings_as_json(findings))
+            print_json(findings_as_json(findings))
         else:
             findings = print_findings(examination, Console())
     if worst(findings) == "failed":
         raise typer.Exit(EXIT_FAILED)
+
+
+for command in (people.label, people.agreement):
+    app.command()(command)

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from ragmeter.cli._samples import Row
 from ragmeter.cli._summary import ScoreSummary, standing
 from ragmeter.metrics import ConfigurationError, RagSample, Score, ScoreItem
 
 from ._report import facts, problems
-from ._samples import Row
 from ._verdicts import BadVerdict
 from ._worst_rows import WorstRow
 from .run import Evaluation

@@ -18,9 +18,8 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
+from ragmeter.cli._samples import Row
 from ragmeter.metrics import ConfigurationError, Metric, Score, Verdict
-
-from ._samples import Row
 
 __all__ = ["ScoreFile", "measurement_key"]
 

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import Advance, progress
+from ragmeter.cli._samples import Row, read_samples
 from ragmeter.cli._summary import ScoreSummary, Summarizer
-from ragmeter.cli.evaluate._output_paths import check_output_paths
 from ragmeter.metrics import ConfigurationError, Metric, Score, Verdict, VerdictRules
 from ragmeter.metrics._rows import BadRow, count_rows
 from ragmeter.metrics.judge.protocol import Judge, JudgeStats
@@ -23,7 +24,6 @@ from ragmeter.metrics.metric import lacks_input, run_metric
 from ragmeter.metrics.registry import resolve_metrics
 
 from ._decision import Asked, Decision, RowScore, RowScores, decide
-from ._samples import Row, read_samples
 from ._score_file import ScoreFile, measurement_key
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRow, WorstRows

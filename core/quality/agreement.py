@@ -38,7 +38,7 @@ KappaWeights = Literal["none", "linear", "quadratic"]
 AlphaLevel = Literal["nominal", "ordinal", "interval"]
 """What ratings are: words, an order, or numbers."""
 
-DRAWS = 2_000
+DRAWS = 1_000
 """Random tables, or samples of requests, that an interval is read off."""
 SEED = 20261122
 EXACT_LEVELS = 3

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from ragmeter.cli._samples import Row
 from ragmeter.cli._summary import summarize
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate._html_report import render_page
-from ragmeter.cli.evaluate._samples import Row
 from ragmeter.cli.evaluate._verdicts import Verdicts
 from ragmeter.cli.evaluate._worst_rows import WorstRow
 from ragmeter.cli.evaluate.run import EvaluateOptions, Evaluation, run_evaluation

@@ -1,4 +1,4 @@
-"""Turns the rows of a data set into `RagSample`s, for `ragmeter evaluate`.
+"""Turns the rows of a data set into `RagSample`s, for `ragmeter evaluate` and `ragmeter label`.
 
 Understands ragmeter's own field names, what `JsonlExporter` wrote with content, and the column names of
 ragas and continuous-eval.  A row that cannot be read becomes a `BadRow` with its line and reason:
@@ -18,9 +18,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from ragmeter.metrics import RagSample
-from ragmeter.metrics._rows import BadRow, read_rows
+from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
 
-__all__ = ["COLUMN_NAMES", "Row", "read_samples"]
+__all__ = ["COLUMN_NAMES", "LIST_COLUMNS", "Row", "read_samples", "row_of"]
 
 COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "user_input"),
@@ -33,8 +33,7 @@ COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """Accepted columns per field: ours first, then ragas' and continuous-eval's. ``reference`` is special:
 an object with ``answer``, ``contexts``, ``context_ids`` (ours), or a text, the reference answer (ragas)."""
-
-_LISTS = frozenset(
+LIST_COLUMNS = frozenset(
     name
     for field in ("contexts", "context ids", "reference contexts", "reference context ids")
     for name in COLUMN_NAMES[field]
@@ -67,16 +66,17 @@ def read_samples(path: Path) -> Iterator[Row | BadRow]:
     Raises:
         ConfigurationError: The file cannot be read, or has another ending.
     """
-    for row in read_rows(path, _LISTS):
-        if isinstance(row, BadRow):
-            yield row
-            continue
-        try:
-            sample = _sample(row.fields)
-        except _BadRowError as error:
-            yield BadRow(row.line, str(error))
-        else:
-            yield Row(row.line, sample, _key(sample))
+    for row in read_rows(path, LIST_COLUMNS):
+        yield row if isinstance(row, BadRow) else row_of(row)
+
+
+def row_of(row: GoodRow) -> Row | BadRow:
+    """Return what a row says, or why it cannot be used."""
+    try:
+        sample = _sample(row.fields)
+    except _BadRowError as error:
+        return BadRow(row.line, str(error))
+    return Row(row.line, sample, _key(sample))
 
 
 def _key(sample: RagSample) -> str:

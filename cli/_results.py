@@ -1,0 +1,197 @@
+"""Requests with the scores that a judge gave them, read for `ragmeter label` and `ragmeter agreement`.
+
+Reads what `ragmeter evaluate --out` and `JsonlExporter` wrote, and data sets without any scores.  Texts
+are not kept: who needs those of a few requests asks for them by line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragmeter.metrics import ConfigurationError, RagSample
+from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
+from ragmeter.pipeline.sampling import place
+
+from ._samples import LIST_COLUMNS, Row, read_samples, row_of
+
+__all__ = ["JudgedValue", "ResultFile", "ScoredRequest", "place_of", "read_results", "samples_at"]
+
+_SPACE = 1 << 64
+_TEXTS = ("question", "contexts", "answer")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedValue:
+    """What the judge said of one request, by one score."""
+
+    value: float | None
+    """0 to 1, whatever the score's range; None: it has no value."""
+    status: str
+    """The score's status."""
+    judge: str
+    """What measured it: metric, version of formula and prompt, and the model where the file says so."""
+    lower_is_better: bool = False
+    """Whether low values are the good ones."""
+
+
+@dataclass(slots=True)
+class ScoredRequest:
+    """One request of a file."""
+
+    request: str
+    """Names it in labels: its run id, or the hash of the row."""
+    names: frozenset[str]
+    """Everything that a label may name it by."""
+    line: int
+    """Where its texts stand; 0: not in this file."""
+    place: float
+    """Its place in [0, 1) among those that are drawn to be labelled; independent of who is judged."""
+    probability: float = 1.0
+    """That it was chosen to be judged."""
+    is_worst: bool = False
+    """It is here because it was bad, and the others of its kind are not."""
+    has: frozenset[str] = frozenset()
+    """Which texts it has: ``question``, ``contexts``, ``answer``."""
+    scores: dict[str, JudgedValue] = field(default_factory=dict)
+    """What was measured, by name of the score."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFile:
+    """All requests of a file, in its order."""
+
+    path: Path
+    requests: tuple[ScoredRequest, ...]
+    bad: tuple[BadRow, ...]
+    """Rows that could not be read."""
+    has_texts: bool
+    """Whether questions, contexts and answers stand in it."""
+
+
+def read_results(path: Path) -> ResultFile:
+    """Read a file of results: one request a line, or several lines of the same one, the later ones added.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or has no requests.
+    """
+    first = next((row for row in read_rows(path, ()) if not isinstance(row, BadRow)), None)
+    if first is not None and "measured" in first.fields and "row" in first.fields:
+        found = _of_evaluation(path)
+    else:
+        found = _of_requests(path)
+    if not found.requests:
+        reason = f"; line {found.bad[0].line}: {found.bad[0].reason}" if found.bad else ""
+        raise ConfigurationError(f"{str(path)!r} has no requests{reason}")
+    return found
+
+
+def samples_at(path: Path, lines: Iterable[int]) -> dict[int, RagSample]:
+    """Return the samples that stand in some lines of a file."""
+    wanted = set(lines)
+    return {
+        row.line: row.sample
+        for row in read_samples(path)
+        if isinstance(row, Row) and row.line in wanted
+    }
+
+
+def _of_evaluation(path: Path) -> ResultFile:
+    """Read what ``ragmeter evaluate --out`` wrote."""
+    by_key: dict[str, ScoredRequest] = {}
+    bad: list[BadRow] = []
+    for row in read_rows(path, ()):
+        if isinstance(row, BadRow):
+            bad.append(row)
+            continue
+        try:
+            key = str(row.fields["row"])
+            request = by_key.setdefault(key, ScoredRequest(key, frozenset([key]), 0, place_of(key)))
+            for measurement, scores in row.fields["measured"].items():
+                for score in scores:
+                    request.scores[str(score["name"])] = _judged_value(score, str(measurement))
+        except (KeyError, TypeError, AttributeError, ValueError):
+            bad.append(BadRow(row.line, "not written by ragmeter evaluate --out"))
+    return ResultFile(path, tuple(by_key.values()), tuple(bad), has_texts=False)
+
+
+def _of_requests(path: Path) -> ResultFile:
+    """Read what `JsonlExporter` wrote, or a data set."""
+    by_name: dict[str, ScoredRequest] = {}
+    bad: list[BadRow] = []
+    for row in read_rows(path, LIST_COLUMNS):
+        if isinstance(row, BadRow):
+            bad.append(row)
+            continue
+        found = row_of(row)
+        run_id = row.fields.get("run_id")
+        if isinstance(found, BadRow) and not run_id:  # with one it is a result without texts
+            bad.append(found)
+            continue
+        try:
+            scores = _scores(row.fields.get("scores"))
+        except (KeyError, TypeError, AttributeError, ValueError):
+            bad.append(BadRow(row.line, "its scores are not those of a result"))
+            continue
+        name = str(run_id) if run_id or isinstance(found, BadRow) else found.key
+        known = by_name.get(name)
+        if known is None:
+            known = by_name[name] = _request(name, row, found)
+        known.scores.update(scores)
+    requests = tuple(by_name.values())
+    return ResultFile(path, requests, tuple(bad), has_texts=any(one.has for one in requests))
+
+
+def _request(name: str, row: GoodRow, found: Row | BadRow) -> ScoredRequest:
+    fields = row.fields
+    names, has = {name}, frozenset[str]()
+    if isinstance(found, Row):
+        names.add(found.key)
+        has = frozenset(text for text in _TEXTS if getattr(found.sample, text) is not None)
+    if isinstance(trace_id := fields.get("trace_id"), str):
+        names.add(trace_id)
+    return ScoredRequest(
+        name,
+        frozenset(names),
+        row.line,
+        place_of(name),
+        _probability(fields.get("judge_sample_rate")) * _probability(fields.get("sample_rate")),
+        "worst" in (fields.get("selection"), fields.get("judge_selection")),
+        has,
+    )
+
+
+def place_of(request: str) -> float:
+    """Return where a request stands among those that are drawn to be labelled, 0 to 1."""
+    return place("label", None, request) / _SPACE
+
+
+def _probability(value: Any) -> float:
+    is_one = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 1
+    return float(value) if is_one else 1.0
+
+
+def _scores(given: Any) -> dict[str, JudgedValue]:
+    if given is None:
+        return {}
+    return {
+        str(name): _judged_value(
+            score if isinstance(score, Mapping) else {"value": score, "status": "ok"}, str(name)
+        )
+        for name, score in given.items()
+    }
+
+
+def _judged_value(score: Mapping[str, Any], measurement: str) -> JudgedValue:
+    value = score.get("value")
+    lowest, highest = score.get("range") or (0.0, 1.0)
+    status = str(score.get("status", "ok"))
+    if value is None or status != "ok" or lowest is None or highest is None or lowest >= highest:
+        scaled = None
+    else:
+        scaled = min(1.0, max(0.0, (float(value) - lowest) / (highest - lowest)))
+    definition = score.get("definition")
+    judge = measurement if "@" in measurement or not definition else f"{measurement}@{definition}"
+    return JudgedValue(scaled, status, judge, score.get("direction") == "lower")

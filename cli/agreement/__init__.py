@@ -1,0 +1,1 @@
+"""``ragmeter agreement``: how far people and the judge agree, and people among themselves."""

@@ -1,0 +1,123 @@
+"""What `ragmeter agreement` prints, for people and as JSON. Reads `Agreements`; computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from ragmeter.quality.agreement import AgreementValue
+from ragmeter.quality.estimate import Estimate
+
+from .run import Agreements, ScoreAgreement, as_json
+
+__all__ = ["agreements_as_json", "print_agreements"]
+
+_STATUS = {
+    "few_labels": "not said: it takes 100 labels, with 30 of good and 30 of bad requests",
+    "judge_tells_nothing": "not said: the judge tells good from bad hardly better than a coin",
+    "nothing_judged": "not said: nothing is judged",
+}
+
+
+def agreements_as_json(found: Agreements) -> dict[str, Any]:
+    """Return everything as JSON-ready fields."""
+    return {
+        "labels": str(found.options.labels),
+        "results": None if found.options.results is None else str(found.options.results),
+        "bad_rows": [bad._asdict() for bad in found.bad],
+        "scores": {one.score: as_json(one) for one in found.scores},
+    }
+
+
+def print_agreements(found: Agreements, console: Console) -> None:
+    """Print each score's numbers, one a line: readable at any width."""
+    for one in found.scores:
+        console.print(Text.assemble((one.score, "bold"), f" {one.judge}"))
+        for line in _lines(one, found.options.width):
+            console.print(Text(f"  {line}"))
+        for note in one.notes:
+            console.print(Text(f"  {note}", style="yellow"))
+        console.print()
+
+
+def _lines(one: ScoreAgreement, width: float) -> Iterator[str]:
+    raters = ", ".join(f"{name} {count}" for name, count in one.raters.items())
+    yield f"labels: {one.drawn} requests drawn ({raters})" + _more(one)
+    yield f"mean according to people, labels alone: {_estimate(one.alone)}"
+    if one.judged is not None:
+        yield f"mean according to the judge: {_estimate(one.judged)}"
+    if one.people is not None:
+        yield f"mean according to people, labels and judge: {_estimate(one.people)}"
+    if one.now is not None:
+        now = one.now
+        said = (
+            f"{now.share:.2f} [{now.lower:.2f}, {now.upper:.2f}]"
+            if now.share is not None
+            else _STATUS[now.status]
+        )
+        yield f"share of good requests now, according to people: {said}"
+    both = one.confusion
+    if both.n:
+        yield (
+            f"judge and people, {both.n} requests: raw agreement {_number(both.agreement)}; good according to "
+            f"people {_number(both.people_good)}, to the judge {_number(both.judge_good)}"
+        )
+        yield (
+            f"good, good {both.good_good}; good, judge says bad {both.good_bad}; bad, judge says good "
+            f"{both.bad_good}; bad, bad {both.bad_bad}"
+        )
+        yield f"sensitivity {_value(both.sensitivity)}; specificity {_value(both.specificity)}"
+        kappas = "; ".join(f"{name} {_value(value)}" for name, value in one.kappa.items())
+        yield f"κ by weights, {one.levels} levels: {kappas}"
+        yield f"α, interval: {_value(one.alpha)}"
+        yield f"r with the mean of raters: {_value(one.r)}"
+    yield from _ceiling(one)
+    if both.n:
+        yield f"{both.n} labels with this judge tell as much as {one.worth:.0f} alone"
+    yield (
+        f"for an interval of {width:g}: {one.needed} labels with this judge, {one.needed_alone} alone"
+    )
+
+
+def _more(one: ScoreAgreement) -> str:
+    apart = [
+        f"{count} {what}"
+        for count, what in (
+            (one.volunteered, "volunteered, in nothing below but the ceiling"),
+            (one.unsure, "nobody could say"),
+            (one.unjudged, "without a value of the judge"),
+        )
+        if count
+    ]
+    return f"; {'; '.join(apart)}" if apart else ""
+
+
+def _ceiling(one: ScoreAgreement) -> Iterator[str]:
+    people = one.ceiling
+    if people is None:
+        yield "people among themselves: unknown; let a second person label the same file"
+        return
+    alphas = "; ".join(f"{name} {_value(value)}" for name, value in people.alpha.items())
+    yield f"people among themselves, {people.raters} on {people.requests} requests: α {alphas}"
+    yield (
+        f"  quadratic κ {_number(people.kappa)}, r of one with the others {_number(people.r.value)}: no "
+        "judge can be asked for more"
+    )
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _value(found: AgreementValue) -> str:
+    if found.value is None:
+        return "–"
+    return f"{found.value:.2f} [{found.lower:.2f}, {found.upper:.2f}]"
+
+
+def _estimate(found: Estimate) -> str:
+    mean = "–" if found.mean is None else f"{found.mean:.3f}"
+    return f"{mean} [{found.lower:.3f}, {found.upper:.3f}]"

@@ -1,0 +1,386 @@
+"""``ragmeter agreement``: compares what people said with what the judge said, and with what others said.
+
+Reads a file of labels and, where it is given, the results that they were drawn from.  Decides by
+the places of the requests whether the labels are of those results: if not, they are of another time, and
+correct the judge by its errors alone.  Called by `app`; prints nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from ragmeter.cli._results import ResultFile, ScoredRequest, place_of, read_results
+from ragmeter.metrics import ConfigurationError, Score
+from ragmeter.metrics._rows import BadRow
+from ragmeter.quality.agreement import (
+    AgreementValue,
+    Confusion,
+    alpha_interval,
+    binary_confusion,
+    correlation,
+    kappa,
+    label_worth,
+    labels_needed,
+    table_of,
+)
+from ragmeter.quality.estimate import Estimate, estimate
+from ragmeter.quality.labels import (
+    Label,
+    LabelledRequest,
+    drawn,
+    label_moments,
+    labelled_requests,
+    read_labels,
+)
+from ragmeter.quality.moments import JudgedMoments
+from ragmeter.quality.population import UNKNOWN_PROXY, proxy_value
+from ragmeter.quality.transport import Transported, transported
+
+__all__ = ["AgreementOptions", "Agreements", "Ceiling", "ScoreAgreement", "compare"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreementOptions:
+    """What the user asked for on the command line."""
+
+    labels: Path
+    """The file of labels."""
+    results: Path | None = None
+    """The requests with their scores, or None."""
+    score: str | None = None
+    """Only this one."""
+    good: float = 0.75
+    """From where on people call a request good."""
+    judge_good: float | None = None
+    """The same of the judge; None: as of people."""
+    width: float = 0.1
+    """How wide the interval of the mean according to people is to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """How far people agree among themselves: no judge can be asked for more."""
+
+    raters: int
+    requests: int
+    """Those that two people or more labelled."""
+    alpha: Mapping[str, AgreementValue]
+    """Krippendorff's, by level: nominal, ordinal, interval."""
+    kappa: float | None
+    """Quadratic κ, the mean over pairs of raters."""
+    r: AgreementValue
+    """Of one rater with the mean of the others, over all of both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreAgreement:
+    """Everything about one score."""
+
+    score: str
+    judge: str
+    """What measured it: metric, version and model; several are separated by commas."""
+    raters: Mapping[str, int]
+    """Labels by rater."""
+    drawn: int
+    """Requests that were drawn with a known probability."""
+    volunteered: int
+    """Requests that were picked: in nothing below."""
+    unsure: int
+    """Drawn requests of which nobody could say anything."""
+    unjudged: int
+    """Drawn requests that the judge has no value of."""
+    levels: int
+    """Of the scale: 2 or 5."""
+    confusion: Confusion
+    kappa: Mapping[str, AgreementValue]
+    """Of people's mean and the judge, by weights; both rounded to the levels of the scale."""
+    alpha: AgreementValue
+    """Krippendorff's, interval level, of the same two without rounding."""
+    r: AgreementValue
+    """Of the judge with the mean of raters."""
+    ceiling: Ceiling | None
+    """None: fewer than two people labelled the same requests."""
+    alone: Estimate
+    """The mean according to people, from labels alone."""
+    judged: Estimate | None
+    """The mean according to the judge, over the results."""
+    people: Estimate | None
+    """The mean according to people, labels and judge together; None: labels are of another time."""
+    now: Transported | None
+    """The share of good requests according to people, from labels of another time."""
+    worth: float
+    """How many labels without a judge would tell as much."""
+    needed: int
+    """Labels for an interval of the width asked for, with this judge."""
+    needed_alone: int
+    """The same without."""
+    notes: Sequence[str] = field(default=())
+    """What keeps numbers from being there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreements:
+    """What a report needs."""
+
+    options: AgreementOptions
+    scores: Sequence[ScoreAgreement]
+    bad: Sequence[BadRow]
+    """Lines of the file that are no labels."""
+
+
+def compare(options: AgreementOptions) -> Agreements:
+    """Compare people and judge, score by score.
+
+    Raises:
+        ConfigurationError: A file cannot be read, or has no labels.
+    """
+    labels, bad = read_labels(options.labels)
+    by_score: dict[str, list[Label]] = defaultdict(list)
+    for label in labels:
+        if options.score in (None, label.score):
+            by_score[label.score].append(label)
+    if not by_score:
+        of = "" if options.score is None else f" of {options.score}"
+        reason = f"; line {bad[0].line}: {bad[0].reason}" if bad else ""
+        raise ConfigurationError(f"{str(options.labels)!r} has no labels{of}{reason}")
+    results = None if options.results is None else read_results(options.results)
+    return Agreements(
+        options,
+        [_of_score(name, found, results, options) for name, found in sorted(by_score.items())],
+        bad,
+    )
+
+
+def _of_score(
+    score: str, labels: Sequence[Label], results: ResultFile | None, options: AgreementOptions
+) -> ScoreAgreement:
+    requests = labelled_requests(labels)
+    chosen = drawn(requests)
+    said = [one for one in chosen if one.values]
+    both = [(_mean(one), one.judged) for one in said if one.judged is not None]
+    people, judge = [first for first, _ in both], [second for _, second in both]
+    levels = 2 if all(one.scale == "yes-no" for one in labels) else 5
+    cut, judge_cut = options.good, _or(options.judge_good, options.good)
+    confusion = binary_confusion(
+        people, judge, is_good=lambda v: v >= cut, judged_good=lambda v: v >= judge_cut
+    )
+    table = table_of(_rounded(people, levels), _rounded(judge, levels), levels)
+    r = correlation(judge, people)
+    alone = estimate(label_moments(chosen, with_judge=False))
+    spread = _variance([_mean(one) for one in said])
+    judges = sorted({one.judge for one in labels if one.judge and one.probability is not None})
+    counts: dict[str, int] = defaultdict(int)
+    for one in labels:
+        counts[one.rater] += one.value is not None
+    known = max(0.0, r.value or 0.0) if r.n else 0.0
+    corrected = _corrected(score, chosen, judges, confusion, results, judge_cut)
+    worth = label_worth(known, len(both))
+    if corrected.people is not None and corrected.people.method == "regression":
+        worth = corrected.people.n_labelled * max(1.0, corrected.people.gain)
+    return ScoreAgreement(
+        score=score,
+        judge=", ".join(judges),
+        raters=dict(counts),
+        drawn=len(chosen),
+        volunteered=len(requests) - len(chosen),
+        unsure=len(chosen) - len(said),
+        unjudged=sum(one.judged is None for one in said),
+        levels=levels,
+        confusion=confusion,
+        kappa={name: kappa(table, name) for name in ("none", "linear", "quadratic")},
+        alpha=alpha_interval([list(pair) for pair in both], "interval"),
+        r=r,
+        ceiling=_ceiling(labels, levels),
+        alone=alone,
+        judged=corrected.judged,
+        people=corrected.people,
+        now=corrected.now,
+        worth=worth,
+        needed=labels_needed(options.width, spread, known),
+        needed_alone=labels_needed(options.width, spread),
+        notes=corrected.notes,
+    )
+
+
+@dataclass(slots=True)
+class _Corrections:
+    judged: Estimate | None = None
+    people: Estimate | None = None
+    now: Transported | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def _corrected(
+    score: str,
+    chosen: Sequence[LabelledRequest],
+    judges: Sequence[str],
+    errors: Confusion,
+    results: ResultFile | None,
+    judge_cut: float,
+) -> _Corrections:
+    """Return what labels and the judge's scores of all requests say together."""
+    found = _Corrections()
+    if results is None:
+        return found
+    measured = [one for one in results.requests if score in one.scores]
+    if not measured:
+        found.notes.append(f"the results have no {score}")
+        return found
+    sums = _judge_sums(score, results)
+    found.judged = estimate(sums)
+    measurements = {one.scores[score].judge for one in measured}
+    if judges and measurements != set(judges):
+        found.notes.append(
+            f"the labels are of {', '.join(judges)}, the results of {', '.join(sorted(measurements))}: "
+            "another judge, whose errors are unknown"
+        )
+        return found
+    if _is_same_drawing(score, chosen, measured):
+        found.people = estimate(sums, label_moments(chosen))
+        return found
+    found.notes.append(
+        "the labels were not drawn from all of these results: taken as labels of another time, which "
+        "correct the judge by its errors alone"
+    )
+    values = [
+        (1 / one.probability, value)
+        for one in measured
+        if (value := one.scores[score].value) is not None
+    ]
+    weight = sum(w for w, _ in values)
+    good = sum(w for w, value in values if value >= judge_cut)
+    k_eff = weight**2 / sum(w * w for w, _ in values) if values else 0.0
+    found.now = transported(good / weight if weight else 0.0, k_eff, errors)
+    return found
+
+
+def _is_same_drawing(
+    score: str, chosen: Sequence[LabelledRequest], measured: Sequence[ScoredRequest]
+) -> bool:
+    """Return whether the labels were drawn from these very requests, all of them.
+
+    Drawing goes by places: up to the last one that was labelled, every judged request must have been. A few
+    may be missing, as raters stop at different places.
+    """
+    names = {name: one for one in measured for name in one.names}
+    found = [names.get(one.request) for one in chosen]
+    if not found or any(one is None for one in found):
+        return False
+    labelled = {one.request for one in found if one is not None}
+    last = max(place_of(name) for name in labelled)
+    reached = sum(
+        place_of(one.request) <= last and one.scores[score].value is not None for one in measured
+    )
+    return len(labelled) >= 0.9 * reached
+
+
+def _judge_sums(score: str, results: ResultFile) -> JudgedMoments:
+    """Return the sums of the judge's scores, corrected to all requests where those are in the file."""
+    sums = JudgedMoments()
+    # Where requests are there for being bad, the others of their kind are not: no mean over all.
+    complete = not any(one.is_worst for one in results.requests)
+    for one in results.requests:
+        x = _proxy(score, one) if complete else UNKNOWN_PROXY
+        verdict = one.scores.get(score)
+        if verdict is not None and verdict.status == "missing_input":
+            continue
+        sums.seen(x)
+        if verdict is not None and verdict.status != "skipped":
+            sums.judged(x, one.probability, verdict.value, undefined=verdict.status == "undefined")
+    return sums
+
+
+def _proxy(score: str, request: ScoredRequest) -> float:
+    known = {
+        name: Score(name=name, value=one.value, status="ok", method="lexical", definition="")
+        for name, one in request.scores.items()
+        if one.value is not None
+    }
+    return proxy_value(score, known)
+
+
+def _ceiling(labels: Sequence[Label], levels: int) -> Ceiling | None:
+    """Return how far people agree among themselves, over drawn requests and picked ones alike."""
+    ratings: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for one in labels:
+        if one.value is not None:
+            ratings[one.source, one.request][one.rater] = one.value
+    shared = [by_rater for by_rater in ratings.values() if len(by_rater) > 1]
+    if not shared:
+        return None
+    raters = sorted({rater for by_rater in shared for rater in by_rater})
+    kappas = []
+    for first, second in combinations(raters, 2):
+        pairs = [(one[first], one[second]) for one in shared if first in one and second in one]
+        if pairs:
+            left, right = ([pair[side] for pair in pairs] for side in (0, 1))
+            found = kappa(
+                table_of(_rounded(left, levels), _rounded(right, levels), levels), "quadratic"
+            )
+            if found.value is not None:
+                kappas.append(found.value)
+    ones: list[float] = []
+    others: list[float] = []
+    for by_rater in shared:
+        total = sum(by_rater.values())
+        for value in by_rater.values():
+            ones.append(value)
+            others.append((total - value) / (len(by_rater) - 1))
+    units = [list(by_rater.values()) for by_rater in shared]
+    return Ceiling(
+        raters=len(raters),
+        requests=len(shared),
+        alpha={
+            "nominal": alpha_interval(units, "nominal"),
+            "ordinal": alpha_interval(units, "ordinal"),
+            "interval": alpha_interval(units, "interval"),
+        },
+        kappa=sum(kappas) / len(kappas) if kappas else None,
+        r=correlation(ones, others),
+    )
+
+
+def _mean(one: LabelledRequest) -> float:
+    return one.mean or 0.0
+
+
+def _or(value: float | None, other: float) -> float:
+    return other if value is None else value
+
+
+def _rounded(values: Sequence[float], levels: int) -> list[int]:
+    """Return the level that each value is nearest to; halves go up."""
+    return [min(levels - 1, int(value * (levels - 1) + 0.5)) for value in values]
+
+
+def _variance(values: Sequence[float]) -> float:
+    if len(values) < 2:
+        return 0.25  # the largest there is
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def as_json(found: Any) -> Any:
+    """Return numbers, names and tuples as JSON takes them."""
+    if isinstance(found, Mapping):
+        return {str(key): as_json(value) for key, value in found.items()}
+    if isinstance(found, AgreementValue):
+        return {key: as_json(value) for key, value in found._asdict().items()}
+    if isinstance(found, Confusion):
+        return {
+            name: as_json(getattr(found, name))
+            for name in (
+                "good_good", "good_bad", "bad_good", "bad_bad", "agreement", "people_good", "judge_good",
+                "sensitivity", "specificity",
+            )
+        }  # fmt: skip
+    if hasattr(found, "__dataclass_fields__"):
+        return {name: as_json(getattr(found, name)) for name in found.__dataclass_fields__}
+    if isinstance(found, (list, tuple)):
+        return [as_json(one) for one in found]
+    return found

@@ -1,0 +1,1 @@
+"""``ragmeter label``: a person says on a terminal how good requests are."""

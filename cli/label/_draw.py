@@ -1,0 +1,99 @@
+"""Which requests a person is shown: drawn with a known probability, or the worst.
+
+Drawing goes by a hash of the request's id, so that everybody who labels the same file is shown the same
+requests in the same order, and who comes back, or wants more, goes on where the last drawing ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ragmeter.cli._results import ResultFile, ScoredRequest
+from ragmeter.metrics import ConfigurationError
+
+__all__ = ["Drawing", "draw", "pick_worst"]
+
+NEEDED = {
+    "faithfulness": ("contexts", "answer"),
+    "context_utilization": ("question", "contexts", "answer"),
+    "context_relevancy": ("question", "contexts"),
+    "context_sufficiency": ("question", "contexts"),
+    "answer_relevancy": ("question", "answer"),
+}
+"""Texts without which there is nothing to say of a score."""
+NEEDED_OF_ANY = ("question", "answer")
+
+
+class Drawing(NamedTuple):
+    """The requests to show, in order."""
+
+    requests: Sequence[ScoredRequest]
+    probability: float | None
+    """That each was among them; None: they were picked."""
+    of: int
+    """How many there were to draw from."""
+
+
+def draw(
+    results: ResultFile, score: str, count: int, *, at_least: float = 0.0, judged: bool = True
+) -> Drawing:
+    """Draw requests: each with the same probability, whatever it is like.
+
+    Those at the lowest places are drawn, and the probability is the next place above them: given that, each
+    request was drawn or not independently of the others.
+
+    Args:
+        results: The requests.
+        score: What is to be labelled.
+        count: How many are wanted.
+        at_least: The probability that an earlier drawing from the same file had. What was added to the
+            file since then is drawn with it, too, so there may be more than `count`.
+        judged: Draw among those that the judge has a value of, where there are any.
+
+    Raises:
+        ConfigurationError: There is nothing to draw from.
+    """
+    able = sorted(_able(results, score, judged=judged), key=lambda one: one.place)
+    probability = 1.0 if count >= len(able) else able[count].place
+    probability = max(probability, at_least)
+    chosen = [one for one in able if one.place < probability]
+    return Drawing(chosen, probability, len(able))
+
+
+def pick_worst(results: ResultFile, score: str, count: int) -> Drawing:
+    """Pick the requests that the judge thought least of: to find faults, not to estimate anything.
+
+    Raises:
+        ConfigurationError: The judge has no value of any request.
+    """
+    known = [
+        (value, one)
+        for one in _able(results, score)
+        if (verdict := one.scores.get(score)) is not None and (value := verdict.value) is not None
+    ]
+    if not known:
+        raise ConfigurationError(
+            f"--worst: no request of {str(results.path)!r} has a value of {score}"
+        )
+    turned = known[0][1].scores[score].lower_is_better
+    known.sort(key=lambda pair: (-pair[0] if turned else pair[0], pair[1].place))
+    return Drawing([one for _, one in known[:count]], None, len(known))
+
+
+def _able(results: ResultFile, score: str, *, judged: bool = True) -> list[ScoredRequest]:
+    """Return the requests that somebody could label; judged ones only, if any are."""
+    needed = NEEDED.get(score, NEEDED_OF_ANY)
+    able = [one for one in results.requests if one.has.issuperset(needed)]
+    if not able:
+        raise ConfigurationError(
+            f"no request of {str(results.path)!r} has {' and '.join(needed)}, which whoever labels {score} "
+            "must read; JsonlExporter(path, include_content=True) writes texts, and with scores of "
+            "`ragmeter evaluate --out` name the data set: --data DATA"
+        )
+    has_value = [
+        one
+        for one in able
+        if (verdict := one.scores.get(score)) is not None and verdict.value is not None
+    ]
+    return has_value if judged and has_value else able

@@ -1,0 +1,250 @@
+"""``ragmeter label``: shows one request after the other, and keeps what a person says of each.
+
+Whoever comes back goes on where they stopped; the judge's verdict is kept beside each label, and not
+shown.  Nothing leaves the machine.  Called by `app`.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from rich.console import Console
+
+from ragmeter.cli._output_paths import check_output_paths
+from ragmeter.cli._results import ResultFile, ScoredRequest, read_results, samples_at
+from ragmeter.cli._samples import Row, read_samples
+from ragmeter.metrics import ConfigurationError, RagSample
+from ragmeter.quality.estimate import always_valid_half
+from ragmeter.quality.labels import Label, LabelScale, append_label, read_labels
+
+from ._draw import Drawing, draw, pick_worst
+from ._screen import Screen, grade_of
+from ._wording import LANGUAGES, WORDINGS, Language
+
+__all__ = ["LabelOptions", "Labelled", "run_labelling"]
+
+LEAST_FOR_MEAN = 30
+"""Labels before the mean so far is shown, and so are few that it is shown only"""
+EVERY = 10
+"""after every so many more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelOptions:
+    """What the user asked for on the command line."""
+
+    results: Path
+    """The requests, with scores or without."""
+    out: Path
+    """The file of labels."""
+    score: str = "faithfulness"
+    """What is to be labelled."""
+    data: Path | None = None
+    """The data set, where `results` has no texts."""
+    count: int = 50
+    """How many requests are drawn."""
+    worst: bool = False
+    """Pick those that the judge thought least of, instead of drawing."""
+    rater: str | None = None
+    """Who labels; None: the name of the account."""
+    scale: LabelScale = "1-5"
+    """What can be said."""
+    language: Language | None = None
+    """Of the words on the screen; None: that of the terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """What became of a session."""
+
+    labels: int
+    """Labels that the rater gave in it; skipped requests are none."""
+    left: int
+    """Drawn requests that the rater has not seen yet."""
+
+
+def run_labelling(options: LabelOptions, console: Console) -> Labelled:
+    """Show requests until all are labelled or the rater stops; each label is kept at once.
+
+    Raises:
+        ConfigurationError: An option makes no sense, a file cannot be read or written, or there is nothing
+            that could be labelled.
+    """
+    check_output_paths(options.results, out=options.out)
+    if options.data is not None:
+        check_output_paths(options.data, out=options.out)
+    results = read_results(options.results)
+    texts = options.results if options.data is None else options.data
+    if options.data is not None:
+        _name_texts(results, options.data)
+    elif not results.has_texts:
+        raise ConfigurationError(
+            f"{str(options.results)!r} has no texts: name the data set that was evaluated, --data DATA"
+        )
+    known = _known(options)
+    drawing = _drawing(options, results, known)
+    samples = samples_at(texts, [one.line for one in drawing.requests])
+    return _Session(options, console, drawing, samples, known).run()
+
+
+def _name_texts(results: ResultFile, data: Path) -> None:
+    """Say of each request on which line of the data set its texts stand."""
+    by_key = {one.request: one for one in results.requests}
+    for row in read_samples(data):
+        if isinstance(row, Row) and (request := by_key.get(row.key)) is not None:
+            texts = ("question", "contexts", "answer")
+            request.line = row.line
+            request.has = frozenset(name for name in texts if getattr(row.sample, name) is not None)
+
+
+def _known(options: LabelOptions) -> list[Label]:
+    """Return the labels of earlier sessions over the same file."""
+    if not options.out.exists():
+        return []
+    labels, bad = read_labels(options.out)
+    if bad and not labels:
+        raise ConfigurationError(
+            f"--out {str(options.out)!r}, line {bad[0].line}: {bad[0].reason}; name another file"
+        )
+    source = options.results.name
+    return [one for one in labels if one.source == source and one.score == options.score]
+
+
+def _drawing(options: LabelOptions, results: ResultFile, known: Sequence[Label]) -> Drawing:
+    if options.worst:
+        return pick_worst(results, options.score, options.count)
+    # Whoever draws again from the same file draws more of it, never fewer or others.
+    earlier = [one.probability for one in known if one.probability is not None]
+    return draw(results, options.score, options.count, at_least=max(earlier, default=0.0))
+
+
+def _account() -> str:
+    with suppress(OSError, KeyError, ImportError):
+        return getpass.getuser()
+    return "rater"
+
+
+def _language() -> Language:
+    for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        if value := os.environ.get(variable):
+            return next((one for one in LANGUAGES if value.lower().startswith(one)), "en")
+    return "en"
+
+
+class _Session:
+    """One rater at work."""
+
+    def __init__(
+        self,
+        options: LabelOptions,
+        console: Console,
+        drawing: Drawing,
+        samples: dict[int, RagSample],
+        known: Sequence[Label],
+    ) -> None:
+        self._options = options
+        self._rater = options.rater or _account()
+        self._drawing = drawing
+        self._samples = samples
+        self._words = WORDINGS[options.language or _language()]
+        self._screen = Screen(console, self._words, options.score, options.scale)
+        self._said = {one.request: one for one in known if one.rater == self._rater}
+        self._given = 0
+
+    def run(self) -> Labelled:
+        requests = self._drawing.requests
+        waiting = [one for one in requests if one.request not in self._said]
+        place, whole = 0, False
+        if self._drawing.probability is None:
+            self._screen.say(self._words.volunteered, "yellow")
+        while place < len(waiting):
+            request = waiting[place]
+            shown = self._words.place.format(
+                number=len(requests) - len(waiting) + place + 1, count=len(requests)
+            )
+            self._screen.show(self._samples[request.line], shown, whole=whole)
+            key = self._key()
+            if key is None or key in ("q", "Q", "\x04"):
+                break
+            if whole := key in ("m", "M"):
+                continue
+            if key in ("b", "B"):
+                place = max(0, place - 1)
+                continue
+            self._keep(request, None if key in ("s", "S") else grade_of(key, self._options.scale))
+            place += 1
+            if self._given and not self._given % EVERY:
+                self._say_mean()
+        else:
+            self._screen.say(self._words.done.format(count=len(requests)))
+        self._say_mean()
+        self._screen.say(
+            self._words.saved.format(
+                count=sum(one.value is not None for one in self._said.values()),
+                rater=self._rater,
+                path=self._options.out,
+            )
+        )
+        left = sum(one.request not in self._said for one in requests)
+        return Labelled(self._given, left)
+
+    def _key(self) -> str | None:
+        """Return the next key that means something."""
+        while (key := self._screen.key()) is not None:
+            if key == "\x03":
+                raise KeyboardInterrupt
+            if key in tuple("sSbBmMqQ\x04") or grade_of(key, self._options.scale) is not None:
+                return key
+            self._screen.say(self._words.unknown.format(key=key[:20]), "yellow")
+        return None
+
+    def _keep(self, request: ScoredRequest, value: float | None) -> None:
+        verdict = request.scores.get(self._options.score)
+        label = Label(
+            request=request.request,
+            score=self._options.score,
+            value=value,
+            rater=self._rater,
+            at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            scale=self._options.scale,
+            probability=self._drawing.probability,
+            judged=None if verdict is None else verdict.value,
+            judge="" if verdict is None else verdict.judge,
+            judge_probability=request.probability,
+            source=self._options.results.name,
+        )
+        try:
+            append_label(self._options.out, label)
+        except OSError as error:
+            raise ConfigurationError(
+                f"--out {str(self._options.out)!r}: {error.strerror}; what was labelled before is kept"
+            ) from error
+        self._said[request.request] = label
+        self._given += value is not None
+
+    def _say_mean(self) -> None:
+        """Say where the mean lies, by an interval that may be looked at as often as one likes."""
+        if self._drawing.probability is None:
+            return
+        said = [
+            (1 / one.judge_probability, one.value)
+            for one in self._said.values()
+            if one.value is not None and one.probability is not None
+        ]
+        if len(said) < LEAST_FOR_MEAN:
+            line = self._words.early.format(count=len(said), least=LEAST_FOR_MEAN)
+            self._screen.say(line, "dim")
+            return
+        weight = sum(w for w, _ in said)
+        mean = sum(w * value for w, value in said) / weight
+        n = weight**2 / sum(w * w for w, _ in said)
+        spread = sum(w * (value - mean) ** 2 for w, value in said) / weight
+        # Half a squared residual of size 1 added: thirty equal labels are no proof of no spread.
+        half = always_valid_half((spread * n + 0.5) / max(1.0, n - 1), n)
+        self._screen.say(self._words.mean.format(mean=f"{mean:.2f}", half=f"{half:.2f}"), "dim")

@@ -1,0 +1,147 @@
+"""The commands for people's labels and their options: ``ragmeter label`` and ``ragmeter agreement``.
+
+`app` adds them to the others; each one's work lives in a folder of its own.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ._ending import EXIT_FAILED, explained, print_json
+
+__all__ = ["agreement", "label"]
+
+
+class LanguageName(str, Enum):
+    """Values of ``--language``."""
+
+    EN = "en"
+    RU = "ru"
+    ZH = "zh"
+
+
+class ScaleName(str, Enum):
+    """Values of ``--scale``."""
+
+    GRADES = "1-5"
+    YES_NO = "yes-no"
+
+
+def label(
+    results: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RESULTS",
+            help="What JsonlExporter wrote with content, a data set, or an --out file with --data.",
+        ),
+    ],
+    score: Annotated[
+        str, typer.Option(metavar="NAME", help="The score to label.")
+    ] = "faithfulness",
+    out: Annotated[
+        Path, typer.Option(help="Append labels to this file, and resume from it.")
+    ] = Path("labels.jsonl"),
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The data set, where RESULTS came from `ragmeter evaluate --out`."),
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="How many requests to draw.")] = 50,
+    worst: Annotated[
+        bool,
+        typer.Option(
+            "--worst", help="Show the worst instead: finds faults, and enters no estimate."
+        ),
+    ] = False,
+    rater: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who labels. (default: your account)")
+    ] = None,
+    scale: Annotated[ScaleName, typer.Option(help="What you can say.")] = ScaleName.GRADES,
+    language: Annotated[
+        LanguageName | None, typer.Option(help="Of the screen. (default: the terminal's)")
+    ] = None,
+) -> None:
+    """Say yourself how good requests are, so that estimates can speak of people, not of the judge.
+
+    Requests are drawn at random, with a probability that is kept with each label. The same command
+    goes on where you stopped; everybody who labels the same file is shown the same requests. Keys: 1
+    to 5, or y and n; s cannot say, b back, m more text, q quit. Through a pipe: one key a line.
+    """
+    with explained():
+        from .label.run import LabelOptions, run_labelling
+
+        run_labelling(
+            LabelOptions(
+                results=results,
+                out=out,
+                score=score,
+                data=data,
+                count=count,
+                worst=worst,
+                rater=rater,
+                scale=scale.value,
+                language=None if language is None else language.value,
+            ),
+            Console(),
+        )
+
+
+def agreement(
+    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="What `ragmeter label` wrote.")],
+    results: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RESULTS]", help="The requests with their scores.", show_default=False
+        ),
+    ] = None,
+    score: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this score. (default: all)")
+    ] = None,
+    good: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="People call a request good from here on.")
+    ] = 0.75,
+    judge_good: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="The judge does, from here on. (default: as --good)"),
+    ] = None,
+    width: Annotated[
+        float, typer.Option(min=0.001, max=1.0, help="How wide the people's interval is to be.")
+    ] = 0.1,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as JSON and nothing else.")
+    ] = False,
+) -> None:
+    """Compare the judge with people, and people with each other; say how many labels are needed.
+
+    With RESULTS the labels correct the judge's mean to what people would say. Exit code 1: some
+    lines are no labels; the others are used.
+    """
+    errors = Console(stderr=True)
+    with explained():
+        from .agreement._report import agreements_as_json, print_agreements
+        from .agreement.run import AgreementOptions, compare
+
+        found = compare(
+            AgreementOptions(
+                labels=labels,
+                results=results,
+                score=score,
+                good=good,
+                judge_good=judge_good,
+                width=width,
+            )
+        )
+        if as_json:
+            print_json(agreements_as_json(found))
+        else:
+            print_agreements(found, Console())
+        for bad in found.bad:
+            errors.print(
+                f"{labels}:{bad.line}: {bad.reason}", style="red", markup=False, soft_wrap=True
+            )
+    if found.bad:
+        raise typer.Exit(EXIT_FAILED)
