@@ -35,9 +35,12 @@ if TYPE_CHECKING:
     from ._request import Request, request
     from .context import reference, suppress
     from .meter import RagMeter
+    from .quality.change import Change
     from .quality.estimate import Estimate
+    from .quality.objectives import Objective
 
 __all__ = [
+    "Change",
     "ConfigurationError",
     "Estimate",
     "JudgeError",
@@ -45,6 +48,7 @@ __all__ = [
     "MeterStats",
     "Metric",
     "MissingDependencyError",
+    "Objective",
     "RagMeter",
     "RagRun",
     "RagSample",
@@ -73,7 +77,9 @@ __all__ = [
 # Module → names; the type checkers read the imports above.
 _HOMES = {
     "ragmeter.meter": ("RagMeter",),
+    "ragmeter.quality.change": ("Change",),
     "ragmeter.quality.estimate": ("Estimate",),
+    "ragmeter.quality.objectives": ("Objective",),
     "ragmeter._request": ("Request", "request"),
     "ragmeter.context": ("reference", "suppress"),
     "ragmeter.adapters": ("instrument", "uninstrument"),

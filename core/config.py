@@ -114,6 +114,11 @@ class Settings(BaseSettings):
     objectives: str | None = _setting(None)
     """How good scores are to be and for which share of requests, e.g. ``shop_qa:faithfulness>=0.8 for 95%``;
     ``;`` between several."""
+    alarms: bool = _setting(False)
+    """Watch the scores for changes and tell of them; for the only process of a service. ``ragmeter serve``
+    does so anyway."""
+    change_webhook: SecretStr | None = _setting(None)
+    """Address that changes are posted to, as JSON that chats show, too."""
     verdict_unsupported_below: float = _setting(
         0.50, "VerdictRules(unsupported_below)", "share", ge=0, le=1
     )
@@ -272,6 +277,9 @@ def meter_arguments() -> dict[str, Any]:
         "judge": _judge(settings),
         "embedder": embedder,
         "objectives": _objectives(settings),
+        "change_webhook": None
+        if settings.change_webhook is None
+        else settings.change_webhook.get_secret_value(),
         "verdict": _verdict(settings),
         "exporters": _exporters(settings),
     }

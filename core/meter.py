@@ -35,6 +35,7 @@ from ._arguments import (
     window_of,
 )
 from ._port import MeterPort
+from ._quality_verbs import QualityVerbs
 from ._request import Request, SubmittedSample, request
 from .pipeline._admission import Admission
 from .pipeline.counting import Counting
@@ -44,7 +45,7 @@ from .pipeline.sampling import TailSampling
 from .pipeline.scoring import MetricSet, Scoring
 from .pipeline.weight import weight_of_sample
 from .quality.estimate import Estimate
-from .quality.objectives import DEFAULT_SHARE, Objective, Objectives, parse_objectives
+from .quality.objectives import Objective, Objectives, parse_objectives
 from .quality.population import Population
 from .quality.segments import Segments
 from .quality.sums import QualityKey, QualityTable
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ragmeter.metrics.embedder import Embedder
     from ragmeter.metrics.judge.protocol import Judge
 
+    from .pipeline.alarming import Alarming
     from .pipeline.judging import Judges
     from .pipeline.process import ScoringProcess
 
@@ -81,7 +83,7 @@ def _default_exporters() -> tuple[str, ...]:
     return ("otel",)
 
 
-class RagMeter(MeterPort):
+class RagMeter(MeterPort, QualityVerbs):
     """Scores live RAG requests in the background and hands the scores to exporters.
 
     Args:
@@ -132,6 +134,9 @@ class RagMeter(MeterPort):
         late_window_s: Seconds for which they are remembered.
         objectives: How good scores are to be and for which share of requests, e.g.
             ``"shop_qa:faithfulness>=0.8 for 95%"``; see `objective`.
+        alarms: Watch the scores for changes and tell of them; for the only process of a service. Of
+            several, each would see a part and raise false alarms of its own: ``ragmeter serve`` sees all.
+        change_webhook: Address that changes are posted to, as JSON that chats show, too.
 
     Raises:
         ConfigurationError: An argument is wrong; the message says what is allowed.
@@ -163,6 +168,8 @@ class RagMeter(MeterPort):
         late_window: int = 512,
         late_window_s: float = 900.0,
         objectives: str | Iterable[str | Objective] | None = None,
+        alarms: bool = False,
+        change_webhook: str | None = None,
     ) -> None:
         one_of("keep", keep, "none", "worst")
         one_of("scoring", scoring, "thread", "process")
@@ -234,6 +241,9 @@ class RagMeter(MeterPort):
             objectives=self._objectives, segments=Segments(() if segments is None else segments)
         )
         process = self._scoring_process(judge) if scoring == "process" else None
+        if not alarms and change_webhook is not None:
+            raise ConfigurationError("change_webhook is for changes; pass alarms=True, too")
+        self._alarming = self._watch(chosen, change_webhook) if alarms else None
         pipeline = Pipeline(
             self._metrics,
             process or self._metrics,
@@ -258,6 +268,7 @@ class RagMeter(MeterPort):
             self._counters,
             self._no_data,
             self.guard,
+            self._alarming,
         )
         self._serve(pipeline)
         if judge is not None:
@@ -267,6 +278,11 @@ class RagMeter(MeterPort):
                 exporter.observe_meter(self.stats)
             if isinstance(exporter, ObservesQuality):
                 exporter.observe_quality(self._quality.totals)
+
+    def _watch(self, exporters: Sequence[Exporter], webhook: str | None) -> Alarming:
+        from .pipeline.alarming import alarming_of  # noqa: PLC0415 -- only when wanted
+
+        return alarming_of(self._quality.slots, exporters, self.guard, webhook)
 
     def _scoring_process(self, judge: Judge | None) -> ScoringProcess:
         from .pipeline.process import ScoringProcess  # noqa: PLC0415 -- only when wanted
@@ -470,39 +486,6 @@ class RagMeter(MeterPort):
         return self._quality.estimate(
             score, workflow, seconds, segment=segment or "", service=service
         )
-
-    def objective(
-        self,
-        score: str,
-        *,
-        at_least: float | None = None,
-        at_most: float | None = None,
-        share: float = DEFAULT_SHARE,
-        workflow: str | None = None,
-    ) -> Objective:
-        """Say how good a score is to be, and for which share of requests; best before the first one.
-
-        Requests on the bad side are counted from now on, in `ragmeter.quality.low`; the shipped Prometheus
-        rules compare their share with the budget, 1 - share, and call out when it is used up too fast.
-
-        Args:
-            score: Name of the score.
-            at_least: The lowest good value, on the score's own scale.
-            at_most: The highest good value, where lower is better; exactly one of the two.
-            share: Share of the requests with a value that are to be good; above 0, below 1.
-            workflow: Name of the chain, engine or workflow; None: of each that has none of its own.
-
-        Returns:
-            The objective; its text is what ``RAGMETER_OBJECTIVES`` and ``--objective`` take.
-
-        Raises:
-            ConfigurationError: It makes no sense, or the score has another one in this workflow.
-        """
-        made = Objective(
-            score=score, at_least=at_least, at_most=at_most, share=share, workflow=workflow
-        )
-        self._objectives.add(made)
-        return made
 
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Wait until everything offered so far is scored, judged and exported.

@@ -75,6 +75,8 @@ class Delivery:
         headers: Sent with every request; may hold keys, so they are never shown.
         timeout_s: Seconds for one attempt.
         deadline_s: Seconds for all attempts of one post, pauses included.
+        what: What is sent, in messages.
+        hides_path: The address's path is a secret, as with webhooks of chats: it is not shown either.
 
     Raises:
         ConfigurationError: `base_url` is not an address.
@@ -89,6 +91,8 @@ class Delivery:
         *,
         timeout_s: float = 10.0,
         deadline_s: float = 60.0,
+        what: str = "the scores",
+        hides_path: bool = False,
     ) -> None:
         address = urlsplit(base_url)
         if address.scheme not in ("http", "https") or not address.hostname:
@@ -101,12 +105,13 @@ class Delivery:
             raise MissingDependencyError("httpx", "sinks", sink) from error
         self._httpx = httpx
         self._sink = sink
+        self._what = what
+        self._given_url = base_url
         self._base_url = base_url.rstrip("/")
         port = f":{address.port}" if address.port else ""
         # A user name or password in the address must not show up in a log.
-        self.shown_address = f"{address.scheme}://{address.hostname}{port}{address.path}".rstrip(
-            "/"
-        )
+        shown_path = "" if hides_path else address.path
+        self.shown_address = f"{address.scheme}://{address.hostname}{port}{shown_path}".rstrip("/")
         self._headers = {**headers, "Content-Type": "application/json"}
         self._timeout_s = timeout_s
         self._deadline_s = deadline_s
@@ -120,6 +125,8 @@ class Delivery:
 
     def post(self, path: str, body: Any) -> Any:
         """Send `body` to `path`, again if need be; return the JSON of the answer, None if it has none.
+
+        An empty path is the address as it was given.
 
         A rate limit is no failure: a pause that the server asks for with status 429 does not count
         towards the deadline.
@@ -164,7 +171,8 @@ class Delivery:
         if self._client is None:
             self._client = self._httpx.Client(timeout=self._timeout_s, headers=self._headers)
         try:
-            response = self._client.post(self._base_url + path, content=content)
+            url = self._base_url + path if path else self._given_url
+            response = self._client.post(url, content=content)
         except self._httpx.TransportError as error:
             return _Answer(problem=f"no answer ({type(error).__name__})")
         status = response.status_code
@@ -178,10 +186,12 @@ class Delivery:
             longest = LONGEST_ASKED_PAUSE_S if limited else LONGEST_PAUSE_S
             pause_s = asked_pause_s(status, response.headers, longest_s=longest)
             return _Answer(problem=f"status {status}", pause_s=pause_s, limited=limited)
-        message = f"{self._sink} at {self.shown_address}{path} refused the scores: status {status}"
+        message = (
+            f"{self._sink} at {self.shown_address}{path} refused {self._what}: status {status}"
+        )
         if status in _HINTS:
             message += (
-                f", {_HINTS[status]}. Scores are not sent there for {REFUSED_FOR_S:.0f} s at a time"
+                f", {_HINTS[status]}. Nothing is sent there for {REFUSED_FOR_S:.0f} s at a time"
             )
             self._refused = (time.monotonic() + REFUSED_FOR_S, message)
         raise DeliveryError(message)

@@ -9,6 +9,7 @@ import pytest
 
 PUBLIC = {
     "ragmeter": {
+        "Change",
         "ConfigurationError",
         "Estimate",
         "JudgeError",
@@ -16,6 +17,7 @@ PUBLIC = {
         "MeterStats",
         "Metric",
         "MissingDependencyError",
+        "Objective",
         "RagMeter",
         "RagRun",
         "RagSample",

@@ -34,6 +34,7 @@ from .scoring import Computes, MetricSet, Offered, Scoring
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
 
+    from .alarming import Alarming
     from .judging import JudgeLoop, Judges
 
 __all__ = ["Limits", "Pipeline"]
@@ -86,6 +87,7 @@ class Pipeline:
         counters: Where requests are counted.
         no_data: Says so when nothing can leave.
         guard_for: Makes a guard for a component.
+        alarming: Tells of changes of the scores; None: nobody wants to know.
     """
 
     def __init__(
@@ -103,7 +105,9 @@ class Pipeline:
         counters: Counters,
         no_data: NoDataWarning,
         guard_for: Callable[[str], Guard],
+        alarming: Alarming | None = None,
     ) -> None:
+        self._alarming = alarming
         self._metrics = metrics
         self._computes = computes
         self._scoring = scoring
@@ -185,6 +189,8 @@ class Pipeline:
         self._computes.start()
         if self._judging is not None:
             self._judging.start()
+        if self._alarming is not None:
+            self._alarming.start()
 
     def put(self, item: Offered | Amendment, size_bytes: int = 0) -> None:
         """Take a captured request, or what was learned about one. Never blocks."""
@@ -210,7 +216,9 @@ class Pipeline:
         return patience.wait(self._write_out, deadline) and done
 
     def _write_out(self, timeout_s: float) -> bool:
-        return self._exporting.flush(time.monotonic() + timeout_s)
+        deadline = time.monotonic() + timeout_s
+        told = self._alarming is None or self._alarming.flush(deadline)
+        return self._exporting.flush(deadline) and told
 
     def close(self, deadline: float) -> None:
         """Finish what can be finished until `deadline` (monotonic), count the rest, stop."""
@@ -219,6 +227,8 @@ class Pipeline:
         if self._judging is not None:
             self._judging.close(remaining(deadline) * 0.7)
         self._computes.close(remaining(deadline) * 0.5)
+        if self._alarming is not None:
+            self._alarming.close(time.monotonic() + remaining(deadline) * 0.5)
         self._exporting.close(deadline)
 
     def depart(self) -> None:
@@ -229,9 +239,13 @@ class Pipeline:
         """Let no thread of ours be in the middle of something, if that is so before `deadline`."""
         self._queue.before_fork(deadline)
         self._exporting.before_fork(deadline)
+        if self._alarming is not None:
+            self._alarming.before_fork(deadline)
 
     def after_fork_in_parent(self) -> None:
         """Let the threads go on."""
+        if self._alarming is not None:
+            self._alarming.after_fork_in_parent()
         self._exporting.after_fork_in_parent()
         self._queue.after_fork_in_parent()
 

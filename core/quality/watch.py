@@ -38,6 +38,8 @@ MAX_SERIES = 3_000
 """Scores × workflows × segments × services that are watched."""
 FORGOTTEN_AFTER_S = 15 * 86_400.0
 """Seconds without a value after which a series is not watched any more."""
+MOST_EVIDENCE = 1e12
+"""Beyond it no number says more, and infinity has no JSON."""
 MAX_CHANGES = 100
 MAX_VERSIONS = 32
 STATE_VERSION = 1
@@ -142,17 +144,23 @@ class Watch:
             self._past.extend(one.change for one in told)
         return told
 
-    def judge_moved(self, change: Change) -> None:
-        """Keep a change that the ruler found with those found here."""
+    def keep(self, change: Change) -> None:
+        """Keep a change that was found elsewhere with those found here."""
         with self._lock:
             self._past.append(change)
 
-    def changes(self) -> tuple[Change, ...]:
-        """Return the changes that are on, then the last others, newest first."""
+    def changes(self, *, on: bool = False) -> tuple[Change, ...]:
+        """Return the changes that are on, then the last others, each newest first.
+
+        Args:
+            on: Only those that are on.
+        """
         with self._lock:
-            on = [one.fall for one in self._all() if one.fall is not None]
-            on.sort(key=lambda change: change.at, reverse=True)
-            return (*on, *(one for one in reversed(self._past) if one not in on))
+            now = [one.fall for one in self._all() if one.fall is not None]
+            now.sort(key=lambda change: change.at, reverse=True)
+            if on:
+                return tuple(now)
+            return (*now, *(one for one in reversed(self._past) if one not in now))
 
     def series(self) -> tuple[WatchedSeries, ...]:
         """Return how the watch over each score stands."""
@@ -387,7 +395,7 @@ class Watch:
             at=now,
             before=_moved_to(one.estimate(before), one.shown(fall.before)),
             now=one.estimate(after),
-            evidence=fall.evidence,
+            evidence=min(fall.evidence, MOST_EVIDENCE),
             kind="mix" if is_mix else "fell",
             note="; ".join(notes),
         )

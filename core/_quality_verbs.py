@@ -1,0 +1,133 @@
+"""What a user says of how good is good enough, and asks about changes: verbs of `ragmeter.RagMeter`.
+
+`objective` is for what must be, the others for what changes; none is on a request's path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from ragmeter.metrics import ConfigurationError
+
+from .quality.objectives import DEFAULT_SHARE, Objective, Objectives
+
+if TYPE_CHECKING:
+    from .pipeline.alarming import Alarming
+    from .quality.change import Change
+    from .quality.watch import WatchedSeries
+
+__all__ = ["QualityVerbs"]
+
+C = TypeVar("C", bound="Callable[[Change], object]")
+
+
+class QualityVerbs:
+    """The side of a `ragmeter.RagMeter` that objectives and changes are seen from."""
+
+    _objectives: Objectives
+    _alarming: Alarming | None
+
+    def objective(
+        self,
+        score: str,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        share: float = DEFAULT_SHARE,
+        workflow: str | None = None,
+    ) -> Objective:
+        """Say how good a score is to be, and for which share of requests; best before the first one.
+
+        Requests on the bad side are counted from now on, in `ragmeter.quality.low`; the shipped Prometheus
+        rules compare their share with the budget, 1 - share, and call out when it is used up too fast.
+
+        Args:
+            score: Name of the score.
+            at_least: The lowest good value, on the score's own scale.
+            at_most: The highest good value, where lower is better; exactly one of the two.
+            share: Share of the requests with a value that are to be good; above 0, below 1.
+            workflow: Name of the chain, engine or workflow; None: of each that has none of its own.
+
+        Returns:
+            The objective; its text is what ``RAGMETER_OBJECTIVES`` and ``--objective`` take.
+
+        Raises:
+            ConfigurationError: It makes no sense, or the score has another one in this workflow.
+        """
+        made = Objective(
+            score=score, at_least=at_least, at_most=at_most, share=share, workflow=workflow
+        )
+        self._objectives.add(made)
+        return made
+
+    def on_change(self, callback: C) -> C:
+        """Call `callback` with every `ragmeter.Change` of quality from now on; may be a decorator.
+
+        It is called on a thread of ours, one change at a time; what it raises is contained and logged. Needs
+        ``RagMeter(alarms=True)``.
+
+        Raises:
+            ConfigurationError: The meter does not watch, or this is no function.
+        """
+        if not callable(callback):
+            raise ConfigurationError(
+                f"on_change is {callback!r}; pass a function that takes a ragmeter.Change"
+            )
+        self._watching("on_change").on_change(callback)
+        return callback
+
+    def changes(self, *, on: bool = False) -> tuple[Change, ...]:
+        """Return the changes of quality that are on, then the last others, each newest first.
+
+        Args:
+            on: Only those that are on.
+        """
+        return () if self._alarming is None else self._alarming.watch.changes(on=on)
+
+    def watching(self) -> tuple[WatchedSeries, ...]:
+        """Return how the watch over each score stands: by service, workflow, score and segment."""
+        return () if self._alarming is None else self._alarming.watch.series()
+
+    def accept(
+        self,
+        score: str | None = None,
+        *,
+        workflow: str | None = None,
+        segment: str | None = None,
+        service: str | None = None,
+    ) -> int:
+        """Take what is now for what is usual: a change that is on is over. Return of how many series.
+
+        Args:
+            score: Of this score; None: of all.
+            workflow: Of this workflow; None: of all.
+            segment: Of this segment, empty for all requests; None: of all.
+            service: Of this service; None: of all.
+
+        Raises:
+            ConfigurationError: The meter does not watch.
+        """
+        return self._watching("accept").watch.accept(
+            score, workflow=workflow, segment=segment, service=service
+        )
+
+    def mark(self, service: str | None = None) -> int:
+        """Note a deployment: what is usual is learned anew. Return of how many series.
+
+        What a deployment made worse is no change then: `objective` sees it.
+
+        Args:
+            service: Of this service; None: of all.
+
+        Raises:
+            ConfigurationError: The meter does not watch.
+        """
+        return self._watching("mark").watch.mark(service)
+
+    def _watching(self, verb: str) -> Alarming:
+        if self._alarming is None:
+            raise ConfigurationError(
+                f"{verb}: this meter does not watch its scores; make it with RagMeter(alarms=True)"
+            )
+        return self._alarming

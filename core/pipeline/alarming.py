@@ -1,0 +1,200 @@
+"""Runs the watch over scores: a look at every five minutes that are over, and telling of what changed.
+
+Two threads of its own, for a meter that was asked to watch: one looks, the other tells, so that a
+callback that takes its time delays no look.  The request's path has no part in it.  What is told goes to
+the log, the exporters, the webhook and the callbacks, in this order; what one of them raises is contained.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ragmeter._runtime.guard import Guard
+from ragmeter.exporters.changes import ObservesChanges, QualityChange
+from ragmeter.quality.change import Change
+from ragmeter.quality.sentence import sentence
+from ragmeter.quality.sums import SLOT_S, SlotSums, unix_clock
+from ragmeter.quality.watch import Told, Watch
+
+from .queue import WorkerQueue, remaining
+
+if TYPE_CHECKING:
+    from ragmeter.exporters.webhook import ChangeWebhook
+
+__all__ = ["Alarming", "OnChange", "TellsChanges", "alarming_of"]
+
+OnChange = Callable[[Change], object]
+"""Called with each change of quality."""
+GRACE_S = 1.0
+"""Seconds after the end of five minutes at which they are looked at."""
+MAX_WAITING = 1_000
+"""Changes that may wait to be told."""
+
+_log = logging.getLogger("ragmeter")
+
+
+class TellsChanges(Protocol):
+    """Tells others of a change: an exporter, or a webhook."""
+
+    def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
+        """Tell of `change`, of which `said` is one sentence."""
+        ...
+
+
+class Alarming:
+    """Looks at what was counted, and tells of what changed.
+
+    Args:
+        watch: Says what changed.
+        slots: Returns what was counted in the five minutes that are over, from a time on (unix seconds).
+        exporters: Those that publish changes are told of them.
+        guard_for: Makes a guard for a component.
+        webhook: Is told, too; None: there is none.
+        clock: Unix seconds that never go back; None: those of this machine.
+    """
+
+    def __init__(
+        self,
+        watch: Watch,
+        slots: Callable[[float], Sequence[SlotSums]],
+        exporters: Sequence[object],
+        guard_for: Callable[[str], Guard],
+        *,
+        webhook: ChangeWebhook | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self.watch = watch
+        self._slots = slots
+        self._webhook = webhook
+        observers = [one for one in exporters if isinstance(one, ObservesChanges)]
+        for observer in observers:
+            observer.observe_changes(watch.evidence)
+        self._tellers: tuple[TellsChanges, ...] = (
+            *observers,
+            *([] if webhook is None else [webhook]),
+        )
+        self._clock = clock or unix_clock()
+        self._callbacks: tuple[OnChange, ...] = ()
+        self._after: tuple[Callable[[], object], ...] = ()
+        self._guard = guard_for("meter.changes")
+        self._looking: WorkerQueue[None] = WorkerQueue(
+            "ragmeter-watch",
+            lambda _: self.look(),
+            guard=guard_for("meter.watch"),
+            on_drop=_ignore,
+            tick=self._tick,
+            max_items=1,
+            max_bytes=1,
+        )
+        self._telling: WorkerQueue[Told] = WorkerQueue(
+            "ragmeter-changes",
+            self._tell,
+            guard=self._guard,
+            on_drop=_ignore,
+            max_items=MAX_WAITING,
+            max_bytes=1,
+        )
+
+    def on_change(self, callback: OnChange) -> None:
+        """Call `callback` with every change from now on, on a thread of ours."""
+        self._callbacks = (*self._callbacks, callback)
+
+    def after_look(self, callback: Callable[[], object]) -> None:
+        """Call `callback` after every look, on the thread that looks: to keep what is known, for example."""
+        self._after = (*self._after, callback)
+
+    def tell(self, change: Change, resource: Mapping[str, str] | None = None) -> None:
+        """Tell of a change that was found elsewhere. Never blocks."""
+        self.watch.keep(change)
+        self._telling.put(Told(change, resource or {}))
+
+    def look(self) -> None:
+        """Look at what was counted since the last look, and have told what changed."""
+        for told in self.watch.take(self._slots(self.watch.next)):
+            self._telling.put(told)
+        for callback in self._after:
+            callback()
+
+    def start(self) -> None:
+        """Start the threads. To be called below no lock."""
+        self._looking.start()
+        self._telling.start()
+
+    def flush(self, deadline: float) -> bool:
+        """Look, and wait until everything is told; return whether it was before `deadline` (monotonic)."""
+        if not self._looking.is_alive:
+            return True  # nothing was captured
+        self._looking.put(None)
+        looked = self._looking.flush(remaining(deadline))
+        return self._telling.flush(remaining(deadline)) and looked
+
+    def close(self, deadline: float) -> None:
+        """Look and tell a last time, until `deadline` (monotonic), and stop."""
+        self.flush(deadline)
+        self._looking.close(0.0)
+        if self._webhook is not None:
+            self._webhook.close()
+        self._telling.close(0.0)
+
+    def before_fork(self, deadline: float) -> None:
+        """Let no thread of these be in the middle of something, if that is so before `deadline`."""
+        self._looking.before_fork(deadline)
+        self._telling.before_fork(deadline)
+
+    def after_fork_in_parent(self) -> None:
+        """Let them go on."""
+        self._telling.after_fork_in_parent()
+        self._looking.after_fork_in_parent()
+
+    def _tick(self) -> float:
+        with self._guard:
+            self.look()
+        return SLOT_S - self._clock() % SLOT_S + GRACE_S
+
+    def _tell(self, batch: Sequence[Told]) -> None:
+        for change, resource in batch:
+            said = sentence(change)
+            with self._guard:
+                _log.log(
+                    logging.INFO if change.kind == "recovered" else logging.WARNING,
+                    "ragmeter: %s",
+                    said,
+                )
+            for teller in self._tellers:
+                with self._guard:
+                    teller.changed(change, said, resource)
+            for callback in self._callbacks:
+                with self._guard:
+                    callback(change)
+
+
+def alarming_of(
+    slots: Callable[[float], Sequence[SlotSums]],
+    exporters: Sequence[object],
+    guard_for: Callable[[str], Guard],
+    webhook: str | None,
+) -> Alarming:
+    """Return what watches over a meter's scores.
+
+    Args:
+        slots: See `Alarming`.
+        exporters: Likewise.
+        guard_for: Likewise.
+        webhook: Address that changes are posted to; None: nowhere.
+
+    Raises:
+        ConfigurationError: `webhook` is no address.
+        MissingDependencyError: What posts to it is not installed.
+    """
+    posting = None
+    if webhook is not None:
+        from ragmeter.exporters.webhook import ChangeWebhook  # noqa: PLC0415 -- only when wanted
+
+        posting = ChangeWebhook(webhook)
+    return Alarming(Watch(), slots, exporters, guard_for, webhook=posting)
+
+
+def _ignore(_item: object, _reason: str) -> None:
+    """Drop it: a newer change says more."""

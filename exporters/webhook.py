@@ -1,0 +1,87 @@
+"""`ChangeWebhook`: posts every change of quality as JSON to an address, such as that of a chat.
+
+The body has one sentence under ``text``, which is what Slack, Mattermost and their like show, and the
+change's own fields beside it.  It holds no text of a request.  Called by the meter on a thread of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from ._http import Delivery
+from .changes import MeanWithInterval, QualityChange
+
+__all__ = ["ChangeWebhook", "change_body"]
+
+TIMEOUT_S = 10.0
+DEADLINE_S = 60.0
+
+
+class ChangeWebhook:
+    """Posts changes, with retries and backoff within a minute; the address is never shown beyond its host.
+
+    Args:
+        url: Where to; http or https.
+        timeout_s: Seconds for one attempt.
+        deadline_s: Seconds for all attempts of one change.
+
+    Raises:
+        ConfigurationError: `url` is no address.
+        MissingDependencyError: httpx is not installed.
+    """
+
+    def __init__(
+        self, url: str, *, timeout_s: float = TIMEOUT_S, deadline_s: float = DEADLINE_S
+    ) -> None:
+        self._delivery = Delivery(
+            "the webhook for changes",
+            url,
+            {},
+            timeout_s=timeout_s,
+            deadline_s=deadline_s,
+            what="the change",
+            hides_path=True,
+        )
+
+    def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
+        """Post a change; `said` is one sentence.
+
+        Raises:
+            DeliveryError: It was not taken.
+        """
+        del resource  # the change names the service
+        self._delivery.post("", change_body(change, said))
+
+    def close(self) -> None:
+        """Give up a pause that is under way, and release the connections."""
+        self._delivery.close()
+
+    def __repr__(self) -> str:
+        return f"<ChangeWebhook {self._delivery.shown_address}>"
+
+
+def change_body(change: QualityChange, said: str) -> dict[str, Any]:
+    """Return a change as values that JSON can hold."""
+    return {
+        "text": f"ragmeter: {said}",
+        "kind": change.kind,
+        "score": change.score,
+        "workflow": change.workflow,
+        "segment": change.segment,
+        "service": change.service,
+        "since": _time(change.since),
+        "at": _time(change.at),
+        "before": _mean(change.before),
+        "now": _mean(change.now),
+        "evidence": change.evidence,
+    }
+
+
+def _mean(mean: MeanWithInterval) -> dict[str, float | None]:
+    return {"mean": mean.mean, "lower": mean.lower, "upper": mean.upper}
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,216 @@
+"""A meter that watches its scores: changes come out as log line, event, gauge, webhook and callback."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from ragmeter import Change, RagMeter, RagSample
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.metrics import ConfigurationError, metric
+from ragmeter.pipeline import alarming
+from ragmeter.quality import sums
+
+MONDAY = 1_699_833_600.0  # 2023-11-13 00:00 UTC
+HOUR = 3600.0
+USUAL_H = 90
+"""Hours of usual traffic before anything changes: what is usual is learned from three whole days."""
+
+
+@metric(needs=("answer",), target="answer", name="goodness")
+def goodness(sample: RagSample) -> float:
+    """The answer itself."""
+    return float(sample.answer or 0)
+
+
+class Clock:
+    """Unix time that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = MONDAY
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    for module in (sums, alarming):
+        monkeypatch.setattr(module, "unix_clock", lambda: made)
+    return made
+
+
+def _live(meter: RagMeter, clock: Clock, answers: tuple[str, ...], hours: int) -> None:
+    """Let so many hours pass with each of `answers` in each."""
+    for _ in range(hours):
+        clock.now += HOUR
+        for answer in answers:
+            meter.submit(RagSample(question="q", answer=answer, name="qa"))
+        assert meter.flush(120)
+
+
+GOOD = ("1.0", "0.8", "0.9", "0.7", "1.0", "0.8", "0.9", "0.7")
+BAD = ("0.2", "0.0", "0.3", "0.1", "0.2", "0.0", "0.3", "0.1")
+
+
+class Hook(BaseHTTPRequestHandler):
+    """Refuses the first time, as a server does that is just being restarted; takes what comes then."""
+
+    bodies: list[dict[str, Any]]
+    paths: list[str]
+    statuses: list[int]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        status = self.statuses.pop(0) if self.statuses else 200
+        if status == 200:
+            self.bodies.append(json.loads(body))
+            self.paths.append(self.path)
+        self.send_response(status)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def hook() -> Iterator[tuple[str, type[Hook]]]:
+    Own = type("Own", (Hook,), {"bodies": [], "paths": [], "statuses": [503]})  # noqa: N806 -- a class
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Own)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/services/secret/path", Own
+    server.shutdown()
+    server.server_close()
+    thread.join(30)
+
+
+def _telemetry() -> tuple[OpenTelemetryExporter, InMemoryLogRecordExporter, InMemoryMetricReader]:
+    records, reader = InMemoryLogRecordExporter(), InMemoryMetricReader()
+    loggers = LoggerProvider(shutdown_on_exit=False)
+    loggers.add_log_record_processor(SimpleLogRecordProcessor(records))
+    exporter = OpenTelemetryExporter(
+        logger_provider=loggers,
+        meter_provider=MeterProvider([reader], shutdown_on_exit=False),
+        span_mode="off",
+    )
+    return exporter, records, reader
+
+
+def _evidence(reader: InMemoryMetricReader) -> dict[str, float]:
+    data = reader.get_metrics_data()
+    assert data is not None
+    return {
+        str(point.attributes["gen_ai.evaluation.name"]): point.value
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for instrument in scope.metrics
+        if instrument.name == "ragmeter.change.evidence"
+        for point in instrument.data.data_points
+    }
+
+
+def test_a_fall_comes_out_as_log_line_event_gauge_webhook_and_callback(
+    clock: Clock, hook: tuple[str, type[Hook]], caplog: pytest.LogCaptureFixture
+) -> None:
+    exporter, records, reader = _telemetry()
+    url, received = hook
+    meter = RagMeter([goodness], exporters=[exporter], alarms=True, change_webhook=url)
+    told: list[Change] = []
+    assert meter.on_change(told.append) is not None
+
+    _live(meter, clock, GOOD, USUAL_H)
+    assert (told, meter.changes(), received.bodies) == ([], (), [])
+    assert _evidence(reader)["goodness"] < 1.0
+    with caplog.at_level(logging.WARNING, "ragmeter"):
+        _live(meter, clock, BAD, 4)
+
+    (change,) = told
+    assert (change.score, change.workflow, change.kind) == ("goodness", "qa", "fell")
+    assert change.before.mean == pytest.approx(0.85, abs=0.01)
+    assert change.now.mean == pytest.approx(0.15, abs=0.1)
+    assert meter.changes() == meter.changes(on=True) == (change,)
+    assert _evidence(reader)["goodness"] > 1.0
+    (event,) = [
+        item.log_record
+        for item in records.get_finished_logs()
+        if item.log_record.event_name == "ragmeter.change"
+    ]
+    (line,) = [one.getMessage() for one in caplog.records if "goodness" in one.getMessage()]
+    assert line == f"ragmeter: {event.body}"
+    (body,) = received.bodies
+    assert body["text"] == line
+    assert received.paths == ["/services/secret/path"]
+    assert body["before"]["mean"] == change.before.mean
+    assert body["since"].startswith("2023-11-16T")
+
+    assert meter.accept("goodness") == 1
+    assert meter.changes(on=True) == ()
+    assert not any(value > 1.0 for value in _evidence(reader).values())
+    meter.shutdown(60)
+
+
+@pytest.mark.contains_errors
+def test_a_callback_that_raises_and_a_webhook_that_refuses_keep_nobody_else_from_hearing(
+    clock: Clock, hook: tuple[str, type[Hook]], caplog: pytest.LogCaptureFixture
+) -> None:
+    url, received = hook
+    received.statuses[:] = [404]
+    meter = RagMeter([goodness], exporters=[InMemoryExporter()], alarms=True, change_webhook=url)
+    told: list[Change] = []
+
+    @meter.on_change
+    def fails(change: Change) -> None:
+        raise ValueError(change.score)
+
+    meter.on_change(told.append)
+    _live(meter, clock, GOOD, USUAL_H)
+    _live(meter, clock, BAD, 4)
+    assert [change.kind for change in told] == ["fell"]
+    assert meter.stats().internal_errors["meter.changes"] == 2
+    assert "secret" not in caplog.text
+    meter.shutdown(60)
+
+
+def test_a_meter_that_was_not_asked_to_watch_says_so() -> None:
+    with RagMeter([goodness], exporters=[]) as meter:
+        assert (meter.changes(), meter.watching()) == ((), ())
+        asked: tuple[Callable[[], object], ...] = (
+            lambda: meter.on_change(print), meter.accept, meter.mark
+        )  # fmt: skip
+        for ask in asked:
+            with pytest.raises(ConfigurationError, match="alarms=True"):
+                ask()
+    with pytest.raises(ConfigurationError, match="alarms=True"):
+        RagMeter([goodness], exporters=[], change_webhook="http://127.0.0.1:9/")
+    with pytest.raises(ConfigurationError, match="webhook"):
+        RagMeter([goodness], exporters=[], alarms=True, change_webhook="not an address")
+    with RagMeter([goodness], exporters=[], alarms=True) as meter:
+        with pytest.raises(ConfigurationError, match="on_change"):
+            meter.on_change("print")  # type: ignore[type-var]
+        assert meter.mark() == 0
+
+
+def test_how_the_watch_stands_is_told_from_the_first_five_minutes_on(clock: Clock) -> None:
+    meter = RagMeter([goodness], exporters=[InMemoryExporter()], alarms=True)
+    _live(meter, clock, GOOD, 3)
+    (series,) = meter.watching()
+    assert (series.score, series.workflow, series.status) == ("goodness", "qa", "learning")
+    assert series.scores == 2 * len(GOOD)
+    assert meter.mark() == 1
+    assert meter.watching()[0].scores == 0
+    meter.shutdown(60)
