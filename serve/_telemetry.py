@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
-from ragmeter.exporters.protocol import MeterStats, RagRun, ScoredRun, Written
+from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, Written
 
 from ._endpoint import Endpoint, endpoint_of
 from ._patience import Outbox, watch_grpc, watched_session
@@ -152,6 +153,13 @@ class _Service:
         )
 
 
+_Key = tuple[tuple[str, str], ...]
+
+
+def _key_of(resource: Mapping[str, str]) -> _Key:
+    return tuple(sorted(resource.items()))
+
+
 class Telemetry:
     """Everything that the server sends, and by which way.
 
@@ -196,7 +204,8 @@ class Telemetry:
             | ({} if named else {"service.name": "ragmeter"})
         )
         self._lock = threading.Lock()
-        self._services: dict[tuple[tuple[str, str], ...], _Service] = {}
+        self._services: dict[_Key, _Service] = {}
+        self._quality: Callable[[], Sequence[QualitySums]] | None = None
         self._own = self._service({})
         self._flushing: threading.Thread | None = None
 
@@ -221,6 +230,28 @@ class Telemetry:
     def own_exporter(self) -> OpenTelemetryExporter:
         """The exporter that writes under the server's own name."""
         return self._own.exporter
+
+    def observe_quality(self, sums: Callable[[], Sequence[QualitySums]]) -> None:
+        """Publish the sums behind the means of quality, those of each service under its name."""
+        with self._lock:
+            self._quality = sums
+            services = list(self._services.items())
+        for key, service in services:
+            service.exporter.observe_quality(partial(self._sums_of, key))
+
+    def _sums_of(self, key: _Key) -> Sequence[QualitySums]:
+        """Return the sums of one service; those of services that are not told apart are the server's."""
+        told = () if self._quality is None else self._quality()
+        if key:
+            return [one for one in told if _key_of(one.resource) == key]
+        with self._lock:
+            is_full = len(self._services) >= _MAX_SERVICES
+            known = set(self._services) if is_full else set()
+        return [
+            one
+            for one in told
+            if not one.resource or (is_full and _key_of(one.resource) not in known)
+        ]
 
     def flush(self, timeout_s: float) -> bool:
         """Have everything sent that waits; return whether it was within `timeout_s` seconds."""
@@ -268,9 +299,10 @@ class Telemetry:
             return list(self._services.values())
 
     def _service(self, resource: Mapping[str, str]) -> _Service:
-        key = tuple(sorted(resource.items()))
+        key = _key_of(resource)
         with self._lock:
             known = self._services.get(key)
+            is_new = known is None
             if known is None:
                 if len(self._services) >= _MAX_SERVICES:
                     return self._own
@@ -286,7 +318,10 @@ class Telemetry:
                     reader,
                     **self._modes,
                 )
-            return known
+            quality = self._quality
+        if is_new and quality is not None:
+            known.exporter.observe_quality(partial(self._sums_of, key))
+        return known
 
 
 class OpenTelemetryByService:
@@ -318,6 +353,10 @@ class OpenTelemetryByService:
     def observe_meter(self, stats: Callable[[], MeterStats]) -> None:
         """Publish the meter's own counters under the server's name."""
         self._telemetry.own_exporter.observe_meter(stats)
+
+    def observe_quality(self, sums: Callable[[], Sequence[QualitySums]]) -> None:
+        """Publish the sums behind the means of quality under the names of the services they are of."""
+        self._telemetry.observe_quality(sums)
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge, likewise."""

@@ -120,6 +120,80 @@ def test_each_score_bears_the_name_of_the_service_it_is_about(server, backend):
     assert "gen_ai.evaluation.score" not in own
 
 
+def quality_by_service(backend):
+    """The last value of ``ragmeter.quality.n`` of each series, by service, workflow, score and segment."""
+    found = {}
+    for request in backend.metric_requests:
+        for group in request.resource_metrics:
+            service = attributes_of(group.resource)["service.name"]
+            for scoped in group.scope_metrics:
+                for metric in scoped.metrics:
+                    for point in metric.sum.data_points:
+                        if metric.name == "ragmeter.quality.n":
+                            of = attributes_of(point)
+                            key = (
+                                service,
+                                of["gen_ai.workflow.name"],
+                                of["gen_ai.evaluation.name"],
+                                of.get("ragmeter.segment"),
+                            )
+                            found[key] = point.as_double
+    return found
+
+
+@pytest.fixture
+def by_language(monkeypatch):
+    """The server is to tell segments apart; named before `server`."""
+    monkeypatch.setenv("RAGMETER_SEGMENTS", "language")
+
+
+@pytest.mark.usefixtures("by_language")
+def test_each_service_has_means_of_its_own(server, backend):
+    """Sums of services with the same workflow do not mix."""
+    for service, question in (
+        ("shop", "How long do refunds take?"),
+        ("shop", "Когда вернут деньги?"),
+        ("bank", "How long do refunds take?"),
+    ):
+        ask(over_http(server), service, question)
+    until(lambda: server.stats()["requests"] == {"scored": 3})
+    meter = server.meter
+    assert meter.flush(PATIENCE_S)
+    assert meter.quality("lexical_groundedness", service="shop").n_requests == 2
+    assert meter.quality("lexical_groundedness").n_requests == 3
+    assert server.stop(PATIENCE_S)
+    found = {
+        (service, segment): n
+        for (service, workflow, score, segment), n in quality_by_service(backend).items()
+        if (workflow, score) == ("ask", "lexical_groundedness")
+    }
+    assert found == {
+        ("shop", None): 2, ("shop", "language:en"): 1, ("shop", "language:ru"): 1,
+        ("bank", None): 1, ("bank", "language:en"): 1,
+    }  # fmt: skip
+
+
+def test_what_the_application_counted_itself_is_not_counted_again(server, backend):
+    """Its own ragmeter scored the request within the trace: the spans say so."""
+    provider = TracerProvider(
+        resource=Resource.create({"service.name": "shop"}), shutdown_on_exit=False
+    )
+    provider.add_span_processor(BatchSpanProcessor(over_http(server)))
+    with provider.get_tracer("app").start_as_current_span("ask") as request:
+        request.set_attributes({"openinference.span.kind": "CHAIN", "input.value": "Refunds?"})
+        with provider.get_tracer("app").start_as_current_span("search") as retrieval:
+            retrieval.set_attribute("openinference.span.kind", "RETRIEVER")
+            retrieval.set_attribute("retrieval.documents.0.document.content", "14 days.")
+        with provider.get_tracer("ragmeter").start_as_current_span("ragmeter"):
+            pass
+        request.set_attribute("output.value", "14 days.")
+    provider.shutdown()
+    ask(over_http(server), "bank")
+    until(lambda: server.stats()["requests"] == {"captured": 1, "scored": 1})
+    assert server.stop(PATIENCE_S)
+    assert {service for service, *_ in quality_by_service(backend)} == {"bank"}
+
+
 def test_what_an_endpoint_cannot_take_now_it_gets_later(server, backend):
     backend.refuse = True
     ask(over_http(server))
