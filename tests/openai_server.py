@@ -223,6 +223,8 @@ class OpenAIServer:
         script: Replies to give first, in order; each a `Misbehaviour` or a function of the request.
         supports: Values of ``response_format.type`` that are not refused with 400.
         latency_s: Time taken before each reply.
+        together: How many requests must be under way at once before the first is answered.
+        gate: Nothing is answered while it is closed; it is open.
         requests: All requests so far.
     """
 
@@ -233,6 +235,9 @@ class OpenAIServer:
         self.script: deque[Misbehaviour | Callable[[Request], Any]] = deque()
         self.supports = {"json_schema", "json_object"}
         self.requests: list[Request] = []
+        self.together = 0
+        self.gate = threading.Event()
+        self.gate.set()
         self.most_at_once = 0
         self._at_once = 0
         self._loop = asyncio.new_event_loop()
@@ -294,6 +299,8 @@ class OpenAIServer:
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
             reply = self._reply(request)
+            while self.most_at_once < self.together or not self.gate.is_set():
+                await asyncio.sleep(0.002)
             await asyncio.sleep(max(reply.delay_s, self.latency_s))
         finally:
             self._at_once -= 1

@@ -48,7 +48,7 @@ def _check(meter, answers):
 
 def _judged(url, **changes):
     memory = InMemoryExporter()
-    judge = OpenAIJudge("m", base_url=url, api_key="k", max_retries=0, timeout_s=5.0)
+    judge = OpenAIJudge("m", base_url=url, api_key="k", max_retries=0, timeout_s=60.0)
     meter = RagMeter(
         metrics=["context_relevancy", "retrieval_health"],
         judge=judge,

@@ -82,7 +82,7 @@ def test_two_refusals_in_a_row_are_believed(server):
 def test_a_burst_of_refusals_is_one_hiccup(server):
     """Sixteen calls that were under way together say no more than one."""
     server.script.extend([error(400, "bad", "hiccup")] * 16)
-    server.latency_s = 0.05
+    server.together = 16
     judge = judge_at(server, cache=False, concurrency=16)
     samples = [sample(question=str(n)) for n in range(16)]
     results = evaluate(samples, [ContextPrecision()], judge, concurrency=16)

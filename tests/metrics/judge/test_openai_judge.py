@@ -114,7 +114,7 @@ def test_those_who_share_a_call_share_its_failure(server):
 
 def test_who_waits_for_a_cancelled_ask_asks_for_itself(server):
     """Cancelling the one who asked does not harm the others."""
-    server.latency_s = 0.5
+    server.gate.clear()
 
     async def run():
         judge = judge_at(server)
@@ -124,6 +124,7 @@ def test_who_waits_for_a_cancelled_ask_asks_for_itself(server):
         second = asyncio.create_task(aevaluate([sample()], [ContextPrecision()], judge))
         await asyncio.sleep(0.05)
         first.cancel()
+        server.gate.set()
         [scores] = await second
         with pytest.raises(asyncio.CancelledError):
             await first
@@ -137,6 +138,7 @@ def test_who_waits_for_a_cancelled_ask_asks_for_itself(server):
 
 def test_concurrency_is_a_limit(server):
     server.latency_s = 0.02
+    server.together = 3
     judge = judge_at(server, concurrency=3)
     evaluate(
         [sample(question=str(n)) for n in range(30)], [ContextPrecision()], judge, concurrency=30

@@ -143,7 +143,7 @@ def test_an_endpoint_without_a_good_certificate_is_not_talked_to(tmp_path):
     thread.start()
     try:
         judge = OpenAIJudge(
-            "m", f"https://127.0.0.1:{server.server_port}/v1", KEY, max_retries=0, timeout_s=20
+            "m", f"https://127.0.0.1:{server.server_port}/v1", KEY, max_retries=0, timeout_s=60
         )
         [scores] = evaluate([sample()], [ContextPrecision()], judge)
     finally:
