@@ -207,8 +207,9 @@ def test_a_flood_of_ten_times_what_can_be_scored():
 def test_a_judge_ten_times_too_slow_leaves_the_free_metrics_complete():
     """Judged scores are skipped, oldest first, and counted; each request has its free scores."""
     memory = InMemoryExporter()
-    with OpenAIServer(latency_s=0.2) as server:
-        # 2 requests at a time, 5 a second each: 10 a second, and 400 come at once.
+    with OpenAIServer(latency_s=0.05) as server:
+        # Two requests at a time, and none is answered before 400 have come.
+        server.gate.clear()
         judge = OpenAIJudge("m", server.url, "k", max_retries=0, cache=False, concurrency=2)
         meter = RagMeter(
             metrics=["context_relevancy", "retrieval_health"],
@@ -217,13 +218,13 @@ def test_a_judge_ten_times_too_slow_leaves_the_free_metrics_complete():
             hold_s=0.05,
             judge_concurrency=2,
             queue_size=40,
-            judge_deadline_s=5,
         )
         answers = []
         while len(answers) < 400:
             answers += ask(meter, 10)
             while meter.stats().queue_size > 20:
                 time.sleep(0.001)
+        server.gate.set()
         stats = check(meter, answers)
         meter.shutdown(60)
 
@@ -278,7 +279,7 @@ for _ in range(12):
     time.sleep(0.03)
     pid = os.fork()
     if pid == 0:
-        faulthandler.dump_traceback_later(20, exit=True)
+        faulthandler.dump_traceback_later(100, exit=True)
         inherited = meter.stats().dropped.get("fork", 0)
         memory.clear()
         for _ in range(10):
