@@ -172,7 +172,7 @@ class Pages:
         words = self._t(request)
         if values is None:
             why = words("unknown_trace_how", s=f"{self._sources.wait_s:g}")
-            return self._message(request, 404, "unknown_trace", code=trace, why=why, again_s=5)
+            return self._message(request, 404, "unknown_trace", code=trace, why=why, again=True)
         path = f"/request/{trace}" + (f"/{span}" if span else "")
         values |= {
             "form_token": self._token if self._sources.labels is not None else "",
@@ -271,10 +271,10 @@ class Pages:
         *,
         code: str = "",
         why: str = "",
-        again_s: int = 0,
+        again: bool = False,
     ) -> Response:
         words = self._t(request)
-        values = {"heading": words(heading), "code": code, "why": why, "again_s": again_s}
+        values = {"heading": words(heading), "code": code, "why": why, "lively": again}
         return self._shown(request, Asked(), "message.html", "", values, status=status)
 
     def _shown(

@@ -29,7 +29,8 @@ FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; f
 PAGE_HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # Of "no-referrer", browsers make forms say that they come from nowhere ("Origin: null").
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",

@@ -67,8 +67,8 @@ class Views:
         told, fallen = self._news(asked, overview)
         names = columns(overview, fallen)
         segments = sorted(overview.segments)
-        by = asked.by if asked.by in segments else ""
-        by = by or ("language" if "language" in segments else next(iter(segments), ""))
+        wished = [asked.by, "language", "metadata.language", *segments]
+        by = next((name for name in wished if name in segments), "")
         fault = next((one for one in told if one.kind == "fell"), None)
         since = None if fault is None else fault.since_ms
         worst = self._worst(asked, fault)

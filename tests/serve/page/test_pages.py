@@ -367,7 +367,7 @@ class TestRequest:
         response = client().get("/trace/" + "0" * 32)
 
         assert response.status_code == 404
-        assert '<meta http-equiv="refresh" content="5">' in response.text
+        assert 'data-live="yes"' in response.text
         assert "up to 30 seconds" in seen(response)
 
 
