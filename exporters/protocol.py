@@ -342,7 +342,8 @@ class RagRun:
     """The application's metadata for ragmeter; scalars go on spans under ``ragmeter.metadata.*``."""
     framework_metadata: Mapping[str, Any] = field(default_factory=dict)
     """What the application gave the framework as metadata of the request: that of LangChain's config,
-    LlamaIndex's tags, metadata on spans. Read for segments; never exported."""
+    LlamaIndex's tags, metadata on spans and short attributes of their resource. Read for segments; never
+    exported."""
     error_type: str | None = None
     """Low-cardinality class of what the request raised, or None."""
     resource: Mapping[str, str] = field(default_factory=dict)

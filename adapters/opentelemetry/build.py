@@ -110,7 +110,7 @@ def build_run(found: Found, scope: RequestScope | None = None, *, remote: bool =
         user_id=scope.user_id or _first(attributes, _USER),
         tags=scope.tags,
         metadata=scope.metadata,
-        framework_metadata=_metadata_in(attributes),
+        framework_metadata={**spans[0].deployed, **_metadata_in(attributes)},
         error_type=(found.span or spans[0]).error_type if found.failed else None,
         resource=spans[0].resource,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ragmeter.metrics import MissingDependencyError, RagmeterError
@@ -64,6 +65,9 @@ _SERVICE = frozenset(
 )
 """Attributes of a resource that name the service, and where a backend files what it sends."""
 _MAX_NAME = 255
+_MAX_SHORT = 65
+"""One more than is taken for a name of something: what was longer is seen to have been."""
+_MAX_DEPLOYED = 32
 _REMOTE = 0x300
 """It is told where the parent is, and it is elsewhere."""
 
@@ -231,6 +235,7 @@ def _spans_of(request: ExportTraceServiceRequest) -> Received:
     invalid = 0
     for group in request.resource_spans:
         resource = _service_of(group.resource.attributes)
+        deployed = _deployed(group.resource.attributes)
         for scoped in group.scope_spans:
             scope = scoped.scope.name
             for span in scoped.spans:
@@ -260,6 +265,7 @@ def _spans_of(request: ExportTraceServiceRequest) -> Received:
                         # What is sent was sampled; some senders leave that out of the flags.
                         sampled=True,
                         resource=resource,
+                        deployed=deployed,
                     )
                 )
     return Received(tuple(spans), (), invalid)
@@ -291,6 +297,16 @@ def _service_of(items: Iterable[Any]) -> Mapping[str, str]:
         for item in items
         if item.key in _SERVICE and item.value.string_value
     }
+
+
+def _deployed(items: Iterable[Any]) -> Mapping[str, str]:
+    """Return the beginnings of a resource's other texts, as far as there is room."""
+    short = (
+        (item.key, item.value.string_value[:_MAX_SHORT])
+        for item in items
+        if item.key not in _SERVICE and item.value.string_value and len(item.key) < _MAX_SHORT
+    )
+    return dict(islice(short, _MAX_DEPLOYED))
 
 
 def _event_name(items: Iterable[Any]) -> str:

@@ -65,6 +65,8 @@ class SpanRecord:
     """Whether the trace is recorded by others, too."""
     resource: Mapping[str, str] = field(default_factory=dict)
     """The service it comes from, where that is another process: ``service.name`` and the like."""
+    deployed: Mapping[str, str] = field(default_factory=dict)
+    """What else is said of where it comes from, in short: the version of an index, say."""
     reading: Any = field(default=UNREAD, compare=False, repr=False)
     """Who reads it and what it is about, once that was asked (`conventions.reading`)."""
 

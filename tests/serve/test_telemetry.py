@@ -144,18 +144,18 @@ def quality_by_service(backend):
 @pytest.fixture
 def by_language(monkeypatch):
     """The server is to tell segments apart; named before `server`."""
-    monkeypatch.setenv("RAGMETER_SEGMENTS", "language")
+    monkeypatch.setenv("RAGMETER_SEGMENTS", "language,index_version")
 
 
 @pytest.mark.usefixtures("by_language")
 def test_each_service_has_means_of_its_own(server, backend):
     """Sums of services with the same workflow do not mix."""
-    for service, question in (
-        ("shop", "How long do refunds take?"),
-        ("shop", "Когда вернут деньги?"),
-        ("bank", "How long do refunds take?"),
+    for service, question, version in (
+        ("shop", "How long do refunds take?", "7"),
+        ("shop", "Когда вернут деньги?", "8"),
+        ("bank", "How long do refunds take?", "long " * 20),
     ):
-        ask(over_http(server), service, question)
+        ask(over_http(server), service, question, index_version=version)
     until(lambda: server.stats()["requests"] == {"scored": 3})
     meter = server.meter
     assert meter.flush(PATIENCE_S)
@@ -169,7 +169,8 @@ def test_each_service_has_means_of_its_own(server, backend):
     }
     assert found == {
         ("shop", None): 2, ("shop", "language:en"): 1, ("shop", "language:ru"): 1,
-        ("bank", None): 1, ("bank", "language:en"): 1,
+        ("shop", "index_version:7"): 1, ("shop", "index_version:8"): 1,
+        ("bank", None): 1, ("bank", "language:en"): 1, ("bank", "index_version:other"): 1,
     }  # fmt: skip
 
 
