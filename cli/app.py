@@ -435,6 +435,25 @@ def serve(
             "--forward", help="Pass spans and log records on, unchanged, to that endpoint."
         ),
     ] = False,
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep scored requests in this file. (default: serve.db in the user's state folder)",
+        ),
+    ] = None,
+    no_store: Annotated[
+        bool, typer.Option("--no-store", help="Keep no requests: nothing can be looked at here.")
+    ] = False,
+    keep: Annotated[
+        str, typer.Option(metavar="TIME", help="How long requests are kept, e.g. 12h, 7d.")
+    ] = "7d",
+    max_size: Annotated[
+        str, typer.Option(metavar="SIZE", help="Most that they may take up, e.g. 500MB, 1GB.")
+    ] = "1GB",
+    no_text: Annotated[
+        bool, typer.Option("--no-text", help="Keep no question, answer, chunk or explanation.")
+    ] = False,
 ) -> None:
     """Receive OpenTelemetry spans and log records, find the RAG requests in them, and score them.
 
@@ -452,7 +471,7 @@ def serve(
         from ragmeter.serve import ServeOptions, Server
 
         from ._telemetry import choose_protocol
-        from .serve import run_server
+        from .serve import run_server, store_options
 
         if tool_separator is not None and not retrieval_tool:
             raise ConfigurationError("--tool-separator needs --retrieval-tool")
@@ -477,6 +496,7 @@ def serve(
                 spool=spool,
                 max_spool_bytes=max_spool_mib * 1024 * 1024,
                 forward=forward,
+                store=None if no_store else store_options(store, keep, max_size, texts=not no_text),
             )
         )
         complete = run_server(server, say)

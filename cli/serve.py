@@ -6,11 +6,14 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import FrameType
 
+from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import Server
+from ragmeter.serve.store import StoreOptions
 
-__all__ = ["run_server", "summary"]
+__all__ = ["run_server", "store_options", "summary"]
 
 EXIT_INTERRUPTED = 130
 _ALWAYS_TOLD = ("exports", "spans", "requests")
@@ -44,6 +47,8 @@ def run_server(server: Server, say: Callable[[str], None]) -> bool:
         signal.signal(number, on_signal)
     server.start()
     say(f"ragmeter serve: {server.address}")
+    if server.access.token:
+        say(f"ragmeter serve: senders and browsers need the token: {server.url}")
     told.acquire()
     say(f"ragmeter serve: draining, at most {server.options.drain_timeout_s:g} s")
     watchdog = threading.Timer(
@@ -54,6 +59,61 @@ def run_server(server: Server, say: Callable[[str], None]) -> bool:
     complete = server.stop()
     say(f"ragmeter serve: {summary(server.stats())}")
     return complete
+
+
+_SECONDS: Mapping[str, float] = {"m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+_BYTES: Mapping[str, int] = {"mb": 10**6, "gb": 10**9, "mib": 2**20, "gib": 2**30}
+
+
+def store_options(
+    path: Path | None,
+    keep: str,
+    max_size: str,
+    *,
+    texts: bool,
+    environ: Mapping[str, str] = os.environ,
+) -> StoreOptions:
+    """Return where and how long requests are kept.
+
+    Args:
+        path: The file; None: one in the user's state folder, or a private one where that cannot be used.
+        keep: How long, e.g. ``7d``.
+        max_size: How much, e.g. ``1GB``.
+        texts: Whether texts are.
+        environ: The environment's variables.
+
+    Raises:
+        ConfigurationError: One of them makes no sense.
+    """
+    return StoreOptions(
+        path=_state_folder(environ) / "ragmeter" / "serve.db" if path is None else path,
+        or_private=path is None,
+        keep_s=_amount("--keep", keep, _SECONDS, "7d"),
+        max_bytes=int(_amount("--max-size", max_size, _BYTES, "1GB")),
+        texts=texts,
+    )
+
+
+def _state_folder(environ: Mapping[str, str]) -> Path:
+    for variable in ("XDG_STATE_HOME", "LOCALAPPDATA"):
+        if environ.get(variable):
+            return Path(environ[variable])
+    return Path.home() / ".local" / "state"
+
+
+def _amount(option: str, said: str, units: Mapping[str, float], example: str) -> float:
+    number = said.strip().lower().rstrip("abcdefghijklmnopqrstuvwxyz").strip()
+    unit = said.strip().lower().removeprefix(number).strip()
+    try:
+        amount = float(number) * units[unit]
+    except (ValueError, KeyError):
+        amount = 0.0
+    if not 0 < amount < float("inf"):
+        known = ", ".join(units)
+        raise ConfigurationError(
+            f"{option} is {said!r}; write for example {example} (units: {known})"
+        )
+    return amount
 
 
 def summary(stats: Mapping[str, Mapping[str, int]]) -> str:

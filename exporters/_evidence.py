@@ -1,7 +1,8 @@
 """The evidence behind a score as it may always leave: which piece was found to be what, without the piece.
 
 A `ScoreItem`'s id, verdict and value are no text of the request; its text, evidence and reason are, and
-stay here.  What leaves is bounded in count and size, and says what was left out.
+stay here, but for evidence that names pieces of the request and nothing else (``chunk-1, chunk-3#2``).  What
+leaves is bounded in count and size, and says what was left out.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ MAX_ITEMS = 64
 MAX_ITEMS_CHARS = 4_096
 """The largest number of characters of JSON for them; all of it is ASCII, so these are bytes."""
 MAX_ID_CHARS = 64
+MAX_NAMES_CHARS = 256
+"""Characters of an item's evidence, where that is names."""
+_NAME = r"chunk-[1-9]\d{0,8}(?:#[1-9]\d{0,8})?"
+_NAMES = re.compile(rf"{_NAME}(?:, {_NAME})*", re.ASCII)
 _ENVELOPE = len('{"items":[],"left_out":999999999}')
 _CHUNK = re.compile(r"chunk-([1-9]\d{0,8})")
 
@@ -30,7 +35,8 @@ def bounded_items(items: Iterable[ScoreItem]) -> dict[str, Any]:
     """Return the first items as JSON-ready fields, and how many more there are; empty without any.
 
     ``{"items": [{"id": "chunk-1", "verdict": true, "value": 0.75}, ...], "left_out": 12}``; a ``value``
-    is there where the item has one, ``left_out`` where something was.
+    is there where the item has one, ``evidence`` with the pieces that decided it (``["chunk-1"]``) where
+    these are known by their names, ``left_out`` where something was.
     """
     attribute = items_attribute(items)
     bounded: dict[str, Any] = {} if attribute is None else json.loads(attribute)
@@ -62,7 +68,11 @@ def items_attribute(items: Iterable[ScoreItem]) -> str | None:
 def _item(item: ScoreItem) -> str:
     verdict = "null" if item.verdict is None else "true" if item.verdict else "false"
     value = "" if item.value is None else f',"value":{float(f"{item.value:.4g}")!r}'
-    return f'{{"id":{json.dumps(clean(item.id, MAX_ID_CHARS))},"verdict":{verdict}{value}}}'
+    pieces = ""
+    # Names of ours and nothing else: what was chosen of the texts themselves is of another form.
+    if item.evidence and len(item.evidence) <= MAX_NAMES_CHARS and _NAMES.fullmatch(item.evidence):
+        pieces = f',"evidence":{json.dumps(item.evidence.split(", "), separators=(",", ":"))}'
+    return f'{{"id":{json.dumps(clean(item.id, MAX_ID_CHARS))},"verdict":{verdict}{value}{pieces}}}'
 
 
 def chunk_items(score: Score) -> Iterator[tuple[int, ScoreItem]]:

@@ -97,7 +97,8 @@ SCORE_SUMMARY: Final = _own("ragmeter.evaluation.summary")
 """What the score saw, in one sentence of ids, counts and numbers (`Score.summary`)."""
 SCORE_ITEMS: Final = _own("ragmeter.evaluation.items")
 """Its items without their texts, as JSON: ``{"items": [{"id": ..., "verdict": ..., "value": ...}]}``, at most
-64 of them and 4,096 bytes; ``left_out`` says how many more there are."""
+64 of them and 4,096 bytes; ``evidence`` names the chunks that decided one, ``left_out`` says how many more
+items there are."""
 SCORE_STATUS: Final = _own("ragmeter.status")
 """Status of a score, as `Score.status`; on events only when it is not ``ok``."""
 
@@ -127,6 +128,7 @@ SCORE_CACHE_HITS: Final = _own("ragmeter.evaluation.judge.cache_hits")
 
 # What ragmeter knows of the request.
 RUN_ID: Final = _own("ragmeter.run_id")
+"""Which request it is: on the span that stands for it, on those of its evaluation, and on its events."""
 FRAMEWORK: Final = _own("ragmeter.framework")
 REQUEST_STATUS: Final = _own("ragmeter.request.status")
 CONTEXTS_BY: Final = _own("ragmeter.contexts_by")

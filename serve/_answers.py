@@ -8,6 +8,7 @@ point is rejected in a partial success, which no sender may send again.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TypeAlias
 
 from google.protobuf.json_format import ParseDict, ParseError
@@ -45,8 +46,15 @@ def answer_to(signal: Signal, taken: Taken) -> Answer:
     return records
 
 
-def answer_to_metrics(body: bytes, *, as_json: bool = False) -> Answer:
+def answer_to_metrics(
+    body: bytes, keep: Callable[[ExportMetricsServiceRequest], object], *, as_json: bool = False
+) -> Answer:
     """Return the answer to an export of metrics.
+
+    Args:
+        body: The export.
+        keep: Takes what somebody here does want of it; what it raises passes through.
+        as_json: Whether it is JSON.
 
     Raises:
         MalformedError: It is none.
@@ -64,6 +72,7 @@ def answer_to_metrics(body: bytes, *, as_json: bool = False) -> Answer:
         DecodeError, ParseError, ValueError, TypeError, AttributeError, RecursionError,
     ) as error:  # fmt: skip
         raise MalformedError(f"no OTLP metrics ({type(error).__name__})") from None
+    keep(request)
     points = 0
     for group in request.resource_metrics:
         for scoped in group.scope_metrics:

@@ -23,6 +23,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from ragmeter.adapters.opentelemetry.otlp import Signal, parse_protobuf
 from ragmeter.metrics import RagmeterError
 
+from ._access import Access
 from ._answers import Answer, answer_to, answer_to_metrics
 from ._bodies import TooLargeError
 from ._intake import RETRY_AFTER_S, BusyError, Intake
@@ -36,6 +37,7 @@ def grpc_server(
     limits: Limits,
     counted: Callable[[str], None],
     guard: AbstractContextManager[None],
+    access: Access,
 ) -> grpc.Server:
     """Return a server that is bound to no port yet.
 
@@ -44,6 +46,7 @@ def grpc_server(
         limits: Of bodies and of calls.
         counted: Counts a call by its outcome.
         guard: Contains errors of ours.
+        access: What senders must know.
     """
     server = grpc.server(
         ThreadPoolExecutor(limits.readers, thread_name_prefix="ragmeter-grpc"),
@@ -62,7 +65,9 @@ def grpc_server(
     for module, name, signal in services:
         service = module.DESCRIPTOR.services_by_name[name]
         (method,) = service.methods
-        handler = grpc.unary_unary_rpc_method_handler(_Export(intake, signal, counted, guard))
+        handler = grpc.unary_unary_rpc_method_handler(
+            _Export(intake, signal, counted, guard, access)
+        )
         server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(service.full_name, {method.name: handler}),)
         )
@@ -78,13 +83,22 @@ class _Export:
         signal: Signal | None,
         counted: Callable[[str], None],
         guard: AbstractContextManager[None],
+        access: Access,
     ) -> None:
+        self._access = access
         self._intake = intake
         self._signal: Signal | None = signal
         self._counted = counted
         self._guard = guard
 
     def __call__(self, body: bytes, context: grpc.ServicerContext) -> bytes:
+        said = dict(context.invocation_metadata() or ())
+        if not self._access.knows(str(said.get("authorization", ""))):
+            self._counted("token")
+            context.abort(
+                grpc.StatusCode.UNAUTHENTICATED,
+                "a token is needed: set OTEL_EXPORTER_OTLP_HEADERS='authorization=Bearer%20TOKEN'",
+            )
         answer = self._read(body)
         if isinstance(answer, BusyError):
             self._counted("busy")
@@ -109,7 +123,7 @@ class _Export:
         with self._guard:
             try:
                 if self._signal is None:
-                    return answer_to_metrics(body)
+                    return answer_to_metrics(body, self._intake.take_metrics)
                 request = parse_protobuf(self._signal, body)
                 taken = self._intake.take(self._signal, request, body)
                 return answer_to(self._signal, taken)

@@ -8,7 +8,7 @@ protocol demands.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from google.rpc.status_pb2 import Status
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from ragmeter.adapters.opentelemetry.otlp import (
     Signal,
@@ -100,6 +100,7 @@ def http_application(
     counted: Callable[[str], None],
     health: Callable[[], Mapping[str, Any]],
     guard: AbstractContextManager[None],
+    more: Sequence[BaseRoute] = (),
 ) -> tuple[Starlette, ThreadPoolExecutor]:
     """Return the application, and the threads on which it reads.
 
@@ -109,6 +110,7 @@ def http_application(
         counted: Counts a request by its outcome.
         health: Says how the server is; ``status`` is ``ok`` or why it takes nothing.
         guard: Contains errors of ours.
+        more: What is served beside that.
     """
     readers = ThreadPoolExecutor(limits.readers, thread_name_prefix="ragmeter-http")
     door = _Door(intake, limits, counted, readers, guard)
@@ -122,6 +124,7 @@ def http_application(
         Route("/v1/logs", door.endpoint("logs"), methods=["POST"]),
         Route("/v1/metrics", door.endpoint(None), methods=["POST"]),
         Route("/healthz", healthz, methods=["GET"]),
+        *more,
     ]
     return Starlette(routes=routes), readers
 
@@ -232,7 +235,9 @@ class _Door:
             try:
                 plain = unpacked(body, encoding, self._limits.body_bytes)
                 if signal is None:
-                    return answer_to_metrics(plain, as_json=media_type == JSON)
+                    return answer_to_metrics(
+                        plain, self._intake.take_metrics, as_json=media_type == JSON
+                    )
                 if media_type == JSON:
                     taken = self._intake.take(signal, parse_json(signal, plain))
                 else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragmeter.adapters.opentelemetry.otlp import ExportRequest, Signal, received_in
@@ -19,6 +20,7 @@ from ._journal import Journal, Kept
 from ._limits import Limits
 from ._scoring import Scoring
 from ._spool import SpoolFullError
+from .store import Store, StoreFullError
 
 __all__ = ["RETRY_AFTER_S", "BusyError", "Intake", "Taken", "items_in"]
 
@@ -53,13 +55,22 @@ class Intake:
         limits: How much is held.
         counts: Where it is counted.
         journal: Keeps it, and passes it on.
+        store: Keeps what ragmeter elsewhere tells of its own requests; None: nobody does.
     """
 
-    def __init__(self, scoring: Scoring, limits: Limits, counts: Counts, journal: Journal) -> None:
+    def __init__(
+        self,
+        scoring: Scoring,
+        limits: Limits,
+        counts: Counts,
+        journal: Journal,
+        store: Store | None = None,
+    ) -> None:
         self._scoring = scoring
         self._limits = limits
         self._counts = counts
         self._journal = journal
+        self._store = store
         self._lock = threading.Lock()
         self._entering = 0
         self._closed = False
@@ -75,6 +86,8 @@ class Intake:
     def full(self, spans: int = 0) -> str | None:
         """Return why there is no room for so many spans more; None: there is."""
         why = self._journal.busy()
+        if why is None and self._store is not None:
+            why = self._store.why_not()
         if why is not None:
             return why
         held = self._scoring.held()
@@ -109,13 +122,28 @@ class Intake:
                 raise BusyError(why)
             self._entering += count
         try:
+            if self._store is not None:
+                # First: where the other then has no room the sender comes again, and it is the same request.
+                self._store.take(request)
             kept = self._journal.keep(signal, request.SerializeToString() if body is None else body)
             return self.admit(kept, request)
-        except SpoolFullError as error:
+        except (SpoolFullError, StoreFullError) as error:
             raise BusyError(str(error)) from error
         finally:
             with self._lock:
                 self._entering -= count
+
+    def take_metrics(self, request: ExportMetricsServiceRequest) -> None:
+        """Take what meters elsewhere say they dropped; all other metrics are passed over.
+
+        Raises:
+            BusyError: It could not be kept.
+        """
+        if self._store is not None and not self._closed:
+            try:
+                self._store.take_metrics(request)
+            except StoreFullError as error:
+                raise BusyError(str(error)) from error
 
     def admit(self, kept: Kept, request: ExportRequest) -> Taken:
         """Take an export request in for which there is room, and which is kept."""

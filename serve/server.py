@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import threading
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.routing import BaseRoute
 
 from ragmeter import RagMeter
 from ragmeter.adapters.opentelemetry import RetrievalTool
@@ -25,7 +27,10 @@ from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.config import meter_arguments, read_settings
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError
+from ragmeter.quality.change import Change
 
+from ._access import TOKEN_VARIABLE, Access, guarded
+from ._api import api_routes
 from ._counts import Counts
 from ._endpoint import Endpoint
 from ._forward import Forwarder
@@ -39,6 +44,8 @@ from ._own_metrics import publish
 from ._scoring import Scoring
 from ._spool import Spool
 from ._telemetry import SIGNALS, OpenTelemetryByService, Telemetry, endpoints
+from ._upkeep import Upkeep
+from .store import Reader, Store, StoreOptions
 
 __all__ = ["ServeOptions", "Server"]
 
@@ -93,6 +100,11 @@ class ServeOptions:
     """Whether spans and log records are passed on, unchanged, to where scores are sent."""
     max_forward_bytes: int = 64 * MIB
     """Bytes that may wait to be passed on, of each of the two."""
+    store: StoreOptions | None = None
+    """Where scored requests are kept to be looked at; None: nowhere."""
+    token: str | None = None
+    """What senders and browsers must know; None: as ``RAGMETER_SERVE_TOKEN`` says, else nothing on this
+    machine, and a new one where the server listens beyond it."""
 
 
 class Server:
@@ -101,7 +113,8 @@ class Server:
     Args:
         options: Where it listens, and how much it takes.
         meter: Scores the requests. None: one is made of the settings (``RAGMETER_*``), which writes to the
-            configured OTLP endpoint and to what the settings name. Yours is not shut down.
+            configured OTLP endpoint, to the store and to what the settings name. Yours is not shut down, and
+            what it scores is not in the store.
 
     Raises:
         ConfigurationError: A port is taken, scores would be sent nowhere or to the server itself, or a
@@ -121,9 +134,15 @@ class Server:
         self._began = time.monotonic()
         self._state = "starting"
         self._telemetry: Telemetry | None = None
+        self.access = Access(self.options.host, _token(self.options))
+        self.store: Store | None = None
+        self.reader: Reader | None = None
         self._socket = _bound(self.options.host, self.options.http_port)
         journal: Journal | None = None
         try:
+            if self.options.store is not None:
+                self.store = Store(self.options.store)
+                self.reader = self.store.reader()
             self._own_meter = meter is None
             self.meter = self._meter_of_settings() if meter is None else meter
             forwarded = self._forwarded_to()
@@ -137,23 +156,32 @@ class Server:
                 outgoing=self._has_room_outside,
                 journal=self._journal,
             )
-            self.intake = Intake(self._scoring, self._limits, self._counts, self._journal)
+            self.intake = Intake(
+                self._scoring, self._limits, self._counts, self._journal, self.store
+            )
             guard = self.meter.guard("serve.receive")
-            self._grpc = grpc_server(self.intake, self._limits, self._counts.export, guard)
+            self._grpc = grpc_server(
+                self.intake, self._limits, self._counts.export, guard, self.access
+            )
             self.grpc_port = _bind_grpc(self._grpc, self.options.host, self.options.grpc_port)
             self.http_port = int(self._socket.getsockname()[1])
             self._refuse_own_address(forwarded)
         except BaseException:
             if journal is not None:
                 journal.close()
+            if self.store is not None:
+                self.store.close()
             self._socket.close()
             raise
         application, self._readers = http_application(
-            self.intake, self._limits, self._counts.export, self.health, guard
+            self.intake, self._limits, self._counts.export, self.health, guard, self._pages()
+        )
+        self._upkeep = (
+            None if self.store is None else Upkeep(self.store, self.meter.guard("serve.store"))
         )
         self._http = uvicorn.Server(
             uvicorn.Config(
-                application,
+                guarded(application, self.access, self._counts.export),
                 http="h11",
                 ws="none",
                 lifespan="off",
@@ -182,6 +210,8 @@ class Server:
 
     def start(self) -> None:
         """Begin to listen; returns when it does."""
+        if self._upkeep is not None:
+            self._upkeep.start()
         self._scoring.start()
         self._journal.start(self.intake.full, self.intake.admit)
         if self._telemetry is not None:
@@ -229,6 +259,10 @@ class Server:
             self._telemetry.shutdown(deadline)
             complete = complete and not any(self._telemetry.waiting().values())
         self._journal.close()
+        if self._upkeep is not None:
+            self._upkeep.stop(_RECEIVE_S)
+        if self.store is not None:
+            self.store.close()
         self._socket.close()
         self._state = "ended"
         return complete
@@ -275,6 +309,22 @@ class Server:
             "unsent_waiting": {} if self._telemetry is None else self._telemetry.waiting(),
         }
 
+    @property
+    def url(self) -> str:
+        """Where it is looked at, with the token if there is one: not for logs that others read."""
+        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        query = f"?token={self.access.token}" if self.access.token else ""
+        return f"http://{host}:{self.http_port}/{query}"
+
+    def _pages(self) -> list[BaseRoute]:
+        """Return what is served beside the receivers."""
+        if self.reader is None:
+            return []
+        return [*api_routes(self.reader, self._changes, self.meter.guard("serve.api"))]
+
+    def _changes(self) -> Sequence[Change]:
+        return ()
+
     def _serve_http(self) -> None:
         asyncio.run(self._http.serve([self._socket]))
 
@@ -294,10 +344,12 @@ class Server:
                 events=settings.events,
             )
             others.insert(0, OpenTelemetryByService(self._telemetry))
+        if self.store is not None:
+            others.insert(0, self.store)
         if not others:
             raise ConfigurationError(
                 "nobody would get the scores: set OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL) to where they "
-                "are to be sent, or RAGMETER_JSONL to a file"
+                "are to be sent, or RAGMETER_JSONL to a file, or keep them with --store"
             )
         given["exporters"] = others
         return RagMeter(**given)
@@ -360,6 +412,8 @@ class Server:
         if self._own_meter:
             jsonl = read_settings().jsonl
             places += [jsonl] if jsonl is not None else []
+        if not places and self.store is not None:
+            return "the store alone"
         return ", ".join(places) or "the exporters of its meter"
 
     def _refuse_own_address(self, forwarded: Mapping[Signal, Endpoint]) -> None:
@@ -374,6 +428,10 @@ class Server:
                     "OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL) to the backend, or --http-port and "
                     "--grpc-port to others"
                 )
+
+
+def _token(options: ServeOptions) -> str:
+    return os.environ.get(TOKEN_VARIABLE, "").strip() if options.token is None else options.token
 
 
 def _bound(host: str, port: int) -> socket.socket:

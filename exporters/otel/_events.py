@@ -109,8 +109,8 @@ def verdict_attributes(scored: ScoredRun, verdict: Verdict) -> dict[str, Attribu
 
 
 def _of_request(scored: ScoredRun) -> dict[str, AttributeValue]:
-    attributes: dict[str, AttributeValue] = {}
     run = scored.run
+    attributes: dict[str, AttributeValue] = {semconv.RUN_ID: clean(run.run_id)}
     if run.name:
         attributes[semconv.GEN_AI_WORKFLOW_NAME] = clean(run.name)
     if run.conversation_id:

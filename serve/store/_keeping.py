@@ -199,6 +199,7 @@ class Keeping:
             [row[:4] for row in left],
         )
         self._delete_texts({row[4] for row in left})
+        self._database.execute("DELETE FROM loose WHERE stored < ?", (cutoff - _LEFT_MS,))
         hour = int(now * 1000) // HOUR_MS - _KEEP_SUMS
         self._database.execute("DELETE FROM archive WHERE hour < ?", (hour,))
         self._database.execute("DELETE FROM rollup WHERE hour < ?", (hour,))

@@ -53,18 +53,8 @@ def one_request(
         row=row,
         answer=answer,
         verdict_reasons=tuple(json.loads(reasons or "[]")),
-        contexts=tuple(
-            ContextView(number=place, id=document, score=score, text=text)
-            for place, (document, score, text) in enumerate(
-                database.execute(
-                    "SELECT c.document, c.score, t.body FROM chunk c LEFT JOIN text t ON t.id = c.text "
-                    "WHERE (c.trace_id = ? AND c.owner = ?) OR (c.trace_id = ? AND c.owner = ?) "
-                    "ORDER BY c.at, c.span_id, c.rank",
-                    (trace, span, *map(bytes.fromhex, home_of(row.run_id))),
-                ),
-                start=1,
-            )
-        ),
+        contexts=_contexts(database, (trace, span))
+        or _contexts(database, tuple(map(bytes.fromhex, home_of(row.run_id)))),
         scores=tuple(_scores(database, number, usual)),
         metadata=json.loads(metadata or "{}"),
         conversation_id=conversation_id,
@@ -102,6 +92,20 @@ def _numbers(database: sqlite3.Connection, key: str, span_id: str | None) -> lis
             return []
         found = [*chosen, *(each for each in found if each not in chosen)]
     return [number for number, _ in found]
+
+
+def _contexts(
+    database: sqlite3.Connection, owner: tuple[bytes | None, ...]
+) -> tuple[ContextView, ...]:
+    rows = database.execute(
+        "SELECT c.document, c.score, t.body FROM chunk c LEFT JOIN text t ON t.id = c.text "
+        "WHERE c.trace_id = ? AND c.owner = ? ORDER BY c.at, c.span_id, c.rank",
+        owner,
+    )
+    return tuple(
+        ContextView(number=place, id=document, score=score, text=text)
+        for place, (document, score, text) in enumerate(rows, start=1)
+    )
 
 
 def _scores(database: sqlite3.Connection, number: int, usual: Any) -> list[ScoreView]:
@@ -155,7 +159,7 @@ def _items(text: str | None) -> tuple[tuple[ItemView, ...], int]:
                     id=str(one["id"]),
                     verdict=one.get("verdict") if isinstance(one.get("verdict"), bool) else None,
                     value=float(one["value"]) if "value" in one else None,
-                    supported_by=tuple(map(str, one.get("by", ()))),
+                    supported_by=tuple(map(str, one.get("evidence", ()))),
                 )
                 for one in said.get("items", ())
             ),

@@ -45,7 +45,11 @@ class Retrieved(NamedTuple):
     span_id: str
     """The retrieval's own."""
     at_ms: int
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[Chunk, ...] = ()
+    retriever: str | None = None
+    """What was searched, where the span that told that does not say of which request it is."""
+    scores: Mapping[str, Told] = {}
+    """Its scores, likewise."""
 
 
 class Telling(NamedTuple):
@@ -344,7 +348,11 @@ def _retrieved(span: Any) -> Iterator[Retrieved]:
             documents.setdefault(int(found[1]), {})[found[2]] = value
     # A retrieval that says how the request ended is the whole request itself.
     owner = span_id if semconv.REQUEST_STATUS in told else _id(span.parent_span_id, 8)
-    if owner is not None and documents:
+    is_whole = semconv.RUN_ID in told
+    at = _time(span.end_time_unix_nano) or _time(span.start_time_unix_nano) or 0
+    scores = {} if is_whole else _scores(told, at)
+    retriever = None if is_whole else _text(told.get(semconv.GEN_AI_DATA_SOURCE_ID))
+    if owner is not None and (documents or scores or retriever):
         yield Retrieved(
             trace_id,
             owner,
@@ -358,4 +366,6 @@ def _retrieved(span: Any) -> Iterator[Retrieved]:
                 )
                 for _, one in sorted(documents.items())
             ),
+            retriever,
+            {name: score.told for name, score in scores.items() if score.told is not None},
         )

@@ -91,6 +91,8 @@ class Rows:
             self._put_request(part, now_ms)
         for found in telling.retrieved:
             self._put_chunks(found, now_ms)
+            if found.scores or found.retriever:
+                self._put_loose(found, now_ms)
 
     def count_dropped(self, counts: Iterable[DroppedCount]) -> None:
         """Keep how many requests meters have dropped; of one slot the greatest count."""
@@ -117,15 +119,17 @@ class Rows:
         number: int | None = None
         stored = now_ms
         whole = RequestPart(run_id=part.run_id).merged(part)
+        if part.place is not None and part.trace_id is not None:
+            whole = self._with_loose(whole, part.trace_id, part.place[1])
         if row is not None:
             number, at, stored = row[:3]
             self._touched.add(at // SLOT_MS)
             before = self._part(part.run_id, number, row)
-            whole = before.merged(part)
+            whole = before.merged(whole)
             if whole == before:
                 return
         changed = self._write_request(number, stored, whole)
-        self._write_scores(changed, part, whole)
+        self._write_scores(changed, whole)
 
     def _write_request(self, number: int | None, stored: int, part: RequestPart) -> int:
         self._touched.add(part.at_ms // SLOT_MS)
@@ -161,10 +165,40 @@ class Rows:
         cursor = self._database.execute(_INSERT, (number, part.run_id, part.at_ms, stored, *values))
         return int(cursor.lastrowid or 0)
 
-    def _write_scores(self, number: int, part: RequestPart, whole: RequestPart) -> None:
+    def _put_loose(self, found: Retrieved, now_ms: int) -> None:
+        """Keep what is told of a request by one of its retrievals, which knows it by its span alone."""
+        where = tuple(bytes.fromhex(one) for one in (found.trace_id, found.owner, found.span_id))
+        told = json.dumps({name: list(one) for name, one in found.scores.items()})
+        self._database.execute(
+            "INSERT OR IGNORE INTO loose VALUES (?, ?, ?, ?, ?, ?)",
+            (*where, now_ms, found.retriever, told),
+        )
+        owner = self._database.execute(
+            "SELECT run_id FROM request WHERE trace_id = ? AND span_id = ?", where[:2]
+        ).fetchone()
+        if owner is not None:
+            place = (0, found.owner)  # where it is known already
+            self._put_request(
+                RequestPart(run_id=owner[0], trace_id=found.trace_id, place=place), now_ms
+            )
+
+    def _with_loose(self, part: RequestPart, trace_id: str, span_id: str) -> RequestPart:
+        """Return the same with what its retrievals told before it came."""
+        where = (bytes.fromhex(trace_id), bytes.fromhex(span_id))
+        found = self._database.execute(
+            "SELECT retriever, scores FROM loose WHERE trace_id = ? AND owner = ?", where
+        ).fetchall()
+        for retriever, scores in found:
+            told = {name: ScorePart(told=Told(*one)) for name, one in json.loads(scores).items()}
+            part = part.merged(RequestPart(run_id=part.run_id, retriever=retriever, scores=told))
+        if found:
+            self._database.execute("DELETE FROM loose WHERE trace_id = ? AND owner = ?", where)
+        return part
+
+    def _write_scores(self, number: int, whole: RequestPart) -> None:
         scores: list[tuple[Any, ...]] = []
         evidence: list[tuple[Any, ...]] = []
-        for name in part.scores:
+        for name in whole.scores:
             if not self._names.knows_score(name):
                 continue
             told, details = whole.scores[name].told, whole.scores[name].details

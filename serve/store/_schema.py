@@ -62,6 +62,11 @@ CREATE TABLE chunk (
 ) WITHOUT ROWID;
 CREATE INDEX chunk_stored ON chunk (stored);
 CREATE INDEX chunk_text ON chunk (text) WHERE text IS NOT NULL;
+CREATE TABLE loose (
+    trace_id BLOB NOT NULL, owner BLOB NOT NULL, span_id BLOB NOT NULL, stored INTEGER NOT NULL,
+    retriever TEXT, scores TEXT NOT NULL,
+    PRIMARY KEY (trace_id, owner, span_id)
+) WITHOUT ROWID;
 CREATE TABLE dropped (
     series BLOB NOT NULL, slot INTEGER NOT NULL, service TEXT NOT NULL, reason TEXT NOT NULL,
     began INTEGER NOT NULL, value REAL NOT NULL,

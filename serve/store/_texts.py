@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ._parts import RequestPart, ScorePart
-from ._received import Retrieved, Telling
+from ._received import Telling
 
 __all__ = ["without_texts"]
 
@@ -19,9 +19,7 @@ def without_texts(telling: Telling) -> Telling:
     return Telling(
         tuple(map(_request, telling.requests)),
         tuple(
-            Retrieved(
-                *found[:-1], chunks=tuple(chunk._replace(text=None) for chunk in found.chunks)
-            )
+            found._replace(chunks=tuple(chunk._replace(text=None) for chunk in found.chunks))
             for found in telling.retrieved
         ),
     )

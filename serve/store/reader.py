@@ -64,7 +64,9 @@ class Reader:
             (last,) = database.execute("SELECT max(at) FROM request").fetchone()
             return Overview(
                 from_ms=from_ms,
-                until_ms=until_ms,
+                until_ms=until_ms
+                if wanted.until_ms is not None
+                else max(self._now_ms(), (last or 0) + 1),
                 requests=counts["requests"],
                 statuses=prefixed(counts, "status:"),
                 verdicts=prefixed(counts, "verdict:"),
@@ -129,7 +131,7 @@ class Reader:
 
     def bounds(self, filters: Filters) -> tuple[int, int]:
         """Return the stretch of time that is looked at, in milliseconds."""
-        now = int(self._clock() * 1000)
+        now = self._now_ms()
         # Clocks differ: what has just begun elsewhere is of now.
         until = now + SLOT_MS if filters.until_ms is None else filters.until_ms
         since = now - int(filters.range_s * 1000) if filters.since_ms is None else filters.since_ms
@@ -142,8 +144,11 @@ class Reader:
         while not self._idle.empty():
             self._idle.get().close()
 
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)
+
     def _orphans(self, database: sqlite3.Connection, from_ms: int, until_ms: int) -> int:
-        settled = int(self._clock() * 1000) - _ORPHAN_MS
+        settled = self._now_ms() - _ORPHAN_MS
         (count,) = database.execute(
             "SELECT count(*) FROM request WHERE at >= ? AND at < ? AND started_ns IS NULL AND stored < ?",
             (from_ms, until_ms, settled),

@@ -40,6 +40,8 @@ _log = logging.getLogger("ragmeter")
 
 MIB = 1024 * 1024
 DAY_S = 86_400.0
+TRIED_AGAIN_S = 2.0
+"""Seconds after a write that failed in which nothing more is taken."""
 
 
 class StoreFullError(RagmeterError):
@@ -56,6 +58,8 @@ class StoreOptions:
     """Seconds for which a request is kept."""
     max_bytes: int = 1024 * MIB
     """Bytes of the file; the oldest requests make room."""
+    or_private: bool = False
+    """Whether a private file is used where that one cannot be, and a line in the log says so."""
     texts: bool = True
     """Whether questions, answers, chunks and explanations are kept where they are told."""
 
@@ -118,26 +122,23 @@ class Store:
         self._writing = threading.RLock()
         self._refused = 0
         self._writable = True
+        self._failed_at = 0.0
         self._closed = False
         path = self.options.path
         if path is None:
             self._own_folder = Path(tempfile.mkdtemp(prefix="ragmeter-"))
             path = self._own_folder / "serve.db"
-        self.path = path
         self._lock_file: sqlite3.Connection | None = None
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock_file = _locked(path)
-            self._database = open_for_writing(path)
-        except (OSError, sqlite3.Error) as error:
-            self._let_go()
-            raise ConfigurationError(
-                f"the store {path} cannot be used ({loggable(error)}: {_why(error)}); give a file that this "
-                "user may write to"
-            ) from error
-        except BaseException:
-            self._let_go()
-            raise
+            self._database = self._open(path)
+        except ConfigurationError as error:
+            if not self.options.or_private or self._own_folder is not None:
+                raise
+            _log.warning("%s; requests are kept until this server ends", error)
+            self._own_folder = Path(tempfile.mkdtemp(prefix="ragmeter-"))
+            path = self._own_folder / "serve.db"
+            self._database = self._open(path)
+        self.path = path
         self._names = Names(self._database)
         self._rows = Rows(self._database, self._names)
         self._keeping = Keeping(self._database, path, self.options.keep_s, self.options.max_bytes)
@@ -222,8 +223,10 @@ class Store:
             )
 
     def why_not(self) -> str | None:
-        """Return why nothing can be written just now; None: as far as is known, it can."""
-        return None if self._writable else "the store is full or cannot be written to"
+        """Return why nothing can be written just now; None: it can, or it is time to try again."""
+        if self._writable or time.monotonic() - self._failed_at >= TRIED_AGAIN_S:
+            return None
+        return "the store is full, or cannot be written to"
 
     def close(self) -> None:
         """Let go of the file. A private one is deleted."""
@@ -236,6 +239,20 @@ class Store:
             self._keeping.close()
             self._database.close()
         self._let_go()
+
+    def _open(self, path: Path) -> sqlite3.Connection:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock_file = _locked(path)
+            return open_for_writing(path)
+        except (OSError, sqlite3.Error) as error:
+            self._let_go()
+            raise ConfigurationError(
+                f"the store {path} cannot be used ({_why(error)}); give a file that this user may write to"
+            ) from error
+        except BaseException:
+            self._let_go()
+            raise
 
     def _let_go(self) -> None:
         if self._lock_file is not None:
@@ -269,6 +286,7 @@ class Store:
             self._roll_back()
             failure = StoreFullError(f"the store does not take it: {_why(error)}")
             self._writable = False
+            self._failed_at = time.monotonic()
         except BaseException:
             self._roll_back()
             failure = StoreFullError("it was not written")

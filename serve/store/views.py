@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
+
+from pydantic import ConfigDict
 
 from ragmeter.quality.estimate import Estimate
 
@@ -27,6 +30,10 @@ __all__ = [
     "ScoreView",
     "TrendPoint",
 ]
+
+
+_DESCRIBED = ConfigDict(use_attribute_docstrings=True)
+"""The description of the API says of each field what stands here below it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +149,8 @@ class ScoreValue:
 class RequestRow:
     """One request in a list."""
 
+    __pydantic_config__: ClassVar = _DESCRIBED
+
     run_id: str
     """Its own id."""
     trace_id: str | None
@@ -182,6 +191,8 @@ class RequestRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPage:
     """A page of a list."""
+
+    __pydantic_config__: ClassVar = _DESCRIBED
 
     requests: tuple[RequestRow, ...]
     """In order."""
@@ -255,6 +266,8 @@ class ContextView:
 class RequestView:
     """One request, whole."""
 
+    __pydantic_config__: ClassVar = _DESCRIBED
+
     row: RequestRow
     """As in a list, with `RequestRow.excess`."""
     answer: str | None
@@ -282,6 +295,8 @@ class RequestView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """Everything of a stretch of time at a glance."""
+
+    __pydantic_config__: ClassVar = _DESCRIBED
 
     from_ms: int
     """From when on."""

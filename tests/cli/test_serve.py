@@ -29,7 +29,7 @@ def serving(tmp_path):
     environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     process = subprocess.Popen(
         [sys.executable, "-m", "ragmeter", "serve", "--http-port", "0", "--grpc-port", "0", "--grace", "600"],
-        env=environment | {"RAGMETER_JSONL": str(scores)}, stderr=subprocess.PIPE, text=True,
+        env=environment | {"RAGMETER_JSONL": str(scores), "XDG_STATE_HOME": str(tmp_path)}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         line = process.stderr.readline()

@@ -14,6 +14,7 @@ BASE = {
     "ragmeter.evaluation.score.max": 1.0,
     "gen_ai.workflow.name": "support_bot",
     "gen_ai.conversation.id": "thread-7",
+    "ragmeter.run_id": "run-1",
     "ragmeter.evaluation.summary": "1 of 2 chunks",
     "gen_ai.evaluation.explanation": "1 of 2 chunks",
     "ragmeter.evaluation.items": '{"items":[{"id":"chunk-1","verdict":true}]}',

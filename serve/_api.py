@@ -1,0 +1,309 @@
+"""What the page shows, as JSON: ``/api/overview``, ``/api/requests``, ``/api/requests/{trace_id}``.
+
+The same numbers from the same functions; ``/api/openapi.json`` describes every field.  Nothing here changes
+anything.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ragmeter.quality.change import Change
+
+from .store import LONGEST_RANGE_S, Filters, Overview, Reader, RequestPage, RequestRow, RequestView
+
+__all__ = ["RANGES", "api_routes", "filters_of"]
+
+RANGES: Mapping[str, float] = {
+    "15m": 900.0,
+    "1h": 3_600.0,
+    "6h": 21_600.0,
+    "24h": 86_400.0,
+    "7d": 604_800.0,
+}
+"""Stretches of time by the names they have in addresses."""
+DEFAULT_LIMIT = 50
+_PATHS = ("/api/overview", "/api/requests", "/api/requests/{trace_id}")
+_FILTERS = ("range", "since", "until", "service", "workflow", "segment")
+_LIST = ("verdict", "sort", "limit", "cursor", "grouped")
+_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_WORDS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "range": (
+        f"The last so much time: {', '.join(RANGES)}, or seconds. Default: 1h.",
+        {"type": "string"},
+    ),
+    "since": ("From this moment on, in milliseconds since the epoch; instead of `range`.", {"type": "integer"}),
+    "until": ("Before this moment, likewise; default: now.", {"type": "integer"}),
+    "service": ("Of this `service.name` alone.", {"type": "string"}),
+    "workflow": ("Of this workflow alone; empty: of requests without one.", {"type": "string"}),
+    "segment": (
+        "Of this part alone, as `name:value`: `language:zh`, `metadata.tenant:acme`.",
+        {"type": "string"},
+    ),
+    "verdict": ("With this verdict alone.", {"type": "string", "enum": ["good", "suspect", "bad"]}),
+    "sort": (
+        "`worst` (by verdict, then by how much worse than usual; the default), `newest`, or a score.",
+        {"type": "string"},
+    ),
+    "limit": ("Requests on a page, 1 to 500. Default: 50.", {"type": "integer"}),
+    "cursor": ("`next` of the page before.", {"type": "string"}),
+    "grouped": (
+        "1: several requests of one question are one line, for the worst of them.",
+        {"type": "boolean"},
+    ),
+    "span_id": ("Which request, where a trace has several; 16 hex digits.", {"type": "string"}),
+}  # fmt: skip
+
+
+_OVERVIEW = TypeAdapter(Overview)
+_PAGE = TypeAdapter(RequestPage)
+_REQUEST = TypeAdapter(RequestView)
+
+
+def filters_of(asked: Mapping[str, str]) -> Filters:
+    """Return the filters that an address names.
+
+    Args:
+        asked: ``range``, ``since``, ``until``, ``service``, ``workflow``, ``segment``, ``verdict``.
+
+    Raises:
+        ValueError: One makes no sense; the message names it.
+    """
+    since, until = (_whole(asked, name) for name in ("since", "until"))
+    if since is not None and until is not None and since >= until:
+        raise ValueError("since is not before until")
+    segment = asked.get("segment") or None
+    if segment is not None and ":" not in segment:
+        raise ValueError("segment is written name:value, for example language:zh")
+    verdict = asked.get("verdict") or None
+    if verdict not in (None, "good", "suspect", "bad"):
+        raise ValueError("verdict is good, suspect or bad")
+    return Filters(
+        range_s=_seconds(asked.get("range") or "1h"),
+        since_ms=since,
+        until_ms=until,
+        service=asked.get("service"),
+        workflow=asked.get("workflow"),
+        segment=segment,
+        verdict=verdict,
+    )
+
+
+def api_routes(
+    reader: Reader,
+    changes: Callable[[], Sequence[Change]],
+    guard: AbstractContextManager[None],
+) -> list[Route]:
+    """Return the routes of the API.
+
+    Args:
+        reader: Reads the store.
+        changes: Returns what has changed in quality, what is still so first.
+        guard: Contains errors of ours.
+    """
+
+    def overview(asked: Mapping[str, str], _: str) -> Any:
+        _check(asked, _FILTERS)
+        filters = filters_of(asked)
+        said = _OVERVIEW.dump_python(reader.overview(filters), mode="json")
+        from_ms = said["from_ms"]
+        told = [
+            asdict(change)
+            for change in changes()
+            if filters.service in (None, change.service)
+            and filters.workflow in (None, change.workflow)
+            and filters.segment in (None, change.segment)
+            and change.at * 1000 >= from_ms
+        ]
+        return {**said, "changes": _plain(told)}
+
+    def requests(asked: Mapping[str, str], _: str) -> Any:
+        _check(asked, _FILTERS + _LIST)
+        limit = _whole(asked, "limit")
+        page = reader.requests(
+            filters_of(asked),
+            sort=asked.get("sort") or "worst",
+            limit=DEFAULT_LIMIT if limit is None else limit,
+            cursor=asked.get("cursor") or None,
+            grouped=asked.get("grouped", "").lower() in ("1", "true", "yes"),
+        )
+        return _PAGE.dump_python(page, mode="json")
+
+    def request(asked: Mapping[str, str], key: str) -> Any:
+        _check(asked, ("span_id",))
+        found = reader.request(key.lower() if _is_trace_id(key) else key, asked.get("span_id"))
+        if found is None:
+            return None
+        said = _REQUEST.dump_python(found, mode="json")
+        row = said.pop("row")
+        return {**row, **said}
+
+    def endpoint(answer: Callable[[Mapping[str, str], str], Any]) -> Callable[[Request], Response]:
+        def answered(asked: Request) -> Response:
+            said: Any = None
+            failed = True
+            with guard:
+                try:
+                    said = answer(asked.query_params, asked.path_params.get("trace_id", ""))
+                except ValueError as error:
+                    return _error(400, str(error))
+                except sqlite3.OperationalError:
+                    return _error(503, "the store is busy; ask again")
+                failed = False
+            if failed:
+                return _error(500, "an error of the server's")
+            if said is None:
+                return _error(404, "no such request, or not yet: scores arrive some seconds late")
+            return JSONResponse(said, headers=_HEADERS)
+
+        return answered
+
+    def described(_: Request) -> Response:
+        return JSONResponse(_description(), headers=_HEADERS)
+
+    handlers = [overview, requests, request]
+    return [
+        *(
+            Route(path, endpoint(answer), methods=["GET"])
+            for path, answer in zip(_PATHS, handlers, strict=True)
+        ),
+        Route("/api/openapi.json", described, methods=["GET"]),
+        Route("/api/{rest:path}", lambda _: _error(404, f"known are {', '.join(_PATHS)}")),
+    ]
+
+
+def _check(asked: Mapping[str, str], known: Iterable[str]) -> None:
+    names = list(known)
+    unknown = sorted(set(asked) - set(names))
+    if unknown:
+        raise ValueError(f"unknown parameter {unknown[0][:40]!r}; known are {', '.join(names)}")
+
+
+def _seconds(said: str) -> float:
+    try:
+        seconds = RANGES[said] if said in RANGES else float(said)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= LONGEST_RANGE_S:
+        raise ValueError(f"range is one of {', '.join(RANGES)}, or seconds")
+    return seconds
+
+
+def _whole(asked: Mapping[str, str], name: str) -> int | None:
+    said = asked.get(name)
+    if not said:
+        return None
+    if not said.isascii() or not said.isdecimal() or len(said) > len(str(2**53)):
+        raise ValueError(
+            f"{name} is a whole number" + (" of milliseconds" if name != "limit" else "")
+        )
+    return int(said)
+
+
+def _is_trace_id(key: str) -> bool:
+    return len(key) == 32 and all(letter in "0123456789abcdefABCDEF" for letter in key)
+
+
+def _error(status: int, why: str) -> Response:
+    return JSONResponse({"error": why}, status_code=status, headers=_HEADERS)
+
+
+def _plain(value: Any) -> Any:
+    return TypeAdapter(Any).dump_python(value, mode="json")
+
+
+@cache
+def _description() -> Mapping[str, Any]:
+    """Return the OpenAPI document."""
+    kinds: list[type[Any]] = [Overview, RequestPage, RequestRow, RequestView, Change]
+    names, schemas = TypeAdapter.json_schemas(
+        [(kind.__name__, "serialization", TypeAdapter(kind)) for kind in kinds],
+        ref_template="#/components/schemas/{model}",
+    )
+    components: dict[str, Any] = schemas["$defs"]
+    del names
+    whole = components["Overview"]
+    whole["properties"]["changes"] = {
+        "type": "array",
+        "items": {"$ref": "#/components/schemas/Change"},
+        "description": "What has changed in quality within that time, what is still so first.",
+    }
+    row, view = components["RequestRow"], components["RequestView"]
+    properties = {**row["properties"], **view["properties"]}
+    del properties["row"]
+    components["Request"] = {
+        "type": "object",
+        "description": view.get("description", ""),
+        "properties": properties,
+    }
+    del components["RequestView"]
+    components["Error"] = {
+        "type": "object",
+        "properties": {"error": {"type": "string", "description": "What is wrong, in words."}},
+        "required": ["error"],
+    }
+    answers = {
+        "/api/overview": ("Overview", "Everything of a stretch of time at a glance.", _FILTERS),
+        "/api/requests": ("RequestPage", "Requests, the worst first.", _FILTERS + _LIST),
+        "/api/requests/{trace_id}": ("Request", "One request, whole.", ("span_id",)),
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "ragmeter serve",
+            "version": "1",
+            "description": "Scored RAG requests. Times are milliseconds since the epoch, those of a change "
+            "seconds; null is not known, never 0.",
+        },
+        "paths": {path: {"get": _operation(path, *answers[path])} for path in _PATHS},
+        "components": {"schemas": components},
+    }
+
+
+def _operation(path: str, schema: str, summary: str, asked: Sequence[str]) -> Mapping[str, Any]:
+    parameters: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "description": _WORDS[name][0],
+            "schema": _WORDS[name][1],
+        }
+        for name in asked
+    ]
+    codes = {"400": "A parameter makes no sense.", "401": "A token is needed."}
+    if "{" in path:
+        parameters.insert(
+            0,
+            {
+                "name": "trace_id",
+                "in": "path",
+                "required": True,
+                "description": "Its trace id, 32 hex digits; or its own id, `run_id`.",
+                "schema": {"type": "string"},
+            },
+        )
+        codes["404"] = "It is not there, or not yet."
+    return {
+        "summary": summary,
+        "parameters": parameters,
+        "responses": {
+            "200": _answer("As asked.", schema),
+            **{code: _answer(words, "Error") for code, words in codes.items()},
+        },
+    }
+
+
+def _answer(words: str, schema: str) -> Mapping[str, Any]:
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {"description": words, "content": content}

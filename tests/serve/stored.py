@@ -1,0 +1,133 @@
+"""Scored requests as ragmeter in an application tells them, and what a store then holds."""
+
+import json
+import sqlite3
+from contextlib import contextmanager
+
+from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from ragmeter import RagMeter
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.serve.store import Store, StoreOptions
+
+try:
+    from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter
+except ImportError:  # as it was called
+    from opentelemetry.sdk._logs.export import InMemoryLogExporter as InMemoryLogRecordExporter
+
+CHUNKS = ("The night watch was painted by Rembrandt.", "Cats sleep sixteen hours a day.")
+GOOD = "Rembrandt painted the night watch."
+BAD = "Aardvarks bark loudly in Paris."
+
+
+def ask(meter, number, *, workflow="museum"):
+    """Have one request scored: each fourth is bad."""
+    metadata = {"tenant": "acme" if number % 3 else "umbrella"}
+    with meter.request(f"Who painted it, {number % 5}?", name=workflow, metadata=metadata) as one:
+        one.retrieved(list(CHUNKS))
+        one.answered(BAD if number % 4 == 0 else GOOD)
+
+
+def scored(count, **options):
+    """Scored runs, by hand."""
+    results = InMemoryExporter()
+    meter = RagMeter(exporters=[results], **options)
+    for number in range(count):
+        ask(meter, number)
+    assert meter.flush(60)
+    meter.shutdown(60)
+    return results.results
+
+
+def told(runs, *, content=True, service="shop"):
+    """What an application with our callback sends of them: an export of spans, and one of log records."""
+    spans, records = InMemorySpanExporter(), InMemoryLogRecordExporter()
+    resource = Resource({"service.name": service})
+    tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
+    loggers.add_log_record_processor(SimpleLogRecordProcessor(records))
+    exporter = OpenTelemetryExporter(
+        tracers, logger_provider=loggers, metrics=False, capture_content=content
+    )
+    exporter.export(runs)
+    return (
+        ExportTraceServiceRequest.FromString(
+            encode_spans(spans.get_finished_spans()).SerializeToString()
+        ),
+        ExportLogsServiceRequest.FromString(
+            encode_logs(records.get_finished_logs()).SerializeToString()
+        ),
+    )
+
+
+def pieces_of(*requests):
+    """The same, one export for each span and each record."""
+    found = []
+    for request in requests:
+        is_spans = isinstance(request, ExportTraceServiceRequest)
+        outer, inner, last = (
+            ("resource_spans", "scope_spans", "spans")
+            if is_spans
+            else ("resource_logs", "scope_logs", "log_records")
+        )
+        for group in getattr(request, outer):
+            for scoped_ in getattr(group, inner):
+                for item in getattr(scoped_, last):
+                    one = type(request)()
+                    made = getattr(one, outer).add()
+                    made.resource.CopyFrom(group.resource)
+                    under = getattr(made, inner).add()
+                    under.scope.CopyFrom(scoped_.scope)
+                    getattr(under, last).append(item)
+                    found.append(one)
+    return found
+
+
+@contextmanager
+def store(path=None, *, clock=None, **options):
+    """A store for the block."""
+    made = Store(StoreOptions(path=path, **options), **({} if clock is None else {"clock": clock}))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+_LOGICAL = {
+    "request": "SELECT run_id, hex(trace_id), hex(span_id), at, started_ns, ended_ns, noted_ns, service, workflow, "
+    "framework, status, verdict, verdict_ns, codes, reasons, q.body, a.body, language, retriever, conversation_id, "
+    "user_id, sample_rate, judge_sample_rate, selection, missing, metadata FROM request "
+    "LEFT JOIN text q ON q.id = question LEFT JOIN text a ON a.id = answer",
+    "score": "SELECT run_id, s.name, value, s.status, label, told_ns, k.name, k.method, k.definition, k.direction, "
+    "k.lowest, k.highest, k.judged, turned, lower, upper, error_type, details_ns, judge_calls, input_tokens, "
+    "output_tokens, cache_hits, summary, explanation, items FROM score s JOIN request r ON r.id = s.request "
+    "LEFT JOIN kind k ON k.id = s.kind LEFT JOIN evidence e ON e.request = s.request AND e.name = s.name",
+    "chunk": "SELECT hex(trace_id), hex(owner), hex(span_id), rank, at, document, score, body FROM chunk "
+    "LEFT JOIN text ON text.id = text",
+    "loose": "SELECT hex(trace_id), hex(owner), retriever, scores FROM loose",
+    "segment": "SELECT name, value FROM segment",
+    "workflow": "SELECT name FROM workflow",
+}
+
+
+def tables(path):
+    """Everything that a store's file says, whatever order it was written in."""
+    database = sqlite3.connect(path)
+    try:
+        return {
+            name: sorted(database.execute(query).fetchall(), key=json.dumps)
+            for name, query in _LOGICAL.items()
+        }
+    finally:
+        database.close()

@@ -1,0 +1,354 @@
+"""The API: what was received is answered as JSON, by the product's own estimates, and to nobody else."""
+
+import json
+import socket
+from contextlib import contextmanager
+
+import grpc
+import httpx
+import pytest
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+from served import PATIENCE_S, traced_as, until
+from stored import scored, told
+
+from ragmeter import RagMeter
+from ragmeter.metrics import ConfigurationError
+from ragmeter.quality.estimate import Estimate
+from ragmeter.serve import ServeOptions, Server
+from ragmeter.serve.store import Store, StoreOptions
+
+PROTOBUF = {"Content-Type": "application/x-protobuf"}
+
+
+@contextmanager
+def running(**options):
+    """A server with a store, and a client that speaks to it."""
+    given = {"http_port": 0, "grpc_port": 0, "grace_s": 0.0, "idle_s": 600.0}
+    server = Server(ServeOptions(**given | {"store": StoreOptions(), "token": ""} | options))
+    server.start()
+    try:
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{server.http_port}", timeout=PATIENCE_S
+        ) as client:
+            yield server, client
+    finally:
+        server.stop(PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def filled():
+    """A server that was told of forty requests, the client, and the requests."""
+    runs = scored(40)
+    with running() as (server, client):
+        spans, records = told(runs)
+        for signal, body in (("traces", spans), ("logs", records)):
+            answer = client.post(
+                f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF
+            )
+            assert answer.status_code == 200, answer.text
+        yield server, client, runs
+
+
+def ask(client, address, **parameters):
+    answer = client.get(address, params=parameters)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_an_overview_has_the_estimates_of_a_meter(filled):
+    """The same requests, counted by a meter and by the store: the same means and intervals."""
+    _, client, runs = filled
+    meter = RagMeter(exporters=[])
+    found = ask(client, "/api/overview")
+    by_name = {score["name"]: score for score in found["scores"]}
+
+    assert found["requests"] == 40
+    assert found["verdicts"] == {"bad": 10, "good": 30}
+    assert found["services"] == {"shop": 40}
+    assert found["changes"] == []
+    for name in ("lexical_groundedness", "lexical_context_relevance", "duplicate_ratio"):
+        values = [run.scores[name].value for run in runs]
+        said = by_name[name]["estimate"]
+        assert said["n_requests"] == 40
+        assert said["mean"] == pytest.approx(sum(values) / 40)
+        assert said["lower"] <= said["mean"] <= said["upper"]
+        Estimate(**said | {"bounds": tuple(said["bounds"])})
+    assert by_name["context_count"]["estimate"] is None
+    groups = {(group["workflow"], group["segment"]): group for group in found["groups"]}
+    assert groups["museum", ""]["requests"] == 40
+    parts = [groups["museum", f"metadata.tenant:{name}"] for name in ("acme", "umbrella")]
+    assert sum(part["requests"] for part in parts) == 40
+    meter.shutdown(1)
+
+
+def test_a_meter_and_the_store_estimate_the_same():
+    """Of what the server scored itself, as the meter that scored it says."""
+    kept = Store()
+    meter = RagMeter(exporters=[kept])
+    from stored import ask as have_scored
+
+    for number in range(30):
+        have_scored(meter, number)
+    assert meter.flush(PATIENCE_S)
+    theirs = {name.score: estimate for name, estimate in meter.quality().items()}
+    ours = {score.name: score.estimate for score in kept.reader().overview().scores}
+    for name, estimate in theirs.items():
+        assert ours[name] == estimate
+    meter.shutdown(PATIENCE_S)
+    kept.close()
+
+
+@pytest.mark.parametrize("sort", ["worst", "newest", "lexical_groundedness"])
+@pytest.mark.parametrize("grouped", [0, 1])
+def test_pages_of_a_list_hold_every_request_once_and_in_order(filled, sort, grouped):
+    _, client, runs = filled
+    seen, cursor = [], None
+    while True:
+        more = {"cursor": cursor} if cursor else {}
+        page = ask(client, "/api/requests", sort=sort, limit=7, grouped=grouped, **more)
+        assert page["previous_count"] == len(seen)
+        seen += page["requests"]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    whole = ask(client, "/api/requests", sort=sort, limit=500, grouped=grouped)
+
+    assert [row["run_id"] for row in seen] == [row["run_id"] for row in whole["requests"]]
+    assert len(seen) == whole["total"] == (5 if grouped else 40)
+    assert sum(row["times"] for row in seen) == 40
+    if not grouped:
+        assert {row["run_id"] for row in seen} == {run.run.run_id for run in runs}
+    if sort == "worst":
+        ranks = [("good", "suspect", "bad").index(row["verdict"]) for row in seen]
+        assert ranks == sorted(ranks, reverse=True)
+    if sort == "newest":
+        assert [row["at_ms"] for row in seen] == sorted(
+            (row["at_ms"] for row in seen), reverse=True
+        )
+    if sort == "lexical_groundedness":
+        values = [row["scores"][sort]["value"] for row in seen]
+        assert values == sorted(values)
+
+
+def test_filters_leave_what_they_name(filled):
+    _, client, _ = filled
+    acme = ask(client, "/api/requests", segment="metadata.tenant:acme", limit=500)
+    assert {row["segments"]["metadata.tenant"] for row in acme["requests"]} == {"acme"}
+    assert ask(client, "/api/overview", segment="metadata.tenant:acme")["requests"] == acme["total"]
+    assert ask(client, "/api/requests", verdict="bad")["total"] == 10
+    assert ask(client, "/api/requests", workflow="museum")["total"] == 40
+    assert ask(client, "/api/requests", workflow="")["total"] == 0
+    assert ask(client, "/api/requests", service="nobody")["total"] == 0
+    moment = acme["requests"][0]["at_ms"]
+    since = ask(client, "/api/requests", since=moment, limit=500)
+    assert all(row["at_ms"] >= moment for row in since["requests"])
+    before = ask(client, "/api/requests", since=0, until=moment, limit=500)
+    assert before["total"] + since["total"] == 40
+
+
+def test_a_request_is_answered_by_its_trace_and_by_its_own_id(filled):
+    _, client, _ = filled
+    row = ask(client, "/api/requests")["requests"][0]
+    by_trace = ask(client, f"/api/requests/{row['trace_id']}")
+
+    assert by_trace == ask(client, f"/api/requests/{row['trace_id'].upper()}")
+    assert by_trace == ask(client, f"/api/requests/{row['run_id']}")
+    assert by_trace == ask(client, f"/api/requests/{row['trace_id']}", span_id=row["span_id"])
+    assert by_trace["question"] == row["question"]
+    assert len(by_trace["contexts"]) == 2
+    assert by_trace["answer"]
+    groundedness = next(s for s in by_trace["scores"] if s["name"] == "lexical_groundedness")
+    assert groundedness["direction"] == "higher"
+    assert groundedness["usual"][0] <= groundedness["usual"][1]
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "says"),
+    [
+        ("/api/overview?range=yesterday", 400, "range is one of"),
+        ("/api/overview?range=-1", 400, "range is one of"),
+        ("/api/overview?range=nan", 400, "range is one of"),
+        ("/api/overview?since=soon", 400, "since is a whole number"),
+        ("/api/overview?since=5&until=5", 400, "since is not before until"),
+        ("/api/overview?segment=zh", 400, "name:value"),
+        ("/api/overview?sort=worst", 400, "unknown parameter 'sort'"),
+        ("/api/requests?verdict=ugly", 400, "good, suspect or bad"),
+        ("/api/requests?limit=501", 400, "1 to 500"),
+        ("/api/requests?cursor=nonsense", 400, "cursor"),
+        ("/api/requests?cursor=W10", 400, "cursor"),
+        ("/api/requests/" + "0" * 32, 404, "no such request"),
+        ("/api/requests/nobody?span_id=1", 404, "no such request"),
+        ("/api/nothing", 404, "/api/overview"),
+    ],
+)
+def test_what_makes_no_sense_is_answered_with_words(filled, address, status, says):
+    _, client, _ = filled
+    answer = client.get(address)
+    assert answer.status_code == status
+    assert says in answer.json()["error"]
+
+
+def test_a_cursor_of_another_order_is_refused(filled):
+    _, client, _ = filled
+    cursor = ask(client, "/api/requests", sort="newest", limit=1)["next"]
+    answer = client.get("/api/requests", params={"sort": "worst", "cursor": cursor})
+    assert answer.status_code == 400
+    assert "another order" in answer.json()["error"]
+
+
+def test_nothing_can_be_changed_by_reading(filled):
+    """And there is nothing else to do."""
+    _, client, _ = filled
+    for address in ("/api/overview", "/api/requests"):
+        assert client.post(address).status_code == 405
+        assert client.delete(address).status_code == 405
+
+
+def _resolved(schema, document):
+    if "$ref" in schema:
+        return document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    for option in schema.get("anyOf", ()):
+        if "$ref" in option or option.get("type") in ("object", "array"):
+            return _resolved(option, document)
+    return schema
+
+
+def _check(value, schema, document, where):
+    schema = _resolved(schema, document)
+    if isinstance(value, dict) and "properties" in schema:
+        assert set(value) <= set(schema["properties"]), where
+        for key, item in value.items():
+            _check(item, schema["properties"][key], document, f"{where}.{key}")
+    elif isinstance(value, list) and "items" in schema:
+        for item in value:
+            _check(item, schema["items"], document, f"{where}[]")
+
+
+def test_the_description_knows_every_field_of_every_answer(filled):
+    """An OpenAPI document from which a client can be made."""
+    _, client, _ = filled
+    document = ask(client, "/api/openapi.json")
+    row = ask(client, "/api/requests")["requests"][0]
+    answers = {
+        "/api/overview": ask(client, "/api/overview"),
+        "/api/requests": ask(client, "/api/requests"),
+        "/api/requests/{trace_id}": ask(client, f"/api/requests/{row['trace_id']}"),
+    }
+    assert document["openapi"].startswith("3.1")
+    assert set(document["paths"]) == set(answers)
+    for path, value in answers.items():
+        answered = document["paths"][path]["get"]["responses"]["200"]
+        _check(value, answered["content"]["application/json"]["schema"], document, path)
+    text = json.dumps(document)
+    for name in document["components"]["schemas"]:
+        assert f"#/components/schemas/{name}" in text or name == "Request"
+    assert "description" in document["components"]["schemas"]["Overview"]["properties"]["dropped"]
+
+
+def test_what_the_server_scores_itself_is_answered_with_its_texts():
+    """Spans of others, sent by an application without our callback."""
+    body, trace_id = traced_as(7)
+    with running() as (_, client):
+        client.post("/v1/traces", content=body, headers=PROTOBUF).raise_for_status()
+        until(
+            lambda: client.get(f"/api/requests/{trace_id}").status_code == 200,
+            "the request was not scored",
+        )
+        found = ask(client, f"/api/requests/{trace_id}")
+    assert found["question"]
+    assert found["answer"]
+    assert found["contexts"][0]["text"]
+    assert found["scores"]
+
+
+def test_senders_wait_while_the_store_takes_nothing(tmp_path):
+    """503 to senders, nothing half kept; and taken again when there is room."""
+    spans, _ = told(scored(2))
+    body = spans.SerializeToString()
+    with running(store=StoreOptions(path=tmp_path / "serve.db")) as (server, client):
+        database = server.store._database
+        database.execute("PRAGMA query_only = ON")
+        refused = client.post("/v1/traces", content=body, headers=PROTOBUF)
+        assert refused.status_code == 503
+        assert int(refused.headers["Retry-After"]) > 0
+        assert "store" in client.get("/healthz").json()["status"]
+        database.execute("PRAGMA query_only = OFF")
+        until(
+            lambda: client.post("/v1/traces", content=body, headers=PROTOBUF).status_code == 200,
+            "it was not taken again",
+        )
+        assert ask(client, "/api/overview")["requests"] == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "headers", "status"),
+    [
+        ("GET", "/api/overview", {"Host": "evil.example"}, 421),
+        ("GET", "/api/overview", {"Host": "evil.example:4318"}, 421),
+        ("POST", "/v1/traces", {"Host": "127.0.0.1.evil.example"}, 421),
+        ("GET", "/healthz", {"Host": "evil.example"}, 421),
+        ("GET", "/api/overview", {"Host": "localhost"}, 200),
+        ("GET", "/api/overview", {"Host": "[::1]:4318"}, 200),
+        ("POST", "/v1/traces", {"Origin": "https://evil.example"}, 403),
+        ("POST", "/v1/logs", {"Origin": "null"}, 403),
+        ("OPTIONS", "/v1/traces", {"Origin": "https://evil.example"}, 403),
+        ("POST", "/api/overview", {"Origin": "https://evil.example"}, 403),
+    ],
+)
+def test_web_pages_of_elsewhere_get_nothing(filled, method, address, headers, status):
+    """A name that leads here, or a page that sends here: refused, and no header invites anyone."""
+    _, client, _ = filled
+    answer = client.request(method, address, headers=headers)
+    assert answer.status_code == status
+    assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+
+
+def test_a_sender_that_speaks_grpc_to_the_port_for_http_is_told(filled):
+    server, _, _ = filled
+    with socket.create_connection(("127.0.0.1", server.http_port), timeout=PATIENCE_S) as wire:
+        wire.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        answer = wire.recv(65_536)
+    assert answer.split(b"\r\n")[0].split()[1] in (b"421", b"400")
+
+
+TOKEN = "a-token-of-the-tests"
+
+
+def test_a_token_is_asked_for_where_one_is_set():
+    """Of senders over both protocols, and of browsers; the address that was printed hands it to these once."""
+    spans, _ = told(scored(1))
+    body = spans.SerializeToString()
+    with running(token=TOKEN) as (server, client):
+        assert client.get("/api/overview").status_code == 401
+        assert client.get("/api/overview?token=wrong").status_code == 401
+        assert client.post("/v1/traces", content=body, headers=PROTOBUF).status_code == 401
+        assert client.get("/healthz").status_code == 200
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        sent = client.post("/v1/traces", content=body, headers=PROTOBUF | bearer)
+        assert sent.status_code == 200
+        assert client.get("/api/overview", headers=bearer).json()["requests"] == 1
+
+        entered = client.get(f"/api/overview?range=1h&token={TOKEN}")
+        assert entered.status_code == 303
+        assert entered.headers["location"] == "/api/overview?range=1h"
+        assert "HttpOnly" in entered.headers["set-cookie"]
+        assert "samesite=strict" in entered.headers["set-cookie"].lower()
+        assert client.get(entered.headers["location"]).status_code == 200
+        assert server.url.endswith(f"/?token={TOKEN}")
+
+        with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+            export = trace_service_pb2_grpc.TraceServiceStub(channel).Export
+            request = trace_service_pb2.ExportTraceServiceRequest.FromString(body)
+            with pytest.raises(grpc.RpcError) as refused:
+                export(request, timeout=PATIENCE_S)
+            assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+            export(request, timeout=PATIENCE_S, metadata=[("authorization", f"Bearer {TOKEN}")])
+        assert server.stats()["exports"]["token"] == 4
+
+
+def test_beyond_this_machine_there_is_always_a_token():
+    with running(host="0.0.0.0") as (server, client):
+        assert len(server.access.token) >= 32
+        assert client.get("/api/overview").status_code == 401
+    with pytest.raises(ConfigurationError, match="RAGMETER_SERVE_TOKEN"):
+        Server(ServeOptions(http_port=0, grpc_port=0, token="short", store=StoreOptions()))

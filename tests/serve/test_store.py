@@ -1,0 +1,520 @@
+"""The store: what is told is kept once, in whatever order it comes, and nothing acknowledged is lost."""
+
+import os
+import random
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from stored import BAD, CHUNKS, GOOD, ask, pieces_of, scored, store, tables, told
+
+from ragmeter import RagMeter
+from ragmeter.metrics import ConfigurationError
+from ragmeter.serve.store import Filters, Store, StoreFullError, StoreOptions
+
+HOUR_S = 3_600.0
+DAY_S = 86_400.0
+PATIENCE_S = 100.0
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """Some scored requests."""
+    return scored(4)
+
+
+@pytest.fixture(scope="module")
+def exports(runs):
+    """What an application tells of them."""
+    return told(runs)
+
+
+@pytest.fixture(scope="module")
+def pieces(exports):
+    """The same, span by span and record by record."""
+    return pieces_of(*exports)
+
+
+@pytest.fixture(scope="module")
+def whole(exports, tmp_path_factory):
+    """The tables when all of it came at once and in order."""
+    path = tmp_path_factory.mktemp("whole") / "serve.db"
+    with store(path) as kept:
+        for request in exports:
+            kept.take(request)
+    return tables(path)
+
+
+def at(run, seconds):
+    """A run as if it had happened then."""
+    start = int(seconds * 1e9)
+    moved = tuple(
+        replace(one, started_ns=start, ended_ns=start + 10**6) for one in run.run.retrievals
+    )
+    return replace(
+        run, run=replace(run.run, started_ns=start, ended_ns=start + 10**9, retrievals=moved)
+    )
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 2**32), repeated=st.integers(0, 20))
+def test_whatever_order_pieces_come_in_and_however_often_the_tables_are_the_same(
+    pieces, tmp_path_factory, seed, repeated
+):
+    """Senders retry, batches overtake each other, events come before their spans."""
+    chance = random.Random(seed)
+    order = [*pieces, *chance.choices(pieces, k=repeated)]
+    reference, shuffled = (tmp_path_factory.mktemp("order") / "serve.db" for _ in range(2))
+    with store(reference) as kept:
+        for piece in pieces:
+            kept.take(piece)
+    chance.shuffle(order)
+    with store(shuffled) as kept:
+        for piece in order:
+            kept.take(piece)
+
+    assert tables(shuffled) == tables(reference)
+
+
+def test_pieces_and_whole_exports_make_the_same_tables(pieces, whole, tmp_path):
+    """Who sends small batches sends the same."""
+    path = tmp_path / "serve.db"
+    with store(path) as kept:
+        for piece in reversed(pieces):
+            kept.take(piece)
+    found = tables(path)
+
+    assert found == whole
+    assert len(found["request"]) == 4
+    assert len(found["chunk"]) == 4 * len(CHUNKS)
+    assert not found["loose"]
+
+
+def test_threads_that_write_at_once_share_commits_and_lose_nothing(pieces, whole, tmp_path):
+    """One writes, the others ride along."""
+    path = tmp_path / "serve.db"
+    with store(path) as kept:
+        threads = [
+            threading.Thread(target=lambda part=part: [kept.take(piece) for piece in part])
+            for part in (pieces[::3], pieces[1::3], pieces[2::3], pieces)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+    assert tables(path) == whole
+
+
+def test_a_request_is_read_as_it_was_told(runs):
+    """Texts, chunks, scores with their definitions, what they saw, and the verdict."""
+    with store() as kept:
+        for request in told(runs):
+            kept.take(request)
+        reader = kept.reader()
+        page = reader.requests(sort="worst")
+        found = reader.request(page.requests[0].trace_id)
+
+    assert page.total == 4
+    assert found.row.question == "Who painted it, 0?"
+    assert found.answer == BAD
+    assert (found.row.verdict, found.row.verdict_codes) == ("bad", ("unsupported_answer",))
+    assert found.verdict_reasons
+    assert [chunk.text for chunk in found.contexts] == list(CHUNKS)
+    assert (found.row.service, found.row.workflow) == ("shop", "museum")
+    assert found.row.segments == {"metadata.tenant": "umbrella"}
+    assert not found.row.orphan
+    scores = {score.name: score for score in found.scores}
+    wanted = next(run for run in runs if run.run.run_id == found.row.run_id)
+    known = {n: s for n, s in wanted.scores.items() if s.status not in ("missing_input", "skipped")}
+    assert {n: s.value for n, s in scores.items() if s.status == "ok"} == {
+        n: s.value for n, s in known.items() if s.status == "ok"
+    }
+    for name, score in known.items():
+        assert scores[name].direction == score.direction
+        assert scores[name].definition == score.definition
+        assert scores[name].range == score.range
+        assert scores[name].summary == score.summary
+
+
+def test_what_is_scored_here_reads_as_what_is_told_from_elsewhere(runs):
+    """The same request by both ways."""
+    with store() as here, store() as there:
+        here.export(runs)
+        for request in told(runs):
+            there.take(request)
+        ids = [run.run.run_id for run in runs]
+        ours, theirs = ([made.reader().request(one) for one in ids] for made in (here, there))
+
+    for mine, yours in zip(ours, theirs, strict=True):
+        assert mine.answer == yours.answer
+        assert [one.text for one in mine.contexts] == [one.text for one in yours.contexts]
+        assert [(s.name, s.value, s.items) for s in mine.scores if s.status != "skipped"] == [
+            (s.name, s.value, s.items) for s in yours.scores if s.status != "skipped"
+        ]
+        assert mine.row.verdict == yours.row.verdict
+
+
+def test_which_chunk_a_sentence_rests_on_is_told(runs):
+    """By the chunk's name, so without any text."""
+    with store() as kept:
+        for request in told(runs, content=False):
+            kept.take(request)
+        reader = kept.reader()
+        views = [reader.request(run.run.run_id) for run in runs]
+    rests = [
+        item.supported_by
+        for view in views
+        for score in view.scores
+        if score.name == "lexical_context_utilization"
+        for item in score.items
+        if item.id == "sentence-1"
+    ]
+    assert rests.count(("chunk-1",)) == 3
+    assert rests.count(()) == 1
+
+
+def test_several_requests_of_one_trace_are_told_apart():
+    """Each has its span; the trace's id leads to the first, and that to the others."""
+    from opentelemetry.sdk.trace import TracerProvider
+
+    tracer = TracerProvider(shutdown_on_exit=False).get_tracer("application")
+    from ragmeter.exporters.memory import InMemoryExporter
+
+    results = InMemoryExporter()
+    meter = RagMeter(exporters=[results])
+    with tracer.start_as_current_span("agent") as span:
+        for number in range(3):
+            ask(meter, number)
+        trace_id = f"{span.get_span_context().trace_id:032x}"
+    assert meter.flush(60)
+    meter.shutdown(60)
+    with store() as kept:
+        for request in told(results.results):
+            kept.take(request)
+        reader = kept.reader()
+        first = reader.request(trace_id)
+        others = [reader.request(trace_id, one.span_id) for one in first.siblings]
+
+        assert reader.request(trace_id, "0" * 16) is None
+    assert len({first.row.span_id, *(one.row.span_id for one in others)}) == 3
+    assert {one.row.run_id for one in (first, *others)} == {
+        run.run.run_id for run in results.results
+    }
+
+
+def test_an_event_whose_span_has_not_come_is_an_orphan_until_it_does(runs):
+    """Shown, and said so after a minute."""
+    spans, records = told(runs)
+    now = [runs[0].run.started_ns / 1e9 + 10]
+    with store(clock=lambda: now[0]) as kept:
+        kept.take(records)
+        reader = kept.reader()
+        assert all(row.orphan for row in reader.requests().requests)
+        assert reader.overview().orphans == 0
+        now[0] += 120
+        assert reader.overview().orphans == 4
+        kept.take(spans)
+        assert reader.overview().orphans == 0
+        assert not any(row.orphan for row in reader.requests().requests)
+
+
+CHILD = """
+import pathlib
+import sys
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from ragmeter.serve.store import Store, StoreOptions
+
+store = Store(StoreOptions(path=pathlib.Path(sys.argv[1])))
+body = pathlib.Path(sys.argv[2]).read_bytes()
+number = int(sys.argv[3])
+while True:
+    request = ExportTraceServiceRequest.FromString(body)
+    for group in request.resource_spans:
+        for scoped in group.scope_spans:
+            for span in scoped.spans:
+                span.trace_id = number.to_bytes(16, "big")
+                for item in span.attributes:
+                    if item.key == "ragmeter.run_id":
+                        item.value.string_value = f"run-{number}"
+    store.take(request)
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path, runs):
+    """Killed while it writes; the file opens again, whole, and has every request that was answered for."""
+    path, body = tmp_path / "serve.db", tmp_path / "body.pb"
+    body.write_bytes(told(runs[:1])[0].SerializeToString())
+    first, seen = 1, []
+    for acknowledged in (1, 40):
+        with subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(path), str(body), str(first)],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as child:
+            seen += [int(child.stdout.readline()) for _ in range(acknowledged)]
+            child.send_signal(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+            # What it had said when it died was acknowledged, too.
+            seen += [int(line) for line in child.stdout.read().splitlines() if line]
+            child.wait(PATIENCE_S)
+        first = max(seen) + 1
+        with store(path) as kept:
+            reader = kept.reader()
+            missing = [n for n in seen if reader.request(f"{n:032x}") is None]
+        assert not missing
+    database = sqlite3.connect(path)
+    assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    database.close()
+
+
+def test_what_is_too_old_goes_and_stays_in_the_sums(runs, tmp_path):
+    """A month can be looked at although a week of requests is there."""
+    now = [1_800_000_000.0]
+    old = [at(run, now[0] - 9 * DAY_S + n) for n, run in enumerate(runs[:2])]
+    new = [at(run, now[0] - HOUR_S + n) for n, run in enumerate(runs[2:])]
+    month = Filters(range_s=30 * DAY_S)
+    with store(tmp_path / "serve.db", clock=lambda: now[0], keep_s=7 * DAY_S) as kept:
+        now[0] -= 8.5 * DAY_S
+        kept.export(old)
+        now[0] += 8.5 * DAY_S
+        kept.export(new)
+        reader = kept.reader()
+        before = reader.overview(month)
+        while kept.maintain():
+            pass
+        after = reader.overview(month)
+        left = {row.run_id for row in reader.requests(month).requests}
+        counted = kept.stats()
+
+    assert left == {run.run.run_id for run in new}
+    assert (counted.requests, counted.deleted) == (2, 2)
+    assert after.requests == before.requests == 4
+    assert {s.name: s.estimate for s in after.scores} == {s.name: s.estimate for s in before.scores}
+    assert after.groups == before.groups
+
+
+def test_what_has_just_come_stays_be_it_of_long_ago(runs, tmp_path):
+    """A recording that is sent today is there to be looked at."""
+    with store(tmp_path / "serve.db", clock=lambda: 1_800_000_000.0, keep_s=7 * DAY_S) as kept:
+        kept.export([at(run, 1_500_000_000.0) for run in runs])
+        while kept.maintain():
+            pass
+        assert kept.stats().requests == 4
+
+
+def test_texts_go_with_the_last_request_that_has_them(tmp_path):
+    """Chunks are kept once, and as long as any request holds them."""
+    made = scored(6)
+    now = [1_800_000_000.0]
+    path = tmp_path / "serve.db"
+    with store(path, clock=lambda: now[0], keep_s=DAY_S) as kept:
+        kept.export([at(run, now[0] + n) for n, run in enumerate(made[:3])])
+        now[0] += DAY_S / 2
+        kept.export([at(run, now[0] + n) for n, run in enumerate(made[3:])])
+
+        def bodies():
+            database = sqlite3.connect(path)
+            found = {body for (body,) in database.execute("SELECT body FROM text")}
+            database.close()
+            return found
+
+        assert {*CHUNKS, GOOD, BAD} <= bodies()
+        now[0] += DAY_S * 0.75
+        while kept.maintain():
+            pass
+        assert set(CHUNKS) <= bodies()
+        now[0] += 5 * DAY_S
+        while kept.maintain():
+            pass
+        assert not bodies()
+        assert kept.stats().requests == 0
+
+
+def test_the_oldest_make_room_where_there_is_too_little(runs, tmp_path):
+    """By size, whatever their age."""
+    now = 1_800_000_000.0
+    with store(tmp_path / "serve.db", clock=lambda: now, max_bytes=2**20) as kept:
+        number = 0
+        refused = False
+        while not refused:
+            batch = []
+            for _ in range(50):
+                run = at(runs[number % 4], now - 10_000 + number)
+                batch.append(replace(run, run=replace(run.run, run_id=f"run-{number:06}")))
+                number += 1
+            try:
+                kept.export(batch)
+            except StoreFullError:
+                refused = True
+        assert kept.why_not() is not None
+        assert kept.stats().refused == 1
+        while kept.maintain():
+            pass
+        assert kept.stats().bytes <= 2**20
+        kept.export(batch)
+        assert kept.why_not() is None
+        rows = kept.reader().requests(Filters(range_s=DAY_S), sort="newest", limit=1)
+
+    assert rows.requests[0].run_id == f"run-{number - 1:06}"
+
+
+def test_without_texts_no_word_of_them_is_in_any_file(runs, tmp_path):
+    """Not in the database, nor in what SQLite keeps beside it."""
+    path = tmp_path / "serve.db"
+    with store(path, texts=False) as kept:
+        kept.export(runs)
+        for request in told(runs):
+            kept.take(request)
+        assert kept.reader().overview().without_text == 4
+        written = b"".join(each.read_bytes() for each in tmp_path.iterdir())
+        found = kept.reader().request(runs[0].run.run_id)
+
+    words = {word.strip(".,?") for text in (*CHUNKS, GOOD, BAD) for word in text.split()}
+    words = {word for word in words if len(word) > 4} | {"Who painted"}
+    assert not [word for word in words if word.lower().encode() in written.lower()]
+    assert [chunk.text for chunk in found.contexts] == [None, None]
+    assert found.row.verdict == "bad"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+def test_files_are_the_users_alone(runs, tmp_path):
+    """They hold what people asked."""
+    path = tmp_path / "folder" / "serve.db"
+    with store(path) as kept:
+        kept.export(runs)
+        modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
+        assert modes == dict.fromkeys(modes, 384)
+        assert "serve.db" in modes
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_file_of_another_process_is_refused_and_a_private_one_may_take_its_place(
+    runs, tmp_path, caplog
+):
+    """Two servers on one machine: the second says so, or goes without."""
+    path = tmp_path / "serve.db"
+    with store(path):
+        with pytest.raises(ConfigurationError, match="in use by another process"):
+            Store(StoreOptions(path=path))
+        with store(path, or_private=True) as private:
+            private.export(runs)
+            assert private.path != path
+            assert private.reader().overview().requests == 4
+        assert not private.path.exists()
+    assert "until this server ends" in caplog.text
+    with store(path) as again:
+        assert again.stats().requests == 0
+
+
+@pytest.mark.parametrize(
+    ("pragmas", "says"),
+    [
+        (["user_version = 99", f"application_id = {0x52414750}"], "later version"),
+        (["application_id = 7"], "no store of ragmeter"),
+    ],
+)
+def test_files_of_others_and_of_later_versions_are_left_alone(tmp_path, pragmas, says):
+    """They are refused with words, and not changed."""
+    path = tmp_path / "serve.db"
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE precious (thing)")
+    for pragma in pragmas:
+        database.execute(f"PRAGMA {pragma}")
+    database.close()
+    with pytest.raises(ConfigurationError, match=says):
+        Store(StoreOptions(path=path))
+    database = sqlite3.connect(path)
+    assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("precious",)]
+    database.close()
+
+
+def test_a_file_is_opened_again_with_everything_in_it(runs, tmp_path):
+    """Also what was summed up."""
+    path = tmp_path / "serve.db"
+    with store(path) as kept:
+        kept.export(runs)
+        first = kept.reader().overview()
+    with store(path) as kept:
+        again = kept.reader().overview()
+    assert again.scores == first.scores
+    assert again.groups == first.groups
+
+
+def test_names_beyond_what_anyone_can_look_at_are_counted_together(tmp_path):
+    """Workflows as `other`; metadata with too many values is no segment and can be looked for all the same."""
+    (run,) = scored(1)
+
+    def named(number):
+        sample = run.run.sample.model_copy(update={"name": f"flow-{number}"})
+        made = replace(
+            run.run,
+            run_id=f"r{number}",
+            sample=sample,
+            metadata={"user": f"u{number}", "tier": "a"},
+        )
+        return replace(run, run=made)
+
+    with store(tmp_path / "serve.db") as kept:
+        kept.export([named(number) for number in range(60)])
+        reader = kept.reader()
+        overview = reader.overview()
+        found = reader.requests(Filters(segment="metadata.user:u59"))
+
+        assert kept.stats().other["workflow"] == 10
+    assert len(overview.workflows) == 51
+    assert overview.workflows["other"] == 10
+    assert set(overview.segments) == {"metadata.tier"}
+    assert [row.run_id for row in found.requests] == ["r59"]
+
+
+def test_what_meters_dropped_is_told_for_the_time_that_is_looked_at():
+    """Counters that only grow, from several meters, told late and twice."""
+    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+        ExportMetricsServiceRequest,
+    )
+
+    now = 1_800_000_000.0
+
+    def counted(instance, seconds, value, began):
+        request = ExportMetricsServiceRequest()
+        group = request.resource_metrics.add()
+        for key, text in (("service.name", "shop"), ("service.instance.id", instance)):
+            item = group.resource.attributes.add(key=key)
+            item.value.string_value = text
+        scoped_ = group.scope_metrics.add()
+        scoped_.scope.name = "ragmeter"
+        metric = scoped_.metrics.add(name="ragmeter.dropped")
+        metric.sum.aggregation_temporality = 2
+        metric.sum.is_monotonic = True
+        point = metric.sum.data_points.add(
+            as_int=value, time_unix_nano=int(seconds * 1e9), start_time_unix_nano=int(began * 1e9)
+        )
+        item = point.attributes.add(key="ragmeter.reason")
+        item.value.string_value = "queue_full"
+        return request
+
+    told_ = [
+        counted("one", now - 2 * HOUR_S, 10, now - DAY_S),
+        counted("one", now - 60, 17, now - DAY_S),
+        counted("two", now - 60, 5, now - 600),
+    ]
+    with store(clock=lambda: now) as kept:
+        for request in (*reversed(told_), told_[0]):
+            kept.take_metrics(request)
+        reader = kept.reader()
+
+        assert reader.overview().dropped == {"queue_full": 7 + 5}
+        assert reader.overview(Filters(range_s=3 * HOUR_S, service="shop")).dropped == {
+            "queue_full": 12
+        }
+        assert reader.overview(Filters(service="other")).dropped == {}
