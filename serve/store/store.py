@@ -56,7 +56,7 @@ class StoreOptions:
     """The file; None: a private one that is gone when the store is closed."""
     keep_s: float = 7 * DAY_S
     """Seconds for which a request is kept."""
-    max_bytes: int = 1024 * MIB
+    max_bytes: int = 1_000_000_000
     """Bytes of the file; the oldest requests make room."""
     or_private: bool = False
     """Whether a private file is used where that one cannot be, and a line in the log says so."""

@@ -13,7 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
-from ragmeter.cli.serve import summary
+from ragmeter.cli.serve import store_options, summary
+from ragmeter.serve.store import StoreOptions
 
 FULL = (
     Path(__file__).parent.parent
@@ -70,10 +71,41 @@ def test_it_says_what_to_set_when_nobody_would_get_the_scores(monkeypatch):
     for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "RAGMETER_JSONL", "RAGMETER_CONSOLE"):
         monkeypatch.delenv(name, raising=False)
 
-    result = CliRunner().invoke(app, ["serve", "--http-port", "0", "--grpc-port", "0"])
+    result = CliRunner().invoke(
+        app, ["serve", "--http-port", "0", "--grpc-port", "0", "--no-store"]
+    )
 
     assert result.exit_code == 2
     assert "OTEL_EXPORTER_OTLP_ENDPOINT" in result.stderr
+
+
+def test_requests_are_kept_in_the_users_state_folder_or_where_it_is_said(tmp_path):
+    """For a week and a gigabyte, unless said otherwise."""
+    usual = store_options(None, "7d", "1GB", texts=True, environ={"XDG_STATE_HOME": str(tmp_path)})
+    chosen = store_options(tmp_path / "a.db", "12h", "500 MB", texts=False)
+
+    assert usual == StoreOptions(path=tmp_path / "ragmeter" / "serve.db", or_private=True)
+    assert chosen.path == tmp_path / "a.db"
+    assert (chosen.keep_s, chosen.max_bytes, chosen.texts) == (43_200.0, 500_000_000, False)
+    assert not chosen.or_private
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--keep", "long"),
+        ("--keep", "7"),
+        ("--keep", "-1d"),
+        ("--max-size", "1"),
+        ("--max-size", "nanGB"),
+    ],
+)
+def test_amounts_that_make_no_sense_are_refused_with_an_example(option, value):
+    result = CliRunner().invoke(app, ["serve", option, value])
+
+    assert result.exit_code == 2
+    assert option in result.stderr
+    assert "write for example" in result.stderr
 
 
 def test_the_last_line_says_what_became_of_everything():

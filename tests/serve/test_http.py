@@ -198,7 +198,7 @@ def test_a_body_beyond_the_limit_is_refused_packed_or_not(server, encoding, body
 def test_a_body_that_only_says_that_it_is_too_large_is_not_waited_for(server):
     with socket.create_connection(("127.0.0.1", server.http_port), 30) as sender:
         sender.sendall(
-            b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-protobuf\r\n"
+            b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
             b"Content-Length: 99999999999\r\n\r\n"
         )
 
@@ -209,7 +209,9 @@ def test_a_body_that_only_says_that_it_is_too_large_is_not_waited_for(server):
 def test_who_reads_only_when_all_is_sent_still_reads_why_it_was_refused(server, chunked):
     """Closed with something unread, a connection is reset, and the answer on it may be lost."""
     body = b"\x00" * (8 * MIB)
-    head = b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-protobuf\r\n"
+    head = (
+        b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
+    )
     if chunked:
         body = b"%x\r\n%s\r\n" % (2 * MIB, body[: 2 * MIB]) * 4 + b"0\r\n\r\n"
         head += b"Transfer-Encoding: chunked\r\n\r\n"
@@ -279,7 +281,7 @@ def test_metrics_are_passed_over_and_the_answer_says_so(server, media_type):
 
 def test_requests_may_follow_each_other_before_the_first_is_answered(server):
     one = (
-        b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-protobuf\r\n"
+        b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
         b"Content-Length: %d\r\n\r\n" % len(BODY)
     ) + BODY
     with socket.create_connection(("127.0.0.1", server.http_port), 30) as sender:
@@ -294,7 +296,7 @@ def test_requests_may_follow_each_other_before_the_first_is_answered(server):
 def test_a_sender_that_leaves_in_the_middle_harms_nobody(server):
     with socket.create_connection(("127.0.0.1", server.http_port), 30) as sender:
         sender.sendall(
-            b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-protobuf\r\n"
+            b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
             b"Content-Length: 1000\r\n\r\nabc"
         )
     until(lambda: server.stats()["exports"].get("broken_off"))
@@ -309,7 +311,7 @@ def test_a_slow_sender_is_given_up(monkeypatch):
     monkeypatch.setattr(module, "Limits", lambda **given: Limits(**given, body_s=0.2))
     with served() as server, socket.create_connection(("127.0.0.1", server.http_port), 30) as slow:
         slow.sendall(
-            b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-protobuf\r\n"
+            b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
             b"Content-Length: 1000\r\n\r\nabc"
         )
 
