@@ -163,7 +163,7 @@ def _as_value(found: object) -> str:
         return f"{found:g}" if isinstance(found, float) else str(found)[:MAX_VALUE_CHARACTERS]
     if not isinstance(found, str) or not (text := found.strip()):
         return UNKNOWN
-    if len(text) > MAX_VALUE_CHARACTERS or not text.isprintable():
+    if len(found) > MAX_VALUE_CHARACTERS or not text.isprintable():
         return OTHER
     return text
 
