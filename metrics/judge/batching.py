@@ -25,6 +25,7 @@ from ragmeter.metrics.text.copied import (
 )
 
 from ._loop_resources import Flight, LoopResources
+from .anew import is_asked_anew
 from .cache import JudgeCache
 from .endpoint import Endpoint
 from .prompts import Written, schema_for, write
@@ -83,15 +84,16 @@ class Batching:
         keys = {i.id: self._key(ask, group, i) for group in ask.groups for i in group.items}
         answers: dict[str, Answer] = {}
         asking = _Asking(ask, here)
+        cache = None if is_asked_anew() else self._cache
         while len(answers) < len(keys):
             own: dict[str, Flight] = {}
             joined: dict[str, Flight] = {}
             wanted = {item_id: key for item_id, key in keys.items() if item_id not in answers}
-            kept = {} if self._cache is None else await self._cache.fetch([*wanted.values()])
+            kept = {} if cache is None else await cache.fetch([*wanted.values()])
             for item_id, key in wanted.items():
                 known = kept.get(key)
-                if known is None and self._cache is not None:
-                    known = self._cache.recall(key)
+                if known is None and cache is not None:
+                    known = cache.recall(key)
                 if known is not None and groups[item_id].takes(known.value):
                     answers[item_id] = known
                     asking.usage += Usage(cache_hits=1)
@@ -100,7 +102,7 @@ class Batching:
                 else:
                     own[item_id] = here.flights[key] = asyncio.get_running_loop().create_future()
             if own:
-                with self._landing(asking, keys, own) as found:
+                with self._landing(asking, keys, own, cache) as found:
                     given = await self._part(asking, list(own), _MOST_HALVINGS)
                     for item_id in own:
                         not_taken = asking.not_taken.get(item_id, _UNANSWERED)
@@ -119,7 +121,11 @@ class Batching:
 
     @contextmanager
     def _landing(
-        self, asking: _Asking, keys: dict[str, bytes], own: dict[str, Flight]
+        self,
+        asking: _Asking,
+        keys: dict[str, bytes],
+        own: dict[str, Flight],
+        cache: JudgeCache | None,
     ) -> Iterator[dict[str, Answer]]:
         """Give the asks that joined `own` its outcome; keep the answers found in the cache."""
         found: dict[str, Answer] = {}
@@ -134,8 +140,8 @@ class Batching:
                 del asking.here.flights[keys[item_id]]
                 # Neither an answer nor a failure: cancelled, and the asks that joined ask themselves.
                 answer = found.get(item_id)
-                if answer is not None and answer.known and self._cache is not None:
-                    self._cache.remember(keys[item_id], answer)
+                if answer is not None and answer.known and cache is not None:
+                    cache.remember(keys[item_id], answer)
                 if not flight.done():
                     flight.set_result(answer or failure)
 
