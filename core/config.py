@@ -119,6 +119,11 @@ class Settings(BaseSettings):
     does so anyway."""
     change_webhook: SecretStr | None = _setting(None)
     """Address that changes are posted to, as JSON that chats show, too."""
+    judge_check: str | None = _setting(None)
+    """Path of a frozen set of judged requests: the judge is asked again, to see whether it still judges
+    as it did. Needs ``RAGMETER_ALARMS``, except in ``ragmeter serve``."""
+    judge_check_every_s: float = _setting(604_800.0, unit="seconds", ge=60)
+    """Time between two rounds over it; the first begins with the first request."""
     verdict_unsupported_below: float = _setting(
         0.50, "VerdictRules(unsupported_below)", "share", ge=0, le=1
     )

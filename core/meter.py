@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .pipeline.alarming import Alarming
     from .pipeline.judging import Judges
     from .pipeline.process import ScoringProcess
+    from .pipeline.rejudging import JudgeCheck
 
 __all__ = ["RagMeter"]
 
@@ -137,6 +138,10 @@ class RagMeter(MeterPort, QualityVerbs):
         alarms: Watch the scores for changes and tell of them; for the only process of a service. Of
             several, each would see a part and raise false alarms of its own: ``ragmeter serve`` sees all.
         change_webhook: Address that changes are posted to, as JSON that chats show, too.
+        judge_check: Path of a frozen set of judged requests, as ``JsonlExporter(path,
+            include_content=True)`` wrote them: the judge is asked again, past its cache and inside its budget,
+            to see whether it still judges as it did. Needs `alarms`.
+        judge_check_every_s: Seconds between two rounds over it; the first begins with the first request.
 
     Raises:
         ConfigurationError: An argument is wrong; the message says what is allowed.
@@ -170,6 +175,8 @@ class RagMeter(MeterPort, QualityVerbs):
         objectives: str | Iterable[str | Objective] | None = None,
         alarms: bool = False,
         change_webhook: str | None = None,
+        judge_check: str | os.PathLike[str] | None = None,
+        judge_check_every_s: float = 604_800.0,
     ) -> None:
         one_of("keep", keep, "none", "worst")
         one_of("scoring", scoring, "thread", "process")
@@ -243,7 +250,9 @@ class RagMeter(MeterPort, QualityVerbs):
         process = self._scoring_process(judge) if scoring == "process" else None
         if not alarms and change_webhook is not None:
             raise ConfigurationError("change_webhook is for changes; pass alarms=True, too")
-        self._alarming = self._watch(chosen, change_webhook) if alarms else None
+        every_s = at_least(60, "judge_check_every_s", judge_check_every_s)
+        check = None if judge_check is None else self._check(judge_check, judge, every_s, alarms)
+        self._alarming = self._watch(chosen, change_webhook, check) if alarms else None
         pipeline = Pipeline(
             self._metrics,
             process or self._metrics,
@@ -279,10 +288,31 @@ class RagMeter(MeterPort, QualityVerbs):
             if isinstance(exporter, ObservesQuality):
                 exporter.observe_quality(self._quality.totals)
 
-    def _watch(self, exporters: Sequence[Exporter], webhook: str | None) -> Alarming:
+    def _watch(
+        self, exporters: Sequence[Exporter], webhook: str | None, check: JudgeCheck | None
+    ) -> Alarming:
         from .pipeline.alarming import alarming_of  # noqa: PLC0415 -- only when wanted
 
-        return alarming_of(self._quality.slots, exporters, self.guard, webhook)
+        return alarming_of(self._quality.slots, exporters, self.guard, webhook, check)
+
+    def _check(
+        self, frozen: str | os.PathLike[str], judge: Judge | None, every_s: float, alarms: bool
+    ) -> JudgeCheck:
+        from .pipeline.rejudging import judge_check_of  # noqa: PLC0415 -- brings asyncio
+
+        if judge is None or not alarms:
+            lacking = "alarms=True" if judge is not None else "a judge"
+            raise ConfigurationError(
+                f"judge_check is for a judge that is watched; pass {lacking}, too"
+            )
+        return judge_check_of(
+            frozen,
+            self._metrics.awaited,
+            judge,
+            every_s=every_s,
+            deadline_s=self._limits.judge_deadline_s,
+            guard=self.guard("meter.judge_check"),
+        )
 
     def _scoring_process(self, judge: Judge | None) -> ScoringProcess:
         from .pipeline.process import ScoringProcess  # noqa: PLC0415 -- only when wanted

@@ -10,7 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-__all__ = ["ChangeEvidence", "MeanWithInterval", "ObservesChanges", "QualityChange"]
+__all__ = [
+    "ChangeEvidence",
+    "JudgeDrift",
+    "MeanWithInterval",
+    "ObservesChanges",
+    "ObservesDrift",
+    "QualityChange",
+]
 
 
 class MeanWithInterval(Protocol):
@@ -102,6 +109,39 @@ class ChangeEvidence:
     """The service that it is about, where that is another process."""
     evidence: float
     """1 is what an alarm takes: above 1 while a change is on, below it else."""
+
+
+class JudgeDrift(Protocol):
+    """How much otherwise the judge of a score judges by now; see `ragmeter.quality.ruler.Drift`."""
+
+    @property
+    def score(self) -> str:
+        """Name of the score."""
+        ...
+
+    @property
+    def mean(self) -> float:
+        """New verdicts less old ones, the mean over the same requests."""
+        ...
+
+    @property
+    def lower(self) -> float:
+        """Lower end of its 95 % interval."""
+        ...
+
+    @property
+    def upper(self) -> float:
+        """Upper end."""
+        ...
+
+
+@runtime_checkable
+class ObservesDrift(Protocol):
+    """An exporter that also publishes whether judges judge as they did."""
+
+    def observe_drift(self, drifts: Callable[[], Sequence[JudgeDrift]]) -> None:
+        """Remember `drifts`; call it whenever it is wanted."""
+        ...
 
 
 @runtime_checkable

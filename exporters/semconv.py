@@ -10,6 +10,7 @@ conventions since they moved out of the core ones (v1.42.0), hence the literals.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from ._terms import Instrument, Term
@@ -548,7 +549,30 @@ CHANGE_ALARMS: Final = Instrument(
     description="Changes for the worse that were told.",
     attributes=_CHANGE_ATTRIBUTES,
 )
-CHANGE_INSTRUMENTS: Final = (CHANGE_EVIDENCE, CHANGE_ALARMS)
+JUDGE_DRIFT: Final = Instrument(
+    name=_own("ragmeter.judge.drift"),
+    kind="observable_gauge",
+    unit="{score}",
+    description="How much higher the judge scores a frozen set of requests than it did.",
+    attributes=(GEN_AI_EVALUATION_NAME,),
+)
+JUDGE_DRIFT_LOWER: Final = replace(
+    JUDGE_DRIFT,
+    name=_own("ragmeter.judge.drift.lower"),
+    description="Lower end of its 95 % interval.",
+)
+JUDGE_DRIFT_UPPER: Final = replace(
+    JUDGE_DRIFT,
+    name=_own("ragmeter.judge.drift.upper"),
+    description="Upper end of its 95 % interval.",
+)
+CHANGE_INSTRUMENTS: Final = (
+    CHANGE_EVIDENCE,
+    CHANGE_ALARMS,
+    JUDGE_DRIFT,
+    JUDGE_DRIFT_LOWER,
+    JUDGE_DRIFT_UPPER,
+)
 """Every instrument of the watch over scores, which is off unless asked for."""
 
 

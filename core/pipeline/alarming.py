@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ragmeter._runtime.guard import Guard
-from ragmeter.exporters.changes import ObservesChanges, QualityChange
+from ragmeter.exporters.changes import ObservesChanges, ObservesDrift, QualityChange
 from ragmeter.quality.change import Change
 from ragmeter.quality.sentence import sentence
 from ragmeter.quality.sums import SLOT_S, SlotSums, unix_clock
@@ -22,6 +22,8 @@ from .queue import WorkerQueue, remaining
 
 if TYPE_CHECKING:
     from ragmeter.exporters.webhook import ChangeWebhook
+
+    from .rejudging import JudgeCheck
 
 __all__ = ["Alarming", "OnChange", "TellsChanges", "alarming_of"]
 
@@ -52,6 +54,7 @@ class Alarming:
         exporters: Those that publish changes are told of them.
         guard_for: Makes a guard for a component.
         webhook: Is told, too; None: there is none.
+        check: Says whether judges still judge as they did; None: nobody looks. It lives as long as this.
         clock: Unix seconds that never go back; None: those of this machine.
     """
 
@@ -63,6 +66,7 @@ class Alarming:
         guard_for: Callable[[str], Guard],
         *,
         webhook: ChangeWebhook | None = None,
+        check: JudgeCheck | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self.watch = watch
@@ -75,6 +79,12 @@ class Alarming:
             *observers,
             *([] if webhook is None else [webhook]),
         )
+        self._check = check
+        if check is not None:
+            check.on_moved(self.tell)
+            for one in exporters:
+                if isinstance(one, ObservesDrift):
+                    one.observe_drift(check.drifts)
         self._clock = clock or unix_clock()
         self._callbacks: tuple[OnChange, ...] = ()
         self._after: tuple[Callable[[], object], ...] = ()
@@ -121,6 +131,8 @@ class Alarming:
         """Start the threads. To be called below no lock."""
         self._looking.start()
         self._telling.start()
+        if self._check is not None:
+            self._check.start()
 
     def flush(self, deadline: float) -> bool:
         """Look, and wait until everything is told; return whether it was before `deadline` (monotonic)."""
@@ -132,6 +144,8 @@ class Alarming:
 
     def close(self, deadline: float) -> None:
         """Look and tell a last time, until `deadline` (monotonic), and stop."""
+        if self._check is not None:
+            self._check.close()
         self.flush(deadline)
         self._looking.close(0.0)
         if self._webhook is not None:
@@ -175,6 +189,7 @@ def alarming_of(
     exporters: Sequence[object],
     guard_for: Callable[[str], Guard],
     webhook: str | None,
+    check: JudgeCheck | None = None,
 ) -> Alarming:
     """Return what watches over a meter's scores.
 
@@ -183,6 +198,7 @@ def alarming_of(
         exporters: Likewise.
         guard_for: Likewise.
         webhook: Address that changes are posted to; None: nowhere.
+        check: See `Alarming`.
 
     Raises:
         ConfigurationError: `webhook` is no address.
@@ -193,7 +209,7 @@ def alarming_of(
         from ragmeter.exporters.webhook import ChangeWebhook  # noqa: PLC0415 -- only when wanted
 
         posting = ChangeWebhook(webhook)
-    return Alarming(Watch(), slots, exporters, guard_for, webhook=posting)
+    return Alarming(Watch(ruler=check), slots, exporters, guard_for, webhook=posting, check=check)
 
 
 def _ignore(_item: object, _reason: str) -> None:

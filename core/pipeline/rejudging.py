@@ -8,9 +8,11 @@ meter, started with what watches over scores.  The request's path has no part in
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.threads import is_ending
@@ -21,13 +23,20 @@ from ragmeter.metrics.judge.anew import asking_anew
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.metric import run_metric
 from ragmeter.quality.change import Change
-from ragmeter.quality.ruler import Drift, FrozenRequest, Ruler, Standing, scaled
+from ragmeter.quality.ruler import (
+    Drift,
+    FrozenRequest,
+    Ruler,
+    Standing,
+    read_frozen,
+    scaled,
+)
 from ragmeter.quality.sums import unix_clock
 
 from .judging import LastingLoop
 from .queue import WorkerQueue
 
-__all__ = ["JudgeCheck"]
+__all__ = ["JudgeCheck", "judge_check_of"]
 
 BUDGET_PAUSE_S = 60.0
 """Seconds after which a round goes on that the judge's budget had no room for."""
@@ -196,6 +205,26 @@ class JudgeCheck:
                     return None
                 found += scores
         return found
+
+
+def judge_check_of(
+    frozen: str | os.PathLike[str],
+    metrics: Sequence[Metric],
+    judge: Judge,
+    *,
+    every_s: float,
+    deadline_s: float,
+    guard: Guard,
+) -> JudgeCheck:
+    """Return the check of a judge by a file of frozen requests; see `JudgeCheck`.
+
+    Raises:
+        ConfigurationError: The file cannot be used.
+    """
+    judged = [metric for metric in metrics if metric.judged]
+    scores = {name for metric in judged for name in metric.score_names}
+    requests = read_frozen(Path(frozen), scores)
+    return JudgeCheck(requests, judged, judge, every_s=every_s, deadline_s=deadline_s, guard=guard)
 
 
 def _ignore(_item: None, _reason: str) -> None:

@@ -6,10 +6,8 @@ and says why there is one per provider.  `ChangeWriter` writes what happens.  Ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
-from types import MethodType
-from weakref import WeakMethod
 
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
@@ -18,41 +16,26 @@ from opentelemetry.util.types import AttributeValue
 from ragmeter.exporters import semconv
 from ragmeter.exporters._format import clean
 from ragmeter.exporters.changes import ChangeEvidence, QualityChange
-from ragmeter.metrics import _fork as fork
 
 from ._series import Attributes, SeriesBound
+from ._sources import WeakSources
 
 __all__ = ["ChangeBoard", "ChangeWriter", "change_attributes"]
 
-Evidence = Callable[[], Sequence[ChangeEvidence]]
 _GOOD_NEWS = "recovered"
 _NS = 1_000_000_000
 
 
-class ChangeBoard:
-    """Publishes the evidence of all meters that publish to one meter provider. Thread-safe.
+class ChangeBoard(WeakSources[ChangeEvidence]):
+    """Publishes the evidence of all meters that publish to one meter provider.
 
     Args:
         bound: Keeps the number of series below the SDK's limit.
     """
 
     def __init__(self, bound: SeriesBound) -> None:
+        super().__init__()
         self._bound = bound
-        self._lock = fork.lock()
-        self._sources: dict[int, Callable[[], Evidence | None]] = {}
-
-    def join(self, evidence: Evidence) -> None:
-        """Read a meter's evidence from now on; it is held weakly."""
-        source: Callable[[], Evidence | None] = (
-            WeakMethod(evidence) if isinstance(evidence, MethodType) else lambda: evidence
-        )
-        with self._lock:
-            self._sources[id(evidence)] = source
-
-    def leave(self, evidence: Evidence) -> None:
-        """Read it no more."""
-        with self._lock:
-            self._sources.pop(id(evidence), None)
 
     def register(self, meter: Meter) -> None:
         """Register the instrument."""
@@ -62,15 +45,11 @@ class ChangeBoard:
         )
 
     def _observe(self, _options: CallbackOptions) -> Iterable[Observation]:
-        with self._lock:
-            sources = list(self._sources.values())
         found: dict[tuple[tuple[str, AttributeValue], ...], float] = {}
-        for source in sources:
-            evidence = source()
-            for one in () if evidence is None else evidence():
-                named = _named(one.score, one.workflow, one.segment, one.kind)
-                key = tuple(self._bound.fit(semconv.CHANGE_EVIDENCE.name, named).items())
-                found[key] = max(found.get(key, 0.0), one.evidence)
+        for one in self.read():
+            named = _named(one.score, one.workflow, one.segment, one.kind)
+            key = tuple(self._bound.fit(semconv.CHANGE_EVIDENCE.name, named).items())
+            found[key] = max(found.get(key, 0.0), one.evidence)
         for key, value in found.items():
             yield Observation(value, dict(key))
 

@@ -16,12 +16,13 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from ragmeter.exporters._span_targets import JudgedSpans, SpanDirectory, recorded_spans
-from ragmeter.exporters.changes import ChangeEvidence, QualityChange
+from ragmeter.exporters.changes import ChangeEvidence, JudgeDrift, QualityChange
 from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, Written
 from ragmeter.metrics import ConfigurationError
 
 from ._changes import ChangeBoard, ChangeWriter
 from ._content import ContentPolicy
+from ._drift import DriftBoard
 from ._events import EventWriter
 from ._meter_stats import StatsBoard
 from ._metrics import MetricWriter
@@ -106,6 +107,7 @@ class OpenTelemetryExporter:
         self._bound = bound
         self._change_writer: ChangeWriter | None = None
         self._changes: tuple[ChangeBoard, Callable[[], Sequence[ChangeEvidence]]] | None = None
+        self._drift: tuple[DriftBoard, Callable[[], Sequence[JudgeDrift]]] | None = None
         self._directory = SpanDirectory()
         self._board: tuple[StatsBoard, Callable[[], MeterStats]] | None = None
         self._quality: tuple[QualityBoard, Callable[[], Sequence[QualitySums]]] | None = None
@@ -136,6 +138,10 @@ class OpenTelemetryExporter:
             changes, evidence = self._changes
             self._changes = None
             changes.leave(evidence)
+        if self._drift is not None:
+            drift, drifts = self._drift
+            self._drift = None
+            drift.leave(drifts)
 
     def delivers(self) -> bool:
         """Return whether an SDK provider is in force for anything that is written here."""
@@ -172,6 +178,13 @@ class OpenTelemetryExporter:
             board = StatsBoard.of(self._providers.meter_provider(), self._providers.meter).changes
             board.join(evidence)
             self._changes = (board, evidence)
+
+    def observe_drift(self, drifts: Callable[[], Sequence[JudgeDrift]]) -> None:
+        """Publish how much otherwise judges judge by now, likewise."""
+        if self._metrics is not None and self._drift is None:
+            board = StatsBoard.of(self._providers.meter_provider(), self._providers.meter).drift
+            board.join(drifts)
+            self._drift = (board, drifts)
 
     def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
         """Write the event of a change of quality, and count it if it is for the worse."""

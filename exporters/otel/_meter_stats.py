@@ -23,6 +23,7 @@ from ragmeter.exporters.protocol import MeterStats
 from ragmeter.metrics import _fork as fork
 
 from ._changes import ChangeBoard
+from ._drift import DriftBoard
 from ._quality import QualityBoard
 from ._series import SeriesBound
 
@@ -73,11 +74,13 @@ class StatsBoard:
     Args:
         quality: The same for the sums behind their means of quality.
         changes: The same for the evidence for changes of these.
+        drift: The same for how judges have moved.
     """
 
-    def __init__(self, quality: QualityBoard, changes: ChangeBoard) -> None:
+    def __init__(self, quality: QualityBoard, changes: ChangeBoard, drift: DriftBoard) -> None:
         self.quality = quality
         self.changes = changes
+        self.drift = drift
         self._lock = fork.lock()
         self._sources: dict[int, _Source] = {}
         self._gone: dict[str, Counter[str]] = {}
@@ -100,11 +103,12 @@ class StatsBoard:
                 board = next((b for p, b in _boards.items() if _stands_in_for(p, provider)), None)
             if board is None:
                 bound = SeriesBound.of(provider)
-                board = StatsBoard(QualityBoard(bound), ChangeBoard(bound))
+                board = StatsBoard(QualityBoard(bound), ChangeBoard(bound), DriftBoard(bound))
                 made = meter()
                 board._register(made)
                 board.quality.register(made)
                 board.changes.register(made)
+                board.drift.register(made)
             _boards[provider] = board
             return board
 

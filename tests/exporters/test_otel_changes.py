@@ -104,6 +104,28 @@ def test_the_evidence_of_all_meters_is_a_gauge_of_the_largest(sdk):
     assert _values(sdk.points()[semconv.CHANGE_EVIDENCE.name]) == {_key(): 1.5}
 
 
+@dataclass
+class Drift:
+    score: str
+    mean: float
+    lower: float
+    upper: float
+
+
+def test_how_a_judge_has_moved_is_three_gauges(sdk):
+    exporter = OpenTelemetryExporter(**sdk.providers)
+    exporter.observe_drift(lambda: [Drift("faithfulness", -0.1, -0.13, -0.07)])
+    points = sdk.points()
+    found = [
+        _values(points[gauge.name])
+        for gauge in (semconv.JUDGE_DRIFT, semconv.JUDGE_DRIFT_LOWER, semconv.JUDGE_DRIFT_UPPER)
+    ]
+    assert [list(one.values()) for one in found] == [[-0.1], [-0.13], [-0.07]]
+    assert "faithfulness" in str(list(found[0]))
+    exporter.shutdown(1)
+    assert semconv.JUDGE_DRIFT.name not in sdk.points()
+
+
 @pytest.mark.parametrize(("events", "metrics"), [("off", True), ("log", False)])
 def test_what_is_switched_off_is_off(sdk, events, metrics):
     exporter = OpenTelemetryExporter(**sdk.providers, events=events, metrics=metrics)

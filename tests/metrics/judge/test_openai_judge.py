@@ -25,6 +25,7 @@ from ragmeter.metrics import (
     evaluate,
 )
 from ragmeter.metrics.judge import JudgeBudget, JudgeCache, OpenAIJudge
+from ragmeter.metrics.judge.anew import asking_anew
 
 FOUR = [ContextPrecision(), ContextRecall(), ContextEntityRecall(), ContextRelevancy()]
 FIVE_CHUNKS = [f"Chunk {n} is about tower {n}. It has a second sentence." for n in range(5)]
@@ -233,6 +234,22 @@ def test_without_a_cache_everything_is_asked(server):
         evaluate([sample()], [ContextPrecision()], judge)
 
     assert len(server.requests) == 2
+
+
+def test_what_is_asked_anew_neither_reads_nor_changes_the_cache(server):
+    """Otherwise the judge would say for ever what it said once."""
+    judge = judge_at(server)
+    evaluate([sample()], [ContextPrecision()], judge)
+    with asking_anew():
+        for asked in (2, 3):
+            evaluate([sample()], [ContextPrecision()], judge)
+            assert len(server.requests) == asked
+    evaluate([sample()], [ContextPrecision()], judge)
+    assert len(server.requests) == 3
+    with asking_anew():
+        evaluate([sample(question="another")], [ContextPrecision()], judge)
+    evaluate([sample(question="another")], [ContextPrecision()], judge)
+    assert len(server.requests) == 5
 
 
 def test_an_exhausted_budget_skips(server):
