@@ -59,6 +59,14 @@
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
     keys[event.key]?.();
   });
-  document.addEventListener("visibilitychange", () => { if (!document.hidden && wanted) refresh(); });
-  new EventSource("/live").addEventListener("changed", refresh);
+
+  // A browser keeps six connections to a server, for all its tabs: only those that are seen hold one.
+  let stream = null;
+  const listen = () => {
+    stream?.close();
+    stream = document.hidden ? null : new EventSource("/live");
+    stream?.addEventListener("changed", refresh);
+  };
+  document.addEventListener("visibilitychange", () => { listen(); if (!document.hidden) refresh(); });
+  listen();
 })();
