@@ -451,6 +451,17 @@ def serve(
     max_size: Annotated[
         str, typer.Option(metavar="SIZE", help="Most that they may take up, e.g. 500MB, 1GB.")
     ] = "1GB",
+    golden: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Golden set of the page, .jsonl. (default: golden.jsonl beside the store)",
+        ),
+    ] = None,
+    trace_url: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Where else a trace is shown, with {trace_id} in it."),
+    ] = None,
     no_text: Annotated[
         bool, typer.Option("--no-text", help="Keep no question, answer, chunk or explanation.")
     ] = False,
@@ -496,6 +507,8 @@ def serve(
                 spool=spool,
                 max_spool_bytes=max_spool_mib * 1024 * 1024,
                 forward=forward,
+                golden=golden,
+                trace_urls=trace_url or (),
                 store=None if no_store else store_options(store, keep, max_size, texts=not no_text),
             )
         )

@@ -47,6 +47,8 @@ def run_server(server: Server, say: Callable[[str], None]) -> bool:
         signal.signal(number, on_signal)
     server.start()
     say(f"ragmeter serve: {server.address}")
+    if server.reader is not None:
+        say(f"ragmeter serve: look at {server.url}")
     if server.access.token:
         say(f"ragmeter serve: senders and browsers need the token: {server.url}")
     told.acquire()

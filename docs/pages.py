@@ -27,7 +27,7 @@ PACKAGES = {
     "cli": "ragmeter.cli",
 }
 GUIDE = (
-    "langchain.md", "llama-index.md", "already-traced.md", "metrics.md", "verdict.md", "quality.md", "backends.md", "dashboards.md", "production.md",
+    "langchain.md", "llama-index.md", "already-traced.md", "serve.md", "metrics.md", "verdict.md", "quality.md", "backends.md", "dashboards.md", "production.md",
     "configuration.md", "command-line.md",
 )  # fmt: skip
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")

@@ -40,11 +40,13 @@ from ._intake import Intake
 from ._journal import Journal
 from ._ledger import INTERVAL_S, Ledger
 from ._limits import MIB, Limits
+from ._mounting import pages_of
 from ._own_metrics import publish
 from ._scoring import Scoring
 from ._spool import Spool
 from ._telemetry import SIGNALS, OpenTelemetryByService, Telemetry, endpoints
 from ._upkeep import Upkeep
+from .page import Pages, Standing
 from .store import Reader, Store, StoreOptions
 
 __all__ = ["ServeOptions", "Server"]
@@ -102,6 +104,10 @@ class ServeOptions:
     """Bytes that may wait to be passed on, of each of the two."""
     store: StoreOptions | None = None
     """Where scored requests are kept to be looked at; None: nowhere."""
+    golden: Path | None = None
+    """The golden set that the page adds to, with labels beside it; None: beside the store."""
+    trace_urls: Sequence[str] = ()
+    """Where else a trace can be looked at: addresses with ``{trace_id}`` in them."""
     token: str | None = None
     """What senders and browsers must know; None: as ``RAGMETER_SERVE_TOKEN`` says, else nothing on this
     machine, and a new one where the server listens beyond it."""
@@ -166,6 +172,7 @@ class Server:
             self.grpc_port = _bind_grpc(self._grpc, self.options.host, self.options.grpc_port)
             self.http_port = int(self._socket.getsockname()[1])
             self._refuse_own_address(forwarded)
+            self._page = self._page_of_store()
         except BaseException:
             if journal is not None:
                 journal.close()
@@ -245,6 +252,8 @@ class Server:
         refused.wait(receiving_s + 1.0)
         self._http_thread.join(max(0.0, now + receiving_s + 1.0 - time.monotonic()))
         self._readers.shutdown(wait=False, cancel_futures=True)
+        if self._page is not None:
+            self._page.close()
         complete = self._journal.catch_up(now + limit_s * _REPLAY_SHARE)
         complete = self._scoring.drain(now + limit_s * _DRAIN_SHARE) and complete
         if self._own_meter:
@@ -312,15 +321,39 @@ class Server:
     @property
     def url(self) -> str:
         """Where it is looked at, with the token if there is one: not for logs that others read."""
-        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
         query = f"?token={self.access.token}" if self.access.token else ""
-        return f"http://{host}:{self.http_port}/{query}"
+        return f"{self._at(self.http_port)}/{query}"
+
+    def _at(self, port: int) -> str:
+        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        return f"http://{host}:{port}"
 
     def _pages(self) -> list[BaseRoute]:
         """Return what is served beside the receivers."""
-        if self.reader is None:
+        if self.reader is None or self._page is None:
             return []
-        return [*api_routes(self.reader, self._changes, self.meter.guard("serve.api"))]
+        api = api_routes(self.reader, self._changes, self.meter.guard("serve.api"))
+        return [*api, *self._page.routes()]
+
+    def _page_of_store(self) -> Pages | None:
+        """Return the page; None: nothing is kept that it could show."""
+        options = self.options
+        if self.reader is None or options.store is None:
+            return None
+        return pages_of(
+            self.reader,
+            options.store,
+            golden=options.golden,
+            references=options.references,
+            trace_urls=options.trace_urls,
+            addresses=(self._at(self.http_port), self._at(self.grpc_port)),
+            changes=self._changes,
+            standing=Standing,
+            health=self.health,
+            ended=lambda: self._state not in ("starting", "ok"),
+            guard=self.meter.guard("serve.page"),
+            wait_s=options.idle_s,
+        )
 
     def _changes(self) -> Sequence[Change]:
         return ()
