@@ -160,7 +160,7 @@ class FallDetector:
         baseline = self._baseline
         usual = None if baseline is None else baseline.expected[hour]
         recovered = False
-        if n > 0 and math.isfinite(total + squares):
+        if n > 0 and math.isfinite(n + total + squares):
             if baseline is not None and usual is not None:
                 recovered = self._weigh(at, block, baseline, usual)
             if self._fallen is not None:
@@ -314,7 +314,7 @@ class FallDetector:
         if self._fallen is not None:
             return self._fallen.since
         path = self._evidence.path
-        return None if path is None else path.since
+        return path.since if path is not None and path.log > 0 else None
 
 
 class _Fallen:

@@ -42,6 +42,8 @@ class Path(NamedTuple):
     mean: float
     usual: float
     """What was usual in the same hours, weighted alike."""
+    log: float
+    """The logarithm of the evidence for this start alone; 0 or less: the scores do not speak for a fall."""
 
 
 def block_factors(n: float, total: float, squares: float, floor: float) -> list[float]:
@@ -101,13 +103,13 @@ class Evidence:
 
     @property
     def path(self) -> Path | None:
-        """The scores since the start that is most likely, None: nothing speaks for a fall."""
+        """The scores since the start that is most likely; None: there are none at all."""
         log, start = max(zip(self._logs, self._starts, strict=True))
-        if log <= 0:
-            return None
         _, n, total, usual = self._counted
         n -= start.n
-        return Path(start.at, n, (total - start.total) / n, (usual - start.usual) / n)
+        if not n:
+            return None
+        return Path(start.at, n, (total - start.total) / n, (usual - start.usual) / n, log)
 
     def add(
         self,

@@ -209,6 +209,24 @@ def test_what_was_changed_on_purpose_begins_anew(how):
     assert step.evidence == 0.0
 
 
+def test_what_is_picked_among_many_can_be_alarmed_also_in_a_good_block():
+    """Whom e-BH picks depends on the others, too; the evidence may be going down just then."""
+    traffic = _fallen_but_not_told()
+    step = traffic.detector.step(traffic.now, _block([1.0] * 400))
+    fall = traffic.detector.alarm(traffic.now)
+
+    assert step.since is None
+    assert fall.n > 0
+    assert traffic.detector.step(traffic.now + SLOT, _block([1.0])).status == "fallen"
+
+
+def _fallen_but_not_told():
+    traffic = _LEARNED.copy()
+    for at, block in traffic.blocks(HOUR, 0.3):
+        traffic.detector.step(at, block)
+    return traffic
+
+
 def test_only_evidence_can_be_alarmed():
     detector = FallDetector()
     with pytest.raises(ValueError, match="no evidence"):
@@ -265,7 +283,13 @@ def test_blocks_may_be_longer_than_five_minutes():
 
 
 @pytest.mark.parametrize(
-    "block", [Block(3, math.nan, 1.0), Block(3, 1.0, math.inf), Block(math.nan, 1.0, 1.0)]
+    "block",
+    [
+        Block(3, math.nan, 1.0),
+        Block(3, 1.0, math.inf),
+        Block(math.nan, 1.0, 1.0),
+        Block(math.inf, 1.0, 1.0),
+    ],
 )
 def test_sums_that_are_no_numbers_poison_nothing(block):
     traffic, usual = _LEARNED.copy(), _LEARNED.copy()

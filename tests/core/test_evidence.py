@@ -85,15 +85,18 @@ def test_requests_that_resemble_each_other_count_for_less():
 
 def test_the_path_begins_where_the_fall_did():
     evidence = Evidence()
+    assert evidence.path is None
     for at in range(100):
         _add(evidence, 300.0 * at, [1.0, 1.0, 1.0, 1.0, 0.0])
-    assert evidence.path is None
+    assert evidence.path is not None
+    assert evidence.path.log < 0
 
     for at in range(100, 120):
         _add(evidence, 300.0 * at, [1.0, 1.0, 0.0, 0.0, 0.0])
     path = evidence.path
 
     assert path is not None
+    assert path.log > 0
     assert path.since == 300.0 * 100
     assert path.n == 100
     assert path.mean == pytest.approx(0.4)
