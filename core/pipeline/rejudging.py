@@ -40,6 +40,8 @@ __all__ = ["JudgeCheck", "judge_check_of"]
 
 BUDGET_PAUSE_S = 60.0
 """Seconds after which a round goes on that the judge's budget had no room for."""
+ASK_AGAIN_S = 1800.0
+"""Seconds after the beginning of a round before which none is begun because somebody asks."""
 CLOSE_S = 2.0
 """Seconds that the end of the meter waits for a call under way to be given up."""
 
@@ -102,7 +104,9 @@ class JudgeCheck:
     def standing(self, score: str, since: float) -> Standing:
         """Return how the judge of `score` stands since `since` (Unix seconds); begin a round to find out."""
         found = self._ruler.standing(score, since)
-        if found == "pending" and not self._asked_for:
+        # A judge that fails leaves the answer open: it is not asked every five minutes for that.
+        is_due = not self._place and self._clock() - self._began >= ASK_AGAIN_S
+        if found == "pending" and is_due and not self._asked_for:
             self._asked_for = True
             self._queue.put(None)
         return found
@@ -147,6 +151,7 @@ class JudgeCheck:
 
     def _round(self) -> None:
         """Judge what is left of the round; a new one where there is none."""
+        self._asked_for = False
         if self._closed or is_ending():
             return
         if not self._place:
@@ -167,8 +172,6 @@ class JudgeCheck:
             return
         self._place = 0
         self._next = self._began + self._every_s
-        # Asked for in the middle of a round that is too old to answer: asked for again.
-        self._asked_for = False
         for change in self._ruler.take(self._pairs, self._began, self._clock()):
             for callback in self._callbacks:
                 with self._guard:
@@ -182,11 +185,11 @@ class JudgeCheck:
                 if scores is None:
                     return
                 old = self._frozen[self._place].verdicts
+                self._place += 1
                 for score in scores:
                     if score.value is not None and score.status == "ok" and score.name in old:
                         new = scaled(score.value, *score.range)
                         self._pairs[score.name].append((old[score.name], new))
-                self._place += 1
         finally:
             with suppress(asyncio.TimeoutError, TimeoutError):
                 await asyncio.wait_for(self._judge.aclose(), 1.0)
@@ -221,7 +224,7 @@ def judge_check_of(
     Raises:
         ConfigurationError: The file cannot be used.
     """
-    judged = [metric for metric in metrics if metric.judged]
+    judged = [metric for metric in metrics if metric.judged and None not in metric.range]
     scores = {name for metric in judged for name in metric.score_names}
     requests = read_frozen(Path(frozen), scores)
     return JudgeCheck(requests, judged, judge, every_s=every_s, deadline_s=deadline_s, guard=guard)

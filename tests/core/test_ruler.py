@@ -200,7 +200,10 @@ def test_a_judge_that_fails_has_not_moved(check):
     judge.kinder = -0.3
     _round(one, clock)
     assert (one.drifts(), changes) == ([], [])
+    asked = len(judge.asked)
     assert one.standing("kindness", clock.now - 1) == "pending"
+    assert one.flush(60)
+    assert len(judge.asked) == asked  # it was asked a moment ago: not again so soon
 
 
 def test_the_end_does_not_wait_for_the_judge(check):
