@@ -260,7 +260,8 @@ def test_upstream_cancelled_retrievers_never_end(log: Log) -> None:
 
     async def call() -> None:
         task = asyncio.ensure_future((Hanging() | joined).ainvoke("q", config={"callbacks": [log]}))
-        await asyncio.sleep(0.05)
+        while "retriever_start" not in [event[0] for event in log.events]:
+            await asyncio.sleep(0.001)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -145,14 +145,16 @@ def test_a_cancelled_wrapper_leaves_the_next_retriever_its_own(watch: Watch) -> 
             raise NotImplementedError
 
         async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            entered.set()
             await asyncio.sleep(3600)
             return []
 
+    entered = asyncio.Event()
     slow, quick = Slow(), FixedRetriever(found=docs("a"))
 
     async def search(query: str) -> list[Document]:
         task = asyncio.ensure_future(slow.ainvoke(query))
-        await asyncio.sleep(0.01)
+        await entered.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return await quick.ainvoke(query)

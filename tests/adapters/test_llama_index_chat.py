@@ -72,7 +72,10 @@ def say(engine: Any, way: str, message: str, read: bool = True) -> str:
             return str(await engine.achat(message))
         response = await engine.astream_chat(message)
         if not read:
-            await asyncio.sleep(0.05)
+            deadline = time.monotonic() + 60
+            while response.is_writing_to_memory and not response.is_done:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.001)
             return ""
         return "".join([word async for word in response.async_response_gen()])
 
@@ -89,7 +92,7 @@ def say(engine: Any, way: str, message: str, read: bool = True) -> str:
 
 def drained(response: Any) -> None:
     """Wait until LlamaIndex has written a stream to its history, where it does."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while response.is_writing_to_memory and not response.is_done:
         assert time.monotonic() < deadline
         time.sleep(0.001)

@@ -208,20 +208,24 @@ def test_task_still_running_when_its_request_returns_does_not_alter_it() -> None
 
     class Overlapping(ListRetriever):
         async def _aretrieve(self, query_bundle: QueryBundle) -> Any:
-            await asyncio.sleep(0.05)
+            begun.set()
+            await over.wait()
             return self._retrieve(query_bundle)
 
     class Starting(RetrieverQueryEngine):
         async def _aquery(self, query_bundle: QueryBundle) -> Any:
             slow = RetrieverQueryEngine.from_args(Overlapping(nodes()[2:]), llm=llm())
             self.task = asyncio.create_task(slow.aquery("slow"))
-            await asyncio.sleep(0.01)
+            await begun.wait()
             return await super()._aquery(query_bundle)
 
     async def main() -> None:
         outer = Starting.from_args(ListRetriever(nodes()[:2]), llm=llm())
         await outer.aquery("first")
+        over.set()
         await outer.task
+
+    begun, over = asyncio.Event(), asyncio.Event()
 
     with captured() as capture:
         asyncio.run(main())

@@ -85,15 +85,20 @@ def test_system_exit_passes_through_as_an_error() -> None:
 
 class Hanging(ListRetriever):
     async def _aretrieve(self, query_bundle: QueryBundle) -> Any:
-        await asyncio.sleep(30)
+        self.entered.set()
+        await asyncio.sleep(3600)
 
 
 def test_cancelled_query() -> None:
     """``wait_for`` around a query gives ``cancelled``; its retrieval was tried."""
 
     async def main() -> None:
+        retriever = Hanging(A)
+        retriever.entered = asyncio.Event()
+        asking = asyncio.ensure_future(engine(retriever=retriever).aquery(QUESTION))
+        await retriever.entered.wait()
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(engine(retriever=Hanging(A)).aquery(QUESTION), 0.05)
+            await asyncio.wait_for(asking, 0.01)
 
     with captured() as capture:
         asyncio.run(main())

@@ -176,13 +176,15 @@ def test_workflow_that_returns_nodes_is_retrieval_only() -> None:
 
 class Failing(Workflow):
     error: Any = None
-    hang = False
+    hangs: asyncio.Event | None = None
+    """Set when it begins to hang, which it does when there is one."""
 
     @step
     async def only(self, ctx: Context, ev: StartEvent) -> StopEvent:
         await ListRetriever(A).aretrieve(ev.query)
-        if self.hang:
-            await asyncio.sleep(30)
+        if self.hangs is not None:
+            self.hangs.set()
+            await asyncio.sleep(3600)
         raise self.error
 
 
@@ -201,8 +203,8 @@ def test_failing_step() -> None:
 
 def test_timed_out_run() -> None:
     """A workflow's own timeout is an error."""
-    flow = Failing(timeout=0.2)
-    flow.hang = True
+    flow = Failing(timeout=2.0)
+    flow.hangs = asyncio.Event()
     with captured() as capture:
         with pytest.raises(Exception, match="timed out"):
             run(flow, query=QUESTION)
@@ -212,12 +214,14 @@ def test_timed_out_run() -> None:
 
 def test_run_cancelled_from_outside() -> None:
     """``asyncio.wait_for`` around a run gives ``cancelled``."""
-    flow = Failing(timeout=30)
-    flow.hang = True
+    flow = Failing(timeout=60)
+    flow.hangs = asyncio.Event()
 
     async def main() -> None:
+        handler = flow.run(query=QUESTION)
+        await flow.hangs.wait()
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(flow.run(query=QUESTION), 0.2)
+            await asyncio.wait_for(handler, 0.01)
         await asyncio.sleep(0.1)
 
     with captured() as capture:
@@ -228,12 +232,12 @@ def test_run_cancelled_from_outside() -> None:
 
 def test_run_cancelled_by_its_handler_is_not_ok() -> None:
     """``cancel_run`` ends the span without a result: not a clean answer (mlflow#13352)."""
-    flow = Failing(timeout=30)
-    flow.hang = True
+    flow = Failing(timeout=60)
+    flow.hangs = asyncio.Event()
 
     async def main() -> None:
         handler = flow.run(query=QUESTION)
-        await asyncio.sleep(0.1)
+        await flow.hangs.wait()
         await handler.cancel_run()
         with pytest.raises(Exception):  # noqa: B017 -- its class depends on the version
             await handler
