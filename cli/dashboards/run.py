@@ -21,6 +21,7 @@ STACK = (
     "compose.yaml",
     "grafana/provisioning/dashboards/ragmeter.yaml",
     "grafana/provisioning/datasources/ragmeter.yaml",
+    "loki.yaml",
     "prometheus/prometheus.yml",
     "tempo.yaml",
 )

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import fields
 from pathlib import Path
+from urllib.parse import unquote
 
 import yaml
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
@@ -72,10 +73,24 @@ def rules():
     return [rule for group in groups for rule in group["rules"]]
 
 
+def windows():
+    """Return what means can be chosen over."""
+    [window] = [v for v in dashboard()["templating"]["list"] if v["name"] == "window"]
+    assert window["current"]["value"] in window["query"].split(",")
+    return window["query"].split(",")
+
+
 def promql():
     """Return every PromQL expression of the dashboard and the rules."""
     board = dashboard()
-    exprs = [t["expr"] for p in board["panels"] for t in p.get("targets", ()) if "expr" in t]
+    exprs = [
+        target["expr"].replace("$window", window)
+        for panel in board["panels"]
+        for target in panel.get("targets", ())
+        if target["datasource"]["type"] == "prometheus"
+        for window in windows()
+    ]
+    exprs += [one["expr"] for one in board["annotations"]["list"]]
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
             exprs += re.fullmatch(r"label_values\((.+), \w+\)", variable["query"]["query"]).groups()
@@ -89,6 +104,9 @@ def texts_with_labels():
         for target in panel.get("targets", ()):
             legend = target.get("legendFormat", "")
             yield legend, set(re.findall(r"\{\{\s*(\w+)\s*\}\}", legend)) - {"le"}
+    for one in board["annotations"]["list"]:
+        for text in (one["titleFormat"], one["textFormat"]):
+            yield text, set(re.findall(r"\{\{\s*(\w+)\s*\}\}", text)) - {"alertname"}
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
             query = variable["query"]["query"]
@@ -173,6 +191,32 @@ def test_the_traces_found_are_those_with_the_attribute_that_spans_carry():
         f'{{ span.{semconv.VERDICT} = "bad" }}',
         f"{{ span.{semconv.SPAN_SCORE_PREFIX}$focus <= $threshold }}",
     ]
+
+
+def test_the_change_log_and_the_links_to_traces_read_what_is_written():
+    panels = dashboard()["panels"]
+    [log] = [t["expr"] for p in panels for t in p.get("targets", ()) if p["type"] == "logs"]
+    assert log == f'{{service_name=~".+"}} | {escaped(semconv.CHANGE_KIND)} != ""'
+    links = [
+        unquote(link["url"])
+        for panel in panels
+        for given in (
+            panel.get("fieldConfig", {}).get("defaults", {}).get("links", ()),
+            *(
+                one["value"]
+                for override in panel.get("fieldConfig", {}).get("overrides", ())
+                for one in override["properties"]
+                if one["id"] == "links"
+            ),
+        )
+        for link in given
+    ]
+    to_traces = [link for link in links if link.startswith("/explore?")]
+    assert len(to_traces) == 3
+    for link in to_traces:
+        [pane] = json.loads(link.split("panes=")[1]).values()
+        [query] = pane["queries"]
+        assert query["query"].startswith(f"{{ span.{semconv.SPAN_SCORE_PREFIX}$")
 
 
 def test_names_are_those_that_the_prometheus_exporter_writes():
@@ -307,9 +351,10 @@ DOCUMENTED = {
             "endpoint",
             "enable_open_metrics",
             "metric_expiration",
+            "resource_to_telemetry_conversion",
             "translation_strategy",
         },
-        "debug": {"verbosity"},
+        "otlp_http": {"endpoint", "tls", "headers", "compression"},
     },
     "extensions": {"health_check": {"endpoint", "path", "response_body"}},
 }
@@ -357,12 +402,15 @@ def test_the_compose_file_mounts_files_that_exist_and_listens_on_this_machine_on
 
 def test_grafana_is_given_the_dashboard_and_links_exemplars_to_the_trace_backend():
     written = dashboard_files()
-    [prometheus, tempo] = yaml.safe_load(written["grafana/provisioning/datasources/ragmeter.yaml"])[
-        "datasources"
-    ]
+    [prometheus, tempo, loki] = yaml.safe_load(
+        written["grafana/provisioning/datasources/ragmeter.yaml"]
+    )["datasources"]
     [link] = prometheus["jsonData"]["exemplarTraceIdDestinations"]
     assert link == {"name": "trace_id", "datasourceUid": tempo["uid"]}
     compose = yaml.safe_load(written["compose.yaml"])
+    assert {one["type"] for one in (prometheus, tempo, loki)} == {
+        one["query"] for one in dashboard()["templating"]["list"] if one["type"] == "datasource"
+    }
     [provider] = yaml.safe_load(written["grafana/provisioning/dashboards/ragmeter.yaml"])[
         "providers"
     ]

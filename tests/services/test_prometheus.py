@@ -1,13 +1,16 @@
 """Dashboard and rules against a real Prometheus that scrapes a scored application."""
 
 import json
+import math
 import re
 import subprocess
 import time
+from contextlib import closing
 
 import httpx
 import pytest
 import yaml
+from counted_services import CountedServices
 from live_app import LiveApp
 from processes import answers, free_port, listening_addresses, running, wait_until
 
@@ -34,11 +37,25 @@ WEEK_S = 7 * 24 * 3600
 VARIABLES = {
     "$__rate_interval": "15s",
     "$__range": "60s",
-    "$workflow": "tides",
+    "$service": "app|parts",
+    "$environment": ".*",
+    "$version": ".*",
+    "$workflow": ".*",
     "$score": ".*",
     "$focus": "lexical_context_recall",
+    "$window": "20s",
     "$threshold": "0.5",
 }
+SHORTER = {"15m": "15s", "1h": "20s", "6h": "40s", "3d": "40s", "1d": "20s"}
+"""Ranges of recorded series: those of `RuleSettings`, and of the short ones here."""
+OF_WHAT_IS_WRONG = {
+    ("$focus of $workflow", "D"),
+    ("$focus of $workflow", "E"),
+    ("$focus: requests and judged ones", "B"),
+    ("Requests that no score follows", "A"),
+    ("Worst segments", "F"),
+}
+"""Panels and targets that are empty while nothing is wrong, or for scores that nobody judges."""
 FIRED_BY_BAD_QUALITY = {
     "RagmeterQualityFell",
     "RagmeterObjectiveBurning",
@@ -61,10 +78,15 @@ class Prometheus:
 
     def __init__(self, url):
         self.url = url
+        self._client = httpx.Client(timeout=30)
+
+    def close(self):
+        """Close what asks it."""
+        self._client.close()
 
     def query(self, expr):
         """Return the result of an instant query."""
-        reply = httpx.post(f"{self.url}/api/v1/query", data={"query": expr}, timeout=30).json()
+        reply = self._client.post(f"{self.url}/api/v1/query", data={"query": expr}).json()
         assert reply["status"] == "success", (expr, reply)
         return reply["data"]["result"]
 
@@ -74,9 +96,13 @@ class Prometheus:
         return classic if answers(classic) else f"{self.url}/{name}"
 
     def firing(self):
-        """Return the names of the alerts that fire."""
-        alerts = httpx.get(f"{self.url}/api/v1/alerts", timeout=30).json()["data"]["alerts"]
-        return {one["labels"]["alertname"] for one in alerts if one["state"] == "firing"}
+        """Return the names of the alerts that fire for the application."""
+        alerts = self._client.get(f"{self.url}/api/v1/alerts").json()["data"]["alerts"]
+        return {
+            one["labels"]["alertname"]
+            for one in alerts
+            if one["state"] == "firing" and one["labels"].get("job") == "app"
+        }
 
 
 def last_week(now):
@@ -87,6 +113,7 @@ def last_week(now):
         lines.append(f"# TYPE {series} gauge")
         labels = (
             '{gen_ai_evaluation_name="lexical_context_recall",gen_ai_workflow_name="tides",job="app",'
+            'deployment_environment_name="test",'
             'ragmeter_evaluation_direction="higher"}'
         )
         lines += [
@@ -103,7 +130,13 @@ def app():
 
 
 @pytest.fixture(scope="module")
-def prometheus(app, prometheus_program, promtool, tmp_path_factory):
+def counted():
+    with CountedServices() as services:
+        yield services
+
+
+@pytest.fixture(scope="module")
+def prometheus(app, counted, prometheus_program, promtool, tmp_path_factory):
     directory = tmp_path_factory.mktemp("prometheus")
     (directory / "rules.yml").write_text(rules_text(SHORT, OBJECTIVES))
     (directory / "week.txt").write_text(last_week(int(time.time())))
@@ -116,7 +149,20 @@ def prometheus(app, prometheus_program, promtool, tmp_path_factory):
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": ["rules.yml"],
         "scrape_configs": [
-            {"job_name": "app", "static_configs": [{"targets": [f"127.0.0.1:{app.port}"]}]}
+            {
+                "job_name": "app",
+                "static_configs": [
+                    {
+                        "targets": [f"127.0.0.1:{app.port}"],
+                        "labels": {"deployment_environment_name": "test", "service_version": "1.0"},
+                    }
+                ],
+            },
+            {
+                "job_name": "collector",
+                "honor_labels": True,
+                "static_configs": [{"targets": [f"127.0.0.1:{counted.port}"]}],
+            },
         ],
     }
     (directory / "prometheus.yml").write_text(yaml.safe_dump(config))
@@ -131,19 +177,28 @@ def prometheus(app, prometheus_program, promtool, tmp_path_factory):
     url = f"http://127.0.0.1:{port}"
     with running(command, directory / "log", f"{url}/-/ready", timeout_s=60) as process:
         assert all(address.is_loopback for address, _ in listening_addresses(process.pid))
-        yield Prometheus(url)
+        with closing(Prometheus(url)) as running_one:
+            yield running_one
 
 
-def dashboard_queries():
+def filled(expr, **chosen):
+    """Return a query with the dashboard's variables filled in, over the short ranges of these tests."""
+    expr = re.sub(r"(ragmeter:\w+):(\w+)", lambda found: f"{found[1]}:{SHORTER[found[2]]}", expr)
+    for variable, value in {**VARIABLES, **chosen}.items():
+        expr = expr.replace(variable, value)
+    assert "$" not in expr
+    return expr
+
+
+def dashboard_queries(**chosen):
+    """Yield title, target and query of each panel."""
     board = json.loads(dashboard_files()["grafana/dashboards/ragmeter.json"])
     for panel in board["panels"]:
         for target in panel.get("targets", ()):
-            if "expr" in target:
-                expr = target["expr"]
-                for variable, value in VARIABLES.items():
-                    expr = expr.replace(variable, value)
-                assert "$" not in expr
-                yield panel["title"], expr
+            if target["datasource"]["type"] == "prometheus":
+                yield panel["title"], target["refId"], filled(target["expr"], **chosen)
+    for one in board["annotations"]["list"]:
+        yield one["name"], "annotation", filled(one["expr"], **chosen)
 
 
 def all_have_data(prometheus, queries):
@@ -168,8 +223,59 @@ def all_have_data(prometheus, queries):
 def test_every_panel_of_the_dashboard_shows_data(prometheus):
     all_have_data(
         prometheus,
-        {f"{place} {title}": expr for place, (title, expr) in enumerate(dashboard_queries())},
+        {
+            f"{place} {title} {ref}": expr
+            for place, (title, ref, expr) in enumerate(dashboard_queries())
+            if (title, ref) not in OF_WHAT_IS_WRONG
+        },
     )
+
+
+@pytest.mark.parametrize("service", ["quiet", "empty", "small", "broken", "parts", "nobody"])
+def test_every_query_is_answered_with_numbers_whatever_a_service_is_like(prometheus, service):
+    """Dashboard, annotations and rules; what there is to be seen of it, is seen."""
+
+    def means(name):
+        return f'ragmeter:quality_{name}:20s{{job="{service}",ragmeter_segment=""}}'
+
+    seen = {
+        "quiet": ['ragmeter:arrived:20s{job="quiet"} == 0'],
+        "empty": ['ragmeter:arrived:20s{job="empty"} == 0'],
+        "small": [means("lower"), means("upper"), means("n") + " < 10"],
+        "broken": [
+            means("unscored") + " > 0.99",
+            means("highest") + " > 0.99",
+            'ALERTS{alertname="RagmeterScoringStopped",alertstate="firing",job="broken",instance="broken-1"}',
+        ],
+        "parts": [
+            'ragmeter:quality_mean:20s{job="parts",ragmeter_segment="language:zh"}',
+            'ALERTS{alertname="RagmeterQualityChanged",alertstate="firing",job="parts"}',
+        ],
+        "nobody": ["vector(1)"],
+    }  # fmt: skip
+    all_have_data(prometheus, {expr: expr for expr in seen[service]})
+    shown = set()
+    for title, ref, expr in dashboard_queries(**{"$service": service, "$focus": "token_f1"}):
+        for point in prometheus.query(expr):
+            assert math.isfinite(float(point["value"][1])), (title, ref, expr, point)
+            if point["metric"].get("job") == service:
+                shown.add((title, ref))
+    table = "Scores, with their intervals"
+    if service in {"small", "parts"}:
+        assert {(table, "B"), (table, "C"), (table, "D"), ("$focus of $workflow", "B")} <= shown
+    if service == "broken":
+        assert {(table, "F"), ("Requests that no score follows", "A")} <= shown
+    if service == "parts":
+        assert {("Worst segments", "A"), ("Evidence for a change", "A")} <= shown
+
+
+def test_every_rule_is_answered_with_numbers(prometheus):
+    """While there are services of every kind."""
+    all_have_data(prometheus, {"small": 'ragmeter:quality_n:20s{job="small"} > 0'})
+    for group in rules(SHORT)["groups"]:
+        for rule in group["rules"]:
+            for point in prometheus.query(rule["expr"]):
+                assert math.isfinite(float(point["value"][1])), (rule, point)
 
 
 def test_variables_offer_what_there_is_to_choose(prometheus):
@@ -180,12 +286,17 @@ def test_variables_offer_what_there_is_to_choose(prometheus):
             metric, label = re.fullmatch(
                 r"label_values\((.+), (\w+)\)", variable["query"]["query"]
             ).groups()
-            offered[variable["name"]] = {one["metric"][label] for one in prometheus.query(metric)}
-    assert offered["workflow"] == {"tides"}
+            found = prometheus.query(filled(metric, **{"$service": ".*"}))
+            offered[variable["name"]] = {
+                one["metric"][label] for one in found if label in one["metric"]
+            }
+    assert offered["workflow"] == {"tides", "counted"}
+    assert {"app", "quiet", "empty", "small", "broken", "parts"} <= offered["service"]
+    assert offered["environment"] == {"test"}
+    assert offered["version"] == {"1.0"}
     assert {"recall", "lexical_context_recall", "context_relevancy"} <= offered["focus"]
     assert offered["score"] == offered["focus"]
-    # Of this one, less is better; those have a panel of their own.
-    assert "empty_retrieval" not in offered["focus"]
+    assert "empty_retrieval" in offered["focus"]
 
 
 def test_means_of_quality_are_recorded_with_their_intervals(prometheus):
@@ -239,7 +350,7 @@ def test_alerts_fire_when_quality_falls(prometheus, app, browser, keep_picture):
         if rule.get("alert") in FIRED_BY_BAD_QUALITY
     }
     all_have_data(prometheus, alerts)
-    [(_, scores)] = [one for one in dashboard_queries() if one[0] == "Scores"]
+    [scores] = [expr for title, _, expr in dashboard_queries() if title == "Means"]
     query = httpx.QueryParams({"g0.expr": scores, "g0.tab": "0", "g0.range_input": "20s"})
     page = browser.open(f"{prometheus.page('graph')}?{query}")
     page.wait_for("lexical_context_recall", "context_relevancy")

@@ -1,0 +1,112 @@
+"""Counters of services that a test cannot wait for: quiet, empty, small, broken, and one with segments and changes.
+
+A page for Prometheus to scrape, with `job` and `instance` as a Collector would give them. What is counted grows with time.
+"""
+
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from ragmeter.exporters import semconv
+
+
+def labelled(**labels):
+    return ",".join(f'{label}="{value}"' for label, value in labels.items())
+
+
+def series(name):
+    """Return the name of a counter in Prometheus."""
+    return f"{name}_total".replace(".", "_")
+
+
+class CountedServices:
+    """Serves the counters. Use as a context manager."""
+
+    def __enter__(self):
+        outer, self.began = self, time.monotonic()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                body = outer.text().encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, name="counted-services")
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(30)
+
+    def text(self):
+        """Return what there is to scrape."""
+        elapsed = time.monotonic() - self.began
+        lines = []
+        for job in ("quiet", "empty", "small", "broken", "parts"):
+            lines += getattr(self, f"_{job}")({"job": job, "instance": f"{job}-1"}, elapsed)
+        return "\n".join([*lines, ""])
+
+    def _empty(self, where, _elapsed):
+        yield f"{series(semconv.CAPTURED.name)}{{{labelled(**where)}}} 0"
+
+    def _quiet(self, where, _elapsed):
+        yield from self._requests(where, 40, "ok")
+        yield from self._means(where, 40, 40)
+
+    def _small(self, where, elapsed):
+        # One every seven seconds: two or three in the shortest window.
+        yield from self._requests(where, elapsed // 7, "ok")
+        yield from self._means(where, elapsed // 7, elapsed // 7)
+
+    def _broken(self, where, elapsed):
+        yield from self._requests(where, int(5 * elapsed), "metric_error")
+        yield from self._means(where, int(5 * elapsed), 0)
+
+    def _parts(self, where, elapsed):
+        asked = int(10 * elapsed)
+        yield from self._requests(where, asked, "ok")
+        yield from self._means(where, asked, asked)
+        for segment, share in (("language:en", 2), ("language:zh", 1)):
+            inside = {**where, "ragmeter_segment": segment}
+            yield from self._means(inside, asked * share // 3, asked * share // 3)
+        changed = labelled(
+            **where,
+            gen_ai_workflow_name="counted",
+            gen_ai_evaluation_name="token_f1",
+            ragmeter_segment="language:zh",
+            ragmeter_change_kind="fell",
+        )
+        evidence = str(semconv.CHANGE_EVIDENCE.name).replace(".", "_")
+        yield f"{evidence}{{{changed}}} {1.5 if elapsed > 5 else 0.2}"
+        if elapsed > 5:
+            yield f"{series(semconv.CHANGE_ALARMS.name)}{{{changed}}} 1"
+
+    def _requests(self, where, count, status):
+        named = {**where, "gen_ai_workflow_name": "counted"}
+        score = {**named, "gen_ai_evaluation_name": "token_f1", "ragmeter_status": status}
+        verdict = {**named, "ragmeter_verdict": "good"}
+        yield f"{series(semconv.CAPTURED.name)}{{{labelled(**where)}}} {count}"
+        yield f"{series(semconv.REQUESTS.name)}{{{labelled(**verdict)}}} {count}"
+        yield f"{series(semconv.VERDICTS.name)}{{{labelled(**verdict)}}} {count}"
+        yield f"{series(semconv.RESULTS.name)}{{{labelled(**score)}}} {count}"
+
+    def _means(self, where, asked, measured):
+        named = labelled(
+            **where,
+            gen_ai_workflow_name="counted",
+            gen_ai_evaluation_name="token_f1",
+            ragmeter_evaluation_direction="higher",
+        )
+        sums = {"n": asked, "wb": asked, "kd": measured, "x": measured * 0.6, "xx": measured * 0.5}
+        for name, value in sums.items():
+            yield f"{series(semconv.QUALITY_SUMS[name].name)}{{{named}}} {value}"
