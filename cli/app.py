@@ -128,6 +128,9 @@ def demo(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print results as JSON and nothing else.")
     ] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Then show the requests on the page of ragmeter serve.")
+    ] = False,
 ) -> None:
     """Score a real RAG application on this machine: no key, no server, a few seconds.
 
@@ -154,6 +157,14 @@ def demo(
         print_json(outcome_as_json(outcome))
     else:
         print_report(outcome, Console())
+    if page:
+        with explained():
+            from .demo._page import server_with
+            from .serve import run_server
+
+            run_server(
+                server_with(outcome), Console(stderr=True, markup=False, soft_wrap=True).print
+            )
     if outcome.failures:
         raise typer.Exit(EXIT_FAILED)
 

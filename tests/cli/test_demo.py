@@ -468,3 +468,23 @@ def test_a_narrow_terminal_is_readable():
         assert words in done.stdout
     assert "\x1b" not in done.stdout
     assert "RagMeterCallbackHandler" in "".join(line.strip() for line in lines)
+
+
+def test_its_requests_are_on_the_page(monkeypatch):
+    import httpx
+
+    from ragmeter.cli.demo._page import server_with
+    from ragmeter.cli.demo.run import DemoOptions, run_demo
+
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
+    outcome = run_demo(DemoOptions(offline=True))
+    server = server_with(outcome)
+    server.start()
+    try:
+        shown = server.reader.requests(limit=100).requests
+
+        assert {one.question for one in shown} == {one.question.question for one in outcome.asked}
+        assert shown[0].question in httpx.get(f"{server.url}requests").text
+        assert all(one.verdict for one in shown)
+    finally:
+        server.stop(60)

@@ -1,0 +1,32 @@
+"""``ragmeter demo --page``: the demo's requests on the page of ``ragmeter serve``, until it is told to end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ragmeter.serve import ServeOptions, Server
+from ragmeter.serve.store import StoreOptions
+
+from .run import DemoOutcome
+
+__all__ = ["server_with"]
+
+
+def server_with(outcome: DemoOutcome) -> Server:
+    """Return a server on any free ports of this machine, not yet started, which holds the demo's requests.
+
+    They are kept with their texts, which are the demo's own, in a private file that goes with the server.
+
+    Raises:
+        ConfigurationError: A setting (``RAGMETER_*``) is wrong.
+    """
+    server = Server(ServeOptions(http_port=0, grpc_port=0, store=StoreOptions()))
+    if server.store is not None:
+        server.store.export(
+            [
+                replace(asked.run, scores=asked.scores, verdict=asked.verdict)
+                for asked in outcome.asked
+                if asked.run is not None
+            ]
+        )
+    return server

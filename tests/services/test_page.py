@@ -1,0 +1,190 @@
+"""The page of `ragmeter serve` in a real browser: what is said, what is asked for, and what the browser complains of.
+
+Pictures for the documentation are written to the folder that RAGMETER_TEST_PICTURES names.
+"""
+
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+import uvicorn
+from page_traffic import NEW_VERSION, fall, runs
+from starlette.applications import Starlette
+
+from ragmeter.references import load_references
+from ragmeter.serve.page import GoldenSet, Labels, Pages, Sources, Standing
+from ragmeter.serve.store import Store, StoreOptions
+
+
+@contextmanager
+def looked_at(folder, batch, changes):
+    """Serve the page of what was stored, for the block."""
+    store = Store(StoreOptions(path=folder / "serve.db"))
+    if batch:
+        store.export(batch)
+    listening = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    labels = Labels(folder / "labels.jsonl", GoldenSet(folder / "golden.jsonl"))
+    ended = threading.Event()
+    pages = Pages(
+        Sources(
+            reader=store.reader(),
+            changes=lambda: changes,
+            standing=lambda: Standing(81),
+            labels=labels,
+            http_address=url,
+            ended=ended.is_set,
+        )
+    )
+    config = uvicorn.Config(
+        Starlette(routes=pages.routes()),
+        log_config=None,
+        lifespan="off",
+        timeout_graceful_shutdown=5,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield SimpleNamespace(url=url, store=store, labels=labels)
+    finally:
+        ended.set()
+        server.should_exit = True
+        thread.join(60)
+        pages.close()
+        store.close()
+        listening.close()
+
+
+@pytest.fixture(scope="module")
+def fallen(tmp_path_factory):
+    now = time.time()
+    changes = [fall(now), fall(now, "lexical_groundedness")]
+    with looked_at(tmp_path_factory.mktemp("page"), runs(now), changes) as page:
+        yield page
+
+
+@pytest.fixture
+def tabs(browser):
+    """Open pages that note whatever their content policy forbids; they are closed again."""
+    pages = []
+
+    def opened(url, **size):
+        page = browser.open("about:blank", **size)
+        pages.append(page)
+        return noting(page, url)
+
+    yield opened
+    for page in pages:
+        page.call("Page.close")
+
+
+def noting(page, url):
+    page.call("Page.enable")
+    page.call(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source="window.complaints = []; for (const kind of ['error', 'securitypolicyviolation', 'unhandledrejection'])"
+        " addEventListener(kind, (e) => complaints.push(kind + ' ' + (e.violatedDirective || e.message || e.reason)), true);",
+    )
+    page.call("Page.navigate", url=url)
+    return page
+
+
+def press(page, key):
+    page.call("Input.dispatchKeyEvent", type="keyDown", key=key, text="\r" if key == "Enter" else key,
+              windowsVirtualKeyCode=13 if key == "Enter" else 0)  # fmt: skip
+    page.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+
+def test_the_bad_retrieval_is_found_in_two_clicks(tabs, fallen, keep_picture):
+    page = tabs(fallen.url, width=1360, height=1180)
+    page.wait_for(r"library-qa · zh got worse since", rf"index_version = {NEW_VERSION}")
+    keep_picture(page, "page-overview")
+    page.click("Open the worst of them")
+    page.wait_for(r"sort|order", r"segment: metadata.language:zh")
+    page.evaluate("document.querySelector('a.open').click()")
+    text = page.wait_for(
+        r"not found in any context|mostly not found", r"✕ 0 of \d+ words of the question"
+    )
+
+    assert NEW_VERSION in text
+    assert page.evaluate("document.querySelectorAll('.chunk.off').length") == 3
+    keep_picture(page, "page-request")
+
+
+def test_the_bad_retrieval_is_found_with_two_keys(tabs, fallen):
+    page = tabs(fallen.url)
+    page.wait_for("got worse")
+    page.wait_for("Open the worst")
+    press(page, "j")
+    press(page, "Enter")
+
+    page.wait_for(r"✕ 0 of \d+ words of the question")
+
+
+@pytest.mark.parametrize("path", ["/", "/requests", "/scoring", "/golden", f"/trace/{1:032x}"])
+@pytest.mark.parametrize("language", ["en", "ru", "zh"])
+def test_no_page_does_what_its_content_policy_forbids(tabs, fallen, path, language):
+    page = tabs(f"{fallen.url}{path}?lang={language}")
+    page.wait_for("ragmeter")
+
+    assert (
+        page.evaluate("document.readyState === 'complete' || new Promise(r => onload = r)")
+        is not None
+    )
+    assert page.evaluate("window.complaints") == []
+    assert page.evaluate("trustedTypes.getAttributeType('script', 'src')") == "TrustedScriptURL"
+
+
+@pytest.mark.parametrize("path", ["/", "/requests", "/scoring"])
+def test_a_narrow_window_needs_no_sideways_scrolling(tabs, fallen, path):
+    page = tabs(fallen.url + path, width=420, height=900)
+    page.wait_for("ragmeter")
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+def test_what_somebody_says_of_a_request_becomes_a_reference(tabs, fallen):
+    page = tabs(f"{fallen.url}/trace/{1:032x}")
+    page.wait_for("Your word on it")
+    question = page.evaluate("document.querySelector('h1').innerText")
+    page.evaluate("document.querySelector('input[value=right]').click()")
+    page.evaluate("document.querySelector('input[name=golden]').click()")
+    page.evaluate("document.querySelector('form button').click()")
+    page.wait_for("Saved")
+
+    assert load_references(fallen.labels.golden.path)(question) is not None
+
+
+def test_an_open_page_shows_what_came_and_keeps_its_place(tabs, tmp_path, keep_picture):
+    now = time.time()
+    with looked_at(tmp_path, [], []) as empty:
+        page = tabs(empty.url)
+        page.wait_for("Waiting for the first request", empty.url)
+        keep_picture(page, "page-empty")
+        page.evaluate("window.kept = true")
+        empty.store.export(runs(now, 60))
+        page.wait_for(r"\d+ requests", "library-qa")
+
+        assert page.evaluate("window.kept"), "it was put in place, not loaded anew"
+        assert page.evaluate("window.complaints") == []
+
+
+def test_it_is_read_without_a_script(browser, fallen):
+    page = browser.open("about:blank")
+    page.call("Emulation.setScriptExecutionDisabled", value=True)
+    page.call("Page.navigate", url=fallen.url)
+    page.wait_for("library-qa · zh got worse since")
+    page.call("Page.close")
+
+
+def test_without_text_the_scores_are_there_and_no_word_is(tabs, tmp_path):
+    now = time.time()
+    with looked_at(tmp_path, runs(now, 60, texts=False), []) as page_of:
+        page = tabs(page_of.url)
+        page.wait_for(
+            "60 without text|without text", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+        )
