@@ -96,6 +96,10 @@ with meter.request("q") as told, reference(answer="a"), suppress(), request(name
     told.answered("answer")
 stats: MeterStats = meter.stats()
 estimate: Estimate = meter.quality("faithfulness", workflow="qa", window_s=600)
+in_chinese: Estimate = meter.quality("faithfulness", segment="language:zh", service="shop")
 estimates: dict[QualityKey, Estimate] = meter.quality()
+parts: dict[QualityKey, Estimate] = meter.quality(segment="language:zh")
+with RagMeter(segments=("language", "metadata.tenant")):
+    pass
 flushed: bool = meter.flush(timeout_s=1)
 meter.shutdown(timeout_s=1)

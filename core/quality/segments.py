@@ -25,6 +25,7 @@ UNKNOWN = "unknown"
 MAX_NAMES = 8
 MAX_VALUE_CHARACTERS = 64
 """A longer value is no name of anything, and is counted with the others."""
+_LARGE = 10**18
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}")
 _METADATA = "metadata."
 _EXAMPLE = 'segments=("language", "retriever", "metadata.tenant")'
@@ -160,7 +161,14 @@ def _as_value(found: object) -> str:
     if isinstance(found, bool):
         return str(found).lower()
     if isinstance(found, (int, float)):
-        return f"{found:g}" if isinstance(found, float) else str(found)[:MAX_VALUE_CHARACTERS]
+        # To write down a very large number takes long, and fails.
+        return (
+            OTHER
+            if abs(found) >= _LARGE
+            else f"{found:g}"
+            if isinstance(found, float)
+            else str(found)
+        )
     if not isinstance(found, str) or not (text := found.strip()):
         return UNKNOWN
     if len(found) > MAX_VALUE_CHARACTERS or not text.isprintable():
