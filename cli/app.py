@@ -440,6 +440,14 @@ def serve(
     max_spool_mib: Annotated[
         int, typer.Option(min=1, help="Most that the spool may hold; beyond, senders are to wait.")
     ] = 1024,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(help='How good scores are to be, e.g. "shop_qa:faithfulness>=0.8 for 95%".'),
+    ] = None,
+    webhook: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Post changes there. (default: RAGMETER_CHANGE_WEBHOOK)"),
+    ] = None,
     forward: Annotated[
         bool,
         typer.Option(
@@ -517,6 +525,8 @@ def serve(
                 max_held_bytes=max_held_mib * 1024 * 1024,
                 spool=spool,
                 max_spool_bytes=max_spool_mib * 1024 * 1024,
+                objectives=objective or (),
+                webhook=webhook,
                 forward=forward,
                 golden=golden,
                 trace_urls=trace_url or (),

@@ -61,6 +61,10 @@ class QualityVerbs:
         self._objectives.add(made)
         return made
 
+    def objectives(self) -> tuple[Objective, ...]:
+        """Return the objectives, in the order in which they came."""
+        return self._objectives.all()
+
     def on_change(self, callback: C) -> C:
         """Call `callback` with every `ragmeter.Change` of quality from now on; may be a decorator.
 

@@ -142,6 +142,7 @@ class RagMeter(MeterPort, QualityVerbs):
             include_content=True)`` wrote them: the judge is asked again, past its cache and inside its budget,
             to see whether it still judges as it did. Needs `alarms`.
         judge_check_every_s: Seconds between two rounds over it; the first begins with the first request.
+        alarms_state: File that what is usual is kept in, so that a restart does not learn it anew.
 
     Raises:
         ConfigurationError: An argument is wrong; the message says what is allowed.
@@ -177,6 +178,7 @@ class RagMeter(MeterPort, QualityVerbs):
         change_webhook: str | None = None,
         judge_check: str | os.PathLike[str] | None = None,
         judge_check_every_s: float = 604_800.0,
+        alarms_state: str | os.PathLike[str] | None = None,
     ) -> None:
         one_of("keep", keep, "none", "worst")
         one_of("scoring", scoring, "thread", "process")
@@ -248,11 +250,15 @@ class RagMeter(MeterPort, QualityVerbs):
             objectives=self._objectives, segments=Segments(() if segments is None else segments)
         )
         process = self._scoring_process(judge) if scoring == "process" else None
-        if not alarms and change_webhook is not None:
-            raise ConfigurationError("change_webhook is for changes; pass alarms=True, too")
+        if not alarms and (change_webhook is not None or alarms_state is not None):
+            raise ConfigurationError(
+                "change_webhook and alarms_state are for changes; pass alarms=True, too"
+            )
         every_s = at_least(60, "judge_check_every_s", judge_check_every_s)
         check = None if judge_check is None else self._check(judge_check, judge, every_s, alarms)
-        self._alarming = self._watch(chosen, change_webhook, check) if alarms else None
+        self._alarming = (
+            self._watch(chosen, change_webhook, check, alarms_state) if alarms else None
+        )
         pipeline = Pipeline(
             self._metrics,
             process or self._metrics,
@@ -289,11 +295,15 @@ class RagMeter(MeterPort, QualityVerbs):
                 exporter.observe_quality(self._quality.totals)
 
     def _watch(
-        self, exporters: Sequence[Exporter], webhook: str | None, check: JudgeCheck | None
+        self,
+        exporters: Sequence[Exporter],
+        webhook: str | None,
+        check: JudgeCheck | None,
+        state: str | os.PathLike[str] | None,
     ) -> Alarming:
         from .pipeline.alarming import alarming_of  # noqa: PLC0415 -- only when wanted
 
-        return alarming_of(self._quality.slots, exporters, self.guard, webhook, check)
+        return alarming_of(self._quality.slots, exporters, self.guard, webhook, check, state)
 
     def _check(
         self, frozen: str | os.PathLike[str], judge: Judge | None, every_s: float, alarms: bool

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opentelemetry.sdk._logs import LoggerProvider, LogRecordProcessor
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
@@ -26,6 +26,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+from ragmeter.exporters.changes import ChangeEvidence, QualityChange
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, Written
 
@@ -154,6 +155,7 @@ class _Service:
 
 
 _Key = tuple[tuple[str, str], ...]
+_Told = TypeVar("_Told", QualitySums, ChangeEvidence)
 
 
 def _key_of(resource: Mapping[str, str]) -> _Key:
@@ -206,6 +208,7 @@ class Telemetry:
         self._lock = threading.Lock()
         self._services: dict[_Key, _Service] = {}
         self._quality: Callable[[], Sequence[QualitySums]] | None = None
+        self._evidence: Callable[[], Sequence[ChangeEvidence]] | None = None
         self._own = self._service({})
         self._flushing: threading.Thread | None = None
 
@@ -239,9 +242,22 @@ class Telemetry:
         for key, service in services:
             service.exporter.observe_quality(partial(self._sums_of, key))
 
+    def observe_changes(self, evidence: Callable[[], Sequence[ChangeEvidence]]) -> None:
+        """Publish the evidence for changes, that of each service under its name."""
+        with self._lock:
+            self._evidence = evidence
+            services = list(self._services.items())
+        for key, service in services:
+            service.exporter.observe_changes(partial(self._evidence_of, key))
+
     def _sums_of(self, key: _Key) -> Sequence[QualitySums]:
-        """Return the sums of one service; those of services that are not told apart are the server's."""
-        told = () if self._quality is None else self._quality()
+        return self._told_under(key, () if self._quality is None else self._quality())
+
+    def _evidence_of(self, key: _Key) -> Sequence[ChangeEvidence]:
+        return self._told_under(key, () if self._evidence is None else self._evidence())
+
+    def _told_under(self, key: _Key, told: Sequence[_Told]) -> Sequence[_Told]:
+        """Return what is of one service; of services that are not told apart it is the server's."""
         if key:
             return [one for one in told if _key_of(one.resource) == key]
         with self._lock:
@@ -318,9 +334,11 @@ class Telemetry:
                     reader,
                     **self._modes,
                 )
-            quality = self._quality
+            quality, evidence = self._quality, self._evidence
         if is_new and quality is not None:
             known.exporter.observe_quality(partial(self._sums_of, key))
+        if is_new and evidence is not None:
+            known.exporter.observe_changes(partial(self._evidence_of, key))
         return known
 
 
@@ -357,6 +375,14 @@ class OpenTelemetryByService:
     def observe_quality(self, sums: Callable[[], Sequence[QualitySums]]) -> None:
         """Publish the sums behind the means of quality under the names of the services they are of."""
         self._telemetry.observe_quality(sums)
+
+    def observe_changes(self, evidence: Callable[[], Sequence[ChangeEvidence]]) -> None:
+        """Publish the evidence for changes, likewise."""
+        self._telemetry.observe_changes(evidence)
+
+    def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
+        """Write the event of a change under the name of the service that it is about."""
+        self._telemetry.exporter_for(resource).changed(change, said, resource)
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge, likewise."""

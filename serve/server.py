@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.config import meter_arguments, read_settings
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError
-from ragmeter.quality.change import Change
 
 from ._access import TOKEN_VARIABLE, Access, guarded
 from ._api import api_routes
@@ -46,7 +45,8 @@ from ._scoring import Scoring
 from ._spool import Spool
 from ._telemetry import SIGNALS, OpenTelemetryByService, Telemetry, endpoints
 from ._upkeep import Upkeep
-from .page import Pages, Standing
+from ._watch import standing_of, watch_routes
+from .page import Pages
 from .store import Reader, Store, StoreOptions
 
 __all__ = ["ServeOptions", "Server"]
@@ -98,6 +98,13 @@ class ServeOptions:
     """Bytes that it may hold."""
     settle_s: float = INTERVAL_S
     """Seconds between two looks at what of it is done."""
+    objectives: Sequence[str] = ()
+    """How good scores are to be, e.g. ``shop_qa:faithfulness>=0.8 for 95%``; empty: ``RAGMETER_OBJECTIVES``."""
+    webhook: str | None = field(default=None, repr=False)
+    """Address that changes of quality are posted to; None: ``RAGMETER_CHANGE_WEBHOOK``. Often a secret."""
+    watch_state: Path | None = None
+    """File that what is usual is kept in over a restart; None: as ``RAGMETER_ALARMS_STATE`` says, else in
+    the spool's folder, else beside the store."""
     forward: bool = False
     """Whether spans and log records are passed on, unchanged, to where scores are sent."""
     max_forward_bytes: int = 64 * MIB
@@ -330,10 +337,12 @@ class Server:
 
     def _pages(self) -> list[BaseRoute]:
         """Return what is served beside the receivers."""
-        if self.reader is None or self._page is None:
-            return []
-        api = api_routes(self.reader, self._changes, self.meter.guard("serve.api"))
-        return [*api, *self._page.routes()]
+        guard = self.meter.guard("serve.api")
+        routes: list[BaseRoute] = [*watch_routes(self.meter, guard)]
+        if self.reader is not None and self._page is not None:
+            routes += api_routes(self.reader, self.meter.changes, guard)
+            routes += self._page.routes()
+        return routes
 
     def _page_of_store(self) -> Pages | None:
         """Return the page; None: nothing is kept that it could show."""
@@ -347,16 +356,13 @@ class Server:
             references=options.references,
             trace_urls=options.trace_urls,
             addresses=(self._at(self.http_port), self._at(self.grpc_port)),
-            changes=self._changes,
-            standing=Standing,
+            changes=self.meter.changes,
+            standing=lambda: standing_of(self.meter),
             health=self.health,
             ended=lambda: self._state not in ("starting", "ok"),
             guard=self.meter.guard("serve.page"),
             wait_s=options.idle_s,
         )
-
-    def _changes(self) -> Sequence[Change]:
-        return ()
 
     def _serve_http(self) -> None:
         asyncio.run(self._http.serve([self._socket]))
@@ -385,7 +391,26 @@ class Server:
                 "are to be sent, or RAGMETER_JSONL to a file, or keep them with --store"
             )
         given["exporters"] = others
+        # It sees all requests of all processes, so it is the place to see changes from.
+        given["alarms"] = True
+        if options.objectives:
+            given["objectives"] = list(options.objectives)
+        if options.webhook is not None:
+            given["change_webhook"] = options.webhook
+        given["alarms_state"] = self._watch_state() or given["alarms_state"]
         return RagMeter(**given)
+
+    def _watch_state(self) -> Path | None:
+        """Return where what is usual is kept; None: as the settings say."""
+        options = self.options
+        if options.watch_state is not None or read_settings().alarms_state is not None:
+            return options.watch_state
+        if options.spool is not None:
+            options.spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return options.spool / "watch.json"
+        if options.store is not None and options.store.path is not None:
+            return options.store.path.with_name(f"{options.store.path.name}.watch.json")
+        return None
 
     def _forwarded_to(self) -> Mapping[Signal, Endpoint]:
         if not self.options.forward:

@@ -8,6 +8,7 @@ the log, the exporters, the webhook and the callbacks, in this order; what one o
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +19,7 @@ from ragmeter.quality.sentence import sentence
 from ragmeter.quality.sums import SLOT_S, SlotSums, unix_clock
 from ragmeter.quality.watch import Told, Watch
 
+from ._watch_file import WatchFile
 from .queue import WorkerQueue, remaining
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class Alarming:
         guard_for: Makes a guard for a component.
         webhook: Is told, too; None: there is none.
         check: Says whether judges still judge as they did; None: nobody looks. It lives as long as this.
+        file: Keeps what is known; None: a restart learns anew.
         clock: Unix seconds that never go back; None: those of this machine.
     """
 
@@ -67,6 +70,7 @@ class Alarming:
         *,
         webhook: ChangeWebhook | None = None,
         check: JudgeCheck | None = None,
+        file: WatchFile | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self.watch = watch
@@ -86,8 +90,8 @@ class Alarming:
                 if isinstance(one, ObservesDrift):
                     one.observe_drift(check.drifts)
         self._clock = clock or unix_clock()
+        self._file = file
         self._callbacks: tuple[OnChange, ...] = ()
-        self._after: tuple[Callable[[], object], ...] = ()
         self._guard = guard_for("meter.changes")
         self._looking: WorkerQueue[None] = WorkerQueue(
             "ragmeter-watch",
@@ -111,10 +115,6 @@ class Alarming:
         """Call `callback` with every change from now on, on a thread of ours."""
         self._callbacks = (*self._callbacks, callback)
 
-    def after_look(self, callback: Callable[[], object]) -> None:
-        """Call `callback` after every look, on the thread that looks: to keep what is known, for example."""
-        self._after = (*self._after, callback)
-
     def tell(self, change: Change, resource: Mapping[str, str] | None = None) -> None:
         """Tell of a change that was found elsewhere. Never blocks."""
         self.watch.keep(change)
@@ -124,8 +124,8 @@ class Alarming:
         """Look at what was counted since the last look, and have told what changed."""
         for told in self.watch.take(self._slots(self.watch.next)):
             self._telling.put(told)
-        for callback in self._after:
-            callback()
+        if self._file is not None:
+            self._file.save_if_due()
 
     def start(self) -> None:
         """Start the threads. To be called below no lock."""
@@ -148,6 +148,9 @@ class Alarming:
             self._check.close()
         self.flush(deadline)
         self._looking.close(0.0)
+        if self._file is not None:
+            with self._guard:
+                self._file.save()
         if self._webhook is not None:
             self._webhook.close()
         self._telling.close(0.0)
@@ -188,8 +191,9 @@ def alarming_of(
     slots: Callable[[float], Sequence[SlotSums]],
     exporters: Sequence[object],
     guard_for: Callable[[str], Guard],
-    webhook: str | None,
+    webhook: str | None = None,
     check: JudgeCheck | None = None,
+    state: str | os.PathLike[str] | None = None,
 ) -> Alarming:
     """Return what watches over a meter's scores.
 
@@ -199,9 +203,10 @@ def alarming_of(
         guard_for: Likewise.
         webhook: Address that changes are posted to; None: nowhere.
         check: See `Alarming`.
+        state: File that what is known is kept in; None: nowhere.
 
     Raises:
-        ConfigurationError: `webhook` is no address.
+        ConfigurationError: `webhook` is no address, or `state` no file.
         MissingDependencyError: What posts to it is not installed.
     """
     posting = None
@@ -209,7 +214,9 @@ def alarming_of(
         from ragmeter.exporters.webhook import ChangeWebhook  # noqa: PLC0415 -- only when wanted
 
         posting = ChangeWebhook(webhook)
-    return Alarming(Watch(ruler=check), slots, exporters, guard_for, webhook=posting, check=check)
+    watch = Watch(ruler=check)
+    file = None if state is None else WatchFile(state, watch)
+    return Alarming(watch, slots, exporters, guard_for, webhook=posting, check=check, file=file)
 
 
 def _ignore(_item: object, _reason: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ragmeter.exporters.protocol import QualitySums
 
-from .change import ALARM_EVIDENCE, Block, Change, FallDetector, Step
+from .change import ALARM_EVIDENCE, Block, Change, Fall, FallDetector, Step
 from .estimate import Estimate, estimate
 from .history import History
 from .moments import Moments
@@ -27,7 +27,17 @@ class SeriesKey(NamedTuple):
 class Series:
     """One score that is watched."""
 
-    __slots__ = ("counted", "detector", "fall", "held_since", "history", "last_at", "peak", "step")
+    __slots__ = (
+        "counted",
+        "detector",
+        "fall",
+        "held",
+        "held_since",
+        "history",
+        "last_at",
+        "peak",
+        "step",
+    )
 
     def __init__(
         self, detector: FallDetector, counted: QualitySums, history: History | None = None
@@ -38,7 +48,8 @@ class Series:
         self.step = Step(status="learning")
         self.fall: Change | None = None
         self.peak = 0.0
-        self.held_since: float | None = None
+        self.held: Fall | None = None
+        self.held_since = 0.0
         self.last_at = 0.0
 
     def take(self, at: float, counted: QualitySums | None) -> Step:
@@ -65,7 +76,7 @@ class Series:
             self.history = History.of(counted.sums)
         self.step = Step(status="learning")
         self.fall = None
-        self.held_since = None
+        self.held = None
         self.peak = 0.0
 
     def accept(self) -> None:
@@ -73,7 +84,7 @@ class Series:
         self.detector.accept()
         self.step = Step(status="learning")
         self.fall = None
-        self.held_since = None
+        self.held = None
         self.peak = 0.0
 
     def estimate(self, sums: Moments) -> Estimate:
@@ -89,8 +100,9 @@ class Series:
         """Evidence for a change, 1 being what an alarm takes."""
         if self.fall is not None:
             return max(self.peak, 1.0 + 1e-9)
-        found = self.step.evidence / ALARM_EVIDENCE
-        return min(1.0, found) if self.held_since is not None else found
+        if self.held is not None:
+            return min(1.0, self.peak)
+        return self.step.evidence / ALARM_EVIDENCE
 
 
 def saved(key: SeriesKey, one: Series) -> dict[str, Any]:
@@ -102,6 +114,7 @@ def saved(key: SeriesKey, one: Series) -> dict[str, Any]:
         "resource": dict(one.counted.resource),
         "last_at": one.last_at,
         "peak": one.peak,
+        "held": None if one.held is None else asdict(one.held),
         "held_since": one.held_since,
         "fall": None if one.fall is None else asdict(one.fall),
         "step": asdict(one.step),
@@ -126,7 +139,8 @@ def restored(kept: Mapping[str, Any], zone: tzinfo | None) -> tuple[SeriesKey, S
     one = Series(detector, counted, History.from_state(kept["history"]))
     one.last_at = float(kept["last_at"])
     one.peak = float(kept["peak"])
-    one.held_since = kept["held_since"]
+    one.held = None if kept["held"] is None else Fall(**kept["held"])
+    one.held_since = float(kept["held_since"])
     one.fall = None if kept["fall"] is None else change_of(kept["fall"])
     one.step = Step(**kept["step"])
     return key, one

@@ -26,6 +26,11 @@ from .sums import SlotSums
 
 __all__ = ["Ruler", "Standing", "Told", "Watch", "WatchedSeries"]
 
+_Resource = tuple[tuple[str, str], ...]
+_NAME = "service.name"
+_ENVIRONMENT = "deployment.environment.name"
+_OLD_ENVIRONMENT = "deployment.environment"
+
 Standing = Literal["unchecked", "pending", "steady", "moved"]
 """What is known of a judge since some time: nothing; a check is under way; it judges as it did; it does not."""
 LONGEST_PENDING_S = 86_400.0
@@ -41,7 +46,6 @@ FORGOTTEN_AFTER_S = 15 * 86_400.0
 MOST_EVIDENCE = 1e12
 """Beyond it no number says more, and infinity has no JSON."""
 MAX_CHANGES = 100
-MAX_VERSIONS = 32
 STATE_VERSION = 1
 
 
@@ -88,9 +92,8 @@ class WatchedSeries:
 class _Service:
     """The scores of one service, among which alarms are picked together."""
 
-    def __init__(self) -> None:
-        self.resource: Mapping[str, str] = {}
-        self.versions: deque[str] = deque(maxlen=MAX_VERSIONS)
+    def __init__(self, resource: Mapping[str, str]) -> None:
+        self.resource = resource
         self.series: dict[SeriesKey, Series] = {}
 
 
@@ -110,7 +113,7 @@ class Watch:
         fork.forget(self._fresh)
 
     def _fresh(self) -> None:
-        self._services: dict[str, _Service] = {}
+        self._services: dict[_Resource, _Service] = {}
         self._next = 0.0
         self._past: deque[Change] = deque(maxlen=MAX_CHANGES)
 
@@ -132,14 +135,15 @@ class Watch:
                 if at < self._next:
                     continue
                 self._next = at + slot_s
-                by_service: dict[str, dict[SeriesKey, QualitySums]] = {}
+                by_service: dict[_Resource, dict[SeriesKey, QualitySums]] = {}
                 for slot in group:
                     counted = slot.counted
-                    name = counted.resource.get("service.name", "")
+                    name = counted.resource.get(_NAME, "")
                     key = SeriesKey(name, counted.workflow, counted.score, counted.segment)
-                    by_service.setdefault(name, {})[key] = counted
-                for name, found in by_service.items():
-                    told += self._step(name, at, found, at + slot_s)
+                    resource = tuple(sorted(counted.resource.items()))
+                    by_service.setdefault(resource, {})[key] = counted
+                for resource, found in by_service.items():
+                    told += self._step(resource, at, found, at + slot_s)
                 self._forget(at)
             self._past.extend(one.change for one in told)
         return told
@@ -234,8 +238,11 @@ class Watch:
             service: Of this service; None: of all.
         """
         with self._lock:
-            names = list(self._services) if service is None else [service]
-            return sum(self._restart(self._services[one]) for one in names if one in self._services)
+            return sum(
+                self._restart(one)
+                for one in self._services.values()
+                if service in (None, one.resource.get(_NAME, ""))
+            )
 
     def state(self) -> dict[str, Any]:
         """Return everything that is known, as values that JSON can hold."""
@@ -246,12 +253,10 @@ class Watch:
                 "past": [asdict(change) for change in self._past],
                 "services": [
                     {
-                        "name": name,
                         "resource": dict(service.resource),
-                        "versions": list(service.versions),
                         "series": [saved(key, one) for key, one in service.series.items()],
                     }
-                    for name, service in self._services.items()
+                    for service in self._services.values()
                 ],
             }
 
@@ -263,11 +268,10 @@ class Watch:
         """
         if state["version"] != STATE_VERSION:
             raise ValueError(f"version {state['version']!r} of what is watched is not known here")
-        services: dict[str, _Service] = {}
+        services: dict[_Resource, _Service] = {}
         for kept in state["services"]:
-            service = services[str(kept["name"])] = _Service()
-            service.resource = {str(key): str(value) for key, value in kept["resource"].items()}
-            service.versions.extend(map(str, kept["versions"]))
+            resource = {str(key): str(value) for key, value in kept["resource"].items()}
+            service = services[tuple(sorted(resource.items()))] = _Service(resource)
             service.series = dict(restored(one, self._zone) for one in kept["series"])
         past = [change_of(one) for one in state["past"]]
         after = float(state["next"])
@@ -286,10 +290,9 @@ class Watch:
         return len(service.series)
 
     def _step(
-        self, name: str, at: float, found: Mapping[SeriesKey, QualitySums], now: float
+        self, resource: _Resource, at: float, found: Mapping[SeriesKey, QualitySums], now: float
     ) -> list[Told]:
-        service = self._services.setdefault(name, _Service())
-        self._note_service(service, found.values())
+        service = self._services.setdefault(resource, _Service(dict(resource)))
         told: list[Told] = []
         room = MAX_SERIES - sum(len(each.series) for each in self._services.values())
         for key, counted in found.items():
@@ -297,21 +300,12 @@ class Watch:
                 room -= 1
                 service.series[key] = Series(FallDetector(zone=self._zone), counted)
         for key, one in service.series.items():
-            if one.take(at, found.get(key)).recovered and one.fall is not None:
-                told.append(Told(_recovered(key, one, one.fall, now), service.resource))
-                one.fall, one.peak = None, 0.0
+            if one.take(at, found.get(key)).recovered:
+                if one.fall is not None:
+                    told.append(Told(_recovered(key, one, one.fall, now), service.resource))
+                one.fall, one.held, one.peak = None, None, 0.0
         told += [Told(change, service.resource) for change in self._alarms(service, at, now)]
         return told
-
-    def _note_service(self, service: _Service, counted: Iterable[QualitySums]) -> None:
-        for one in counted:
-            service.resource = one.resource
-            version = one.resource.get("service.version", "")
-            # Two versions take turns while one replaces the other: only a new one restarts.
-            if version and version not in service.versions:
-                if service.versions:
-                    self._restart(service)
-                service.versions.append(version)
 
     def _alarms(self, service: _Service, at: float, now: float) -> list[Change]:
         known = {
@@ -326,16 +320,16 @@ class Watch:
         ):
             chosen |= e_bh(family)
         alarmed: dict[SeriesKey, tuple[Series, Fall]] = {}
-        for key in sorted(chosen):
-            one = service.series[key]
-            if self._is_held(key, one, now):
-                continue
-            evidence = one.step.evidence
-            alarmed[key] = one, one.detector.alarm(at)
-            one.peak = evidence / ALARM_EVIDENCE
-        for key, one in service.series.items():
-            if key not in chosen:
-                one.held_since = None
+        for key, one in sorted(service.series.items()):
+            if key in chosen:
+                one.peak = one.step.evidence / ALARM_EVIDENCE
+                fall = one.detector.alarm(at)
+                if one.held is None:
+                    one.held, one.held_since = fall, now
+            # The detector takes note at once, and learns nothing more; only the telling waits.
+            if one.held is not None and not self._is_held(key, one, now):
+                alarmed[key] = one, one.held
+                one.held = None
         changes: list[Change] = []
         for key, (one, fall) in alarmed.items():
             if key.segment:
@@ -356,13 +350,10 @@ class Watch:
         """Return whether an alarm has to wait because the judge may have moved, not the quality."""
         if self._ruler is None or not one.counted.judge:
             return False
-        asked = now if one.held_since is None else one.held_since
-        since = asked if one.step.since is None else one.step.since
+        since = now if one.held is None else one.held.since
         standing = self._ruler.standing(key.score, since)
         if standing in ("unchecked", "steady"):
-            one.held_since = None
             return False
-        one.held_since = asked
         return standing == "moved" or now - one.held_since < LONGEST_PENDING_S
 
     def _change(
@@ -380,6 +371,9 @@ class Watch:
         fallen.update(part.segment for part in fallen_parts)
         is_mix = not fallen and _is_mix(one, parts, fall.since)
         notes: list[str] = []
+        environment = service.resource.get(_ENVIRONMENT) or service.resource.get(_OLD_ENVIRONMENT)
+        if environment:
+            notes.append(f"environment {environment}")
         if is_mix:
             notes.append("segments unchanged: other questions")
         elif fallen:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -214,3 +216,43 @@ def test_how_the_watch_stands_is_told_from_the_first_five_minutes_on(clock: Cloc
     assert meter.mark() == 1
     assert meter.watching()[0].scores == 0
     meter.shutdown(60)
+
+
+def test_a_restart_goes_on_where_it_was(clock: Clock, tmp_path: Path) -> None:
+    """What is usual was learned before it; the fall comes after it."""
+    given: dict[str, Any] = {
+        "metrics": [goodness],
+        "exporters": [InMemoryExporter()],
+        "alarms": True,
+        "alarms_state": tmp_path / "watch.json",
+    }
+    meter = RagMeter(**given)
+    _live(meter, clock, GOOD, USUAL_H)
+    meter.shutdown(60)
+    assert stat.S_IMODE((tmp_path / "watch.json").stat().st_mode) == 0o600
+    meter = RagMeter(**given)
+    assert [one.status for one in meter.watching()] == ["watching"]
+    _live(meter, clock, BAD, 4)
+    assert [change.kind for change in meter.changes()] == ["fell"]
+    told = meter.changes()
+    meter.shutdown(60)
+    meter = RagMeter(**given)
+    assert meter.changes(on=True) == told
+    meter.shutdown(60)
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"version": 99}', '{"version": 1, "next": 0}'])
+def test_a_file_that_cannot_be_read_is_said_and_learned_anew(
+    content: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "watch.json"
+    path.write_text(content, encoding="utf-8")
+    with RagMeter([goodness], exporters=[], alarms=True, alarms_state=path) as meter:
+        assert meter.watching() == ()
+    assert "learned anew" in caplog.text
+
+
+def test_a_place_that_is_none_is_refused(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "nowhere" / "watch.json"):
+        with pytest.raises(ConfigurationError, match="alarms_state"):
+            RagMeter([goodness], exporters=[], alarms=True, alarms_state=place)

@@ -130,7 +130,7 @@ def test_where_lower_is_better_a_rise_is_the_fall() -> None:
 
 def test_one_of_two_services_that_collapses_is_named_and_the_other_is_not() -> None:
     def of(service: str, mean: float) -> QualitySums:
-        return _one(mean, resource={"service.name": service, "service.version": "1"})
+        return _one(mean, resource={"service.name": service})
 
     watch = Watch()
     told = watch.take(
@@ -199,20 +199,26 @@ def test_a_deployment_mark_and_accepting_make_what_is_now_usual() -> None:
     assert watch.take(_slots((BAD, BAD), first=FALL, last=FALL + 10 * DAY)) == []
 
 
-def test_a_new_version_of_a_service_learns_anew_and_two_that_take_turns_do_not() -> None:
-    def of(version: str, mean: float) -> QualitySums:
-        return _one(mean, resource={"service.name": "shop", "service.version": version})
+def test_two_environments_of_a_service_are_watched_apart() -> None:
+    def of(environment: str, mean: float) -> QualitySums:
+        return _one(
+            mean,
+            resource={"service.name": "shop", "deployment.environment.name": environment},
+        )
 
     watch = Watch()
-    watch.take(_slots((of("1", 0.8), of("1", 0.8)), last=FALL))
-    assert watch.series()[0].status == "watching"
-    watch.take([SlotSums(FALL, of("2", 0.6))])
-    assert watch.series()[0].status == "learning"
-    at = FALL + 300.0
-    while at < FALL + 4.5 * DAY:
-        watch.take([SlotSums(at, of("1" if at % 600 else "2", 0.6))])
-        at += 300.0
-    assert watch.series()[0].status == "watching"
+    told = watch.take(
+        _slots(
+            (of("production", 0.8), of("production", 0.8)),
+            (of("staging", 0.8), of("staging", 0.4)),
+            last=FALL + 0.5 * DAY,
+        )
+    )
+    ((change, resource),) = told
+    assert resource["deployment.environment.name"] == "staging"
+    assert "environment staging" in sentence(change)
+    assert sorted(one.status for one in watch.series()) == ["fallen", "watching"]
+    assert watch.mark("shop") == 2
 
 
 def test_another_judge_is_another_quantity() -> None:

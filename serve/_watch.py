@@ -1,0 +1,115 @@
+"""What can be said to the server about changes: that something was deployed, and that what is now is usual.
+
+``POST /api/marks`` and ``POST /api/changes/accept``, each with a JSON object of names.  Who may ask is decided
+before them, for the whole port.  What changed itself is told by the meter, which watches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ragmeter import RagMeter
+from ragmeter.metrics import ConfigurationError
+from ragmeter.quality.baseline import LEAST_SCORES
+
+from .page import Standing
+
+__all__ = ["standing_of", "watch_routes"]
+
+MAX_BYTES = 16_384
+"""Of a body: it holds a few names."""
+
+
+def watch_routes(meter: RagMeter, guard: AbstractContextManager[None]) -> list[Route]:
+    """Return the routes.
+
+    Args:
+        meter: Watches over the scores.
+        guard: Contains errors of ours.
+    """
+
+    def mark(names: Mapping[str, str]) -> int:
+        return meter.mark(**names)
+
+    def accept(names: Mapping[str, str]) -> int:
+        return meter.accept(**names)
+
+    return [
+        Route("/api/marks", _endpoint(mark, ("service",), guard), methods=["POST"]),
+        Route(
+            "/api/changes/accept",
+            _endpoint(accept, ("score", "workflow", "segment", "service"), guard),
+            methods=["POST"],
+        ),
+    ]
+
+
+def standing_of(meter: RagMeter) -> Standing:
+    """Return what the detectors know, for the page's first sentence."""
+    series = meter.watching()
+    watched = sum(one.status != "learning" for one in series)
+    known = max((one.scores for one in series), default=0)
+    return Standing(watched, None if watched else (min(known, LEAST_SCORES), LEAST_SCORES))
+
+
+def _endpoint(
+    act: Callable[[Mapping[str, str]], int],
+    allowed: tuple[str, ...],
+    guard: AbstractContextManager[None],
+) -> Callable[[Request], Awaitable[Response]]:
+    def guarded(names: Mapping[str, str]) -> int | ConfigurationError | None:
+        with guard:
+            try:
+                return act(names)
+            except ConfigurationError as error:
+                return error
+        return None
+
+    async def answer(request: Request) -> Response:
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type != "application/json":
+            # A form of another site cannot say so.
+            return _refused(415, "Content-Type must be application/json")
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BYTES:
+                return _refused(413, f"more than {MAX_BYTES} bytes")
+        names = _names(body, allowed)
+        if names is None:
+            words = ", ".join(allowed)
+            return _refused(400, f"a JSON object is expected, with texts under any of: {words}")
+        done = await asyncio.get_running_loop().run_in_executor(None, guarded, names)
+        if isinstance(done, ConfigurationError):
+            return _refused(409, str(done))
+        if done is None:
+            return _refused(500, "an error of the server's")
+        return JSONResponse({"series": done})
+
+    return answer
+
+
+def _names(body: bytes, allowed: tuple[str, ...]) -> dict[str, str] | None:
+    """Return the names that a body gives; None: it is no such object."""
+    try:
+        read: Any = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(read, dict):
+        return None
+    given = {name: value for name, value in read.items() if value is not None}
+    if not all(name in allowed and isinstance(value, str) for name, value in given.items()):
+        return None
+    return given
+
+
+def _refused(status: int, why: str) -> JSONResponse:
+    return JSONResponse({"error": why}, status_code=status)
