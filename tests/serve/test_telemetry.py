@@ -215,6 +215,7 @@ def test_an_endpoint_that_stays_down_does_not_hang_the_end(server, backend):
 
     assert not server.stop(2.0)
     assert sum(server.stats()["unsent"].values()) + sum(server.health()["unsent_waiting"].values())
+    backend.refuse = False  # the end of the fixture need not wait
 
 
 def test_while_the_endpoint_takes_nothing_senders_are_told_to_wait(backend, monkeypatch):
