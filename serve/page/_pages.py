@@ -120,8 +120,12 @@ class Pages:
         return await asyncio.get_running_loop().run_in_executor(self._threads, guarded)
 
     def _made(self, request: Request, make: Callable[[Request, Asked], Response]) -> Response:
+        return self._readable(request, lambda: make(request, asked_of(request.query_params)))
+
+    def _readable(self, request: Request, make: Callable[[], Response]) -> Response:
+        """Return what `make` gives, or a page that says why the address cannot be read."""
         try:
-            return make(request, asked_of(request.query_params))
+            return make()
         except UnreadableAddressError as error:
             return self._message(request, 400, "gone", why=str(error))
 
@@ -176,7 +180,7 @@ class Pages:
         path = f"/request/{trace}" + (f"/{span}" if span else "")
         values |= {
             "form_token": self._token if self._sources.labels is not None else "",
-            "form_action": f"{path}/label",
+            "form_action": asked.link(f"{path}/label"),
             "export_address": f"{path}/export.html",
             "form": form or values["form"],
             "problem": problem,
@@ -226,7 +230,7 @@ class Pages:
         def save() -> Response:
             trace, span = _named(request)
             view = self._sources.reader.request(trace, span)
-            asked = Asked()
+            asked = asked_of(request.query_params)
             if labels is None or view is None:
                 return self._message(request, 404, "gone")
             if not hmac.compare_digest(token.encode(), self._token.encode()):
@@ -239,10 +243,11 @@ class Pages:
                 return self._one(request, asked, form=form, problem=words(str(error)))
             except OSError as error:
                 return self._one(request, asked, form=form, problem=error.strerror or str(error))
-            path = f"/request/{trace}" + (f"/{span}" if span else "")
-            return RedirectResponse(f"{path}?saved=1", 303, headers=PAGE_HEADERS)
+            back = asked.link(f"/request/{trace}" + (f"/{span}" if span else ""))
+            saved = "&saved=1" if "?" in back else "?saved=1"
+            return RedirectResponse(back + saved, 303, headers=PAGE_HEADERS)
 
-        response = await self._on_thread(save)
+        response = await self._on_thread(lambda: self._readable(request, save))
         return response or Response("an error of ours\n", 500, PAGE_HEADERS)
 
     async def _static(self, request: Request) -> Response:

@@ -28,6 +28,8 @@ ROWS = 50
 """Requests on a page of the list."""
 WORST = 8
 """Groups of the worst requests on the overview."""
+FAILING = 0.05
+"""Share of judged requests without a score from which on it is said at the top; fewer are counted below."""
 STATUSES = (
     "ok", "partial", "undefined", "missing_input", "skipped", "judge_error", "timeout", "metric_error",
 )  # fmt: skip
@@ -77,6 +79,7 @@ class Views:
             "told": [self._told(one, asked) for one in told],
             "standing": self._sources.standing(),
             "refused": self._refused(),
+            "judge_failing": overview.judge.failed >= max(1.0, FAILING * overview.judge.requests),
             "grpc_at_http": self._exports().get("grpc_on_http", 0),
             "dropped": sum(overview.dropped.values()),
             "segments": segments,

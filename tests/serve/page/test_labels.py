@@ -44,6 +44,30 @@ def test_a_right_answer_becomes_a_label_and_a_reference(labels):
     assert reference.context_ids == ("ru-buckwheat#2", "<script>alert(1)</script>")
 
 
+def test_saving_keeps_the_filters_of_the_address(labels):
+    pages = client(labels=labels)
+    filters = "range=6h&seg=language%3Azh"
+    text = pages.get(f"{ADDRESS}?{filters}").text
+    action = text.partition('method="post" action="')[2].partition('"')[0].replace("&amp;", "&")
+    response = pages.post(
+        action, data={"form": token(pages), "word": "right"}, headers={"origin": HOST}
+    )
+
+    assert response.headers["location"] == f"{ADDRESS}?{filters}&saved=1"
+
+
+def test_a_form_sent_to_an_address_that_cannot_be_read_saves_nothing(labels):
+    pages = client(labels=labels)
+    response = pages.post(
+        f"{ADDRESS}/label?range=x",
+        data={"form": token(pages), "word": "right"},
+        headers={"origin": HOST},
+    )
+
+    assert response.status_code == 400
+    assert not labels.path.exists()
+
+
 def test_a_wrong_one_needs_what_is_right(labels):
     pages = client(labels=labels)
     response = post(pages, word="wrong", golden="1")

@@ -25,6 +25,7 @@ from frozen_page import (
 
 from ragmeter.metrics import Reference
 from ragmeter.serve.page import Standing
+from ragmeter.serve.store import JudgeUse
 
 PAGES = ["/", "/requests", "/scoring", "/golden", f"/request/{TRACE}", "/request/" + "0" * 32]
 
@@ -148,6 +149,13 @@ class TestOverview:
 
     def test_the_judge_fails(self):
         assert "The judge fails: 10 of 70 requests" in seen(client().get("/"))
+
+    def test_a_judge_that_fails_seldom_is_counted_and_not_announced(self):
+        seldom = FrozenReader(replace(OVERVIEW, judge=JudgeUse(requests=70, failed=1)))
+        words = seen(client(seldom).get("/"))
+
+        assert "The judge fails" not in words
+        assert "1 judge_error" in words
 
     def test_the_server_takes_nothing(self):
         words = seen(client(health=lambda: {"status": "store is full"}).get("/"))
