@@ -21,6 +21,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 import ragmeter
+from ragmeter.metrics.text.languages import language_of
 
 from ._asked import RANGES, Asked, UnreadableAddressError, asked_of
 from ._export import lines
@@ -31,7 +32,7 @@ from ._rendering import PAGE_HEADERS, respond, static_file
 from ._snapshots import Snapshots
 from ._sources import Sources
 from ._views import Views
-from ._words import LANGUAGES, Words, chosen_language, language_of, words_in
+from ._words import LANGUAGES, Words, chosen_language, words_in
 
 __all__ = ["Pages"]
 

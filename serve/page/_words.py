@@ -11,15 +11,10 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from ragmeter.metrics.text.analysis import analyse
-from ragmeter.metrics.text.scripts import script_of
-
-__all__ = ["LANGUAGES", "Words", "chosen_language", "language_of", "words_in"]
+__all__ = ["LANGUAGES", "Words", "chosen_language", "words_in"]
 
 LANGUAGES = {"en": "EN", "ru": "РУ", "zh": "中文"}
 """Codes, and what the switch says."""
-_LANGUAGE_OF_SCRIPT = {"latin": "en", "cyrillic": "ru", "han": "zh"}
-_MOST_LETTERS = 400
 
 
 class Words:
@@ -83,14 +78,6 @@ def chosen_language(asked: str | None, kept: str | None, accepted: str) -> str:
         if weight > 0 and code in LANGUAGES:
             return code
     return "en"
-
-
-def language_of(text: str) -> str:
-    """Return the language to mark a user's text with, by its script: fonts and voices follow it.
-
-    Empty where the script tells nothing; then no language is claimed.
-    """
-    return _LANGUAGE_OF_SCRIPT.get(script_of(analyse(text[:_MOST_LETTERS])) or "", "")
 
 
 def _form(language: str, count: object) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from ragmeter.metrics import registry
 from ragmeter.serve import page
-from ragmeter.serve.page._words import LANGUAGES, chosen_language, language_of, words_in
+from ragmeter.serve.page._words import LANGUAGES, chosen_language, words_in
 
 FOLDER = Path(page.__file__).parent / "words"
 READ = {code: json.loads((FOLDER / f"{code}.json").read_text("utf-8")) for code in LANGUAGES}
@@ -77,10 +77,3 @@ def test_english_counts():
 )
 def test_the_language_is_asked_for_kept_or_accepted(asked, kept, accepted, language):
     assert chosen_language(asked, kept, accepted) == language
-
-
-@pytest.mark.parametrize(
-    ("text", "code"), [("冬至这一天", "zh"), ("Кто построил", "ru"), ("Who", "en"), ("42", "")]
-)
-def test_the_language_of_a_text_is_told_by_its_script(text, code):
-    assert language_of(text) == code
