@@ -86,7 +86,7 @@ class Holdings:
         self._most_workflows = most_workflows
         self._workflows: dict[str, _Workflow] = {}
         self._is_full = False
-        self._largest = 1
+        self._largest = 0
 
     def families(
         self, name: str, segments: Sequence[tuple[str, str]], slot: int, expected: int
@@ -104,8 +104,10 @@ class Holdings:
         workflow = self._workflows.get(name) or self._new_workflow(name, expected)
         if not segments:
             return workflow.name, (workflow.whole,)
-        # As many series as a whole has, a part of it may come to have.
-        self._largest = largest = max(self._largest, workflow.whole.size, expected)
+        # As many series as a whole has, a part of it may come to have. Of the first request of all only
+        # the number of scores is known, and not every score has a mean.
+        self._largest = max(self._largest, workflow.whole.size)
+        largest = self._largest or expected
         found = [workflow.whole]
         for segment, value in segments:
             parts = workflow.parts.get(segment)

@@ -267,6 +267,20 @@ def test_scores_workflows_and_segments_together_are_bounded(clock, runs):
     assert any(one.segment for one in totals)
 
 
+def test_scores_that_have_no_mean_take_up_no_room(clock, runs):
+    """Counts, ranks and the like are most of a request's scores."""
+    table = _table(clock, "metadata.a", "metadata.b", "metadata.c", "metadata.d")
+    free = {
+        f"count{number}": _score(3.0, f"count{number}", range=(0.0, None)) for number in range(40)
+    }
+    free |= {f"score{number}": _score(0.5, f"score{number}") for number in range(10)}
+    for number in range(100):
+        metadata = dict.fromkeys("abcd", f"v{number % 20}")
+        table.seen(runs(metadata=metadata), free, ())
+    found = {one.segment for one in table.totals()}
+    assert {f"metadata.{name}:v{number}" for name in "abcd" for number in range(20)} <= found
+
+
 def test_a_meter_tells_means_by_segment():
     memory = InMemoryExporter()
     with RagMeter(
