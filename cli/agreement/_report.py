@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from ragmeter.quality.agreement import AgreementValue
@@ -37,9 +38,9 @@ def print_agreements(found: Agreements, console: Console) -> None:
     for one in found.scores:
         console.print(Text.assemble((one.score, "bold"), f" {one.judge}"))
         for line in _lines(one, found.options.width):
-            console.print(Text(f"  {line}"))
+            console.print(Padding(Text(line), (0, 0, 0, 2)))
         for note in one.notes:
-            console.print(Text(f"  {note}", style="yellow"))
+            console.print(Padding(Text(note, style="yellow"), (0, 0, 0, 2)))
         console.print()
 
 
@@ -102,9 +103,10 @@ def _ceiling(one: ScoreAgreement) -> Iterator[str]:
         return
     alphas = "; ".join(f"{name} {_value(value)}" for name, value in people.alpha.items())
     yield f"people among themselves, {people.raters} on {people.requests} requests: α {alphas}"
+    kappa, r = _number(people.kappa), _number(people.r.value)
     yield (
-        f"  quadratic κ {_number(people.kappa)}, r of one with the others {_number(people.r.value)}: no "
-        "judge can be asked for more"
+        f"among themselves, too: quadratic κ {kappa}, r of one with the others {r}: no judge can be asked "
+        "for more"
     )
 
 
