@@ -176,7 +176,10 @@ def alpha_interval(
     if value is None:
         return AgreementValue(None, -1.0, 1.0, len(units))
     chance = random.Random(SEED)
-    found = [_alpha(chance.choices(units, k=len(units)), level) for _ in range(draws)]
+    if level == "interval":
+        found = _drawn_interval_alphas(units, chance, draws)
+    else:
+        found = [_alpha(chance.choices(units, k=len(units)), level) for _ in range(draws)]
     lower, upper = _middle([one for one in found if one is not None])
     return AgreementValue(value, min(lower, value), max(upper, value), len(units))
 
@@ -203,6 +206,27 @@ def _alpha(units: Sequence[Sequence[float]], level: AlphaLevel) -> float | None:
             2 * n * math.fsum(count * (place[one] - mean) ** 2 for one, count in counts.items())
         )
     return 1.0 - (n - 1) * seen / expected
+
+
+def _drawn_interval_alphas(
+    units: Sequence[Sequence[float]], chance: random.Random, draws: int
+) -> list[float | None]:
+    """Return α of samples of the requests, from four sums of each instead of from its ratings."""
+    n = sum(map(len, units))
+    middle = math.fsum(rating for unit in units for rating in unit) / n
+    parts = []
+    for unit in units:
+        away = [rating - middle for rating in unit]
+        squares = sum(one * one for one in away)
+        parts.append((len(unit), sum(away), squares, _squared_gaps(unit) / (len(unit) - 1)))
+    found: list[float | None] = []
+    for _ in range(draws):
+        counts, totals, squares_of, seen = map(
+            sum, zip(*chance.choices(parts, k=len(parts)), strict=True)
+        )
+        expected = 2 * (counts * squares_of - totals * totals)
+        found.append(None if expected <= 1e-12 else 1.0 - (counts - 1) * seen / expected)
+    return found
 
 
 def _mid_ranks(counts: Counter[float]) -> dict[float, float]:

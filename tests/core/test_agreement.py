@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmeter.quality.agreement import (
+    _drawn_interval_alphas,
     alpha,
     alpha_interval,
     binary_confusion,
@@ -149,3 +151,17 @@ def test_what_labels_are_worth_with_a_judge():
     assert alone == math.ceil(4 * 1.959964**2 * 0.09 / 0.01)
     assert judged == math.ceil(4 * 1.959964**2 * 0.09 * (1 - 0.72**2) / 0.01)
     assert labels_needed(0.9, 0.25) == 30
+
+
+def test_samples_of_requests_give_the_same_alpha_from_sums_as_from_ratings():
+    ratings = [[0.0, 0.5], [1.0, 0.75, 1.0]] * 3
+    found = alpha_interval(ratings, "interval", draws=200)
+    assert found.value == alpha(ratings, "interval")
+    assert found.lower <= found.value <= found.upper
+    chance = random.Random(2)
+    units = [[chance.random(), chance.random()] for _ in range(20)]
+    drawn = _drawn_interval_alphas(units, random.Random(7), 20)
+    again = random.Random(7)
+    assert drawn == pytest.approx(
+        [alpha(again.choices(units, k=20), "interval") for _ in range(20)]
+    )
