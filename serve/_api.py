@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -68,6 +67,7 @@ _WORDS: Mapping[str, tuple[str, dict[str, Any]]] = {
 _OVERVIEW = TypeAdapter(Overview)
 _PAGE = TypeAdapter(RequestPage)
 _REQUEST = TypeAdapter(RequestView)
+_CHANGE = TypeAdapter(Change)
 
 
 def filters_of(asked: Mapping[str, str]) -> Filters:
@@ -101,14 +101,14 @@ def filters_of(asked: Mapping[str, str]) -> Filters:
 
 def api_routes(
     reader: Reader,
-    changes: Callable[[], Sequence[Change]],
+    changes: Callable[..., Sequence[Change]],
     guard: AbstractContextManager[None],
 ) -> list[Route]:
     """Return the routes of the API.
 
     Args:
         reader: Reads the store.
-        changes: Returns what has changed in quality, what is still so first.
+        changes: Returns what has changed in quality, as `RagMeter.changes`.
         guard: Contains errors of ours.
     """
 
@@ -117,15 +117,16 @@ def api_routes(
         filters = filters_of(asked)
         said = _OVERVIEW.dump_python(reader.overview(filters), mode="json")
         from_ms = said["from_ms"]
+        on = changes(on=True)
         told = [
-            asdict(change)
-            for change in changes()
+            {**_CHANGE.dump_python(change, mode="json"), "on": change in on}
+            for change in changes(on=False)
             if filters.service in (None, change.service)
             and filters.workflow in (None, change.workflow)
             and filters.segment in (None, change.segment)
-            and change.at * 1000 >= from_ms
+            and (change in on or change.at * 1000 >= from_ms)
         ]
-        return {**said, "changes": _plain(told)}
+        return {**said, "changes": told}
 
     def requests(asked: Mapping[str, str], _: str) -> Any:
         _check(asked, _FILTERS + _LIST)
@@ -218,10 +219,6 @@ def _error(status: int, why: str) -> Response:
     return JSONResponse({"error": why}, status_code=status, headers=_HEADERS)
 
 
-def _plain(value: Any) -> Any:
-    return TypeAdapter(Any).dump_python(value, mode="json")
-
-
 @cache
 def _description() -> Mapping[str, Any]:
     """Return the OpenAPI document."""
@@ -236,7 +233,11 @@ def _description() -> Mapping[str, Any]:
     whole["properties"]["changes"] = {
         "type": "array",
         "items": {"$ref": "#/components/schemas/Change"},
-        "description": "What has changed in quality within that time, what is still so first.",
+        "description": "What has changed in quality within that time, and what is still so, which comes first.",
+    }
+    components["Change"]["properties"]["on"] = {
+        "type": "boolean",
+        "description": "Whether it is still so.",
     }
     row, view = components["RequestRow"], components["RequestView"]
     properties = {**row["properties"], **view["properties"]}

@@ -18,6 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragmeter.adapters.opentelemetry.otlp import ExportRequest, attributes_of
 from ragmeter.exporters import semconv
+from ragmeter.metrics.text.languages import language_of
 
 from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Told, VerdictPart
 
@@ -185,6 +186,7 @@ def _of_span(span: Any, service: str | None) -> Iterator[RequestPart]:
         status=_text(told.get(semconv.REQUEST_STATUS)),
         question=_text(told.get(semconv.INPUT_VALUE), 2**20) if is_own else None,
         answer=_text(told.get(semconv.OUTPUT_VALUE), 2**20) if is_own else None,
+        language=_language(told) if is_own else None,
         retriever=_text(told.get(semconv.GEN_AI_DATA_SOURCE_ID)),
         conversation_id=_text(told.get(semconv.GEN_AI_CONVERSATION_ID)),
         user_id=_text(told.get(semconv.USER_ID)),
@@ -318,6 +320,13 @@ def _scores(told: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
         name: ScorePart(told=Told(at, values.get(name), statuses.get(name, "ok"), words.get(name)))
         for name in names
     }
+
+
+def _language(told: Mapping[str, Any]) -> str | None:
+    """Return the language of a request: as the application said, else as it is written."""
+    said = _text(told.get(semconv.SPAN_METADATA_PREFIX + "language"), 64)
+    text = told.get(semconv.INPUT_VALUE) or told.get(semconv.OUTPUT_VALUE)
+    return said or (language_of(text) if isinstance(text, str) and text else None)
 
 
 def _metadata(told: Mapping[str, Any]) -> dict[str, str | float]:

@@ -9,12 +9,14 @@ from ragmeter.exporters._evidence import items_attribute
 from ragmeter.exporters._format import clean, missing_inputs, outgoing
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Score
+from ragmeter.quality.segments import UNKNOWN, Segments
 
 from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Told, VerdictPart
 from ._received import Retrieved, Telling, home_of
 
 __all__ = ["told_by"]
 
+_SEGMENTS = Segments(("language", "retriever"))
 MAX_CHUNKS = 100
 """Retrieved chunks that are kept of one request."""
 
@@ -30,6 +32,9 @@ def told_by(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Te
         first = next((each.target for each in run.retrievals if each.target is not None), None)
         span_id = None if first is None else f"{first.span_id:016x}"
     verdict = scored.verdict
+    segments = {
+        name: None if value == UNKNOWN else clean(value, 64) for name, value in _SEGMENTS.of(run)
+    }
     part = RequestPart(
         run_id=clean(run.run_id),
         trace_id=trace_id,
@@ -43,9 +48,8 @@ def told_by(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Te
         status=sample.status,
         question=_text(sample.question),
         answer=_text(sample.answer),
-        retriever=next(
-            (clean(one.data_source_id) for one in run.retrievals if one.data_source_id), None
-        ),
+        language=segments["language"],
+        retriever=segments["retriever"],
         conversation_id=clean(run.conversation_id) if run.conversation_id else None,
         user_id=clean(run.user_id) if run.user_id else None,
         sample_rate=scored.sample_rate,

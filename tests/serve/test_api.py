@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from contextlib import contextmanager
 
 import grpc
@@ -9,12 +10,16 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from served import PATIENCE_S, traced_as, until
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 from stored import scored, told
 
 from ragmeter import RagMeter
 from ragmeter.metrics import ConfigurationError
+from ragmeter.quality.change import Change
 from ragmeter.quality.estimate import Estimate
 from ragmeter.serve import ServeOptions, Server
+from ragmeter.serve._api import api_routes
 from ragmeter.serve.store import Store, StoreOptions
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
@@ -194,6 +199,26 @@ def test_a_cursor_of_another_order_is_refused(filled):
     answer = client.get("/api/requests", params={"sort": "worst", "cursor": cursor})
     assert answer.status_code == 400
     assert "another order" in answer.json()["error"]
+
+
+def test_changes_stand_beside_the_overview(filled):
+    """Those of the time that is looked at, and those that are still on, of what the filters leave."""
+    server, _, _ = filled
+    estimate = Estimate(lower=0.0, upper=1.0, n_requests=1, n_judged=1, mean=0.5, method="all")
+    now = time.time()
+
+    def change(score, at, workflow="museum"):
+        return Change(score, workflow, at - 60, at, estimate, estimate, 9_000.0, "fell")
+
+    still = change("still", now - 90_000)
+    all_ = [still, change("new", now - 5), change("old", now - 90_000), change("else", now, "shop")]
+    routes = api_routes(
+        server.reader, lambda *, on: [still] if on else all_, server.meter.guard("serve.api")
+    )
+    with TestClient(Starlette(routes=routes)) as client:
+        found = client.get("/api/overview?workflow=museum").json()["changes"]
+    assert [(one["score"], one["on"]) for one in found] == [("still", True), ("new", False)]
+    assert found[0]["before"]["mean"] == 0.5
 
 
 def test_nothing_can_be_changed_by_reading(filled):

@@ -130,7 +130,7 @@ def test_a_request_is_read_as_it_was_told(runs):
     assert found.verdict_reasons
     assert [chunk.text for chunk in found.contexts] == list(CHUNKS)
     assert (found.row.service, found.row.workflow) == ("shop", "museum")
-    assert found.row.segments == {"metadata.tenant": "umbrella"}
+    assert found.row.segments == {"language": "en", "metadata.tenant": "umbrella"}
     assert not found.row.orphan
     scores = {score.name: score for score in found.scores}
     wanted = next(run for run in runs if run.run.run_id == found.row.run_id)
@@ -473,7 +473,7 @@ def test_names_beyond_what_anyone_can_look_at_are_counted_together(tmp_path):
         assert kept.stats().other["workflow"] == 10
     assert len(overview.workflows) == 51
     assert overview.workflows["other"] == 10
-    assert set(overview.segments) == {"metadata.tier"}
+    assert set(overview.segments) == {"language", "metadata.tier"}
     assert [row.run_id for row in found.requests] == ["r59"]
 
 
