@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar
 
 __all__ = ["Chunk", "Details", "Kind", "RequestPart", "ScorePart", "Told", "VerdictPart"]
@@ -140,23 +140,32 @@ class RequestPart:
         """Whether nobody has told when it began."""
         return self.started_ns is None
 
-    def merged(self, other: RequestPart) -> RequestPart:
-        """Return both together; they are of the same request."""
-        one: dict[str, Any] = {
-            each: _greater(getattr(self, each), getattr(other, each)) for each in _PLAIN
-        }
-        noted = [part.noted_ns for part in (self, other) if part.noted_ns is not None]
-        return replace(
-            self,
-            **one,
+    def merged(self, *others: RequestPart) -> RequestPart:
+        """Return all together; they are of the same request."""
+        parts = (self, *others)
+        plain: dict[str, Any] = {}
+        for name in _PLAIN:
+            known = [value for part in parts if (value := getattr(part, name)) is not None]
+            if known:
+                plain[name] = known[0] if len(known) == 1 else max(known)
+        noted = [part.noted_ns for part in parts if part.noted_ns is not None]
+        metadata: Mapping[str, str | float] = self.metadata
+        verdict = self.verdict
+        scores = dict(self.scores)
+        for part in others:
+            if part.metadata:
+                metadata = _joined(metadata, part.metadata)
+            verdict = _later(verdict, part.verdict)
+            for name, score in part.scores.items():
+                mine = scores.get(name)
+                scores[name] = score if mine is None else mine.merged(score)
+        return RequestPart(
+            run_id=self.run_id,
             noted_ns=min(noted, default=None),
-            metadata=_joined(self.metadata, other.metadata),
-            verdict=_later(self.verdict, other.verdict),
-            scores=dict(self.scores)
-            | {
-                name: score.merged(self.scores[name]) if name in self.scores else score
-                for name, score in other.scores.items()
-            },
+            metadata=metadata,
+            verdict=verdict,
+            scores=scores,
+            **plain,
         )
 
 
@@ -167,21 +176,18 @@ _PLAIN = tuple(
 )
 
 
-def _greater(one: Any, other: Any) -> Any:
-    if one is None or other is None:
-        return other if one is None else one
-    return max(one, other)
-
-
 def _later(one: T | None, other: T | None) -> T | None:
     """Return what was told later; the first field of both is the time."""
     if one is None or other is None:
         return other if one is None else one
+    if one[0] != other[0]:  # type: ignore[index]
+        return one if one[0] > other[0] else other  # type: ignore[index]
     return max(one, other, key=_place)
 
 
-def _place(part: Any) -> tuple[int, str]:
-    return part[0], json.dumps(part[1:])
+def _place(part: Any) -> str:
+    # None, words and numbers have an order among themselves only as text.
+    return json.dumps(part)
 
 
 def _joined(

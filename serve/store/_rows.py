@@ -83,12 +83,11 @@ class Rows:
             telling: What it is.
             now_ms: When that is, for its age.
         """
-        together: dict[str, RequestPart] = {}
+        together: dict[str, list[RequestPart]] = {}
         for part in telling.requests:
-            known = together.get(part.run_id)
-            together[part.run_id] = part if known is None else known.merged(part)
-        for part in together.values():
-            self._put_request(part, now_ms)
+            together.setdefault(part.run_id, []).append(part)
+        for first, *others in together.values():
+            self._put_request(first.merged(*others), now_ms)
         for found in telling.retrieved:
             self._put_chunks(found, now_ms)
             if found.scores or found.retriever:
@@ -118,7 +117,7 @@ class Rows:
         row = self._database.execute(_SELECT, (part.run_id,)).fetchone()
         number: int | None = None
         stored = now_ms
-        whole = RequestPart(run_id=part.run_id).merged(part)
+        whole = part
         if part.place is not None and part.trace_id is not None:
             whole = self._with_loose(whole, part.trace_id, part.place[1])
         if row is not None:

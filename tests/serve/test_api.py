@@ -208,7 +208,10 @@ def test_changes_stand_beside_the_overview(filled):
     now = time.time()
 
     def change(score, at, workflow="museum"):
-        return Change(score, workflow, at - 60, at, estimate, estimate, 9_000.0, "fell")
+        return Change(
+            score=score, workflow=workflow, since=at - 60, at=at, before=estimate, now=estimate,
+            evidence=9_000.0, kind="fell",
+        )  # fmt: skip
 
     still = change("still", now - 90_000)
     all_ = [still, change("new", now - 5), change("old", now - 90_000), change("else", now, "shop")]
