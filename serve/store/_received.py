@@ -82,8 +82,9 @@ def told_in(request: ExportRequest) -> Telling:
                 if scoped.scope.name == semconv.SCOPE:
                     service = _service(group.resource)
                     for span in scoped.spans:
-                        parts += _of_span(span, service)
-                        retrieved += _retrieved(span)
+                        told = attributes_of(span.attributes)
+                        parts += _of_span(span, told, service)
+                        retrieved += _retrieved(span, told)
     else:
         for records in request.resource_logs:
             for written in records.scope_logs:
@@ -154,8 +155,7 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and 0 <= value < 2**53 else 0
 
 
-def _of_span(span: Any, service: str | None) -> Iterator[RequestPart]:
-    told = attributes_of(span.attributes)
+def _of_span(span: Any, told: Mapping[str, Any], service: str | None) -> Iterator[RequestPart]:
     run_id = _text(told.get(semconv.RUN_ID))
     trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
     if run_id is None or trace_id is None or span_id is None:
@@ -340,10 +340,9 @@ def _metadata(told: Mapping[str, Any]) -> dict[str, str | float]:
     return found
 
 
-def _retrieved(span: Any) -> Iterator[Retrieved]:
+def _retrieved(span: Any, told: Mapping[str, Any]) -> Iterator[Retrieved]:
     """Yield what a span of ours says was retrieved."""
     trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
-    told = attributes_of(span.attributes)
     if (
         trace_id is None
         or span_id is None

@@ -86,12 +86,15 @@ class Rows:
         together: dict[str, list[RequestPart]] = {}
         for part in telling.requests:
             together.setdefault(part.run_id, []).append(part)
-        for first, *others in together.values():
-            self._put_request(first.merged(*others), now_ms)
+        loose = [found for found in telling.retrieved if found.scores or found.retriever]
         for found in telling.retrieved:
             self._put_chunks(found, now_ms)
-            if found.scores or found.retriever:
-                self._put_loose(found, now_ms)
+        for found in loose:
+            self._put_loose(found, now_ms)
+        for first, *others in together.values():
+            self._put_request(first.merged(*others), now_ms)
+        for trace_id, owner in dict.fromkeys((found.trace_id, found.owner) for found in loose):
+            self._tie(trace_id, owner, now_ms)
 
     def count_dropped(self, counts: Iterable[DroppedCount]) -> None:
         """Keep how many requests meters have dropped; of one slot the greatest count."""
@@ -172,14 +175,18 @@ class Rows:
             "INSERT OR IGNORE INTO loose VALUES (?, ?, ?, ?, ?, ?)",
             (*where, now_ms, found.retriever, told),
         )
-        owner = self._database.execute(
-            "SELECT run_id FROM request WHERE trace_id = ? AND span_id = ?", where[:2]
+
+    def _tie(self, trace_id: str, span_id: str, now_ms: int) -> None:
+        """Give what a retrieval told to its request, where that has come before and not just now."""
+        where = (bytes.fromhex(trace_id), bytes.fromhex(span_id))
+        found = self._database.execute(
+            "SELECT run_id FROM request WHERE trace_id = ? AND span_id = ? AND EXISTS "
+            "(SELECT 1 FROM loose WHERE loose.trace_id = ? AND loose.owner = ?)",
+            where * 2,
         ).fetchone()
-        if owner is not None:
-            place = (0, found.owner)  # where it is known already
-            self._put_request(
-                RequestPart(run_id=owner[0], trace_id=found.trace_id, place=place), now_ms
-            )
+        if found is not None:
+            place = (0, span_id)  # it is known already
+            self._put_request(RequestPart(run_id=found[0], trace_id=trace_id, place=place), now_ms)
 
     def _with_loose(self, part: RequestPart, trace_id: str, span_id: str) -> RequestPart:
         """Return the same with what its retrievals told before it came."""
