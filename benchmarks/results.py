@@ -35,6 +35,7 @@ BENCHMARKS = {
     "footprint": "Import time and installed size",
     "estimates": "Means of quality: do intervals hold the truth, and what do they cost",
     "alarms": "Alarms about quality: how often for nothing, how soon",
+    "alarm_rules": "The shipped Prometheus rules: how often for nothing, how soon",
 }
 SHOWN = ("ragmeter-otel", "langchain-core", "langgraph", "llama-index-core", "opentelemetry-sdk", "pydantic",
          "rapidfuzz", "openai")  # fmt: skip

@@ -24,6 +24,7 @@ NAMES = {
     "footprint": "ragmeter",
     "estimates": "numpy",
     "alarms": "numpy",
+    "alarm_rules": "numpy",
 }
 
 
