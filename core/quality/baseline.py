@@ -45,6 +45,9 @@ QUANTILE_99 = 2.3263478740408408
 """and by how many standard deviations, which Student's factor for few days enlarges, the floor lies lower."""
 SMALLEST_EFFECT = 1.15
 """A smaller design effect is taken for 1; two weeks cannot tell it from that."""
+ACROSS = 4 / 3
+"""Requests of a session lie on both sides of a half hour now and then: of one within ten minutes, neighbouring
+half hours show three quarters of what its requests have in common."""
 SMALLEST_VARIANCE = 1e-4
 """Scores that have always been equal may still differ."""
 
@@ -159,7 +162,8 @@ def learn(days: Sequence[Day]) -> Baseline | None:
       variance of the means of 1, 6 or 24 hours beyond that of as many scores, the largest of the three, less
       1.64 of its standard errors.
     - *Design effect*: the squared differences between sums of residuals of neighbouring half hours, divided by
-      what independent scores would give. Sessions whose questions resemble each other make it large.
+      what independent scores would give; what is beyond 1, by a third more. Sessions whose questions resemble
+      each other make it large.
     """
     scores = sum(sums.n for day in days for _, sums in day.halves())
     if scores < LEAST_SCORES or len(days) < LEAST_DAYS:
@@ -242,7 +246,7 @@ def _design_effect(
             differences += (after.total - one.total) ** 2
             values += after.n + one.n
     effect = differences / (values * variance) if values else 1.0
-    return effect if effect >= SMALLEST_EFFECT else 1.0
+    return 1.0 + ACROSS * (effect - 1.0) if effect >= SMALLEST_EFFECT else 1.0
 
 
 def _wander(residuals: Sequence[Sequence[_Residuals]], variance: float) -> float:
