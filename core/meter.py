@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesMeter, ObservesQuality
@@ -49,6 +50,7 @@ from .quality.objectives import Objective, Objectives, parse_objectives
 from .quality.population import Population
 from .quality.segments import Segments
 from .quality.sums import QualityKey, QualityTable
+from .quality.unscored import UnscoredWarning
 from .references import as_reference, load_references
 
 if TYPE_CHECKING:
@@ -249,6 +251,7 @@ class RagMeter(MeterPort, QualityVerbs):
         self._quality = QualityTable(
             objectives=self._objectives, segments=Segments(() if segments is None else segments)
         )
+        self._unscored = UnscoredWarning(partial(self._quality.estimates, None, DEFAULT_WINDOW_S))
         process = self._scoring_process(judge) if scoring == "process" else None
         if not alarms and (change_webhook is not None or alarms_state is not None):
             raise ConfigurationError(
@@ -464,6 +467,7 @@ class RagMeter(MeterPort, QualityVerbs):
         """Return the meter's own counters as of now."""
         with self._stats_guard:  # it logs, and the host's logging may raise
             self._no_data.check(self._counters.seen)
+            self._unscored.check()
         return self._counters.snapshot(
             queue_size=self._pipeline.queue_size,
             queue_bytes=self._pipeline.queue_bytes,
