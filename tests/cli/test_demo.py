@@ -484,7 +484,7 @@ def test_its_requests_are_on_the_page(monkeypatch):
         shown = server.reader.requests(limit=100).requests
 
         assert {one.question for one in shown} == {one.question.question for one in outcome.asked}
-        assert shown[0].question in httpx.get(f"{server.url}requests").text
+        assert shown[0].question in httpx.get(f"{server.url}requests", timeout=60).text
         assert all(one.verdict for one in shown)
     finally:
         server.stop(60)

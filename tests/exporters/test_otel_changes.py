@@ -100,7 +100,7 @@ def test_the_evidence_of_all_meters_is_a_gauge_of_the_largest(sdk):
     }
     found[0] = replace(found[0], evidence=2.5)
     assert _values(sdk.points()[semconv.CHANGE_EVIDENCE.name])[_key()] == 2.5
-    first.shutdown(1)
+    first.shutdown(60)
     assert _values(sdk.points()[semconv.CHANGE_EVIDENCE.name]) == {_key(): 1.5}
 
 
@@ -122,7 +122,7 @@ def test_how_a_judge_has_moved_is_three_gauges(sdk):
     ]
     assert [list(one.values()) for one in found] == [[-0.1], [-0.13], [-0.07]]
     assert "faithfulness" in str(list(found[0]))
-    exporter.shutdown(1)
+    exporter.shutdown(60)
     assert semconv.JUDGE_DRIFT.name not in sdk.points()
 
 

@@ -83,7 +83,7 @@ def test_an_overview_has_the_estimates_of_a_meter(filled):
     assert groups["museum", ""]["requests"] == 40
     parts = [groups["museum", f"metadata.tenant:{name}"] for name in ("acme", "umbrella")]
     assert sum(part["requests"] for part in parts) == 40
-    meter.shutdown(1)
+    meter.shutdown(60)
 
 
 def test_a_meter_and_the_store_estimate_the_same():

@@ -19,23 +19,25 @@ def options(folder, **given):
 
 def test_the_page_is_on_the_port_of_otlp_over_http(tmp_path):
     with served(**options(tmp_path)) as server:
-        page = httpx.get(server.url)
+        page = httpx.get(server.url, timeout=60)
 
         assert page.status_code == 200
         assert "Waiting for the first request" in page.text
         assert server.url in page.text
         assert f"http://{server.grpc}" in page.text
-        assert httpx.get(f"{server.url}/static/live.js").status_code == 200
+        assert httpx.get(f"{server.url}/static/live.js", timeout=60).status_code == 200
 
 
 def test_without_a_store_there_is_no_page():
     with served() as server:
-        assert httpx.get(server.url).status_code == 404
+        assert httpx.get(server.url, timeout=60).status_code == 404
 
 
 def test_another_host_name_sees_nothing(tmp_path):
     with served(**options(tmp_path)) as server:
-        assert httpx.get(server.url, headers={"host": "evil.example"}).status_code == 421
+        assert (
+            httpx.get(server.url, headers={"host": "evil.example"}, timeout=60).status_code == 421
+        )
 
 
 def test_what_was_scored_here_is_shown_and_labelled(tmp_path, monkeypatch):
@@ -46,18 +48,29 @@ def test_what_was_scored_here_is_shown_and_labelled(tmp_path, monkeypatch):
     url = server.url.rstrip("/")
     try:
         headers = {"content-type": "application/x-protobuf"}
-        assert httpx.post(f"{url}/v1/traces", content=body, headers=headers).status_code == 200
-        until(lambda: httpx.get(f"{url}/trace/{trace_id}").status_code == 200, "the request")
-        page = httpx.get(f"{url}/trace/{trace_id}").text
+        assert (
+            httpx.post(f"{url}/v1/traces", content=body, headers=headers, timeout=60).status_code
+            == 200
+        )
+        until(
+            lambda: httpx.get(f"{url}/trace/{trace_id}", timeout=60).status_code == 200,
+            "the request",
+        )
+        page = httpx.get(f"{url}/trace/{trace_id}", timeout=60).text
         token = page.partition('name="form" value="')[2].partition('"')[0]
         address = page.partition('method="post" action="')[2].partition('"')[0]
         form = {"form": token, "word": "right", "golden": "1"}
 
         assert (
-            httpx.post(url + address, data=form, headers={"origin": "http://evil"}).status_code
+            httpx.post(
+                url + address, data=form, headers={"origin": "http://evil"}, timeout=60
+            ).status_code
             == 403
         )
-        assert httpx.post(url + address, data=form, headers={"origin": url}).status_code == 303
+        assert (
+            httpx.post(url + address, data=form, headers={"origin": url}, timeout=60).status_code
+            == 303
+        )
         assert (tmp_path / "golden.jsonl").exists()
         assert (tmp_path / "labels.jsonl").exists()
     finally:
@@ -98,4 +111,4 @@ def test_a_golden_set_of_ones_own(tmp_path):
     golden.parent.mkdir()
     golden.write_text('{"question": "Who?", "answer": "I"}\n')
     with served(**options(tmp_path, golden=golden)) as server:
-        assert "Who?" in httpx.get(f"{server.url}/golden").text
+        assert "Who?" in httpx.get(f"{server.url}/golden", timeout=60).text

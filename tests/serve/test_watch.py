@@ -144,7 +144,7 @@ def watching():
     meter._alarming.watch.restore(watch.state())
     server = Server(ServeOptions(http_port=0, grpc_port=0), meter=meter)
     server.start()
-    with httpx.Client(base_url=f"http://127.0.0.1:{server.http_port}") as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{server.http_port}", timeout=60) as client:
         yield SimpleNamespace(meter=meter, client=client, change=change)
     server.stop(PATIENCE_S)
     meter.shutdown(PATIENCE_S)
@@ -199,7 +199,7 @@ def test_the_page_is_told_how_far_the_watch_is(watching):
 
 def test_a_meter_that_does_not_watch_says_so():
     with served() as server:
-        answer = httpx.post(f"{server.url}/api/marks", json={})
+        answer = httpx.post(f"{server.url}/api/marks", json={}, timeout=60)
         assert answer.status_code == 409
         assert "alarms=True" in answer.json()["error"]
 
