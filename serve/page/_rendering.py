@@ -41,7 +41,7 @@ FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "ima
 
 
 def _text(*path: str) -> str:
-    return resources.files(__package__).joinpath(*path).read_text("utf-8")
+    return resources.files("ragmeter.serve.page").joinpath(*path).read_text("utf-8")
 
 
 @cache

@@ -52,7 +52,9 @@ class Words:
 @cache
 def words_in(language: str) -> Words:
     """Return the words of a language of `LANGUAGES`."""
-    text = (resources.files(__package__) / "words" / f"{language}.json").read_text("utf-8")
+    text = (resources.files("ragmeter.serve.page") / "words" / f"{language}.json").read_text(
+        "utf-8"
+    )
     read = json.loads(text)
     return Words(language, read["words"], read["scores"])
 

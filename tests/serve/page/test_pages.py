@@ -115,10 +115,14 @@ class TestOverview:
         assert "Learning what is usual: 120 of 500 values" in words
         assert "Nothing changed" not in words
 
-    def test_nobody_watches(self):
-        assert "Changes are not watched here" in seen(
-            client(changes=lambda: (), standing=Standing).get("/")
+    @pytest.mark.parametrize("standing", [Standing(), Standing(9, (0, 500))])
+    def test_nobody_watches(self, standing):
+        words = seen(client(changes=lambda: (), standing=lambda: standing).get("/"))
+
+        assert (
+            "No series is watched for changes yet The server watches what it scores itself" in words
         )
+        assert "Learning" not in words
 
     @pytest.mark.parametrize(
         ("kind", "said"),
