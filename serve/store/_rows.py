@@ -126,7 +126,7 @@ class Rows:
         if row is not None:
             number, at, stored = row[:3]
             self._touched.add(at // SLOT_MS)
-            before = self._part(part.run_id, number, row)
+            before = self._part(part.run_id, int(row[0]), row)
             whole = before.merged(whole)
             if whole == before:
                 return
