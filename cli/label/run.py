@@ -133,7 +133,11 @@ def _account() -> str:
 def _language() -> Language:
     for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
         if value := os.environ.get(variable):
-            return next((one for one in LANGUAGES if value.lower().startswith(one)), "en")
+            found: Language = "en"
+            for one in LANGUAGES:
+                if value.lower().startswith(one):
+                    found = one
+            return found
     return "en"
 
 
