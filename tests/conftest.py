@@ -45,6 +45,14 @@ class _Bytes:
         return self._random.randbytes(size)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep servers that tests start out of the user's own state folder, and of each other's runs."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def same_chance(request: pytest.FixtureRequest) -> Iterator[None]:
     """Give the test the random numbers, `uuid4`s and trace ids that it has in every run."""
