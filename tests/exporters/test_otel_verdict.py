@@ -95,6 +95,7 @@ def test_it_is_an_event_that_backends_know(sdk, make):
         "gen_ai.evaluation.explanation": "20% of the words; relevance 0.12",
         "gen_ai.workflow.name": "support_bot",
         "gen_ai.conversation.id": "thread-7",
+        "ragmeter.run_id": "run-1",
         "ragmeter.evaluator.type": "deterministic",
         "ragmeter.evaluator.version": "verdict-1",
         **ON_SPAN,
