@@ -77,7 +77,9 @@ def test_a_design_effect_that_is_over_is_taken_back(sdk):
 
 def test_many_workflows_stay_below_the_sdks_limit(sdk):
     OpenTelemetryExporter(**sdk.providers).observe_quality(
-        lambda: [_sums(1.0, workflow=f"w{number}") for number in range(5_000)]
+        lambda: [
+            _sums(1.0, workflow=f"w{number}", names=semconv.FREE_SUMS) for number in range(5_000)
+        ]
     )
     found = _values(sdk.points()["ragmeter.quality.n"])
     assert len(found) < 2_000
@@ -87,7 +89,13 @@ def test_many_workflows_stay_below_the_sdks_limit(sdk):
 def test_many_segments_stay_below_the_sdks_limit_and_leave_room_for_workflows(sdk):
     """What does not fit counts with the others, and never falls."""
     told = [
-        _sums(1.0, score=f"s{score}", workflow=f"w{workflow}", segment=segment)
+        _sums(
+            1.0,
+            score=f"s{score}",
+            workflow=f"w{workflow}",
+            segment=segment,
+            names=semconv.FREE_SUMS,
+        )
         for workflow in range(3)
         for score in range(20)
         for segment in ("", *(f"tenant:t{number}" for number in range(60)), "tenant:other")
