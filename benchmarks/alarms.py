@@ -361,7 +361,7 @@ def _row(
     if target is None:
         return Row(NAME, what, unit, ours, note=note)
     word = "at least" if least else "at most"
-    met = ours >= target if least else ours <= target
+    met = bool(ours >= target if least else ours <= target)  # of numpy it has no JSON
     return Row(NAME, what, unit, ours, target=f"{word} {target:g}", met=met, note=note)
 
 

@@ -358,7 +358,7 @@ def _row(
     note: str | None = None,
 ) -> Row:
     word = "at least" if least else "at most"
-    met = ours >= target if least else ours <= target
+    met = bool(ours >= target if least else ours <= target)  # of numpy it has no JSON
     return Row(NAME, what, unit, ours, target=f"{word} {target:g}", met=met, note=note)
 
 
