@@ -75,6 +75,7 @@ def tabs(browser):
     def opened(url, **size):
         page = browser.open("about:blank", **size)
         pages.append(page)
+        page.call("Network.clearBrowserCookies")  # a language that was chosen is kept in one
         return noting(page, url)
 
     yield opened
@@ -175,6 +176,7 @@ def test_an_open_page_shows_what_came_and_keeps_its_place(tabs, tmp_path, keep_p
 
 def test_it_is_read_without_a_script(browser, fallen):
     page = browser.open("about:blank")
+    page.call("Network.clearBrowserCookies")
     page.call("Emulation.setScriptExecutionDisabled", value=True)
     page.call("Page.navigate", url=fallen.url)
     page.wait_for("library-qa · zh got worse since")
