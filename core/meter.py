@@ -251,7 +251,9 @@ class RagMeter(MeterPort, QualityVerbs):
         self._quality = QualityTable(
             objectives=self._objectives, segments=Segments(() if segments is None else segments)
         )
-        self._unscored = UnscoredWarning(partial(self._quality.estimates, None, DEFAULT_WINDOW_S))
+        self._unscored = UnscoredWarning(
+            partial(self._quality.estimates, None, DEFAULT_WINDOW_S, segment="")
+        )
         process = self._scoring_process(judge) if scoring == "process" else None
         if not alarms and (change_webhook is not None or alarms_state is not None):
             raise ConfigurationError(

@@ -75,14 +75,16 @@ class Series:
         else:
             self.history = History.of(counted.sums)
         self.step = Step(status="learning")
-        self.fall = None
-        self.held = None
-        self.peak = 0.0
+        self.calm()
 
     def accept(self) -> None:
         """Take what is now for what is usual."""
         self.detector.accept()
         self.step = Step(status="learning")
+        self.calm()
+
+    def calm(self) -> None:
+        """No change is on, or waits to be told."""
         self.fall = None
         self.held = None
         self.peak = 0.0
@@ -111,7 +113,6 @@ def saved(key: SeriesKey, one: Series) -> dict[str, Any]:
         "judge": one.counted.judge,
         "direction": one.counted.direction,
         "design_effect": one.counted.design_effect,
-        "resource": dict(one.counted.resource),
         "last_at": one.last_at,
         "peak": one.peak,
         "held": None if one.held is None else asdict(one.held),
@@ -132,7 +133,6 @@ def restored(kept: Mapping[str, Any], zone: tzinfo | None) -> tuple[SeriesKey, S
         judge=str(kept["judge"]),
         direction=kept["direction"],
         design_effect=float(kept["design_effect"]),
-        resource=dict(kept["resource"]),
         sums={},
     )
     detector = FallDetector.from_state(kept["detector"], zone=zone)

@@ -12,11 +12,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ._series import SLOT_S
 from .moments import FreeMoments, JudgedMoments, Moments
 
 __all__ = ["History"]
 
-_TIERS = ((300.0, 3 * 3600.0), (3600.0, 26 * 3600.0), (86_400.0, 15 * 86_400.0))
+_TIERS = ((SLOT_S, 3 * 3600.0), (3600.0, 26 * 3600.0), (86_400.0, 15 * 86_400.0))
 """Width of a part, and for how long parts of this width are kept; seconds."""
 
 _Part = tuple[float, "array[float]"]

@@ -26,7 +26,8 @@ from .moments import FreeMoments, JudgedMoments
 __all__ = ["Drift", "FrozenRequest", "Ruler", "Standing", "read_frozen"]
 
 Standing = Literal["unchecked", "pending", "steady", "moved"]
-"""``unchecked``: the frozen set knows nothing of the score. ``pending``: not judged anew since then."""
+"""What is known of a judge since some time. ``unchecked``: nothing, the frozen set knows nothing of the score;
+``pending``: it was not judged anew since then; ``steady``: it judges as it did; ``moved``: it does not."""
 TOLERANCE = 0.03
 """A judge has moved when the whole 95 % interval of the mean difference lies beyond this."""
 LEAST_REQUESTS = 30

@@ -140,24 +140,14 @@ class QualityTable:
                 run.name or "", segments, slot, len(scores) + len(judged)
             )
             room = holdings.room
-            objectives = self._objectives if self._objectives.all() else None
             for score in scores.values():
-                _count_free(
-                    families,
-                    score,
-                    slot,
-                    room,
-                    None if objectives is None else objectives.of(score.name, name),
-                )
+                _count_free(families, score, slot, room, self._objectives.of(score.name, name))
             for one in judged:
                 x = proxy_value(one.name, scores)
                 for family in families:
-                    series = family.judged.get(one.name)
-                    if series is None or series.slot != slot:
-                        series = _judged_series(family, one, slot, room)
-                        if series is None:
-                            continue
-                    series.current.seen(x)
+                    series = _judged_series(family, one, slot, room)
+                    if series is not None:
+                        series.current.seen(x)
             return Counted(name, families, room)
 
     def judged(
@@ -184,11 +174,9 @@ class QualityTable:
                 x = proxy_value(one.name, scores)
                 objective = self._objectives.of(one.name, counted.workflow)
                 for family in counted.families:
-                    series = family.judged.get(one.name)
-                    if series is None or series.slot != slot:
-                        series = _judged_series(family, one, slot, counted.room)
-                        if series is None:
-                            continue
+                    series = _judged_series(family, one, slot, counted.room)
+                    if series is None:
+                        continue
                     _count_judged(
                         series.current,
                         one,

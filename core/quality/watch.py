@@ -22,7 +22,8 @@ from ._watched import Series, SeriesKey, change_of, restored, saved
 from .change import ALARM_EVIDENCE, Change, Fall, FallDetector, e_bh
 from .estimate import Estimate
 from .mix import mix_change
-from .sums import SlotSums
+from .ruler import Standing
+from .sums import SLOT_S, SlotSums
 
 __all__ = ["Ruler", "Standing", "Told", "Watch", "WatchedSeries"]
 
@@ -31,8 +32,6 @@ _NAME = "service.name"
 _ENVIRONMENT = "deployment.environment.name"
 _OLD_ENVIRONMENT = "deployment.environment"
 
-Standing = Literal["unchecked", "pending", "steady", "moved"]
-"""What is known of a judge since some time: nothing; a check is under way; it judges as it did; it does not."""
 LONGEST_PENDING_S = 86_400.0
 """For so many seconds an alarm waits for the judge to be checked."""
 RECENT_S = 1800.0
@@ -122,19 +121,18 @@ class Watch:
         """Where the slots begin that were not taken yet, unix seconds."""
         return self._next
 
-    def take(self, slots: Iterable[SlotSums], slot_s: float = 300.0) -> list[Told]:
+    def take(self, slots: Iterable[SlotSums]) -> list[Told]:
         """Take what was counted in slots that are over, oldest first; return what changed.
 
         Args:
             slots: What was counted; slots that were taken before are passed over.
-            slot_s: How long each is.
         """
         told: list[Told] = []
         with self._lock:
             for at, group in groupby(slots, key=lambda slot: slot.at):
                 if at < self._next:
                     continue
-                self._next = at + slot_s
+                self._next = at + SLOT_S
                 by_service: dict[_Resource, dict[SeriesKey, QualitySums]] = {}
                 for slot in group:
                     counted = slot.counted
@@ -143,7 +141,7 @@ class Watch:
                     resource = tuple(sorted(counted.resource.items()))
                     by_service.setdefault(resource, {})[key] = counted
                 for resource, found in by_service.items():
-                    told += self._step(resource, at, found, at + slot_s)
+                    told += self._step(resource, at, found, self._next)
                 self._forget(at)
             self._past.extend(one.change for one in told)
         return told
@@ -303,7 +301,7 @@ class Watch:
             if one.take(at, found.get(key)).recovered:
                 if one.fall is not None:
                     told.append(Told(_recovered(key, one, one.fall, now), service.resource))
-                one.fall, one.held, one.peak = None, None, 0.0
+                one.calm()
         told += [Told(change, service.resource) for change in self._alarms(service, at, now)]
         return told
 
