@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("core", "cli", "serve", "adapters", "metrics", "exporters")
+ROOMS = ("core", "cli", "serve", "fleet", "adapters", "metrics", "exporters")
 SOURCES = sorted(
     path
     for room in (*ROOMS, "examples", "benchmarks")
@@ -72,7 +72,7 @@ def test_forks_are_followed_in_one_place():
 
 
 def test_rooms_are_imported_by_their_installed_names():
-    wrong = re.compile(r"^\s*(from|import)\s+(core|cli|adapters|metrics|exporters)\b", re.MULTILINE)
+    wrong = re.compile(r"^\s*(from|import)\s+(core|cli|serve|fleet|adapters|metrics|exporters)\b", re.MULTILINE)
 
     assert not [_name(p) for p in SOURCES if wrong.search(p.read_text(encoding="utf-8"))]
 
@@ -140,7 +140,7 @@ def test_nothing_is_left_unfinished():
     assert not [_name(p) for p in INSTALLED if marks.search(p.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("room", ["adapters", "cli", "metrics", "exporters", "serve"])
+@pytest.mark.parametrize("room", ["adapters", "cli", "fleet", "metrics", "exporters", "serve"])
 def test_every_room_says_how_to_add_to_it(room):
     readme = ROOT / room / "README.md"
 

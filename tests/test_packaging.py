@@ -15,6 +15,7 @@ ROOMS = {
     "core": "ragmeter",
     "cli": "ragmeter/cli",
     "adapters": "ragmeter/adapters",
+    "fleet": "ragmeter/fleet",
     "exporters": "ragmeter/exporters",
     "metrics": "ragmeter/metrics",
     "serve": "ragmeter/serve",
