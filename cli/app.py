@@ -11,15 +11,16 @@ import os
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from ragmeter.metrics import ConfigurationError
 
-from . import people
+from . import people, serving
 from ._ending import EXIT_FAILED, EXIT_INTERRUPTED, explained, print_json, print_line
+from ._options import ProtocolName, RetrievalToolOption, Signal, ToolSeparatorOption
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import Judge
@@ -46,37 +47,6 @@ class FrameworkName(str, Enum):
 
     LANGCHAIN = "langchain"
     LLAMA_INDEX = "llama-index"
-
-
-class ProtocolName(str, Enum):
-    """Values of ``--protocol``."""
-
-    HTTP = "http/protobuf"
-    GRPC = "grpc"
-
-
-class Signal(str, Enum):
-    """Values of ``--signal``."""
-
-    TRACES = "traces"
-    LOGS = "logs"
-    METRICS = "metrics"
-
-
-RetrievalToolOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="GLOB",
-        help="Tools whose results are retrieved documents, e.g. 'search_*'; repeat for more.",
-    ),
-]
-ToolSeparatorOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="REGEX",
-        help="What stands between two documents in such a result. (default: by its layout)",
-    ),
-]
 
 
 def _print_version(asked_for: bool) -> None:
@@ -386,159 +356,6 @@ def spans(
 
 
 @app.command()
-def serve(
-    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
-    http_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port for OTLP over HTTP; 0: any that is free.")
-    ] = 4318,
-    grpc_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port for OTLP over gRPC; 0: any that is free.")
-    ] = 4317,
-    otlp: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Send scores to this OTLP endpoint. (default: OTEL_EXPORTER_OTLP_ENDPOINT)",
-        ),
-    ] = None,
-    protocol: Annotated[
-        ProtocolName | None,
-        typer.Option(help="How to speak to it. (default with --otlp: grpc on port 4317)"),
-    ] = None,
-    signal: Annotated[
-        list[Signal] | None,
-        typer.Option(help="Send only these; repeat for more. (default: all three)"),
-    ] = None,
-    references: Annotated[
-        Path | None, typer.Option(help="References by question, .jsonl or .csv.")
-    ] = None,
-    retrieval_tool: RetrievalToolOption = None,
-    tool_separator: ToolSeparatorOption = None,
-    grace: Annotated[
-        float, typer.Option(min=0, help="Seconds that a complete trace waits for late spans.")
-    ] = 1.0,
-    idle: Annotated[
-        float,
-        typer.Option(min=0.1, help="Seconds without news after which an incomplete one is taken."),
-    ] = 30.0,
-    drain_timeout: Annotated[
-        float, typer.Option(min=1, help="Seconds that the end may take after SIGTERM.")
-    ] = 25.0,
-    max_body_mib: Annotated[
-        int, typer.Option(min=1, max=1024, help="Largest body, packed and unpacked.")
-    ] = 16,
-    max_held_mib: Annotated[
-        int, typer.Option(min=16, help="Most that waiting spans may take up, estimated.")
-    ] = 256,
-    spool: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Keep what was acknowledged in this folder until its scores are sent: a kill loses nothing.",
-        ),
-    ] = None,
-    max_spool_mib: Annotated[
-        int, typer.Option(min=1, help="Most that the spool may hold; beyond, senders are to wait.")
-    ] = 1024,
-    objective: Annotated[
-        list[str] | None,
-        typer.Option(help='How good scores are to be, e.g. "shop_qa:faithfulness>=0.8 for 95%".'),
-    ] = None,
-    webhook: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Post changes there. (default: RAGMETER_CHANGE_WEBHOOK)"),
-    ] = None,
-    forward: Annotated[
-        bool,
-        typer.Option(
-            "--forward", help="Pass spans and log records on, unchanged, to that endpoint."
-        ),
-    ] = False,
-    store: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Keep scored requests in this file. (default: serve.db in the user's state folder)",
-        ),
-    ] = None,
-    no_store: Annotated[
-        bool, typer.Option("--no-store", help="Keep no requests: nothing can be looked at here.")
-    ] = False,
-    keep: Annotated[
-        str, typer.Option(metavar="TIME", help="How long requests are kept, e.g. 12h, 7d.")
-    ] = "7d",
-    max_size: Annotated[
-        str, typer.Option(metavar="SIZE", help="Most that they may take up, e.g. 500MB, 1GB.")
-    ] = "1GB",
-    golden: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Golden set of the page, .jsonl. (default: golden.jsonl beside the store)",
-        ),
-    ] = None,
-    trace_url: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="Where else a trace is shown, with {trace_id} in it."),
-    ] = None,
-    no_text: Annotated[
-        bool, typer.Option("--no-text", help="Keep no question, answer, chunk or explanation.")
-    ] = False,
-) -> None:
-    """Receive OpenTelemetry spans and log records, find the RAG requests in them, and score them.
-
-    Takes OTLP over HTTP (protobuf and JSON) and gRPC, and sends scores on into the same traces. Ends on
-    SIGTERM or Ctrl-C when all that came is scored and sent; a second one ends it at once. Exit code 1:
-    something that was received was not scored, or not sent, in the time for it.
-    """
-    errors = Console(stderr=True)
-
-    def say(line: str) -> None:
-        errors.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    with explained():
-        from ragmeter.adapters.opentelemetry import RetrievalTool
-        from ragmeter.serve import ServeOptions, Server
-
-        from ._telemetry import choose_protocol
-        from .serve import run_server, store_options
-
-        if tool_separator is not None and not retrieval_tool:
-            raise ConfigurationError("--tool-separator needs --retrieval-tool")
-        chosen = protocol.value if protocol else None
-        server = Server(
-            ServeOptions(
-                host=host,
-                http_port=http_port,
-                grpc_port=grpc_port,
-                otlp=otlp,
-                protocol=chosen if otlp is None else choose_protocol(otlp, chosen),
-                signals=[one.value for one in signal or Signal],
-                references=None if references is None else str(references),
-                retrieval_tools=[
-                    RetrievalTool(name, tool_separator) for name in retrieval_tool or ()
-                ],
-                grace_s=grace,
-                idle_s=idle,
-                drain_timeout_s=drain_timeout,
-                max_body_bytes=max_body_mib * 1024 * 1024,
-                max_held_bytes=max_held_mib * 1024 * 1024,
-                spool=spool,
-                max_spool_bytes=max_spool_mib * 1024 * 1024,
-                objectives=objective or (),
-                webhook=webhook,
-                forward=forward,
-                golden=golden,
-                trace_urls=trace_url or (),
-                store=None if no_store else store_options(store, keep, max_size, texts=not no_text),
-            )
-        )
-        complete = run_server(server, say)
-    if not complete:
-        raise typer.Exit(EXIT_FAILED)
-
-
-@app.command()
 def dashboards(
     out: Annotated[Path, typer.Option(help="Directory to write to.", metavar="DIR")],
     force: Annotated[
@@ -595,5 +412,5 @@ def doctor(
         raise typer.Exit(EXIT_FAILED)
 
 
-for command in (people.label, people.agreement):
+for command in (serving.serve, people.label, people.agreement):
     app.command()(command)
