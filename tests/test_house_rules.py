@@ -72,7 +72,9 @@ def test_forks_are_followed_in_one_place():
 
 
 def test_rooms_are_imported_by_their_installed_names():
-    wrong = re.compile(r"^\s*(from|import)\s+(core|cli|serve|fleet|adapters|metrics|exporters)\b", re.MULTILINE)
+    wrong = re.compile(
+        r"^\s*(from|import)\s+(core|cli|serve|fleet|adapters|metrics|exporters)\b", re.MULTILINE
+    )
 
     assert not [_name(p) for p in SOURCES if wrong.search(p.read_text(encoding="utf-8"))]
 
