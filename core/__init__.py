@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .quality.change import Change
     from .quality.estimate import Estimate
     from .quality.objectives import Objective
+    from .scorer import Scorer
 
 __all__ = [
     "Change",
@@ -62,6 +63,7 @@ __all__ = [
     "Score",
     "ScoreItem",
     "ScoredRun",
+    "Scorer",
     "TooLongError",
     "UnknownMetricError",
     "Verdict",
@@ -77,6 +79,7 @@ __all__ = [
 # Module → names; the type checkers read the imports above.
 _HOMES = {
     "ragmeter.meter": ("RagMeter",),
+    "ragmeter.scorer": ("Scorer",),
     "ragmeter.quality.change": ("Change",),
     "ragmeter.quality.estimate": ("Estimate",),
     "ragmeter.quality.objectives": ("Objective",),

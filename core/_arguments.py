@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ragmeter.exporters.protocol import Exporter
-from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics import ConfigurationError, Metric
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.protocol import Judge
 
 __all__ = [
     "PREFIXES",
     "at_least",
+    "check_askable",
     "check_methods",
     "exporters_of",
     "more_than_0",
@@ -116,6 +120,23 @@ def check_methods(argument: str, given: Sequence[object], *methods: str) -> None
         if lacks or isinstance(item, type):
             wrong = f"has no method {', '.join(lacks)}" if lacks else "is a class; pass an object"
             raise ConfigurationError(f"{argument}: {item!r} {wrong}")
+
+
+def check_askable(metrics: Iterable[Metric], judge: Judge | None) -> None:
+    """Refuse metrics that ask a judge or an embedder where there is none."""
+    awaited = tuple(metrics)
+    needing = [metric.name for metric in awaited if metric.judged]
+    if needing and judge is None:
+        raise ConfigurationError(
+            f"metrics {', '.join(needing)} ask a judge; pass "
+            "judge=OpenAIJudge(model=...) from ragmeter.metrics.judge"
+        )
+    lacking = [metric.name for metric in awaited if metric.lacks_embedder]
+    if lacking:
+        raise ConfigurationError(
+            f"metrics {', '.join(lacking)} ask an embedder; pass embedder=, e.g. the one of your "
+            "vector store, or OpenAIEmbedder(model=...) from ragmeter.metrics.embedder"
+        )
 
 
 def exporters_of(given: str | Iterable[str | Exporter]) -> tuple[Exporter, ...]:

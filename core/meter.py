@@ -27,6 +27,7 @@ from ragmeter.metrics.registry import resolve_metrics
 from ._arguments import (
     PREFIXES,
     at_least,
+    check_askable,
     exporters_of,
     more_than_0,
     one_of,
@@ -217,18 +218,7 @@ class RagMeter(MeterPort, QualityVerbs):
             if references is None
             else ("stages",),
         )
-        needing = [metric.name for metric in self._metrics.awaited if metric.judged]
-        if needing and judge is None:
-            raise ConfigurationError(
-                f"metrics {', '.join(needing)} ask a judge; pass "
-                "judge=OpenAIJudge(model=...) from ragmeter.metrics.judge"
-            )
-        lacking = [metric.name for metric in self._metrics.awaited if metric.lacks_embedder]
-        if lacking:
-            raise ConfigurationError(
-                f"metrics {', '.join(lacking)} ask an embedder; pass embedder=, e.g. the one of your "
-                "vector store, or OpenAIEmbedder(model=...) from ragmeter.metrics.embedder"
-            )
+        check_askable(self._metrics.awaited, judge)
         if shutdown_timeout_s is not None:
             shutdown_timeout_s = at_least(0, "shutdown_timeout_s", shutdown_timeout_s)
         self._shutdown_timeout_s = 10.0 if shutdown_timeout_s is None else shutdown_timeout_s

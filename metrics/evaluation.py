@@ -1,21 +1,21 @@
 """Score samples outside any live run: a notebook, a test, a nightly job.
 
-`evaluate` and its asynchronous twin call the same `run_metric` as the meter, so the numbers are
-those of live requests.  Nothing is exported here.
+`evaluate` and its asynchronous twin measure with the functions of the meter, so the numbers are those of
+live requests.  Nothing is exported here.  For many batches: `ragmeter.Scorer`, which is built once.
 """
 
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
+from ._measuring import Measuring
 from ._progress_bar import ProgressBar
 from .errors import ConfigurationError
 from .judge.protocol import Judge
-from .metric import ComputedMetric, Metric, compute_metric, run_metric
+from .metric import Metric
 from .registry import resolve_metrics
 from .results import Evaluation, SampleScores
 from .sample import RagSample
-from .score import Score
 from .verdict import VerdictRules
 
 __all__ = ["Evaluation", "SampleScores", "aevaluate", "evaluate"]
@@ -57,24 +57,19 @@ def evaluate(
     Raises:
         ConfigurationError: A metric is unknown, two scores share a name, or `concurrency` is < 1.
     """
-    rules = VerdictRules() if verdict is None else verdict
     chosen, listed = _check(samples, metrics, judge, embedder, concurrency)
+    measuring = Measuring(chosen, judge, VerdictRules() if verdict is None else verdict)
     bar = ProgressBar(len(listed), wanted=progress)
     try:
-        if all(isinstance(metric, ComputedMetric) for metric in chosen):
-            return Evaluation(_compute(sample, chosen, rules, bar) for sample in listed)
-        return _measured(listed, chosen, judge, concurrency, rules, bar)
+        if not measuring.awaits:
+            return Evaluation(_compute(sample, measuring, bar) for sample in listed)
+        return _measured(listed, measuring, concurrency, bar)
     finally:
         bar.close()
 
 
 def _measured(
-    listed: Sequence[RagSample],
-    chosen: Sequence[Metric],
-    judge: Judge | None,
-    concurrency: int,
-    rules: VerdictRules,
-    bar: ProgressBar,
+    listed: Sequence[RagSample], measuring: Measuring, concurrency: int, bar: ProgressBar
 ) -> Evaluation:
     """Measure on an event loop of its own, beside the one that runs here, if any."""
     results = Evaluation()
@@ -84,7 +79,7 @@ def _measured(
         say = (lambda: None) if off_loop else bar.show
         try:
             results.extend(
-                asyncio.run(_measure_and_close(listed, chosen, judge, concurrency, rules, bar, say))
+                asyncio.run(_measure_and_close(listed, measuring, concurrency, bar, say))
             )
         except BaseException as error:
             if not off_loop:
@@ -118,10 +113,10 @@ async def aevaluate(
 ) -> Evaluation:
     """Do the same as `evaluate`, on the running event loop."""
     chosen, listed = _check(samples, metrics, judge, embedder, concurrency)
-    rules = VerdictRules() if verdict is None else verdict
+    measuring = Measuring(chosen, judge, VerdictRules() if verdict is None else verdict)
     bar = ProgressBar(len(listed), wanted=progress)
     try:
-        return Evaluation(await _measure(listed, chosen, judge, concurrency, rules, bar, bar.show))
+        return Evaluation(await _measure(listed, measuring, concurrency, bar, bar.show))
     finally:
         bar.close()
 
@@ -160,60 +155,40 @@ def _in_a_loop() -> bool:
     return True
 
 
-def _compute(
-    sample: RagSample, metrics: Sequence[Metric], rules: VerdictRules, bar: ProgressBar
-) -> SampleScores:
-    scores = [
-        score
-        for metric in metrics
-        if isinstance(metric, ComputedMetric)
-        for score in compute_metric(metric, sample)
-    ]
+def _compute(sample: RagSample, measuring: Measuring, bar: ProgressBar) -> SampleScores:
+    found = measuring.compute(sample)
     bar.advance()
     bar.show()
-    return SampleScores(scores, sample, rules)
+    return found
 
 
 async def _measure_and_close(
     samples: Sequence[RagSample],
-    metrics: Sequence[Metric],
-    judge: Judge | None,
+    measuring: Measuring,
     concurrency: int,
-    rules: VerdictRules,
     bar: ProgressBar,
     say: Callable[[], None],
 ) -> list[SampleScores]:
     """Measure, and close judge's and embedder's connections before their event loop ends."""
     try:
-        return await _measure(samples, metrics, judge, concurrency, rules, bar, say)
+        return await _measure(samples, measuring, concurrency, bar, say)
     finally:
-        if judge is not None:
-            await judge.aclose()
-        for metric in metrics:
-            await metric.aclose()
+        await measuring.aclose()
 
 
 async def _measure(
     samples: Sequence[RagSample],
-    metrics: Sequence[Metric],
-    judge: Judge | None,
+    measuring: Measuring,
     concurrency: int,
-    rules: VerdictRules,
     bar: ProgressBar,
     say: Callable[[], None],
 ) -> list[SampleScores]:
     places = asyncio.Semaphore(concurrency)
 
-    async def measure(metric: Metric, sample: RagSample) -> tuple[Score, ...]:
-        if isinstance(metric, ComputedMetric):
-            return compute_metric(metric, sample)
-        async with places:
-            return await run_metric(metric, sample, judge)
-
     async def score(sample: RagSample) -> SampleScores:
-        measured = await asyncio.gather(*[measure(metric, sample) for metric in metrics])
+        found = await measuring.measure(sample, places)
         bar.advance()
         say()
-        return SampleScores([score for scores in measured for score in scores], sample, rules)
+        return found
 
-    return list(await asyncio.gather(*[score(sample) for sample in samples]))
+    return list(await asyncio.gather(*map(score, samples)))

@@ -31,6 +31,7 @@ PUBLIC = {
         "Score",
         "ScoreItem",
         "ScoredRun",
+        "Scorer",
         "TooLongError",
         "UnknownMetricError",
         "Verdict",

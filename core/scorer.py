@@ -1,0 +1,250 @@
+"""Scores many samples with one set of metrics: the function that a worker, an archive and your own job call.
+
+A `Scorer` is built once and used for batch after batch.  It captures, exports and writes nothing: samples
+go in, scores come out, the same as a live request's.  Judge and embedder are asked on one background event
+loop, which lasts from the first batch to `Scorer.close`, and with it their connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from types import TracebackType
+from typing import Any
+
+from ragmeter.metrics import ConfigurationError, Metric, RagSample, VerdictRules
+from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._measuring import Measuring
+from ragmeter.metrics.judge.protocol import Judge
+from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.registry import resolve_metrics
+from ragmeter.metrics.results import SampleScores
+
+from ._arguments import at_least, check_askable, more_than_0, whole
+from .context import leave_host
+from .pipeline.judging import LastingLoop
+
+__all__ = ["Scorer"]
+
+CLOSE_S = 5.0
+"""Seconds that `Scorer.close` waits for connections to be closed, at most."""
+
+
+class Scorer:
+    """Scores samples as a `RagMeter` scores requests, one batch after the other.
+
+    For any thread, and for several at a time. In a forked child it starts afresh; one that was pickled
+    arrives as it was built. Judge and metrics must then be picklable.
+
+    Args:
+        metrics: What is measured, as of `RagMeter`: a preset, or names and `Metric` objects. None: the
+            golden ones for a sample with a reference, the live ones for the others.
+        judge: Whom judged metrics ask. With one, presets bring them.
+        embedder: What semantic metrics ask; with one, presets bring them.
+        verdict: The rules of the verdict; None: with their usual thresholds.
+        concurrency: Metrics that ask judge or embedder at a time, over all batches; at least 1.
+        deadline_s: Seconds that one of them has, else its scores are ``timeout``; None: no limit.
+        max_text_chars: Characters of one text beyond which the metrics that read it are ``skipped``; None:
+            no limit.
+
+    Raises:
+        ConfigurationError: A metric is unknown or lacks judge or embedder, or an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        metrics: str | Iterable[str | Metric] | None = None,
+        judge: Judge | None = None,
+        *,
+        embedder: object = None,
+        verdict: VerdictRules | None = None,
+        concurrency: int = 16,
+        deadline_s: float | None = 60.0,
+        max_text_chars: int | None = 300_000,
+    ) -> None:
+        asked = None
+        if embedder is not None:
+            from ragmeter.metrics.embedder import as_embedder  # noqa: PLC0415 -- only if there is one
+
+            asked = as_embedder(embedder)
+        rules = VerdictRules() if verdict is None else verdict
+        if not isinstance(rules, VerdictRules):
+            raise ConfigurationError(f"verdict is {verdict!r}; pass ragmeter.VerdictRules(...)")
+        chosen = resolve_metrics(
+            "golden" if metrics is None else metrics, judged=judge is not None, embedder=asked
+        )
+        check_askable([one for one in chosen if not isinstance(one, ComputedMetric)], judge)
+        self._concurrency = whole("concurrency", at_least(1, "concurrency", concurrency))
+        self._measuring = Measuring(
+            chosen,
+            judge,
+            rules,
+            sparing=("reference", "stages") if metrics is None else (),
+            max_text_chars=None
+            if max_text_chars is None
+            else whole("max_text_chars", at_least(1, "max_text_chars", max_text_chars)),
+            deadline_s=None if deadline_s is None else more_than_0("deadline_s", deadline_s),
+        )
+        self._begin()
+
+    def _fresh(self) -> None:
+        self._starting = fork.lock()
+        self._running: _Loop | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what it was built from: loop and thread stay here."""
+        return {"_measuring": self._measuring, "_concurrency": self._concurrency}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Build it anew, in another process."""
+        self.__dict__.update(state)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._fresh()
+        fork.forget(self._fresh)  # in a child: the loop and its thread are the parent's
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What is measured, in the order of the scores."""
+        return self._measuring.metrics
+
+    def metrics_of(self, sample: RagSample) -> list[Metric]:
+        """Return what is measured of a sample: with metrics of its own choice it spares some of them."""
+        return self._measuring.metrics_of(sample)
+
+    def score(
+        self,
+        samples: Sequence[RagSample],
+        *,
+        only: Callable[[Metric], bool] | None = None,
+        unjudged: Sequence[str | None] | None = None,
+    ) -> list[SampleScores]:
+        """Score samples; waits for judge and embedder. Works inside a running event loop, and blocks it.
+
+        Args:
+            samples: What to score.
+            only: Which of the metrics, e.g. `ragmeter.metrics.metric.reads_reference`; None: all.
+            unjudged: For each sample why judge and embedder are not asked (a short word, e.g.
+                ``sampled_out``), or None where they are; None: they are asked for all.
+
+        Returns:
+            One mapping per sample, in order: score name → `Score`, in the order of the metrics, with the
+            sample's ``verdict`` as attribute. A metric that fails gives a score with a status.
+        """
+        if not self._measuring.awaits:
+            return [self._measuring.compute(sample, only) for sample in samples]
+        running = self._started()
+        job = running.submit(self._measure(running, samples, only, unjudged))
+        try:
+            return job.result()
+        except BaseException:
+            job.cancel()  # an interrupt: what is under way would be paid for, and read by nobody
+            raise
+
+    async def ascore(
+        self,
+        samples: Sequence[RagSample],
+        *,
+        only: Callable[[Metric], bool] | None = None,
+        unjudged: Sequence[str | None] | None = None,
+    ) -> list[SampleScores]:
+        """Do the same as `score`, and leave the running event loop to others."""
+        if not self._measuring.awaits:
+            found = []
+            for sample in samples:
+                found.append(self._measuring.compute(sample, only))
+                await asyncio.sleep(0)
+            return found
+        running = self._started()
+        return await asyncio.wrap_future(
+            running.submit(self._measure(running, samples, only, unjudged))
+        )
+
+    def close(self) -> None:
+        """Close the connections of judge and embedder, and end the loop. A later batch starts it again."""
+        with self._starting:
+            running, self._running = self._running, None
+        if running is not None:
+            running.close(self._measuring.aclose)
+
+    def __enter__(self) -> Scorer:
+        """Return it; `close` is called at the end of the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Call `close`."""
+        self.close()
+
+    def _started(self) -> _Loop:
+        with self._starting:
+            if self._running is None:
+                self._running = _Loop(self._concurrency)
+            return self._running
+
+    async def _measure(
+        self,
+        running: _Loop,
+        samples: Sequence[RagSample],
+        only: Callable[[Metric], bool] | None,
+        unjudged: Sequence[str | None] | None,
+    ) -> list[SampleScores]:
+        reasons = [None] * len(samples) if unjudged is None else unjudged
+        return list(
+            await asyncio.gather(
+                *(
+                    self._measuring.measure(sample, running.places, only=only, unjudged=reason)
+                    for sample, reason in zip(samples, reasons, strict=True)
+                )
+            )
+        )
+
+
+class _Loop:
+    """An event loop on a daemon thread of its own, out of the host's traces."""
+
+    def __init__(self, concurrency: int) -> None:
+        self.places = asyncio.Semaphore(concurrency)
+        self._loop = LastingLoop()
+        try:
+            self._thread = threading.Thread(target=self._run, name="ragmeter-scorer", daemon=True)
+            self._thread.start()
+        except BaseException:
+            self._loop.close()
+            raise
+
+    def submit(
+        self, work: Coroutine[Any, Any, list[SampleScores]]
+    ) -> concurrent.futures.Future[list[SampleScores]]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self, release: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(release), self._loop)
+        self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        leave_host()
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
+
+    async def _end(self, release: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        mine = asyncio.current_task()
+        others = [task for task in asyncio.all_tasks() if task is not mine]
+        for task in others:
+            task.cancel()
+        try:
+            await asyncio.gather(*others, return_exceptions=True)
+            await asyncio.wait_for(release(), CLOSE_S / 2)
+        finally:
+            self._loop.stop()

@@ -1,0 +1,138 @@
+"""Measures one sample with many metrics: the one way in which `evaluate` and `ragmeter.Scorer` score.
+
+Computed metrics run at once, the others wait for a place and then for whom they ask.  The order of the
+scores is the order of the metrics, whoever answers first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from .judge.protocol import Judge
+from .metric import (
+    ComputedMetric,
+    Metric,
+    compute_metric,
+    lacks_input,
+    run_metric,
+    scores_without_value,
+)
+from .results import SampleScores
+from .sample import RagSample
+from .score import Score
+from .verdict import VerdictRules
+
+__all__ = ["Measuring"]
+
+
+class Measuring:
+    """Scores samples, one at a time; keeps nothing of them.
+
+    Args:
+        metrics: What is measured, in the order of the scores.
+        judge: Whom judged metrics ask; None: their scores are ``skipped``.
+        rules: What a sample's scores say together.
+        sparing: Inputs (``reference``, ``stages``): of a sample that has nothing of one, the metrics that
+            read it are left out.
+        max_text_chars: Characters of a text beyond which the metrics that read it are skipped; None: none.
+        deadline_s: Seconds that a metric may wait for whom it asks, then its scores are ``timeout``; None:
+            for ever.
+    """
+
+    def __init__(
+        self,
+        metrics: Sequence[Metric],
+        judge: Judge | None,
+        rules: VerdictRules,
+        *,
+        sparing: Sequence[str] = (),
+        max_text_chars: int | None = None,
+        deadline_s: float | None = None,
+    ) -> None:
+        self.metrics = tuple(metrics)
+        self._judge = judge
+        self._rules = rules
+        self._sparing = tuple(sparing)
+        self._max_text_chars = max_text_chars
+        self._deadline_s = deadline_s
+        self.awaits = any(not isinstance(metric, ComputedMetric) for metric in self.metrics)
+        """Whether anything is asked of somebody else: only `measure` can do that."""
+
+    def metrics_of(
+        self, sample: RagSample, only: Callable[[Metric], bool] | None = None
+    ) -> list[Metric]:
+        """Return the metrics of a sample, in order.
+
+        Args:
+            sample: The sample.
+            only: Which of them; None: all.
+        """
+        return [
+            metric
+            for metric in self.metrics
+            if (only is None or only(metric)) and not lacks_input(metric, sample, self._sparing)
+        ]
+
+    def compute(
+        self, sample: RagSample, only: Callable[[Metric], bool] | None = None
+    ) -> SampleScores:
+        """Score a sample with the computed metrics alone; never raises `Exception`."""
+        return self._together(
+            sample,
+            [
+                compute_metric(metric, sample, self._max_text_chars)
+                for metric in self.metrics_of(sample, only)
+                if isinstance(metric, ComputedMetric)
+            ],
+        )
+
+    async def measure(
+        self,
+        sample: RagSample,
+        places: asyncio.Semaphore,
+        *,
+        only: Callable[[Metric], bool] | None = None,
+        unjudged: str | None = None,
+    ) -> SampleScores:
+        """Score a sample with all metrics; never raises `Exception`.
+
+        Args:
+            sample: The sample.
+            places: How many metrics may ask somebody at a time, over all samples.
+            only: Which metrics; None: all.
+            unjudged: Why metrics that ask somebody are ``skipped``; None: they are measured.
+        """
+
+        async def one(metric: Metric) -> tuple[Score, ...]:
+            if isinstance(metric, ComputedMetric):
+                return compute_metric(metric, sample, self._max_text_chars)
+            if unjudged is not None:
+                return scores_without_value(metric, "skipped", f"not judged: {unjudged}")
+            async with places:
+                return await self._asked(metric, sample)
+
+        return self._together(
+            sample, await asyncio.gather(*map(one, self.metrics_of(sample, only)))
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections that belong to the running loop."""
+        if self._judge is not None:
+            await self._judge.aclose()
+        for metric in self.metrics:
+            await metric.aclose()
+
+    async def _asked(self, metric: Metric, sample: RagSample) -> tuple[Score, ...]:
+        measuring = run_metric(metric, sample, self._judge, self._max_text_chars)
+        if self._deadline_s is None:
+            return await measuring
+        try:
+            return await asyncio.wait_for(measuring, self._deadline_s)
+        except (TimeoutError, asyncio.TimeoutError):
+            why = f"not judged within {self._deadline_s:g} s"
+            return scores_without_value(metric, "timeout", why, "timeout")
+
+    def _together(self, sample: RagSample, measured: Sequence[tuple[Score, ...]]) -> SampleScores:
+        scores = [score for found in measured for score in found]
+        return SampleScores(scores, sample, self._rules)
