@@ -1,0 +1,129 @@
+"""How messages travel: what an engine that carries them offers, and which one a URL means.
+
+The publisher calls a `Sender`; engines move bytes and never know what is in them.  What reads at the other end
+hands each message to what `Handles` it and does with it, by its engine's own means, what the answer says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from ragmeter.metrics import ConfigurationError, RagmeterError
+
+__all__ = [
+    "SCHEMES",
+    "Dead",
+    "Engine",
+    "Handled",
+    "Handles",
+    "Sender",
+    "TransportDownError",
+    "address_shown",
+    "open_sender",
+]
+
+
+class TransportDownError(RagmeterError):
+    """A message was not taken, and may be later: there is no connection, no answer or no room."""
+
+
+class Sender(Protocol):
+    """Takes messages. Called by one thread at a time."""
+
+    def send(self, body: bytes, *, count: int) -> None:
+        """Hand over a message, and return once it is safe with the engine.
+
+        Args:
+            body: The message.
+            count: How many requests are in it.
+
+        Raises:
+            TransportDownError: It was not taken; says nothing of what is in it.
+        """
+        ...
+
+    def close(self, timeout_s: float) -> None:
+        """Let go of what is open within `timeout_s` seconds. Called once; nothing is sent afterwards."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dead:
+    """A message that is not tried again: it belongs to the dead letters."""
+
+    body: bytes
+    """The message."""
+    reason: str
+    """Why, without a word of what is in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handled:
+    """What is to become of a message: first `split` and `dead` are kept safely, then it is acknowledged."""
+
+    done: bool = True
+    """Whether it may be acknowledged; False: it is to come back, which is no death of it."""
+    split: tuple[bytes, ...] = ()
+    """Messages to be published, each alone, in its place."""
+    dead: tuple[Dead, ...] = ()
+    """Messages for the dead letters."""
+
+
+class Handles(Protocol):
+    """What scores messages: ``ragmeter.fleet.worker.BatchWorker``. Called by one thread at a time."""
+
+    def handle(self, body: bytes, deaths: int) -> Handled:
+        """Score what a message holds and export the scores; return when both is done. Raises nothing.
+
+        Args:
+            body: The message.
+            deaths: How many workers have ended while they had it.
+        """
+        ...
+
+
+class Engine(NamedTuple):
+    """Where the engine of a URL's scheme is found."""
+
+    module: str
+    """Loaded when it is wanted; its function ``open_sender(url) -> Sender`` opens a way to it."""
+    example: str
+    """What a URL of it looks like."""
+
+
+SCHEMES: dict[str, Engine] = {
+    "spool": Engine("ragmeter.fleet.spool", "spool:///var/lib/ragmeter/queue"),
+}
+"""The engines by the scheme of their URL."""
+
+
+def open_sender(url: str) -> Sender:
+    """Return the way to the engine that `url` names. Connects when the first message is sent.
+
+    Raises:
+        ConfigurationError: There is no such engine, or the URL lacks something; says what it looks like.
+        MissingDependencyError: The engine's package is not installed.
+    """
+    engine = SCHEMES.get(urlsplit(url).scheme)
+    if engine is None:
+        examples = ", ".join(one.example for one in SCHEMES.values())
+        raise ConfigurationError(f"{address_shown(url)!r} is no queue; pass one such as {examples}")
+    opener: Callable[[str], Sender] = import_module(engine.module).open_sender
+    return opener(url)
+
+
+def address_shown(url: str) -> str:
+    """Return a URL without user, password and query, as it may be printed and logged."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "(unreadable)"
+    path = parts.path.rpartition("@")[2]  # where the slashes are missing, the password stands there
+    if not parts.scheme:
+        return path
+    return f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{path}"
