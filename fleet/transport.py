@@ -7,8 +7,8 @@ hands each message to what `Handles` it and does with it, by its engine's own me
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from dataclasses import dataclass
+from importlib import import_module
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
