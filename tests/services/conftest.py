@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 from processes import free_port, listening_addresses, running
+from redis_server import RedisServer
 
 PHOENIX_PYTHON = "RAGMETER_TEST_PHOENIX_PYTHON"
 LLAMA_PYTHON = "RAGMETER_TEST_LLAMA_PYTHON"
@@ -175,6 +176,33 @@ def zipkin(tmp_path_factory):
         assert {port for _, port in listening} == {port}
         assert all(address.is_loopback for address, _ in listening), listening
         yield url
+
+
+@pytest.fixture
+def start_redis(tmp_path):
+    """A function that starts a Redis of the test's own, with options of its command line."""
+    servers = []
+
+    def start(*options):
+        servers.append(RedisServer(tmp_path, *options))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def redis_server(start_redis):
+    return start_redis()
+
+
+@pytest.fixture
+def patient_redis(monkeypatch):
+    """Let a busy machine answer late: Redis counts as away after a minute, in this process."""
+    from ragmeter.metrics import _redis
+
+    monkeypatch.setattr(_redis, "LONGEST_WAIT_S", 60.0)
 
 
 @pytest.fixture(scope="session")
