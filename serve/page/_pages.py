@@ -96,7 +96,7 @@ class Pages:
         async def endpoint(request: Request) -> Response:
             response = await self._on_thread(lambda: self._made(request, make))
             if response is None:
-                return Response("an error of ours; see the server's log\n", 500, PAGE_HEADERS)
+                return self._failed(request)
             for name, allowed in _COOKIES.items():
                 if request.query_params.get(name) in allowed:
                     response.set_cookie(
@@ -249,7 +249,7 @@ class Pages:
             return RedirectResponse(back + saved, 303, headers=PAGE_HEADERS)
 
         response = await self._on_thread(lambda: self._readable(request, save))
-        return response or Response("an error of ours\n", 500, PAGE_HEADERS)
+        return response or self._failed(request)
 
     async def _static(self, request: Request) -> Response:
         return static_file(request.path_params["name"]) or Response(
@@ -283,6 +283,18 @@ class Pages:
         values = {"heading": words(heading), "code": code, "why": why, "lively": again}
         return self._shown(request, Asked(), "message.html", "", values, status=status)
 
+    def _failed(self, request: Request) -> Response:
+        """Return the page that says that an error of ours is in the way; nothing is read for it."""
+        words = self._t(request)
+        values = {
+            "heading": words("failed_here"),
+            "code": "",
+            "why": words("failed_how"),
+            "lively": True,
+        }
+        light = ("off", words("failed_here"))
+        return self._shown(request, Asked(), "message.html", "", values, status=500, light=light)
+
     def _shown(
         self,
         request: Request,
@@ -293,10 +305,11 @@ class Pages:
         *,
         status: int = 200,
         export: bool = False,
+        light: tuple[str, str] | None = None,
     ) -> Response:
         words = self._t(request)
         now_ms = self._sources.clock() * 1000
-        light, light_text = self._light(words, now_ms)
+        light_kind, light_text = light or self._light(words, now_ms)
         origin = self._sources.http_address if export else ""
 
         def link(path: str, **changes: str) -> str:
@@ -324,7 +337,7 @@ class Pages:
             "languages": LANGUAGES,
             "theme": _setting(request, "theme"),
             "keys": _setting(request, "keys") != "off",
-            "light": light,
+            "light": light_kind,
             "light_text": light_text,
             "lively": here in ("/", "/requests", "/scoring"),
             "when": lambda at_ms: timestamp(at_ms, now_ms),

@@ -101,8 +101,10 @@ class Page:
         return self._browser.call(method, self._session, **params)
 
     def evaluate(self, expression):
-        """Return the value of a JavaScript expression."""
-        done = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """Return the value of a JavaScript expression, of a promise what it comes to."""
+        done = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
 
@@ -131,6 +133,14 @@ class Page:
             "all.at(-1)?.click(); return all.length; })()"
         )
         assert found, f"nothing says {text!r}"
+
+    def press(self, key):
+        """Press a key and let it go."""
+        text = {"Enter": "\r", "Tab": ""}.get(key, key)
+        code = {"Enter": 13, "Tab": 9}.get(key, 0)
+        down = {"type": "keyDown", "text": text} if text else {"type": "rawKeyDown"}
+        self.call("Input.dispatchKeyEvent", key=key, windowsVirtualKeyCode=code, **down)
+        self.call("Input.dispatchKeyEvent", key=key, windowsVirtualKeyCode=code, type="keyUp")
 
     def scroll_to(self, text):
         """Scroll until the innermost element whose text is `text` is the last that is seen."""

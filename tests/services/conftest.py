@@ -21,6 +21,7 @@ TRACED_PYTHON = "RAGMETER_TEST_TRACED_PYTHON"
 TRACED_NODE = "RAGMETER_TEST_TRACED_NODE"
 COLLECTOR = "RAGMETER_TEST_COLLECTOR"
 ZIPKIN = "RAGMETER_TEST_ZIPKIN"
+AXE = "RAGMETER_TEST_AXE"
 PICTURES = "RAGMETER_TEST_PICTURES"
 LARGEST_PICTURE = 200_000
 """Bytes; the documentation shows them."""
@@ -206,6 +207,16 @@ def patient_redis(monkeypatch):
 
 
 @pytest.fixture(scope="session")
+def axe():
+    """The source of axe-core, which looks for barriers on a page."""
+    modules = os.environ.get(AXE)
+    file = Path(modules or ".") / "axe-core" / "axe.min.js"
+    if not modules or not file.is_file():
+        pytest.skip(f"{AXE} names no node_modules of axe/package.json; see .ci/services")
+    return file.read_text("utf-8")
+
+
+@pytest.fixture(scope="session")
 def browser():
     executable = shutil.which("chromium") or shutil.which("google-chrome")
     if not executable:
@@ -216,6 +227,33 @@ def browser():
     with Chromium(executable) as chromium:
         yield chromium
         assert chromium.hosts <= {"127.0.0.1"}, "a page asked another host"
+
+
+@pytest.fixture
+def tabs(browser):
+    """Open pages that note whatever their content policy forbids; they are closed again."""
+    pages = []
+
+    def opened(url, **size):
+        page = browser.open("about:blank", **size)
+        pages.append(page)
+        page.call("Network.clearBrowserCookies")  # a language that was chosen is kept in one
+        return noting(page, url)
+
+    yield opened
+    for page in pages:
+        page.call("Page.close")
+
+
+def noting(page, url):
+    page.call("Page.enable")
+    page.call(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source="window.complaints = []; for (const kind of ['error', 'securitypolicyviolation', 'unhandledrejection'])"
+        " addEventListener(kind, (e) => complaints.push(kind + ' ' + (e.violatedDirective || e.message || e.reason)), true);",
+    )
+    page.call("Page.navigate", url=url)
+    return page
 
 
 @pytest.fixture

@@ -3,19 +3,16 @@
 Pictures for the documentation are written to the folder that RAGMETER_TEST_PICTURES names.
 """
 
-import socket
-import threading
 import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
-import uvicorn
+from page_server import shown
 from page_traffic import NEW_VERSION, fall, runs
-from starlette.applications import Starlette
 
 from ragmeter.references import load_references
-from ragmeter.serve.page import GoldenSet, Labels, Pages, Sources, Standing
+from ragmeter.serve.page import GoldenSet, Labels, Sources, Standing
 from ragmeter.serve.store import Store, StoreOptions
 
 
@@ -25,38 +22,18 @@ def looked_at(folder, batch, changes):
     store = Store(StoreOptions(path=folder / "serve.db"))
     if batch:
         store.export(batch)
-    listening = socket.create_server(("127.0.0.1", 0))
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     labels = Labels(folder / "labels.jsonl", GoldenSet(folder / "golden.jsonl"))
-    ended = threading.Event()
-    pages = Pages(
-        Sources(
-            reader=store.reader(),
-            changes=lambda: changes,
-            standing=lambda: Standing(81),
-            labels=labels,
-            http_address=url,
-            ended=ended.is_set,
-        )
+    sources = Sources(
+        reader=store.reader(),
+        changes=lambda: changes,
+        standing=lambda: Standing(81),
+        labels=labels,
     )
-    config = uvicorn.Config(
-        Starlette(routes=pages.routes()),
-        log_config=None,
-        lifespan="off",
-        timeout_graceful_shutdown=5,
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
     try:
-        yield SimpleNamespace(url=url, store=store, labels=labels)
+        with shown(sources) as url:
+            yield SimpleNamespace(url=url, store=store, labels=labels)
     finally:
-        ended.set()
-        server.should_exit = True
-        thread.join(60)
-        pages.close()
         store.close()
-        listening.close()
 
 
 @pytest.fixture(scope="module")
@@ -65,39 +42,6 @@ def fallen(tmp_path_factory):
     changes = [fall(now), fall(now, "lexical_groundedness")]
     with looked_at(tmp_path_factory.mktemp("page"), runs(now), changes) as page:
         yield page
-
-
-@pytest.fixture
-def tabs(browser):
-    """Open pages that note whatever their content policy forbids; they are closed again."""
-    pages = []
-
-    def opened(url, **size):
-        page = browser.open("about:blank", **size)
-        pages.append(page)
-        page.call("Network.clearBrowserCookies")  # a language that was chosen is kept in one
-        return noting(page, url)
-
-    yield opened
-    for page in pages:
-        page.call("Page.close")
-
-
-def noting(page, url):
-    page.call("Page.enable")
-    page.call(
-        "Page.addScriptToEvaluateOnNewDocument",
-        source="window.complaints = []; for (const kind of ['error', 'securitypolicyviolation', 'unhandledrejection'])"
-        " addEventListener(kind, (e) => complaints.push(kind + ' ' + (e.violatedDirective || e.message || e.reason)), true);",
-    )
-    page.call("Page.navigate", url=url)
-    return page
-
-
-def press(page, key):
-    page.call("Input.dispatchKeyEvent", type="keyDown", key=key, text="\r" if key == "Enter" else key,
-              windowsVirtualKeyCode=13 if key == "Enter" else 0)  # fmt: skip
-    page.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
 
 def test_the_bad_retrieval_is_found_in_two_clicks(tabs, fallen, keep_picture):
@@ -120,8 +64,8 @@ def test_the_bad_retrieval_is_found_with_two_keys(tabs, fallen):
     page = tabs(fallen.url)
     page.wait_for("got worse")
     page.wait_for("Open the worst")
-    press(page, "j")
-    press(page, "Enter")
+    page.press("j")
+    page.press("Enter")
 
     page.wait_for(r"✕ 0 of \d+ words of the question")
 
@@ -138,14 +82,6 @@ def test_no_page_does_what_its_content_policy_forbids(tabs, fallen, path, langua
     )
     assert page.evaluate("window.complaints") == []
     assert page.evaluate("trustedTypes.getAttributeType('script', 'src')") == "TrustedScriptURL"
-
-
-@pytest.mark.parametrize("path", ["/", "/requests", "/scoring"])
-def test_a_narrow_window_needs_no_sideways_scrolling(tabs, fallen, path):
-    page = tabs(fallen.url + path, width=420, height=900)
-    page.wait_for("ragmeter")
-
-    assert page.evaluate("document.documentElement.scrollWidth") <= 420
 
 
 def test_what_somebody_says_of_a_request_becomes_a_reference(tabs, fallen):
