@@ -33,15 +33,20 @@ class JsonlExporter:
     Args:
         path: The file; its folder must exist.
         include_content: Whether to write question, queries, contexts, answer, reference,
-            explanations and evidence texts.
+            explanations and evidence texts. None: what
+            ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says, which by default is no.
 
     Raises:
         ConfigurationError: The file cannot be opened for appending.
     """
 
-    def __init__(self, path: str | os.PathLike[str], include_content: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], include_content: bool | None = None) -> None:
+        # The one place that reads the variable; it is the OpenTelemetry exporter's.
+        from .otel._content import ContentPolicy  # noqa: PLC0415 -- only when an exporter is made
+
+        policy = ContentPolicy.resolve(include_content)
         self._path = Path(path)
-        self._include_content = include_content
+        self._include_content = policy.on_spans or policy.on_events
         self._closed = False
         try:
             os.close(open_to_append(self._path))

@@ -62,6 +62,30 @@ def test_content_is_written_when_asked_for(tmp_path, make):
     exporter.shutdown(60)
 
 
+@pytest.mark.parametrize(
+    ("variable", "written"),
+    [
+        ("SPAN_AND_EVENT", True),
+        ("true", True),
+        ("EVENT_ONLY", True),
+        ("NO_CONTENT", False),
+        ("", False),
+    ],
+)
+def test_content_is_written_where_the_standard_variable_asks_for_it(
+    tmp_path, make, monkeypatch, variable, written
+):
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", variable)
+    for include_content, expected in ((None, written), (False, False), (True, True)):
+        path = tmp_path / f"{include_content}.jsonl"
+        exporter = JsonlExporter(path, include_content)
+        exporter.export([make.scored_run()])
+        (line,) = read(path)
+
+        assert ("question" in line) is expected
+        exporter.shutdown(60)
+
+
 def test_the_file_is_the_owners_alone(tmp_path):
     """Mode 0600, whatever the umask."""
     path = tmp_path / "scores.jsonl"
