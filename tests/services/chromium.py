@@ -23,6 +23,7 @@ SWITCHES = (
     "--no-first-run",
     "--disable-background-networking",
     "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-port=0",
 )
 
