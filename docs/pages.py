@@ -24,10 +24,11 @@ PACKAGES = {
     "core": "ragmeter",
     "adapters": "ragmeter.adapters",
     "serve": "ragmeter.serve",
+    "fleet": "ragmeter.fleet",
     "cli": "ragmeter.cli",
 }
 GUIDE = (
-    "langchain.md", "llama-index.md", "already-traced.md", "serve.md", "metrics.md", "verdict.md", "quality.md", "backends.md", "dashboards.md", "production.md",
+    "langchain.md", "llama-index.md", "already-traced.md", "recipes.md", "serve.md", "metrics.md", "verdict.md", "quality.md", "backends.md", "dashboards.md", "production.md",
     "configuration.md", "command-line.md",
 )  # fmt: skip
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
