@@ -6,7 +6,6 @@ anything.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
@@ -19,7 +18,16 @@ from starlette.routing import Route
 
 from ragmeter.quality.change import Change
 
-from .store import LONGEST_RANGE_S, Filters, Overview, Reader, RequestPage, RequestRow, RequestView
+from .store import (
+    LONGEST_RANGE_S,
+    Filters,
+    Overview,
+    Reader,
+    RequestPage,
+    RequestRow,
+    RequestView,
+    UnreadableStoreError,
+)
 
 __all__ = ["RANGES", "api_routes", "filters_of"]
 
@@ -158,8 +166,8 @@ def api_routes(
                     said = answer(asked.query_params, asked.path_params.get("trace_id", ""))
                 except ValueError as error:
                     return _error(400, str(error))
-                except sqlite3.OperationalError:
-                    return _error(503, "the store is busy; ask again")
+                except UnreadableStoreError:
+                    return _error(503, "the store cannot be read just now; ask again")
                 failed = False
             if failed:
                 return _error(500, "an error of the server's")

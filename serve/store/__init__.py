@@ -1,11 +1,11 @@
-"""The store of `ragmeter serve`: scored requests, kept in one file, to be looked at.
+"""The store of `ragmeter serve`: scored requests, kept in one file or in PostgreSQL, to be looked at.
 
 One writes, any number read; who reads gets plain values and no SQL.
 """
 
 from __future__ import annotations
 
-from .reader import LONGEST_RANGE_S, Reader
+from .reader import LONGEST_RANGE_S, Reader, UnreadableStoreError
 from .store import Store, StoreFullError, StoreOptions, StoreStats
 from .views import (
     ContextView,
@@ -43,4 +43,5 @@ __all__ = [
     "StoreOptions",
     "StoreStats",
     "TrendPoint",
+    "UnreadableStoreError",
 ]

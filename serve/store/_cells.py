@@ -9,7 +9,6 @@ probability with which it was asked for.
 from __future__ import annotations
 
 import json
-import sqlite3
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +18,7 @@ from ragmeter.metrics import Score
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 from ragmeter.quality.population import proxy_value
 
+from ._database import Database
 from ._names import OTHER, OWN_SEGMENTS
 from ._parts import Kind
 from ._rows import segments_of
@@ -130,7 +130,7 @@ class Cells:
     @classmethod
     def between(
         cls,
-        database: sqlite3.Connection,
+        database: Database,
         from_ms: int,
         until_ms: int,
         told_apart: Mapping[str, frozenset[str]],
@@ -149,17 +149,16 @@ class Cells:
     @classmethod
     def of(
         cls,
-        database: sqlite3.Connection,
+        database: Database,
         numbers: Iterable[int],
         told_apart: Mapping[str, frozenset[str]],
     ) -> Cells:
         """Count these requests, by their rows' numbers."""
         cells = cls()
-        chosen = json.dumps(list(numbers))
-        which = "IN (SELECT value FROM json_each(?))"
+        chosen = list(numbers)
         cells._count(
-            database.execute(f"{_REQUESTS} WHERE id {which}", (chosen,)),
-            _by_request(database.execute(f"{_SCORES} WHERE r.id {which}", (chosen,))),
+            database.among(f"{_REQUESTS} WHERE id IN (these)", chosen),
+            _by_request(database.among(f"{_SCORES} WHERE r.id IN (these)", chosen)),
             _kinds(database),
             told_apart,
         )
@@ -212,7 +211,7 @@ def _by_request(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ..
     return found
 
 
-def _kinds(database: sqlite3.Connection) -> dict[int, Kind]:
+def _kinds(database: Database) -> dict[int, Kind]:
     return {
         row[0]: Kind._make([*row[1:8], bool(row[8])])
         for row in database.execute("SELECT * FROM kind")

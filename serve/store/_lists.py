@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ._database import Database
 from ._names import segments_told_apart
 from ._overview import Chosen, estimate_of
 from ._rows import segments_of
@@ -25,8 +25,9 @@ ROW = (
 """What a line of a list is made of."""
 _RANK = "CASE r.verdict WHEN 'bad' THEN 2 WHEN 'suspect' THEN 1 ELSE 0 END"
 _EXCESS = (
-    "coalesce((SELECT sum(max(0.0, u.mean - s.turned)) FROM score s JOIN usual u ON u.workflow = "
-    "coalesce(r.workflow, '') AND u.name = s.name WHERE s.request = r.id AND s.turned IS NOT NULL), 0.0)"
+    "coalesce((SELECT sum(CASE WHEN u.mean > s.turned THEN u.mean - s.turned ELSE 0.0 END) FROM score s "
+    "JOIN usual u ON u.workflow = coalesce(r.workflow, '') AND u.name = s.name "
+    "WHERE s.request = r.id AND s.turned IS NOT NULL), 0.0)"
 )
 
 
@@ -38,7 +39,7 @@ class Lists:
         sums: What was added up.
     """
 
-    def __init__(self, database: sqlite3.Connection, sums: Sums) -> None:
+    def __init__(self, database: Database, sums: Sums) -> None:
         self._database = database
         self._sums = sums
 
@@ -71,12 +72,12 @@ class Lists:
         )
         further = "" if after is None else "AND (one, two, at, id) < (?, ?, ?, ?)"
         chosen = self._database.execute(
-            f"SELECT id, one, two, at, times, excess FROM ({lines}) WHERE place = 1 {further} "
+            f"SELECT id, one, two, at, times, excess FROM ({lines}) AS lines WHERE place = 1 {further} "
             "ORDER BY one DESC, two DESC, at DESC, id DESC LIMIT ?",
             (*(after or ()), limit + 1),
         ).fetchall()
         (total,) = self._database.execute(
-            f"SELECT count(*) FROM ({lines}) WHERE place = 1"
+            f"SELECT count(*) FROM ({lines}) AS lines WHERE place = 1"
         ).fetchone()
         shown = chosen[:limit]
         following: str | None = None
@@ -95,12 +96,10 @@ class Lists:
     def _find(self, filters: Filters, bounds: tuple[int, int], sort: str) -> None:
         """Put what is asked for into a table for this moment: two numbers to order by, the greater first."""
         database = self._database
-        database.execute("DROP TABLE IF EXISTS temp.found")
         database.execute(
-            "CREATE TEMP TABLE IF NOT EXISTS usual (workflow TEXT, name TEXT, mean REAL, "
-            "PRIMARY KEY (workflow, name)) WITHOUT ROWID"
+            "CREATE TEMP TABLE usual (workflow TEXT, name TEXT, mean DOUBLE PRECISION, "
+            "PRIMARY KEY (workflow, name))"
         )
-        database.execute("DELETE FROM temp.usual")
         excess, one, two, joined = "NULL", "0", "0", ""
         arguments: list[Any] = []
         if sort == "worst":
@@ -113,7 +112,7 @@ class Lists:
             # Neither way is better: the smallest first, then.
             one, two = "-x.turned", "-x.value"
             arguments.append(sort)
-        where, given = _where(filters, bounds)
+        where, given = _where(filters, bounds, database.has_metadata)
         database.execute(
             f"CREATE TEMP TABLE found AS SELECT r.id AS id, r.at AS at, coalesce({one}, 0) AS one, "
             f"coalesce({two}, 0) AS two, coalesce(r.question, -r.id) AS same, {excess} AS excess "
@@ -123,7 +122,7 @@ class Lists:
 
 
 def means_before(
-    database: sqlite3.Connection, sums: Sums, from_ms: int, until_ms: int
+    database: Database, sums: Sums, from_ms: int, until_ms: int
 ) -> list[tuple[str, str, float]]:
     """Return the means of scores by workflow, the best being 1: of the day before, else of the time itself."""
     day = from_ms // 300_000 * 300_000
@@ -140,7 +139,7 @@ def means_before(
     return [(workflow, name, mean) for (workflow, name), mean in found.items()]
 
 
-def _where(filters: Filters, bounds: tuple[int, int]) -> tuple[str, list[Any]]:
+def _where(filters: Filters, bounds: tuple[int, int], has_metadata: str) -> tuple[str, list[Any]]:
     conditions = ["r.at >= ?", "r.at < ?"]
     given: list[Any] = [*bounds]
     for column, wanted in (
@@ -158,15 +157,13 @@ def _where(filters: Filters, bounds: tuple[int, int]) -> tuple[str, list[Any]]:
             given.append(value)
         else:
             key = name.removeprefix("metadata.")
-            conditions.append(
-                "EXISTS (SELECT 1 FROM json_each(r.metadata) m WHERE m.key = ? AND m.value = ?)"
-            )
+            conditions.append(has_metadata)
             given += [key, value]
     return " AND ".join(conditions), given
 
 
 def rows_of(
-    database: sqlite3.Connection,
+    database: Database,
     numbers: Sequence[int],
     more: Mapping[int, tuple[float | None, int]],
 ) -> list[RequestRow]:
@@ -177,13 +174,13 @@ def rows_of(
         numbers: Of their rows.
         more: By number, how much worse than usual, and how many of the question there are.
     """
-    chosen = (json.dumps(list(numbers)),)
     scores: dict[int, dict[str, ScoreValue]] = {}
-    for number, name, *told in database.execute(
-        "SELECT request, name, value, coalesce(status, 'ok'), label, lower, upper FROM score WHERE request IN "
-        "(SELECT value FROM json_each(?)) ORDER BY name",
-        chosen,
-    ):
+    rows = database.among(
+        "SELECT request, name, value, coalesce(status, 'ok'), label, lower, upper FROM score "
+        "WHERE request IN (these)",
+        numbers,
+    )
+    for number, name, *told in sorted(rows, key=lambda row: str(row[1])):
         value, status, label, lower, upper = told
         scores.setdefault(number, {})[name] = ScoreValue(
             value=value, status=status, label=label, lower=lower, upper=upper
@@ -191,7 +188,7 @@ def rows_of(
     told_apart = segments_told_apart(database)
     found = {
         row[0]: _row(row, scores.get(row[0], {}), more.get(row[0], (None, 1)), told_apart)
-        for row in database.execute(f"{ROW} WHERE r.id IN (SELECT value FROM json_each(?))", chosen)
+        for row in database.among(f"{ROW} WHERE r.id IN (these)", numbers)
     }
     return [found[number] for number in numbers if number in found]
 

@@ -6,9 +6,10 @@ and every page of it grow without end.
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Mapping
+
+from ._database import Database
 
 __all__ = [
     "MAX_SCORES",
@@ -34,41 +35,48 @@ OTHER = "other"
 
 
 class Names:
-    """The names that are known, of a file. For the one writer."""
+    """The names that are known, of a store. For whoever writes, within its transaction.
 
-    def __init__(self, database: sqlite3.Connection) -> None:
+    Args:
+        database: What is written with. Others may have written names before, which are never deleted.
+    """
+
+    def __init__(self, database: Database) -> None:
         self._database = database
         self.refused: Counter[str] = Counter()
         self.forget()
 
     def forget(self) -> None:
-        """Read them again: what was just noted may not have been kept."""
-        self._workflows = self._read("workflow")
-        self._scores = self._read("score_name")
+        """Forget them: what was just noted may not have been kept."""
+        self._workflows: set[str] = set()
+        self._scores: set[str] = set()
         self._values: dict[str, set[str]] = {}
-        for name, value in self._database.execute("SELECT name, value FROM segment"):
-            self._values.setdefault(name, set()).add(value)
+        self._is_read = False
+
+    def settle(self) -> None:
+        """End a transaction: from now on others may note names, too."""
+        self._is_read = False
 
     def workflow(self, name: str | None) -> str | None:
         """Return the name that a workflow is kept under."""
-        if not name or name in self._workflows:
+        if not name or self._is_in(self._workflows, MAX_WORKFLOWS, name):
             return name
         if len(self._workflows) >= MAX_WORKFLOWS:
             self.refused["workflow"] += 1
             return OTHER
         self._workflows.add(name)
-        self._database.execute("INSERT OR IGNORE INTO workflow VALUES (?)", (name,))
+        self._database.execute("INSERT INTO workflow VALUES (?) ON CONFLICT DO NOTHING", (name,))
         return name
 
     def knows_score(self, name: str) -> bool:
         """Return whether a score of this name is kept; those beyond the bound are counted and left out."""
-        if name in self._scores:
+        if self._is_in(self._scores, MAX_SCORES, name):
             return True
         if len(self._scores) >= MAX_SCORES:
             self.refused["score"] += 1
             return False
         self._scores.add(name)
-        self._database.execute("INSERT OR IGNORE INTO score_name VALUES (?)", (name,))
+        self._database.execute("INSERT INTO score_name VALUES (?) ON CONFLICT DO NOTHING", (name,))
         return True
 
     def note_segments(self, segments: Mapping[str, str]) -> None:
@@ -77,21 +85,41 @@ class Names:
         Of metadata one more than the bound: so it is known that it is beyond it.
         """
         for name, value in segments.items():
+            most = MAX_VALUES if name in OWN_SEGMENTS else MAX_VALUES + 1
+            if name in self._values:
+                if self._is_in(self._values[name], most, value):
+                    continue
+            elif len(self._values) < MAX_SEGMENTS:
+                self._read()
             known = self._values.get(name)
             if known is None:
                 if len(self._values) >= MAX_SEGMENTS:
                     continue
                 known = self._values[name] = set()
-            most = MAX_VALUES if name in OWN_SEGMENTS else MAX_VALUES + 1
             if value not in known and len(known) < most:
                 known.add(value)
-                self._database.execute("INSERT OR IGNORE INTO segment VALUES (?, ?)", (name, value))
+                self._database.execute(
+                    "INSERT INTO segment VALUES (?, ?) ON CONFLICT DO NOTHING", (name, value)
+                )
 
-    def _read(self, table: str) -> set[str]:
-        return {name for (name,) in self._database.execute(f"SELECT name FROM {table}")}
+    def _is_in(self, known: set[str], most: int, name: str) -> bool:
+        """Return whether a name is known, if need be to others that write."""
+        if name not in known and len(known) < most:
+            self._read()
+        return name in known
+
+    def _read(self) -> None:
+        """Learn what others have noted; once in a transaction, as it is the only one meanwhile."""
+        if self._is_read:
+            return
+        self._is_read = True
+        for known, table in ((self._workflows, "workflow"), (self._scores, "score_name")):
+            known.update(name for (name,) in self._database.execute(f"SELECT name FROM {table}"))
+        for name, value in self._database.execute("SELECT name, value FROM segment"):
+            self._values.setdefault(name, set()).add(value)
 
 
-def segments_told_apart(database: sqlite3.Connection) -> dict[str, frozenset[str]]:
+def segments_told_apart(database: Database) -> dict[str, frozenset[str]]:
     """Return the segments that there are, with the values that are told apart."""
     values: dict[str, set[str]] = {}
     for name, value in database.execute("SELECT name, value FROM segment"):

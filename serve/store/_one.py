@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from typing import Any
 
+from ._database import Database
 from ._lists import means_before, rows_of
 from ._overview import Chosen, usual_of
 from ._received import home_of
@@ -21,7 +21,7 @@ MAX_SIBLINGS = 50
 
 
 def one_request(
-    database: sqlite3.Connection, sums: Sums, key: str, span_id: str | None
+    database: Database, sums: Sums, key: str, span_id: str | None
 ) -> RequestView | None:
     """Return a request by its trace's id, or by its own; see `Reader.request`."""
     numbers = _numbers(database, key, span_id)
@@ -67,7 +67,7 @@ def one_request(
     )
 
 
-def _numbers(database: sqlite3.Connection, key: str, span_id: str | None) -> list[int]:
+def _numbers(database: Database, key: str, span_id: str | None) -> list[int]:
     """Return the numbers of the request that is asked for, and of the others of its trace."""
     trace: bytes | None = None
     if len(key) == _TRACE_ID:
@@ -94,9 +94,7 @@ def _numbers(database: sqlite3.Connection, key: str, span_id: str | None) -> lis
     return [number for number, _ in found]
 
 
-def _contexts(
-    database: sqlite3.Connection, owner: tuple[bytes | None, ...]
-) -> tuple[ContextView, ...]:
+def _contexts(database: Database, owner: tuple[bytes | None, ...]) -> tuple[ContextView, ...]:
     rows = database.execute(
         "SELECT c.document, c.score, t.body FROM chunk c LEFT JOIN text t ON t.id = c.text "
         "WHERE c.trace_id = ? AND c.owner = ? ORDER BY c.at, c.span_id, c.rank",
@@ -108,7 +106,7 @@ def _contexts(
     )
 
 
-def _scores(database: sqlite3.Connection, number: int, usual: Any) -> list[ScoreView]:
+def _scores(database: Database, number: int, usual: Any) -> list[ScoreView]:
     rows = database.execute(
         "SELECT s.name, s.value, coalesce(s.status, 'ok'), s.label, s.lower, s.upper, s.error_type, "
         "s.judge_calls, s.input_tokens, s.output_tokens, s.cache_hits, k.direction, k.method, k.target, "

@@ -1,21 +1,30 @@
-"""Requests as rows: what is told is put together with what was told before, within the writer's transaction."""
+"""Requests as rows: what is told is put together with what was told before, within the writer's transaction.
+
+All that is told at once is read and written together: over a network each statement costs a journey.
+"""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
+from ._database import Database
 from ._names import MAX_SEGMENT_CHARS, Names
 from ._parts import Details, Kind, RequestPart, ScorePart, Told, VerdictPart
 from ._received import DroppedCount, Retrieved, Telling
 
-__all__ = ["SLOT_MS", "Rows", "segments_of"]
+__all__ = ["NEXT_GENERATION", "SLOT_MS", "Rows", "segments_of"]
 
 SLOT_MS = 300_000
 """Milliseconds that share a generation: sums over a slot hold as long as nothing in it has changed."""
+NEXT_GENERATION = (
+    "INSERT INTO slot (slot, generation) VALUES (?, 1) "
+    "ON CONFLICT (slot) DO UPDATE SET generation = slot.generation + 1"
+)
+"""Says that something in a slot has changed."""
 
 _REQUEST = (
     "trace_id", "span_id", "span_rank", "started_ns", "ended_ns", "noted_ns", "service", "workflow",
@@ -23,22 +32,62 @@ _REQUEST = (
     "retriever", "conversation_id", "user_id", "sample_rate", "judge_sample_rate", "selection", "missing",
     "metadata",
 )  # fmt: skip
-_SELECT = (
-    f"SELECT id, at, stored, {', '.join(f'request.{name}' for name in _REQUEST)}, q.body, a.body "
-    "FROM request LEFT JOIN text q ON q.id = question LEFT JOIN text a ON a.id = answer WHERE run_id = ?"
-).replace("SELECT id", "SELECT request.id")
-_INSERT = (
-    f"INSERT OR REPLACE INTO request (id, run_id, at, stored, {', '.join(_REQUEST)}) "
-    f"VALUES (?, ?, ?, ?, {', '.join('?' * len(_REQUEST))})"
+_KNOWN = (
+    f"SELECT run_id, r.id, at, stored, {', '.join(f'r.{name}' for name in _REQUEST)}, q.body, a.body "
+    "FROM request r LEFT JOIN text q ON q.id = question LEFT JOIN text a ON a.id = answer "
+    "WHERE run_id IN (these)"
 )
-_SCORES = (
-    "SELECT s.name, s.value, s.status, s.label, s.told_ns, s.kind, s.lower, s.upper, s.error_type, "
+_PUT_REQUEST = (
+    f"INSERT INTO request (run_id, at, stored, {', '.join(_REQUEST)}) "
+    f"VALUES (?, ?, ?, {', '.join('?' * len(_REQUEST))}) ON CONFLICT (run_id) DO UPDATE SET "
+    f"{', '.join(f'{name} = excluded.{name}' for name in ('at', *_REQUEST))}"
+)
+_KNOWN_SCORES = (
+    "SELECT s.request, s.name, s.value, s.status, s.label, s.told_ns, s.kind, s.lower, s.upper, s.error_type, "
     "s.details_ns, s.judge_calls, s.input_tokens, s.output_tokens, s.cache_hits, e.summary, e.explanation, "
-    "e.items "
-    "FROM score s LEFT JOIN evidence e USING (request, name) WHERE s.request = ?"
+    "e.items FROM score s LEFT JOIN evidence e ON e.request = s.request AND e.name = s.name "
+    "WHERE s.request IN (these)"
 )
-_INSERT_SCORE = f"INSERT OR REPLACE INTO score VALUES ({', '.join('?' * 16)})"
-_INSERT_EVIDENCE = "INSERT OR REPLACE INTO evidence VALUES (?, ?, ?, ?, ?)"
+_SCORE = (
+    "value", "status", "label", "told_ns", "kind", "turned", "lower", "upper", "error_type", "details_ns",
+    "judge_calls", "input_tokens", "output_tokens", "cache_hits",
+)  # fmt: skip
+_EVIDENCE = ("summary", "explanation", "items")
+
+
+def _put_by_name(table: str, columns: Sequence[str]) -> str:
+    return (
+        f"INSERT INTO {table} (request, name, {', '.join(columns)}) "
+        f"VALUES (?, ?, {', '.join('?' * len(columns))}) ON CONFLICT (request, name) DO UPDATE SET "
+        f"{', '.join(f'{name} = excluded.{name}' for name in columns)}"
+    )
+
+
+_PUT_SCORE = _put_by_name("score", _SCORE)
+_PUT_EVIDENCE = _put_by_name("evidence", _EVIDENCE)
+_KIND = ("name", "method", "target", "definition", "direction", "lowest", "highest", "judged")
+_SAME_KIND = " AND ".join(
+    # What is NULL is equal to nothing, and each database has a word of its own for "or both are".
+    f"coalesce({name}, -1e308) = coalesce(CAST(? AS DOUBLE PRECISION), -1e308)"
+    if name in ("lowest", "highest")
+    else f"{name} = ?"
+    for name in _KIND
+)
+
+
+class _Kept(NamedTuple):
+    """What is kept of a request."""
+
+    number: int
+    stored: int
+    part: RequestPart
+
+
+class _Change(NamedTuple):
+    """A request that is to be written, and what is kept of it; None: nothing."""
+
+    whole: RequestPart
+    kept: _Kept | None
 
 
 def segments_of(
@@ -61,11 +110,11 @@ class Rows:
     """Writes what is told. For the one writer, within its transaction.
 
     Args:
-        database: The writer's connection.
+        database: What is written with.
         names: Which names are kept.
     """
 
-    def __init__(self, database: sqlite3.Connection, names: Names) -> None:
+    def __init__(self, database: Database, names: Names) -> None:
         self._database = database
         self._names = names
         self.forget()
@@ -87,20 +136,25 @@ class Rows:
         for part in telling.requests:
             together.setdefault(part.run_id, []).append(part)
         loose = [found for found in telling.retrieved if found.scores or found.retriever]
-        for found in telling.retrieved:
-            self._put_chunks(found, now_ms)
-        for found in loose:
-            self._put_loose(found, now_ms)
-        for first, *others in together.values():
-            self._put_request(first.merged(*others), now_ms)
-        for trace_id, owner in dict.fromkeys((found.trace_id, found.owner) for found in loose):
-            self._tie(trace_id, owner, now_ms)
+        for part in self._put_loose(loose, now_ms):
+            together.setdefault(part.run_id, []).append(part)
+        kept = self._kept(together)
+        parts = [first.merged(*others) for first, *others in together.values()]
+        changes = self._changes(parts, kept)
+        texts = self._texts(
+            [text for change in changes for text in (change.whole.question, change.whole.answer)]
+            + [chunk.text for found in telling.retrieved for chunk in found.chunks]
+        )
+        self._put_chunks(telling.retrieved, texts, now_ms)
+        if changes:
+            self._put_requests(changes, texts, now_ms)
 
     def count_dropped(self, counts: Iterable[DroppedCount]) -> None:
         """Keep how many requests meters have dropped; of one slot the greatest count."""
         self._database.executemany(
             "INSERT INTO dropped VALUES (?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (series, slot) DO UPDATE SET value = max(value, excluded.value)",
+            "ON CONFLICT (series, slot) DO UPDATE SET value = excluded.value "
+            "WHERE excluded.value > dropped.value",
             [
                 (one.series, one.at_ms // SLOT_MS, one.service, one.reason, one.began_ms, one.value)
                 for one in counts
@@ -110,34 +164,78 @@ class Rows:
     def finish(self) -> None:
         """Note what has changed; the last of a transaction."""
         touched, self._touched = self._touched, set()
-        self._database.executemany(
-            "INSERT INTO slot VALUES (?, 1) ON CONFLICT (slot) DO UPDATE SET generation = generation + 1",
-            [(slot,) for slot in touched],
-        )
+        self._database.executemany(NEXT_GENERATION, [(slot,) for slot in touched])
         self._database.execute("UPDATE revision SET number = number + 1")
+        self._names.settle()
 
-    def _put_request(self, part: RequestPart, now_ms: int) -> None:
-        row = self._database.execute(_SELECT, (part.run_id,)).fetchone()
-        number: int | None = None
-        stored = now_ms
-        whole = part
-        if part.place is not None and part.trace_id is not None:
-            whole = self._with_loose(whole, part.trace_id, part.place[1])
-        if row is not None:
-            number, at, stored = row[:3]
-            self._touched.add(at // SLOT_MS)
-            before = self._part(part.run_id, int(row[0]), row)
-            whole = before.merged(whole)
-            if whole == before:
-                return
-        changed = self._write_request(number, stored, whole)
-        self._write_scores(changed, whole)
+    def _kept(self, run_ids: Iterable[str]) -> dict[str, _Kept]:
+        """Return what is kept of requests, by their ids."""
+        rows = self._database.among(_KNOWN, list(run_ids))
+        scores: dict[int, dict[str, ScorePart]] = {}
+        for number, name, *rest in self._database.among(_KNOWN_SCORES, [row[1] for row in rows]):
+            scores.setdefault(number, {})[name] = self._score_part(*rest)
+        return {
+            run_id: _Kept(number, stored, _part(run_id, rest, scores.get(number, {})))
+            for run_id, number, _, stored, *rest in rows
+        }
 
-    def _write_request(self, number: int | None, stored: int, part: RequestPart) -> int:
-        self._touched.add(part.at_ms // SLOT_MS)
+    def _changes(self, parts: Sequence[RequestPart], kept: Mapping[str, _Kept]) -> list[_Change]:
+        """Put what is told to what is kept, and to what retrievals told before; return what is new."""
+        loose = self._loose([part.trace_id for part in parts])
+        used: list[tuple[bytes, bytes]] = []
+        changes: list[_Change] = []
+        for part in parts:
+            known = kept.get(part.run_id)
+            whole = part if known is None else known.part.merged(part)
+            for place in {part.place, whole.place} - {None}:
+                where = _where(whole.trace_id, place)
+                told = None if where is None else loose.pop(where, None)
+                if where is not None and told is not None:
+                    used.append(where)
+                    whole = whole.merged(*(replace(each, run_id=part.run_id) for each in told))
+            if known is None or whole != known.part:
+                changes.append(_Change(whole, known))
+        if used:
+            self._database.executemany("DELETE FROM loose WHERE trace_id = ? AND owner = ?", used)
+        return changes
+
+    def _put_requests(
+        self, changes: Sequence[_Change], texts: Mapping[str, int], now_ms: int
+    ) -> None:
+        rows: list[tuple[Any, ...]] = []
+        for whole, kept in changes:
+            self._touched.add(whole.at_ms // SLOT_MS)
+            if kept is not None:
+                self._touched.add(kept.part.at_ms // SLOT_MS)
+            self._names.note_segments(segments_of(whole.language, whole.retriever, whole.metadata))
+            stored = now_ms if kept is None else kept.stored
+            rows.append((whole.run_id, whole.at_ms, stored, *self._columns(whole, texts)))
+        self._database.executemany(_PUT_REQUEST, rows)
+        fresh = [whole.run_id for whole, kept in changes if kept is None]
+        numbers = dict(
+            self._database.among("SELECT run_id, id FROM request WHERE run_id IN (these)", fresh)
+        )
+        scores: list[tuple[Any, ...]] = []
+        evidence: list[tuple[Any, ...]] = []
+        for whole, kept in changes:
+            number = numbers[whole.run_id] if kept is None else kept.number
+            for name, score in whole.scores.items():
+                if kept is not None and kept.part.scores.get(name) == score:
+                    continue
+                if not self._names.knows_score(name):
+                    continue
+                scores.append((number, name, *self._score_columns(score)))
+                details = score.details
+                if details and (details.summary or details.explanation or details.items):
+                    evidence.append(
+                        (number, name, details.summary, details.explanation, details.items)
+                    )
+        self._database.executemany(_PUT_SCORE, scores)
+        self._database.executemany(_PUT_EVIDENCE, evidence)
+
+    def _columns(self, part: RequestPart, texts: Mapping[str, int]) -> tuple[Any, ...]:
         verdict = part.verdict
-        self._names.note_segments(segments_of(part.language, part.retriever, part.metadata))
-        values = (
+        return (
             None if part.trace_id is None else bytes.fromhex(part.trace_id),
             None if part.place is None else bytes.fromhex(part.place[1]),
             None if part.place is None else part.place[0],
@@ -152,8 +250,8 @@ class Rows:
             verdict and verdict.at_ns,
             json.dumps(verdict.codes) if verdict else None,
             json.dumps(verdict.reasons) if verdict else None,
-            self._text(part.question),
-            self._text(part.answer),
+            None if part.question is None else texts[part.question],
+            None if part.answer is None else texts[part.answer],
             part.language,
             part.retriever,
             part.conversation_id,
@@ -164,128 +262,104 @@ class Rows:
             part.missing,
             json.dumps(part.metadata, sort_keys=True) if part.metadata else None,
         )
-        cursor = self._database.execute(_INSERT, (number, part.run_id, part.at_ms, stored, *values))
-        return int(cursor.lastrowid or 0)
 
-    def _put_loose(self, found: Retrieved, now_ms: int) -> None:
-        """Keep what is told of a request by one of its retrievals, which knows it by its span alone."""
-        where = tuple(bytes.fromhex(one) for one in (found.trace_id, found.owner, found.span_id))
-        told = json.dumps({name: list(one) for name, one in found.scores.items()})
-        self._database.execute(
-            "INSERT OR IGNORE INTO loose VALUES (?, ?, ?, ?, ?, ?)",
-            (*where, now_ms, found.retriever, told),
+    def _score_columns(self, score: ScorePart) -> tuple[Any, ...]:
+        told, details = score.told, score.details
+        kind = details.kind if details else None
+        value = told.value if told else None
+        usable = value if told and told.status == "ok" else None
+        return (
+            value,
+            told and told.status,
+            told and told.label,
+            told and told.at_ns,
+            self._kind(kind) if kind else None,
+            kind.turned(usable) if kind else None,
+            *(
+                (None,) * 8
+                if details is None
+                else (
+                    details.lower,
+                    details.upper,
+                    details.error_type,
+                    details.at_ns,
+                    details.judge_calls,
+                    details.input_tokens,
+                    details.output_tokens,
+                    details.cache_hits,
+                )
+            ),
         )
 
-    def _tie(self, trace_id: str, span_id: str, now_ms: int) -> None:
-        """Give what a retrieval told to its request, where that has come before and not just now."""
-        where = (bytes.fromhex(trace_id), bytes.fromhex(span_id))
-        found = self._database.execute(
-            "SELECT run_id FROM request WHERE trace_id = ? AND span_id = ? AND EXISTS "
-            "(SELECT 1 FROM loose WHERE loose.trace_id = ? AND loose.owner = ?)",
-            where * 2,
-        ).fetchone()
-        if found is not None:
-            place = (0, span_id)  # it is known already
-            self._put_request(RequestPart(run_id=found[0], trace_id=trace_id, place=place), now_ms)
+    def _put_loose(self, loose: Sequence[Retrieved], now_ms: int) -> list[RequestPart]:
+        """Keep what retrievals tell of requests that they know by their spans alone.
 
-    def _with_loose(self, part: RequestPart, trace_id: str, span_id: str) -> RequestPart:
-        """Return the same with what its retrievals told before it came."""
-        where = (bytes.fromhex(trace_id), bytes.fromhex(span_id))
-        found = self._database.execute(
-            "SELECT retriever, scores FROM loose WHERE trace_id = ? AND owner = ?", where
-        ).fetchall()
-        for retriever, scores in found:
-            told = {name: ScorePart(told=Told(*one)) for name, one in json.loads(scores).items()}
-            part = part.merged(RequestPart(run_id=part.run_id, retriever=retriever, scores=told))
-        if found:
-            self._database.execute("DELETE FROM loose WHERE trace_id = ? AND owner = ?", where)
-        return part
-
-    def _write_scores(self, number: int, whole: RequestPart) -> None:
-        scores: list[tuple[Any, ...]] = []
-        evidence: list[tuple[Any, ...]] = []
-        for name in whole.scores:
-            if not self._names.knows_score(name):
-                continue
-            told, details = whole.scores[name].told, whole.scores[name].details
-            value = told.value if told else None
-            kind = details.kind if details else None
-            usable = value if told and told.status == "ok" else None
-            scores.append(
-                (
-                    number,
-                    name,
-                    value,
-                    told and told.status,
-                    told and told.label,
-                    told and told.at_ns,
-                    self._kind(kind) if kind else None,
-                    kind.turned(usable) if kind else None,
-                    *(
-                        (None,) * 8
-                        if details is None
-                        else (
-                            details.lower,
-                            details.upper,
-                            details.error_type,
-                            details.at_ns,
-                            details.judge_calls,
-                            details.input_tokens,
-                            details.output_tokens,
-                            details.cache_hits,
-                        )
-                    ),
-                )
-            )
-            if details is not None and (details.summary or details.explanation or details.items):
-                evidence.append((number, name, details.summary, details.explanation, details.items))
-        self._database.executemany(_INSERT_SCORE, scores)
-        self._database.executemany(_INSERT_EVIDENCE, evidence)
-
-    def _put_chunks(self, found: Retrieved, now_ms: int) -> None:
-        where = [bytes.fromhex(one) for one in (found.trace_id, found.owner, found.span_id)]
+        Returns:
+            For each of these requests that has come before, a piece that says where it is.
+        """
+        if not loose:
+            return []
         self._database.executemany(
-            "INSERT OR IGNORE INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO loose (trace_id, owner, span_id, stored, retriever, scores) "
+            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             [
-                (*where, rank, found.at_ms, now_ms, chunk.id, chunk.score, self._text(chunk.text))
+                (
+                    *(bytes.fromhex(one) for one in (found.trace_id, found.owner, found.span_id)),
+                    now_ms,
+                    found.retriever,
+                    json.dumps({name: list(one) for name, one in found.scores.items()}),
+                )
+                for found in loose
+            ],
+        )
+        owners = {(found.trace_id, found.owner) for found in loose}
+        rows = self._database.among(
+            "SELECT run_id, trace_id, span_id FROM request WHERE trace_id IN (these)",
+            [bytes.fromhex(trace_id) for trace_id in {trace_id for trace_id, _ in owners}],
+        )
+        return [
+            # How sure that is is known already.
+            RequestPart(run_id=run_id, trace_id=trace_id.hex(), place=(0, span_id.hex()))
+            for run_id, trace_id, span_id in rows
+            if span_id is not None and (trace_id.hex(), span_id.hex()) in owners
+        ]
+
+    def _loose(
+        self, trace_ids: Iterable[str | None]
+    ) -> dict[tuple[bytes, bytes], list[RequestPart]]:
+        """Return what retrievals of these traces told before their requests came, by trace and span."""
+        rows = self._database.among(
+            "SELECT trace_id, owner, retriever, scores FROM loose WHERE trace_id IN (these)",
+            [bytes.fromhex(one) for one in dict.fromkeys(trace_ids) if one is not None],
+        )
+        found: dict[tuple[bytes, bytes], list[RequestPart]] = {}
+        for trace_id, owner, retriever, scores in rows:
+            told = {name: ScorePart(told=Told(*one)) for name, one in json.loads(scores).items()}
+            found.setdefault((trace_id, owner), []).append(
+                RequestPart(run_id="", retriever=retriever, scores=told)
+            )
+        return found
+
+    def _put_chunks(
+        self, retrieved: Sequence[Retrieved], texts: Mapping[str, int], now_ms: int
+    ) -> None:
+        self._database.executemany(
+            "INSERT INTO chunk (trace_id, owner, span_id, rank, at, stored, document, score, text) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            [
+                (
+                    *(bytes.fromhex(one) for one in (found.trace_id, found.owner, found.span_id)),
+                    rank,
+                    found.at_ms,
+                    now_ms,
+                    chunk.id,
+                    chunk.score,
+                    None if chunk.text is None else texts[chunk.text],
+                )
+                for found in retrieved
                 for rank, chunk in enumerate(found.chunks, start=1)
             ],
         )
-
-    def _part(self, run_id: str, number: int, row: tuple[Any, ...]) -> RequestPart:
-        """Return what is kept of a request."""
-        kept = dict(zip(_REQUEST, row[3:], strict=False))
-        question, answer = row[-2:]
-        verdict = None
-        if kept["verdict"] is not None:
-            verdict = VerdictPart(
-                kept["verdict_ns"],
-                kept["verdict"],
-                tuple(json.loads(kept["codes"])),
-                tuple(json.loads(kept["reasons"])),
-            )
-        span_id = kept["span_id"]
-        return RequestPart(
-            run_id=run_id,
-            trace_id=kept["trace_id"] and kept["trace_id"].hex(),
-            place=None if span_id is None else (kept["span_rank"], span_id.hex()),
-            question=question,
-            answer=answer,
-            metadata=json.loads(kept["metadata"] or "{}"),
-            verdict=verdict,
-            scores={
-                name: self._score_part(*rest)
-                for name, *rest in self._database.execute(_SCORES, (number,))
-            },
-            **{
-                name: kept[name]
-                for name in (
-                    "started_ns", "ended_ns", "noted_ns", "service", "workflow", "framework", "status",
-                    "language", "retriever", "conversation_id", "user_id", "sample_rate",
-                    "judge_sample_rate", "selection", "missing",
-                )
-            },
-        )  # fmt: skip
 
     def _score_part(self, *row: Any) -> ScorePart:
         (value, status, label, told_ns, kind, lower, upper, error_type, details_ns,
@@ -302,38 +376,82 @@ class Rows:
     def _kind(self, kind: Kind) -> int:
         number = self._kinds.get(kind)
         if number is None:
-            found = self._database.execute(
-                "SELECT id FROM kind WHERE name = ? AND method = ? AND target = ? AND definition = ? AND "
-                "direction = ? AND lowest IS ? AND highest IS ? AND judged = ?",
-                kind,
-            ).fetchone()
+            values = (*kind[:-1], int(kind.judged))
+            found = self._kind_number(values)
             if found is None:
-                cursor = self._database.execute(
-                    "INSERT INTO kind VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", kind
+                self._database.execute(
+                    f"INSERT INTO kind ({', '.join(_KIND)}) VALUES ({', '.join('?' * len(_KIND))})",
+                    values,
                 )
-                found = (cursor.lastrowid or 0,)
+                found = self._kind_number(values)
             number = self._kinds[kind] = int(found[0])
         return number
+
+    def _kind_number(self, values: tuple[Any, ...]) -> Any:
+        return self._database.execute(f"SELECT id FROM kind WHERE {_SAME_KIND}", values).fetchone()
 
     def _kind_at(self, number: int) -> Kind:
         kind = self._kind_of.get(number)
         if kind is None:
             row = self._database.execute(
-                "SELECT name, method, target, definition, direction, lowest, highest, judged FROM kind "
-                "WHERE id = ?",
-                (number,),
+                f"SELECT {', '.join(_KIND)} FROM kind WHERE id = ?", (number,)
             ).fetchone()
             kind = Kind._make([*row[:7], bool(row[7])])
             self._kind_of[number] = kind
         return kind
 
-    def _text(self, text: str | None) -> int | None:
-        """Return the number of a text, kept once however often it is told."""
-        if text is None:
-            return None
-        digest = blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-        found = self._database.execute("SELECT id FROM text WHERE hash = ?", (digest,)).fetchone()
-        if found is not None:
-            return int(found[0])
-        cursor = self._database.execute("INSERT INTO text VALUES (NULL, ?, ?)", (digest, text))
-        return int(cursor.lastrowid or 0)
+    def _texts(self, texts: Iterable[str | None]) -> dict[str, int]:
+        """Return the numbers of texts, each kept once however often it is told."""
+        digests = {
+            blake2b(text.encode("utf-8", "replace"), digest_size=16).digest(): text
+            for text in dict.fromkeys(texts)
+            if text is not None
+        }
+        numbers = dict(self._database.among(_TEXT_NUMBERS, list(digests)))
+        fresh = [(digest, text) for digest, text in digests.items() if digest not in numbers]
+        if fresh:
+            self._database.executemany("INSERT INTO text (hash, body) VALUES (?, ?)", fresh)
+            numbers |= dict(self._database.among(_TEXT_NUMBERS, [digest for digest, _ in fresh]))
+        return {text: int(numbers[digest]) for digest, text in digests.items()}
+
+
+_TEXT_NUMBERS = "SELECT hash, id FROM text WHERE hash IN (these)"
+
+
+def _where(trace_id: str | None, place: tuple[int, str] | None) -> tuple[bytes, bytes] | None:
+    if trace_id is None or place is None:
+        return None
+    return bytes.fromhex(trace_id), bytes.fromhex(place[1])
+
+
+def _part(run_id: str, row: Sequence[Any], scores: Mapping[str, ScorePart]) -> RequestPart:
+    """Return what is kept of a request."""
+    kept = dict(zip(_REQUEST, row, strict=False))
+    question, answer = row[-2:]
+    verdict = None
+    if kept["verdict"] is not None:
+        verdict = VerdictPart(
+            kept["verdict_ns"],
+            kept["verdict"],
+            tuple(json.loads(kept["codes"])),
+            tuple(json.loads(kept["reasons"])),
+        )
+    span_id = kept["span_id"]
+    return RequestPart(
+        run_id=run_id,
+        trace_id=kept["trace_id"] and kept["trace_id"].hex(),
+        place=None if span_id is None else (kept["span_rank"], span_id.hex()),
+        question=question,
+        answer=answer,
+        metadata=json.loads(kept["metadata"] or "{}"),
+        verdict=verdict,
+        scores=scores,
+        **{
+            name: kept[name]
+            for name in (
+                "started_ns", "ended_ns", "noted_ns", "service", "workflow", "framework", "status",
+                "language", "retriever", "conversation_id", "user_id", "sample_rate",
+                "judge_sample_rate", "selection", "missing",
+            )
+        },
+    )  # fmt: skip

@@ -1,23 +1,16 @@
-"""The store's tables, how a file comes to have them, and how it is opened.
+"""The store's tables, and how a store comes to have them.
 
-Each step of `_STEPS` takes a file from one version to the next, in one transaction; a new version adds a step
-and changes none.
+Each step of `_STEPS` takes a store from one version to the next, in one transaction; a new version adds a step
+and changes none.  The types are SQLite's: INTEGER, REAL, TEXT and BLOB.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["APPLICATION", "VERSION", "open_for_reading", "open_for_writing"]
-
-APPLICATION = 0x52414750
-"""What says of the file whose it is."""
+__all__ = ["VERSION", "later_version", "statements_since"]
 
 _STEPS: Sequence[str] = (
     """
@@ -88,56 +81,15 @@ VERSION = len(_STEPS)
 """The version that this program writes."""
 
 
-def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open a store, made or brought up to date where that is needed. For this user alone.
-
-    Raises:
-        ConfigurationError: It is another's file, or a later version's.
-        sqlite3.Error: It cannot be opened, or is damaged.
-    """
-    with suppress(FileExistsError):
-        # SQLite gives its other files the rights of this one.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    database = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
-    try:
-        # The first must come before the first table.
-        for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = NORMAL"):
-            database.execute(f"PRAGMA {pragma}").fetchall()
-        database.execute("BEGIN IMMEDIATE")
-        _migrate(database, path)
-        database.execute("COMMIT")
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Open a store that there is, to read from any one thread at a time."""
-    database = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=ro",
-        uri=True,
-        timeout=30.0,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    database.execute("PRAGMA temp_store = MEMORY")
-    return database
-
-
-def _migrate(database: sqlite3.Connection, path: Path) -> None:
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    (application,) = database.execute("PRAGMA application_id").fetchone()
-    (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application != APPLICATION and (tables or application):
-        raise ConfigurationError(f"{path} is no store of ragmeter; give another file")
-    if version > VERSION:
-        raise ConfigurationError(
-            f"{path} was written by a later version of ragmeter (format {version}, this one knows up to "
-            f"{VERSION}); install that one, or give another file"
-        )
+def statements_since(version: int) -> Iterator[str]:
+    """Yield what makes a store of the present version of one of this version; 0: of an empty one."""
     for step in _STEPS[version:]:
-        for statement in step.split(";\n"):
-            database.execute(statement)
-    database.execute(f"PRAGMA application_id = {APPLICATION}")
-    database.execute(f"PRAGMA user_version = {VERSION}")
+        yield from (statement for each in step.split(";\n") if (statement := each.strip()))
+
+
+def later_version(shown: str, version: int) -> ConfigurationError:
+    """Return the error for a store that a later program has written."""
+    return ConfigurationError(
+        f"{shown} was written by a later version of ragmeter (format {version}, this one knows up to "
+        f"{VERSION}); install that one, or give another store"
+    )

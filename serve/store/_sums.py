@@ -7,12 +7,12 @@ costs what came since.
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 
 from ._cells import Cells
+from ._database import Database
 from ._keeping import HOUR_MS, SLOTS
 from ._names import segments_told_apart
 from ._rows import SLOT_MS
@@ -30,7 +30,7 @@ class Sums:
         self._lock = threading.Lock()
         self._slots: OrderedDict[int, tuple[int, Cells]] = OrderedDict()
 
-    def between(self, database: sqlite3.Connection, from_ms: int, until_ms: int) -> Cells:
+    def between(self, database: Database, from_ms: int, until_ms: int) -> Cells:
         """Return the sums between two moments, the second not included."""
         whole = Cells()
         for _, _, cells in self.parts(database, from_ms, until_ms):
@@ -38,7 +38,7 @@ class Sums:
         return whole
 
     def parts(
-        self, database: sqlite3.Connection, from_ms: int, until_ms: int
+        self, database: Database, from_ms: int, until_ms: int
     ) -> Iterator[tuple[int, int, Cells]]:
         """Yield the same in parts of at most an hour, in order of time, each with where it begins and ends."""
         told_apart = segments_told_apart(database)
@@ -61,11 +61,11 @@ class Sums:
             yield at, slot_end, cells
             at = slot_end
 
-    def _hour(self, database: sqlite3.Connection, hour: int) -> Cells | None:
+    def _hour(self, database: Database, hour: int) -> Cells | None:
         """Return the sums of an hour that was added up, or in which nothing happened; None: of another one."""
         slots = (hour * SLOTS, (hour + 1) * SLOTS)
         (generation,) = database.execute(
-            "SELECT sum(generation) FROM slot WHERE slot >= ? AND slot < ?", slots
+            "SELECT CAST(sum(generation) AS BIGINT) FROM slot WHERE slot >= ? AND slot < ?", slots
         ).fetchone()
         archived = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
         if generation is None and archived is None:
@@ -86,7 +86,7 @@ class Sums:
             cells.add(Cells.unpacked(archived[0]))
         return cells
 
-    def _slot(self, database: sqlite3.Connection, slot: int) -> Cells:
+    def _slot(self, database: Database, slot: int) -> Cells:
         row = database.execute("SELECT generation FROM slot WHERE slot = ?", (slot,)).fetchone()
         if row is None:
             return Cells()

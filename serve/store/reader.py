@@ -1,27 +1,25 @@
 """`Reader`: what pages and the API read, while the writer writes on.
 
-It has connections of its own, which can only read; each answer is of one moment.
+Each answer is of one moment.
 """
 
 from __future__ import annotations
 
-import queue
-import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
+from ragmeter.metrics import RagmeterError
+
+from ._database import Database, Home
 from ._lists import Lists
 from ._names import segments_told_apart
 from ._one import one_request
 from ._overview import Chosen, judge_use, prefixed, summary, trends
 from ._rows import SLOT_MS
-from ._schema import open_for_reading
 from ._sums import Sums
 from .views import Filters, Overview, RequestPage, RequestView
 
-__all__ = ["LONGEST_RANGE_S", "Reader"]
+__all__ = ["LONGEST_RANGE_S", "Reader", "UnreadableStoreError"]
 
 LONGEST_RANGE_S = 366 * 86_400.0
 """The longest stretch of time that is looked at."""
@@ -30,20 +28,21 @@ _ORPHAN_MS = 60_000
 """Milliseconds after which a score whose request has not come is called an orphan."""
 
 
+class UnreadableStoreError(RagmeterError):
+    """The store cannot be read just now: it is busy, or away."""
+
+
 class Reader:
-    """Reads a store. Thread-safe.
+    """Reads a store. Thread-safe. Whatever it is asked for may raise `UnreadableStoreError`.
 
     Args:
-        path: The store's file; there is one.
+        home: Where the store is.
         clock: Seconds since the epoch.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        self._path = path
+    def __init__(self, home: Home, clock: Callable[[], float]) -> None:
+        self._home = home
         self._clock = clock
-        self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._closed = False
         self._sums = Sums()
 
     def overview(self, filters: Filters | None = None) -> Overview:
@@ -137,17 +136,10 @@ class Reader:
         since = now - int(filters.range_s * 1000) if filters.since_ms is None else filters.since_ms
         return max(0, since, until - int(LONGEST_RANGE_S * 1000)), until
 
-    def close(self) -> None:
-        """Let go of the file."""
-        with self._lock:
-            self._closed = True
-        while not self._idle.empty():
-            self._idle.get().close()
-
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
 
-    def _orphans(self, database: sqlite3.Connection, from_ms: int, until_ms: int) -> int:
+    def _orphans(self, database: Database, from_ms: int, until_ms: int) -> int:
         settled = self._now_ms() - _ORPHAN_MS
         (count,) = database.execute(
             "SELECT count(*) FROM request WHERE at >= ? AND at < ? AND started_ns IS NULL AND stored < ?",
@@ -156,33 +148,26 @@ class Reader:
         return int(count)
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def _reading(self) -> Iterator[Database]:
         try:
-            database = self._idle.get_nowait()
-        except queue.Empty:
-            database = open_for_reading(self._path)
-        try:
-            database.execute("BEGIN")
-            yield database
-        finally:
-            database.execute("COMMIT")
-            with self._lock:
-                closed = self._closed
-            if closed:
-                database.close()
-            else:
-                self._idle.put(database)
+            with self._home.moment() as database:
+                yield database
+        except self._home.errors as error:
+            raise UnreadableStoreError(
+                f"the store cannot be read just now: {self._home.why(error)}"
+            ) from error
 
 
 def _dropped(
-    database: sqlite3.Connection, from_ms: int, until_ms: int, service: str | None
+    database: Database, from_ms: int, until_ms: int, service: str | None
 ) -> Mapping[str, int]:
     """Return what meters dropped within a stretch of time: each counts from when it began."""
     found: dict[str, float] = {}
     rows = database.execute(
         "SELECT reason, max(value) - coalesce((SELECT max(value) FROM dropped e WHERE e.series = d.series AND "
         "e.slot < ?), CASE WHEN began >= ? THEN 0 ELSE min(value) END) FROM dropped d "
-        "WHERE slot >= ? AND slot <= ? AND (? IS NULL OR service = ?) GROUP BY series, reason",
+        "WHERE slot >= ? AND slot <= ? AND (CAST(? AS TEXT) IS NULL OR service = ?) "
+        "GROUP BY series, reason, began",
         (
             from_ms // SLOT_MS, from_ms, from_ms // SLOT_MS, until_ms // SLOT_MS, service, service,
         ),

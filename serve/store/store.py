@@ -1,20 +1,16 @@
 """`Store`: the one who writes. Everything that is told comes in here, and is kept before it is acknowledged.
 
-One connection writes; those who have something to write at the same time share one transaction, and each
-returns when it is committed.  So a sender that got its answer finds its requests after a kill; after a power
-cut the last moments may be missing.
+Those who have something to write at the same time share one transaction, and each returns when it is
+committed.  So a sender that got its answer finds its requests after a kill; after a power cut the last moments
+may be missing from a file.
 """
 
 from __future__ import annotations
 
 import logging
-import shutil
-import sqlite3
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,12 +21,13 @@ from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics.errors import loggable
 
+from ._database import Home
 from ._keeping import Keeping
 from ._names import Names
 from ._received import DroppedCount, Telling, dropped_in, told_in
 from ._rows import Rows
-from ._schema import open_for_writing
 from ._scored import told_by
+from ._sqlite import File
 from ._texts import without_texts
 from .reader import Reader
 
@@ -40,6 +37,8 @@ _log = logging.getLogger("ragmeter")
 
 MIB = 1024 * 1024
 DAY_S = 86_400.0
+PATIENCE_S = 600.0
+"""Seconds for which what was scored here waits for a database that is away."""
 TRIED_AGAIN_S = 2.0
 """Seconds after a write that failed in which nothing more is taken."""
 
@@ -54,10 +53,14 @@ class StoreOptions:
 
     path: Path | None = None
     """The file; None: a private one that is gone when the store is closed."""
+    url: str | None = field(default=None, repr=False)
+    """``postgresql://user:password@host/database`` instead of a file; several servers may share it."""
+    folder: Path | None = None
+    """Where the page keeps what is no request; None: beside the file."""
     keep_s: float = 7 * DAY_S
     """Seconds for which a request is kept."""
     max_bytes: int = 1_000_000_000
-    """Bytes of the file; the oldest requests make room."""
+    """Bytes that it may take up; the oldest requests make room."""
     or_private: bool = False
     """Whether a private file is used where that one cannot be, and a line in the log says so."""
     texts: bool = True
@@ -71,7 +74,7 @@ class StoreStats:
     requests: int = 0
     """Requests."""
     bytes: int = 0
-    """Bytes of the file."""
+    """Bytes that are in use; of a database that is a server's an estimate."""
     deleted: int = 0
     """Requests that made room, since it was opened."""
     refused: int = 0
@@ -95,7 +98,7 @@ class _Ticket:
 
 
 class Store:
-    """Keeps scored requests. Thread-safe; one process writes to a file.
+    """Keeps scored requests. Thread-safe; one process writes to a file, any number to a database on a server.
 
     It is an exporter, too: what a meter scores is kept with its texts, unless the options say otherwise.
 
@@ -104,7 +107,7 @@ class Store:
         clock: Seconds since the epoch.
 
     Raises:
-        ConfigurationError: The file cannot be used, or another process uses it.
+        ConfigurationError: The file or the database cannot be used, or another process uses the file.
     """
 
     def __init__(
@@ -116,7 +119,6 @@ class Store:
                 "a store keeps requests for some time, and in a megabyte at least: give it more"
             )
         self._clock = clock
-        self._own_folder: Path | None = None
         self._queueing = threading.Lock()
         self._queued: list[_Ticket] = []
         self._writing = threading.RLock()
@@ -124,25 +126,16 @@ class Store:
         self._writable = True
         self._failed_at = 0.0
         self._closed = False
-        path = self.options.path
-        if path is None:
-            self._own_folder = Path(tempfile.mkdtemp(prefix="ragmeter-"))
-            path = self._own_folder / "serve.db"
-        self._lock_file: sqlite3.Connection | None = None
-        try:
-            self._database = self._open(path)
-        except ConfigurationError as error:
-            if not self.options.or_private or self._own_folder is not None:
-                raise
-            _log.warning("%s; requests are kept until this server ends", error)
-            self._own_folder = Path(tempfile.mkdtemp(prefix="ragmeter-"))
-            path = self._own_folder / "serve.db"
-            self._database = self._open(path)
-        self.path = path
-        self._names = Names(self._database)
-        self._rows = Rows(self._database, self._names)
-        self._keeping = Keeping(self._database, path, self.options.keep_s, self.options.max_bytes)
-        self._readers: list[Reader] = []
+        self._ended = threading.Event()
+        self._home = self._open()
+        self._names = Names(self._home.writer)
+        self._rows = Rows(self._home.writer, self._names)
+        self._keeping = Keeping(self._home, self.options.keep_s, self.options.max_bytes)
+
+    @property
+    def shown(self) -> str:
+        """Where requests are kept, without any secret."""
+        return self._home.shown
 
     def take(self, request: ExportRequest) -> int:
         """Keep what ragmeter elsewhere tells in an export request; when this returns, it is kept.
@@ -168,13 +161,16 @@ class Store:
         """Keep what this process scored; raises as `take`."""
         if not batch:
             return
-        told = [told_by(scored) for scored in batch]
-        self._write(
-            Telling(
-                tuple(part for one in told for part in one.requests),
-                tuple(found for one in told for found in one.retrieved),
-            )
-        )
+        telling = _joined(told_by(scored) for scored in batch)
+        until = time.monotonic() + (PATIENCE_S if self._home.waits else 0.0)
+        while True:
+            try:
+                self._write(telling)
+                break
+            except StoreFullError:
+                # No sender has these any more. Meanwhile there is less and less room for what else comes.
+                if time.monotonic() >= until or self._ended.wait(TRIED_AGAIN_S):
+                    raise
 
     def flush(self, timeout_s: float) -> bool:
         """Return True: what was taken is kept already."""
@@ -186,10 +182,8 @@ class Store:
         del timeout_s
 
     def reader(self) -> Reader:
-        """Return a reader, which sees what is committed; closed with the store."""
-        reader = Reader(self.path, self._clock)
-        self._readers.append(reader)
-        return reader
+        """Return a reader, which sees what is committed, until the store is closed."""
+        return Reader(self._home, self._clock)
 
     def maintain(self) -> bool:
         """Sum up hours that are over, and make room; called now and then, on a thread that may wait.
@@ -198,13 +192,14 @@ class Store:
             Whether there is more to do at once.
         """
         try:
-            # Adding up takes its time, and nobody need wait for that.
-            summed = self._keeping.summed(self._clock())
-            with self._writing:
-                return not self._closed and self._keeping.step(self._clock(), summed)
-        except sqlite3.Error as error:
-            with self._writing:
-                self._roll_back()
+            with self._home.turn() as mine:
+                if not mine:
+                    return False
+                # Adding up takes its time, and nobody need wait for that.
+                summed = self._keeping.summed(self._clock())
+                with self._writing:
+                    return not self._closed and self._keeping.step(self._clock(), summed)
+        except self._home.errors as error:
             _log.warning("store: upkeep failed (%s); tried again", loggable(error))
             return False
 
@@ -213,9 +208,12 @@ class Store:
         with self._writing:
             if self._closed:
                 return StoreStats(writable=False)
+            with self._home.moment() as database:
+                (requests,) = database.execute("SELECT count(*) FROM request").fetchone()
+                size = self._home.size(database)
             return StoreStats(
-                requests=self._database.execute("SELECT count(*) FROM request").fetchone()[0],
-                bytes=self._keeping.size(),
+                requests=requests,
+                bytes=size,
                 deleted=self._keeping.deleted,
                 refused=self._refused,
                 writable=self._writable,
@@ -229,36 +227,25 @@ class Store:
         return "the store is full, or cannot be written to"
 
     def close(self) -> None:
-        """Let go of the file. A private one is deleted."""
+        """Let go of file or database. A private file is deleted."""
+        self._ended.set()
         with self._writing:
             if self._closed:
                 return
             self._closed = True
-            for reader in self._readers:
-                reader.close()
-            self._keeping.close()
-            self._database.close()
-        self._let_go()
+            self._home.close()
 
-    def _open(self, path: Path) -> sqlite3.Connection:
+    def _open(self) -> Home:
+        options = self.options
+        if options.url is not None:
+            return _on_server(options.url)
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock_file = _locked(path)
-            return open_for_writing(path)
-        except (OSError, sqlite3.Error) as error:
-            self._let_go()
-            raise ConfigurationError(
-                f"the store {path} cannot be used ({_why(error)}); give a file that this user may write to"
-            ) from error
-        except BaseException:
-            self._let_go()
-            raise
-
-    def _let_go(self) -> None:
-        if self._lock_file is not None:
-            self._lock_file.close()
-        if self._own_folder is not None:
-            shutil.rmtree(self._own_folder, ignore_errors=True)
+            return File(options.path, options.max_bytes)
+        except ConfigurationError as error:
+            if not options.or_private or options.path is None:
+                raise
+            _log.warning("%s; requests are kept until this server ends", error)
+            return File(None, options.max_bytes)
 
     def _write(self, telling: Telling, dropped: Sequence[DroppedCount] = ()) -> None:
         if not self.options.texts:
@@ -282,56 +269,42 @@ class Store:
             else:
                 self._commit(tickets)
                 self._writable = True
-        except sqlite3.Error as error:
-            self._roll_back()
-            failure = StoreFullError(f"the store does not take it: {_why(error)}")
+        except self._home.errors as error:
+            failure = StoreFullError(f"the store does not take it: {self._home.why(error)}")
             self._writable = False
             self._failed_at = time.monotonic()
         except BaseException:
-            self._roll_back()
             failure = StoreFullError("it was not written")
             raise
         finally:
             if failure is not None:
                 self._refused += len(tickets)
+                self._names.forget()
+                self._rows.forget()
             for ticket in tickets:
                 ticket.failure = failure
                 ticket.done = True
 
-    def _commit(self, tickets: Iterable[_Ticket]) -> None:
-        self._database.execute("BEGIN IMMEDIATE")
-        now_ms = int(self._clock() * 1000)
-        for ticket in tickets:
-            self._rows.put(ticket.telling, now_ms)
-            self._rows.count_dropped(ticket.dropped)
-        self._rows.finish()
-        self._database.execute("COMMIT")
-
-    def _roll_back(self) -> None:
-        with suppress(sqlite3.Error):  # it may have happened by itself
-            self._database.execute("ROLLBACK")
-        self._names.forget()
-        self._rows.forget()
+    def _commit(self, tickets: Sequence[_Ticket]) -> None:
+        with self._home.transaction():
+            self._rows.put(_joined(ticket.telling for ticket in tickets), int(self._clock() * 1000))
+            self._rows.count_dropped([each for ticket in tickets for each in ticket.dropped])
+            self._rows.finish()
 
 
-def _locked(path: Path) -> sqlite3.Connection:
-    """Hold a lock beside the store, which goes with the process however that ends."""
-    beside = path.with_name(f"{path.name}-lock")
-    lock = sqlite3.connect(beside, timeout=0.0, isolation_level=None, check_same_thread=False)
+def _joined(tellings: Iterable[Telling]) -> Telling:
+    told = list(tellings)
+    return Telling(
+        tuple(part for one in told for part in one.requests),
+        tuple(found for one in told for found in one.retrieved),
+    )
+
+
+def _on_server(url: str) -> Home:
     try:
-        beside.chmod(0o600)
-        lock.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
-        lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
-        lock.close()
-        if "locked" in str(error):
-            raise ConfigurationError(
-                f"the store {path} is in use by another process; stop that one, or give each server a "
-                "--store of its own"
-            ) from error
-        raise
-    return lock
-
-
-def _why(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error).lower()
+        from ._postgresql import Server  # noqa: PLC0415 -- an extra, and a second to import
+    except ImportError as error:
+        raise ConfigurationError(
+            "a store on PostgreSQL needs its packages: pip install 'ragmeter-otel[postgresql]'"
+        ) from error
+    return Server(url)

@@ -294,7 +294,7 @@ def test_senders_wait_while_the_store_takes_nothing(tmp_path):
     spans, _ = told(scored(2))
     body = spans.SerializeToString()
     with running(store=StoreOptions(path=tmp_path / "serve.db")) as (server, client):
-        database = server.store._database
+        database = server.store._home.writer
         database.execute("PRAGMA query_only = ON")
         refused = client.post("/v1/traces", content=body, headers=PROTOBUF)
         assert refused.status_code == 503

@@ -1,0 +1,84 @@
+"""What the store asks of a database, whichever it is: a file of SQLite, or PostgreSQL.
+
+Every statement stands once and is text that both know, with ``?`` for what is bound.  Where they differ in
+words, the class of the one or the other says how it is called there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+__all__ = ["Database", "Found", "Home"]
+
+
+class Found(Protocol):
+    """The rows that a statement found."""
+
+    def fetchone(self) -> Any:
+        """Return the next; None: there is no more."""
+
+    def fetchall(self) -> list[Any]:
+        """Return the rest."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rest."""
+
+
+class Database(Protocol):
+    """Runs statements, within a transaction of its `Home`."""
+
+    @property
+    def has_metadata(self) -> str:
+        """A condition with two arguments: the row ``r`` has metadata of this name with this word."""
+
+    def execute(self, statement: str, arguments: Sequence[Any] = ..., /) -> Found:
+        """Run a statement."""
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
+        """Run one for each row of arguments."""
+
+    def among(self, statement: str, values: Collection[Any], /) -> list[Any]:
+        """Run one that has ``IN (these)`` for these values, and return what it found, in any order."""
+
+
+class Home(Protocol):
+    """Where a store is kept.
+
+    Attributes:
+        shown: Its name, without any secret.
+        waits: Whether it may be away and come back, so that waiting for it makes sense.
+    """
+
+    shown: str
+    waits: bool
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What it raises when it cannot do what it is told."""
+
+    @property
+    def writer(self) -> Database:
+        """What `transaction` writes with."""
+
+    def transaction(self) -> AbstractContextManager[Database]:
+        """Write: of all processes one at a time, and nothing where the block raises."""
+
+    def moment(self) -> AbstractContextManager[Database]:
+        """Read what was committed when the block began."""
+
+    def turn(self) -> AbstractContextManager[bool]:
+        """Say whether upkeep is this process's for the block; no two have it at once."""
+
+    def size(self, database: Database) -> int:
+        """Return the bytes that are in use, as a transaction or a moment sees it."""
+
+    def give_back(self) -> None:
+        """Give unused room back to the disk, some of it; outside of any transaction."""
+
+    def why(self, error: Exception) -> str:
+        """Return what `error` says, without any word of a request and without any secret."""
+
+    def close(self) -> None:
+        """Let go of it."""

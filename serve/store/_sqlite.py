@@ -1,0 +1,222 @@
+"""The store in a file: SQLite in WAL mode, for one process that writes and any number that read."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ragmeter.metrics import ConfigurationError
+
+from ._database import Database
+from ._schema import VERSION, later_version, statements_since
+
+__all__ = ["APPLICATION", "File"]
+
+APPLICATION = 0x52414750
+"""What says of the file whose it is."""
+_CEILING = 1.25
+"""Times the size that is allowed, where SQLite itself refuses more."""
+_PAGES = 2_000
+"""Unused pages that are given back to the disk at a time, 8 MB."""
+_AT_ONCE = 256
+"""Values of one statement; SQLite knew no more than 999 for long."""
+
+
+class _Connection(sqlite3.Connection):
+    """A connection."""
+
+    has_metadata = "EXISTS (SELECT 1 FROM json_each(r.metadata) m WHERE m.key = ? AND m.value = ?)"
+
+    def among(self, statement: str, values: Collection[Any], /) -> list[Any]:
+        """Run it for so many values at a time as SQLite takes."""
+        found: list[Any] = []
+        chosen = list(values)
+        for start in range(0, len(chosen), _AT_ONCE):
+            some = chosen[start : start + _AT_ONCE]
+            found += self.execute(
+                statement.replace("(these)", f"({', '.join('?' * len(some))})"), some
+            ).fetchall()
+        return found
+
+
+class File:
+    """A file.
+
+    Args:
+        path: Where; None: a private one that is gone when this is closed.
+        max_bytes: How large it may become, before the oldest make room.
+
+    Raises:
+        ConfigurationError: It cannot be used, or another process uses it.
+    """
+
+    errors = (sqlite3.Error,)
+    waits = False
+
+    def __init__(self, path: Path | None, max_bytes: int) -> None:
+        self._own_folder: Path | None = None
+        if path is None:
+            self._own_folder = Path(tempfile.mkdtemp(prefix="ragmeter-"))
+            path = self._own_folder / "serve.db"
+        self.path = path
+        self.shown = str(path)
+        self._idle: queue.SimpleQueue[_Connection] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._lock_file: sqlite3.Connection | None = None
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock_file = _locked(path)
+            self.writer = _open_for_writing(path)
+        except (OSError, sqlite3.Error) as error:
+            self._let_go()
+            raise ConfigurationError(
+                f"the store {path} cannot be used ({self.why(error)}); give a file that this user may "
+                "write to"
+            ) from error
+        except BaseException:
+            self._let_go()
+            raise
+        self._page = int(self.writer.execute("PRAGMA page_size").fetchone()[0])
+        self.writer.execute(f"PRAGMA max_page_count = {int(max_bytes * _CEILING) // self._page}")
+        self.writer.execute(f"PRAGMA journal_size_limit = {max(max_bytes // 16, 1 << 20)}")
+
+    @contextmanager
+    def transaction(self) -> Iterator[_Connection]:
+        """Write."""
+        self.writer.execute("BEGIN IMMEDIATE")
+        try:
+            yield self.writer
+            self.writer.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):  # it may have happened by itself
+                self.writer.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def moment(self) -> Iterator[_Connection]:
+        """Read, with a connection of its own that can do nothing else."""
+        try:
+            database = self._idle.get_nowait()
+        except queue.Empty:
+            database = _open_for_reading(self.path)
+        try:
+            database.execute("BEGIN")
+            yield database
+        finally:
+            database.execute("ROLLBACK")  # and what was put together for this moment is gone
+            with self._lock:
+                closed = self._closed
+                if not closed:
+                    self._idle.put(database)
+            if closed:
+                database.close()
+
+    @contextmanager
+    def turn(self) -> Iterator[bool]:
+        """No other process writes."""
+        yield True
+
+    def size(self, database: Database) -> int:
+        """Return the bytes of the pages that are in use."""
+        (pages,) = database.execute("PRAGMA page_count").fetchone()
+        (unused,) = database.execute("PRAGMA freelist_count").fetchone()
+        return (int(pages) - int(unused)) * self._page
+
+    def give_back(self) -> None:
+        """Make the file smaller."""
+        self.writer.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall()
+
+    def why(self, error: Exception) -> str:
+        """Return what SQLite or the system says, which is never about what is kept."""
+        return str(getattr(error, "strerror", None) or error).lower()
+
+    def close(self) -> None:
+        """Let go of the file. A private one is deleted."""
+        with self._lock:
+            self._closed = True
+        while not self._idle.empty():
+            self._idle.get().close()
+        self.writer.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._lock_file is not None:
+            self._lock_file.close()
+        if self._own_folder is not None:
+            shutil.rmtree(self._own_folder, ignore_errors=True)
+
+
+def _open_for_writing(path: Path) -> _Connection:
+    """Open a store, made or brought up to date where that is needed. For this user alone."""
+    with suppress(FileExistsError):
+        # SQLite gives its other files the rights of this one.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    database = sqlite3.connect(
+        path, timeout=30.0, isolation_level=None, check_same_thread=False, factory=_Connection
+    )
+    try:
+        # The first must come before the first table.
+        for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = NORMAL"):
+            database.execute(f"PRAGMA {pragma}").fetchall()
+        database.execute("BEGIN IMMEDIATE")
+        _migrate(database, path)
+        database.execute("COMMIT")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _open_for_reading(path: Path) -> _Connection:
+    database = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro",
+        uri=True,
+        timeout=30.0,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=_Connection,
+    )
+    database.execute("PRAGMA temp_store = MEMORY")
+    return database
+
+
+def _migrate(database: sqlite3.Connection, path: Path) -> None:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    (application,) = database.execute("PRAGMA application_id").fetchone()
+    (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application != APPLICATION and (tables or application):
+        raise ConfigurationError(f"{path} is no store of ragmeter; give another file")
+    if version > VERSION:
+        raise later_version(str(path), version)
+    for statement in statements_since(version):
+        database.execute(statement)
+    database.execute(f"PRAGMA application_id = {APPLICATION}")
+    database.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _locked(path: Path) -> sqlite3.Connection:
+    """Hold a lock beside the store, which goes with the process however that ends."""
+    beside = path.with_name(f"{path.name}-lock")
+    lock = sqlite3.connect(beside, timeout=0.0, isolation_level=None, check_same_thread=False)
+    try:
+        beside.chmod(0o600)
+        lock.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        lock.close()
+        if "locked" in str(error):
+            raise ConfigurationError(
+                f"the store {path} is in use by another process; stop that one, or give each server a "
+                "--store of its own"
+            ) from error
+        raise
+    return lock
