@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from ragmeter.adapters.opentelemetry.otlp import ExportRequest
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import ConfigurationError, RagmeterError
-from ragmeter.metrics.errors import loggable
+from ragmeter.metrics.errors import install_command, loggable
 
 from ._database import Home
 from ._keeping import Keeping
@@ -305,6 +305,6 @@ def _on_server(url: str) -> Home:
         from ._postgresql import Server  # noqa: PLC0415 -- an extra, and a second to import
     except ImportError as error:
         raise ConfigurationError(
-            "a store on PostgreSQL needs its packages: pip install 'ragmeter-otel[postgresql]'"
+            f"a store on PostgreSQL needs its packages: {install_command('postgresql')}"
         ) from error
     return Server(url)
