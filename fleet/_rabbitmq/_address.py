@@ -1,0 +1,103 @@
+"""Where a broker is and which queues are meant: what an ``amqp://`` URL says. Never shown with its password."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from ragmeter.metrics import ConfigurationError
+
+__all__ = ["Address"]
+
+_PORTS = {"amqp": 5672, "amqps": 5671}
+_TLS = {
+    "cacertfile": "ca_certs",
+    "certfile": "certfile",
+    "keyfile": "keyfile",
+    "server_name_indication": "server_hostname",
+}
+"""RabbitMQ's own names of these parameters, and py-amqp's."""
+_EXAMPLE = "amqps://user:password@rabbitmq.example:5671/scoring"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A broker's address, and the names of the queues there."""
+
+    host: str
+    port: int
+    virtual_host: str = "/"
+    user: str = "guest"
+    password: str = field(default="guest", repr=False)
+    tls: dict[str, Any] | None = field(default=None, repr=False)
+    """What py-amqp is told about TLS; None: the connection is not encrypted."""
+    prefix: str = "ragmeter"
+    """What the queues' names begin with."""
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Read a URL.
+
+        Args:
+            url: ``amqp://`` or ``amqps://``, then user, password, host, port and virtual host as RabbitMQ has them.
+                Its parameters may be ``queue=NAME`` (the queues are called ``NAME.score`` and ``NAME.dead``,
+                ``ragmeter`` by default) and, with TLS, ``cacertfile``, ``certfile``, ``keyfile``,
+                ``server_name_indication``. The certificate of the broker is always checked.
+
+        Raises:
+            ConfigurationError: It is no such URL; says why, without user and password.
+        """
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            raise ConfigurationError(f"the queue's URL has no such port; write {_EXAMPLE}") from None
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise ConfigurationError(f"the queue's URL names no broker; write {_EXAMPLE}")
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        prefix = options.pop("queue", "ragmeter")
+        if not re.fullmatch(r"[\w.-]{1,200}", prefix):
+            raise ConfigurationError("queue= of the queue's URL: letters, digits, _ . - only")
+        encrypted = parts.scheme == "amqps"
+        unknown = sorted(set(options) - set(_TLS if encrypted else ()))
+        if unknown:
+            known = ", ".join(["queue", *(_TLS if encrypted else ())])
+            raise ConfigurationError(
+                f"the queue's URL has unknown parameters ({', '.join(unknown)}); known: {known}"
+            )
+        tls = {"server_hostname": parts.hostname} if encrypted else None
+        if tls is not None:
+            tls |= {_TLS[name]: value for name, value in options.items()}
+        return cls(
+            host=parts.hostname,
+            port=port or _PORTS[parts.scheme],
+            virtual_host=unquote(parts.path[1:]) or "/",
+            user="guest" if parts.username is None else unquote(parts.username),
+            password="guest" if parts.password is None else unquote(parts.password),
+            tls=tls,
+            prefix=prefix,
+        )
+
+    @property
+    def queue(self) -> str:
+        """The queue of what is to be scored."""
+        return f"{self.prefix}.score"
+
+    @property
+    def dead_queue(self) -> str:
+        """The queue of what could not be."""
+        return f"{self.prefix}.dead"
+
+    @property
+    def shown(self) -> str:
+        """Host and port, as they may be printed."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The whole address with its password, for Celery alone."""
+        user, password = quote(self.user, safe=""), quote(self.password, safe="")
+        return f"amqp://{user}:{password}@{self.shown}/{quote(self.virtual_host, safe='')}"

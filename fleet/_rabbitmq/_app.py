@@ -1,0 +1,181 @@
+"""The Celery application of a worker: how it takes messages, one task, and nothing it does not need.
+
+Every setting answers a way to lose or repeat requests; the reasons stand beside them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol
+
+from celery import Celery, signals
+from celery.exceptions import Reject
+from kombu import Exchange, Queue
+from kombu.serialization import register
+
+from ragmeter._runtime.guard import Guard, front_door
+from ragmeter.fleet.transport import TransportDownError
+
+from ._address import Address
+from ._message import CONTENT_TYPE, DEATHS, ENCODING, TASK, deaths_of, message
+from .sender import RabbitSender
+
+__all__ = ["Handled", "Handler", "worker_app"]
+
+_SERIALIZER = "ragmeter"
+_LONGEST_S = 900.0
+"""A message takes no longer, or its process is killed and the message comes back: half of the time after which a
+broker takes a message away from a worker (``consumer_timeout``, 30 minutes)."""
+_PAUSE_S = 5.0
+"""Before a message that nothing could be done with is handed back: it would return at once, and die of it."""
+
+
+class Handled(Protocol):
+    """What became of a message."""
+
+    @property
+    def split(self) -> Sequence[bytes]:
+        """Messages to be published in its place."""
+        ...
+
+    @property
+    def dead(self) -> Sequence[tuple[bytes, str]]:
+        """What cannot be read, and why."""
+        ...
+
+    @property
+    def again(self) -> bool:
+        """Whether it is to come back."""
+        ...
+
+
+class Handler(Protocol):
+    """Scores messages, in one process."""
+
+    def handle(self, body: bytes, deaths: int) -> Handled:
+        """Do with a message what is to be done."""
+        ...
+
+    def close(self) -> object:
+        """Send what is left, and end."""
+        ...
+
+
+def worker_app(address: Address, make: Callable[[], Handler], consumer: str) -> Celery:
+    """Return the application of a worker.
+
+    Args:
+        address: The broker and its queue.
+        make: Called in each of the worker's processes: what scores has threads, and these do not survive a fork.
+        consumer: The dotted name of the class that takes messages from the broker.
+    """
+    for name in [name for name in os.environ if name.startswith("CELERY_")]:
+        del os.environ[name]  # those of an application beside us would replace broker and results
+    register(_SERIALIZER, _encoded, _decoded, content_type=CONTENT_TYPE, content_encoding=ENCODING)
+    app = Celery("ragmeter", broker=address.url, backend="disabled://", fixups=[])
+    queue = Queue(address.queue, Exchange("", type="direct"), address.queue, no_declare=True)
+    app.conf.update(
+        accept_content=[_SERIALIZER],
+        task_serializer=_SERIALIZER,
+        task_queues=[queue],
+        task_default_queue=address.queue,
+        task_create_missing_queues=False,
+        broker_use_ssl=False if address.tls is None else address.tls,
+        broker_heartbeat=10,
+        broker_connection_timeout=2,
+        broker_connection_retry=True,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        # Acknowledged when done; what a killed process had comes back, and what runs too long as well.
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,
+        task_acks_on_failure_or_timeout=False,
+        task_time_limit=_LONGEST_S,
+        # A lost connection does not take away what is being scored: it is finished, and its repetition known.
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        # One message at a time for each process: none waits behind a slow one.
+        worker_prefetch_multiplier=1,
+        worker_enable_prefetch_count_reduction=False,
+        # Loading the metrics takes longer than Celery's 4 s on a busy machine.
+        worker_proc_alive_timeout=120,
+        task_ignore_result=True,
+        # On a virtual host that is shared with other Celery applications, theirs must not reach us.
+        worker_enable_remote_control=False,
+        worker_send_task_events=False,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        worker_consumer=consumer,
+    )
+    _add_task(app, address, make)
+    return app
+
+
+def _add_task(app: Celery, address: Address, make: Callable[[], Handler]) -> None:
+    process = _Process(address, make)
+    # Held here: Celery holds what listens to its signals weakly.
+    signals.worker_process_init.connect(process.begin, weak=False)
+    signals.worker_process_shutdown.connect(process.end, weak=False)
+
+    @app.task(name=TASK, bind=True, max_retries=0)
+    def score(self: Any, body: bytes) -> None:
+        process.score(body, dict(self.request.__dict__))
+
+
+class _Process:
+    """What one of the worker's processes has: made after the fork."""
+
+    def __init__(self, address: Address, make: Callable[[], Handler]) -> None:
+        self._address, self._make = address, make
+        self._handler: Handler | None = None
+        self._sender: RabbitSender | None = None
+
+    def begin(self, **_: object) -> None:
+        """Load everything before the first message comes."""
+        self._sender = RabbitSender(self._address)
+        self._handler = self._make()
+
+    def end(self, **_: object) -> None:
+        """Send what is left."""
+        with Guard("fleet.worker", front_door):
+            if self._handler is not None:
+                self._handler.close()
+        if self._sender is not None:
+            self._sender.close(0.0)
+
+    def score(self, body: bytes, headers: dict[str, Any]) -> None:
+        """Have a message scored; returning acknowledges it."""
+        deaths = deaths_of(headers)
+        handled = None
+        with Guard("fleet.worker", front_door):
+            if self._handler is None or self._sender is None:
+                self.begin()
+            handled = self._handler.handle(body, deaths)  # type: ignore[union-attr]
+        if handled is None or handled.again:
+            _hand_back()
+        try:
+            for one in handled.split:
+                self._publish(one, self._address.queue, deaths=deaths)
+            for one, reason in handled.dead:
+                self._publish(one, self._address.dead_queue, deaths=deaths, reason=reason)
+        except TransportDownError as error:
+            front_door.report("fleet.worker", error)
+            _hand_back()
+
+    def _publish(self, body: bytes, queue: str, *, deaths: int, reason: str | None = None) -> None:
+        assert self._sender is not None
+        self._sender.publish(message(body, count=1, deaths=deaths, reason=reason), queue)
+
+
+def _hand_back() -> NoReturn:
+    time.sleep(_PAUSE_S)
+    raise Reject("to be tried again", requeue=True)
+
+
+def _encoded(value: Any) -> bytes:
+    return bytes(value[0][0])
+
+
+def _decoded(body: Any) -> tuple[tuple[bytes], dict[str, Any], dict[str, Any]]:
+    return (bytes(body),), {}, {}

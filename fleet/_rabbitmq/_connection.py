@@ -1,0 +1,101 @@
+"""A connection to the broker on which everything ends in time, and what its errors mean.
+
+Both time-outs are needed. A broker under a memory or disk alarm takes connections and answers nothing: the wait for
+a confirm has a limit of its own, and closing a channel waits for an answer that only the socket's limit ends.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import amqp
+from amqp.exceptions import AMQPError, MessageNacked
+
+from ragmeter.fleet.transport import TransportDownError
+
+from ._address import Address
+
+__all__ = ["CONFIRM_S", "FAILURES", "abandon", "connect", "leave_to_parent", "reachable", "reason_of"]
+
+CONFIRM_S = 2.0
+"""Seconds that the broker has to confirm a message."""
+_CONNECT_S = 2.0
+_SOCKET_S = 3.0
+FAILURES = (AMQPError, MessageNacked, OSError)
+"""What py-amqp raises when a broker is away, hangs, refuses or is full."""
+
+
+def connect(address: Address) -> amqp.Connection:
+    """Return an open connection.
+
+    Raises:
+        FAILURES: There is none to be had.
+    """
+    connection = amqp.Connection(
+        host=address.shown,
+        userid=address.user,
+        password=address.password,
+        virtual_host=address.virtual_host,
+        ssl=address.tls if address.tls is not None else False,
+        connect_timeout=_CONNECT_S,
+        read_timeout=_SOCKET_S,
+        write_timeout=_SOCKET_S,
+        confirm_publish=True,
+        heartbeat=0,  # whoever uses it sleeps for long; a broken one shows at the next message
+    )
+    try:
+        connection.connect()
+    except BaseException:
+        abandon(connection)
+        raise
+    return connection
+
+
+def abandon(connection: amqp.Connection) -> None:
+    """Close the socket of a connection without a word: the other end may hang."""
+    with suppress(*FAILURES):
+        connection.collect()
+
+
+def leave_to_parent(connection: amqp.Connection) -> None:
+    """Let go of a connection in a forked child: its socket is the parent's, and must not be shut down."""
+    transport = getattr(connection, "_transport", None)
+    sock = getattr(transport, "sock", None)
+    if sock is not None:
+        transport.sock = None
+        with suppress(OSError):
+            os.close(sock.detach())
+
+
+def reason_of(error: BaseException) -> str:
+    """Say what an error of `FAILURES` means, in words that hold nothing of a message and no password."""
+    if isinstance(error, MessageNacked):
+        return "the queue is full"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, amqp.exceptions.AccessRefused):
+        return "the broker refuses this user"
+    if isinstance(error, amqp.exceptions.NotAllowed):
+        return "the broker has no such virtual host, or refuses it to this user"
+    if isinstance(error, OSError) and error.errno is not None:
+        return os.strerror(error.errno)
+    return type(error).__name__
+
+
+@contextmanager
+def reachable(address: Address) -> Iterator[amqp.Channel]:
+    """Give a channel for a few questions, and close the connection afterwards.
+
+    Raises:
+        TransportDownError: The broker is away, hangs or refuses.
+    """
+    try:
+        connection = connect(address)
+        try:
+            yield connection.channel()
+        finally:
+            abandon(connection)
+    except FAILURES as error:
+        raise TransportDownError(f"{address.shown}: {reason_of(error)}") from None

@@ -1,0 +1,90 @@
+"""The two queues: what is to be scored, and what could not be. Declared by whoever comes first.
+
+A quorum queue outlives its broker's death, and counts how often each message was handed out in vain.  Both queues
+are bounded in bytes; the first refuses what is too much, so that the application knows, the second forgets its oldest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import amqp
+
+from ._address import Address
+
+__all__ = ["DEAD_TTL_S", "DELIVERY_LIMIT", "MAX_BYTES", "declare", "differing"]
+
+DELIVERY_LIMIT = 3
+"""How often a message comes back before it is dead: it is handed out once more than that."""
+MAX_BYTES = 1_000_000_000
+"""Of each queue, compressed as messages are."""
+DEAD_TTL_S = 7 * 24 * 3600
+"""How long dead letters are kept: they hold what people asked."""
+_NEVER = 1_000_000
+"""Listing dead letters hands them out, too, and newer brokers put a limit of their own where none is given."""
+
+
+def declare(
+    connection: amqp.Connection,
+    address: Address,
+    *,
+    max_bytes: int = MAX_BYTES,
+    dead_ttl_s: float = DEAD_TTL_S,
+) -> list[str]:
+    """Make the queues, and return the names of those that are there with other arguments.
+
+    A queue that somebody declared differently is used as it is.
+
+    Raises:
+        amqp.exceptions.AccessRefused: This user may not declare queues.
+    """
+    wanted = _queues(address, max_bytes, dead_ttl_s)
+    return [name for name, arguments in wanted.items() if not _declared(connection, name, arguments)]
+
+
+def differing(connection: amqp.Connection, address: Address) -> list[str]:
+    """Return the names of the queues that are there with other arguments than ours, and make none."""
+    wanted = _queues(address, MAX_BYTES, DEAD_TTL_S)
+    return [
+        name
+        for name, arguments in wanted.items()
+        if _exists(connection, name) and not _declared(connection, name, arguments)
+    ]
+
+
+def _queues(address: Address, max_bytes: int, dead_ttl_s: float) -> dict[str, dict[str, Any]]:
+    return {
+        address.dead_queue: {
+            "x-queue-type": "quorum",
+            "x-delivery-limit": _NEVER,
+            "x-max-length-bytes": max_bytes,
+            "x-message-ttl": round(dead_ttl_s * 1000),
+        },
+        address.queue: {
+            "x-queue-type": "quorum",
+            "x-delivery-limit": DELIVERY_LIMIT,
+            "x-max-length-bytes": max_bytes,
+            "x-overflow": "reject-publish",
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": address.dead_queue,
+            "x-dead-letter-strategy": "at-least-once",
+        },
+    }
+
+
+def _declared(connection: amqp.Connection, name: str, arguments: dict[str, Any]) -> bool:
+    try:
+        with connection.channel() as channel:
+            channel.queue_declare(name, durable=True, auto_delete=False, arguments=arguments)
+    except amqp.exceptions.PreconditionFailed:
+        return False
+    return True
+
+
+def _exists(connection: amqp.Connection, name: str) -> bool:
+    try:
+        with connection.channel() as channel:
+            channel.queue_declare(name, passive=True)
+    except amqp.exceptions.NotFound:
+        return False
+    return True

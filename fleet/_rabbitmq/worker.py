@@ -1,0 +1,120 @@
+"""`run_worker`: takes messages from the broker and has each of its processes score them, until it is told to end.
+
+The processes are Celery's (prefork): one that is killed takes one message with it, which comes back, and is replaced.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from celery import signals
+from celery.worker import state
+
+from ragmeter.metrics import ConfigurationError, RagmeterError
+from ragmeter.fleet.transport import TransportDownError
+from ragmeter.metrics.errors import loggable
+
+from ._address import Address
+from ._app import Handler, worker_app
+from ._connection import reachable
+from ._consumer import RagmeterConsumer
+
+__all__ = ["run_worker"]
+
+_LOOK_S = 0.25
+_EMPTY_LOOKS = 3
+"""How often in a row the queue is seen empty before a worker that is to drain it ends."""
+
+
+def run_worker(url: str, make: Callable[[], Handler], *, processes: int, once: bool) -> bool:
+    """Work until SIGTERM or SIGINT, which end it when the messages at hand are scored and acknowledged.
+
+    Args:
+        url: Where the queue is.
+        make: Makes what scores; called in each process.
+        processes: How many messages are scored at once.
+        once: End as soon as the queue is empty.
+
+    Returns:
+        Whether it ended as it was told to.
+
+    Raises:
+        ConfigurationError: `url` is not as it should be, or `make` says so.
+    """
+    address = Address.of(url)
+    _try(make)
+    signals.setup_logging.connect(_set_up_logging, weak=False)
+    app = worker_app(address, make, f"{RagmeterConsumer.__module__}:{RagmeterConsumer.__name__}")
+    app.ragmeter_address = address
+    if once:
+        signals.worker_ready.connect(_ending_when_empty(address), weak=False)
+    worker = app.Worker(
+        hostname=f"ragmeter-{uuid4().hex[:12]}@{os.uname().nodename}",
+        pool_cls="prefork",
+        concurrency=processes,
+        loglevel=logging.WARNING,
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
+    worker.start()
+    return not worker.exitcode
+
+
+def _try(make: Callable[[], Handler]) -> None:
+    """Make what scores, in a process of its own, so that a wrong setting is said once and here."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        said = b"it ended"
+        try:
+            make().close()
+            said = b""
+        except RagmeterError as error:
+            said = str(error).encode()
+        except BaseException as error:  # the child must not go on with its parent's work
+            said = loggable(error).encode()
+            raise
+        finally:
+            os.write(writing, said)
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    if said:
+        raise ConfigurationError(said.decode(errors="replace"))
+
+
+def _ending_when_empty(address: Address) -> Callable[..., None]:
+    seen_empty = 0
+
+    def look() -> None:
+        nonlocal seen_empty
+        waiting = None
+        try:
+            with reachable(address) as channel:
+                waiting = channel.queue_declare(address.queue, passive=True).message_count
+        except TransportDownError:
+            pass  # the connection of the worker says so
+        seen_empty = seen_empty + 1 if waiting == 0 and not state.reserved_requests else 0
+        if seen_empty >= _EMPTY_LOOKS:
+            state.should_stop = 0
+
+    def on_ready(sender: Any, **_: object) -> None:
+        sender.timer.call_repeatedly(_LOOK_S, look)
+
+    return on_ready
+
+
+def _set_up_logging(**_: object) -> None:
+    """Say what goes wrong on standard error; Celery's own set-up would print every task."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s"
+    )

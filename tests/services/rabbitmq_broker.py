@@ -1,0 +1,123 @@
+"""A private RabbitMQ on loopback: its own folders, ports and name daemon; killed, started again and troubled by tests."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+
+from processes import free_port, wait_until
+
+PROGRAMS = Path("/usr/lib/rabbitmq/bin")
+"""Debian's own scripts; the ones on the PATH run as root and as `rabbitmq` only."""
+
+
+def installed():
+    """Tell whether this machine has a RabbitMQ and the name daemon of Erlang."""
+    return (PROGRAMS / "rabbitmq-server").exists() and shutil.which("epmd") is not None
+
+
+class Broker:
+    """One node. What it keeps survives `kill` and `start`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port, self._epmd_port = folder, free_port(), free_port()
+        self.host = f"127.0.0.1:{self.port}"
+        self.url = f"amqp://guest:guest@{self.host}//"
+        self._process = self._epmd = None
+        (folder / "home").mkdir(parents=True)
+        (folder / "rabbitmq.conf").write_text(
+            f"listeners.tcp.1 = 127.0.0.1:{self.port}\nlog.console = false\n"
+        )
+        (folder / "enabled_plugins").write_text("[].\n")
+        ours = ("RABBITMQ_", "ERL_")
+        self._env = {k: v for k, v in os.environ.items() if not k.startswith(ours)} | {
+            "HOME": str(folder / "home"),
+            "RABBITMQ_NODENAME": f"ragmeter{self.port}@localhost",
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+            "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(folder / "log"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
+            "RABBITMQ_DIST_PORT": str(free_port()),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1} +S 2:2",
+            "RUNNING_UNDER_SYSTEMD": "true",  # the script becomes the node, and its id the node's
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_EPMD_PORT": str(self._epmd_port),
+        }
+
+    def start(self, *, wait=True):
+        """Start the node, and wait until it takes connections unless told not to."""
+        if self._epmd is None:
+            self._epmd = subprocess.Popen(
+                ["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)], env=self._env
+            )
+        with (self.folder / "node.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [PROGRAMS / "rabbitmq-server"],
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self):
+        """Wait until the node answers the first words of the protocol."""
+        wait_until(self._answers, 120, f"RabbitMQ does not answer, see {self.folder}/node.log")
+
+    def _answers(self):
+        assert self._process.poll() is None, (self.folder / "node.log").read_text()[-4000:]
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 5) as probe:
+                probe.settimeout(30)
+                probe.sendall(b"AMQP\0\0\x09\x01")
+                return bool(probe.recv(1))
+        except OSError:
+            return False
+
+    def kill(self):
+        """Kill the node as a loss of power of its process would."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    @contextmanager
+    def paused(self):
+        """Let the node hang: it keeps its connections and answers nothing."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    @contextmanager
+    def memory_alarm(self):
+        """Let the node say that it has no memory: it takes connections and answers no publishing."""
+        self.ctl("set_vm_memory_high_watermark", "0.00001")
+        try:
+            yield
+        finally:
+            self.ctl("set_vm_memory_high_watermark", "0.6")
+
+    def ctl(self, *words):
+        """Run `rabbitmqctl` and return what it prints."""
+        done = subprocess.run(
+            [PROGRAMS / "rabbitmqctl", "--quiet", *words],
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        return done.stdout
+
+    def stop(self):
+        """End the node and the name daemon."""
+        for process in (self._process, self._epmd):
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
