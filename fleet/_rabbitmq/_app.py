@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
 from celery import Celery, signals
@@ -16,54 +16,33 @@ from kombu import Exchange, Queue
 from kombu.serialization import register
 
 from ragmeter._runtime.guard import Guard, front_door
-from ragmeter.fleet.transport import TransportDownError
+from ragmeter.fleet.transport import Handles, TransportDownError
 
 from ._address import Address
-from ._message import CONTENT_TYPE, DEATHS, ENCODING, TASK, deaths_of, message
+from ._message import CONTENT_TYPE, COUNT, ENCODING, TASK, deaths_of, message
 from .sender import RabbitSender
 
-__all__ = ["Handled", "Handler", "worker_app"]
+__all__ = ["Worker", "worker_app"]
 
 _SERIALIZER = "ragmeter"
 _LONGEST_S = 900.0
 """A message takes no longer, or its process is killed and the message comes back: half of the time after which a
 broker takes a message away from a worker (``consumer_timeout``, 30 minutes)."""
 _PAUSE_S = 5.0
-"""Before a message that nothing could be done with is handed back: it would return at once, and die of it."""
+"""Before a message that nothing could be done with goes back: it would return at once."""
+_CLOSE_S = 10.0
+"""What a process has for sending the rest when it ends."""
 
 
-class Handled(Protocol):
-    """What became of a message."""
-
-    @property
-    def split(self) -> Sequence[bytes]:
-        """Messages to be published in its place."""
-        ...
-
-    @property
-    def dead(self) -> Sequence[tuple[bytes, str]]:
-        """What cannot be read, and why."""
-        ...
-
-    @property
-    def again(self) -> bool:
-        """Whether it is to come back."""
-        ...
-
-
-class Handler(Protocol):
+class Worker(Handles, Protocol):
     """Scores messages, in one process."""
 
-    def handle(self, body: bytes, deaths: int) -> Handled:
-        """Do with a message what is to be done."""
-        ...
-
-    def close(self) -> object:
-        """Send what is left, and end."""
+    def close(self, timeout_s: float) -> object:
+        """Send what is left within `timeout_s` seconds, and end."""
         ...
 
 
-def worker_app(address: Address, make: Callable[[], Handler], consumer: str) -> Celery:
+def worker_app(address: Address, make: Callable[[], Worker], consumer: str) -> Celery:
     """Return the application of a worker.
 
     Args:
@@ -75,7 +54,14 @@ def worker_app(address: Address, make: Callable[[], Handler], consumer: str) -> 
         del os.environ[name]  # those of an application beside us would replace broker and results
     register(_SERIALIZER, _encoded, _decoded, content_type=CONTENT_TYPE, content_encoding=ENCODING)
     app = Celery("ragmeter", broker=address.url, backend="disabled://", fixups=[])
-    queue = Queue(address.queue, Exchange("", type="direct"), address.queue, no_declare=True)
+    # Declared by ours; Celery must know the kind, as a quorum queue wants its limits per consumer.
+    queue = Queue(
+        address.queue,
+        Exchange("", type="direct"),
+        address.queue,
+        no_declare=True,
+        queue_arguments={"x-queue-type": "quorum"},
+    )
     app.conf.update(
         accept_content=[_SERIALIZER],
         task_serializer=_SERIALIZER,
@@ -112,7 +98,7 @@ def worker_app(address: Address, make: Callable[[], Handler], consumer: str) -> 
     return app
 
 
-def _add_task(app: Celery, address: Address, make: Callable[[], Handler]) -> None:
+def _add_task(app: Celery, address: Address, make: Callable[[], Worker]) -> None:
     process = _Process(address, make)
     # Held here: Celery holds what listens to its signals weakly.
     signals.worker_process_init.connect(process.begin, weak=False)
@@ -126,9 +112,9 @@ def _add_task(app: Celery, address: Address, make: Callable[[], Handler]) -> Non
 class _Process:
     """What one of the worker's processes has: made after the fork."""
 
-    def __init__(self, address: Address, make: Callable[[], Handler]) -> None:
+    def __init__(self, address: Address, make: Callable[[], Worker]) -> None:
         self._address, self._make = address, make
-        self._handler: Handler | None = None
+        self._handler: Worker | None = None
         self._sender: RabbitSender | None = None
 
     def begin(self, **_: object) -> None:
@@ -140,7 +126,7 @@ class _Process:
         """Send what is left."""
         with Guard("fleet.worker", front_door):
             if self._handler is not None:
-                self._handler.close()
+                self._handler.close(_CLOSE_S)
         if self._sender is not None:
             self._sender.close(0.0)
 
@@ -149,23 +135,35 @@ class _Process:
         deaths = deaths_of(headers)
         handled = None
         with Guard("fleet.worker", front_door):
-            if self._handler is None or self._sender is None:
-                self.begin()
-            handled = self._handler.handle(body, deaths)  # type: ignore[union-attr]
-        if handled is None or handled.again:
+            handled = self._begun().handle(body, deaths)
+        if handled is None:
             _hand_back()
+        if not handled.done:
+            time.sleep(_PAUSE_S)
         try:
             for one in handled.split:
                 self._publish(one, self._address.queue, deaths=deaths)
-            for one, reason in handled.dead:
-                self._publish(one, self._address.dead_queue, deaths=deaths, reason=reason)
+            for one in handled.dead:
+                self._publish(one.body, self._address.dead_queue, deaths=deaths, reason=one.reason)
+            if not handled.done:
+                # A copy, as a message that is given back has died once more in the broker's eyes.
+                self._publish(body, self._address.queue, deaths=deaths, count=headers.get(COUNT))
         except TransportDownError as error:
             front_door.report("fleet.worker", error)
             _hand_back()
 
-    def _publish(self, body: bytes, queue: str, *, deaths: int, reason: str | None = None) -> None:
+    def _begun(self) -> Worker:
+        if self._handler is None:
+            self.begin()  # it failed when the process began
+        assert self._handler is not None
+        return self._handler
+
+    def _publish(
+        self, body: bytes, queue: str, *, deaths: int, reason: str | None = None, count: object = 1
+    ) -> None:
         assert self._sender is not None
-        self._sender.publish(message(body, count=1, deaths=deaths, reason=reason), queue)
+        count = count if isinstance(count, int) else 1
+        self._sender.publish(message(body, count=count, deaths=deaths, reason=reason), queue)
 
 
 def _hand_back() -> NoReturn:

@@ -20,7 +20,7 @@ from ragmeter.fleet.transport import TransportDownError
 from ragmeter.metrics.errors import loggable
 
 from ._address import Address
-from ._app import Handler, worker_app
+from ._app import Worker, worker_app
 from ._connection import reachable
 from ._consumer import RagmeterConsumer
 
@@ -31,7 +31,7 @@ _EMPTY_LOOKS = 3
 """How often in a row the queue is seen empty before a worker that is to drain it ends."""
 
 
-def run_worker(url: str, make: Callable[[], Handler], *, processes: int, once: bool) -> bool:
+def run_worker(url: str, make: Callable[[], Worker], *, processes: int, once: bool) -> bool:
     """Work until SIGTERM or SIGINT, which end it when the messages at hand are scored and acknowledged.
 
     Args:
@@ -67,14 +67,14 @@ def run_worker(url: str, make: Callable[[], Handler], *, processes: int, once: b
     return not worker.exitcode
 
 
-def _try(make: Callable[[], Handler]) -> None:
+def _try(make: Callable[[], Worker]) -> None:
     """Make what scores, in a process of its own, so that a wrong setting is said once and here."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         said = b"it ended"
         try:
-            make().close()
+            make().close(10.0)
             said = b""
         except RagmeterError as error:
             said = str(error).encode()
