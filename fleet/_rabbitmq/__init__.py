@@ -1,1 +1,49 @@
-"""Messages through RabbitMQ: published with confirms, kept in a quorum queue, handed to a Celery worker's processes."""
+"""Messages through RabbitMQ: published with confirms, kept in a quorum queue, scored by a Celery worker.
+
+What `ragmeter.fleet.transport` asks of an engine's module stands here; the rest loads when it is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ragmeter.metrics import MissingDependencyError
+
+from ._address import Address
+
+if TYPE_CHECKING:
+    from ._app import Worker
+    from .queue import RabbitQueue
+    from .sender import RabbitSender
+
+__all__ = ["open_queue", "open_sender", "run_worker"]
+
+
+def open_sender(url: str, *, confirm_s: float = 2.0, spool_bytes: int = 0) -> RabbitSender:
+    """Return the way to the broker; see `transport.open_sender`."""
+    del spool_bytes  # the broker keeps what waits
+    made: RabbitSender = _part("sender", "amqp").RabbitSender(Address.of(url), confirm_s=confirm_s)
+    return made
+
+
+def open_queue(url: str) -> RabbitQueue:
+    """Return what an operator asks of the broker; see `queue.open_queue`."""
+    made: RabbitQueue = _part("queue", "amqp").RabbitQueue(Address.of(url))
+    return made
+
+
+def run_worker(url: str, make: Callable[[], Worker], *, processes: int, once: bool = False) -> bool:
+    """Score what the queue holds; see `worker.run_worker`."""
+    ended: bool = _part("worker", "celery").run_worker(
+        Address.of(url), make, processes=processes, once=once
+    )
+    return ended
+
+
+def _part(name: str, package: str) -> Any:
+    try:
+        return import_module(f"{__name__}.{name}")
+    except ImportError as error:
+        raise MissingDependencyError(package, "celery", "a queue on RabbitMQ") from error

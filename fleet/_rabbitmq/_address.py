@@ -41,10 +41,10 @@ class Address:
         """Read a URL.
 
         Args:
-            url: ``amqp://`` or ``amqps://``, then user, password, host, port and virtual host as RabbitMQ has them.
-                Its parameters may be ``queue=NAME`` (the queues are called ``NAME.score`` and ``NAME.dead``,
-                ``ragmeter`` by default) and, with TLS, ``cacertfile``, ``certfile``, ``keyfile``,
-                ``server_name_indication``. The certificate of the broker is always checked.
+            url: ``amqp://`` or ``amqps://``, then user, password, host, port and virtual host as RabbitMQ has
+                them. Its parameters may be ``queue=NAME`` (the queues are called ``NAME.score`` and
+                ``NAME.dead``, ``ragmeter`` by default) and, with TLS, ``cacertfile``, ``certfile``,
+                ``keyfile``, ``server_name_indication``. The certificate of the broker is always checked.
 
         Raises:
             ConfigurationError: It is no such URL; says why, without user and password.
@@ -53,7 +53,9 @@ class Address:
             parts = urlsplit(url)
             port = parts.port
         except ValueError:
-            raise ConfigurationError(f"the queue's URL has no such port; write {_EXAMPLE}") from None
+            raise ConfigurationError(
+                f"the queue's URL has no such port; write {_EXAMPLE}"
+            ) from None
         if parts.scheme not in _PORTS or not parts.hostname:
             raise ConfigurationError(f"the queue's URL names no broker; write {_EXAMPLE}")
         options = dict(parse_qsl(parts.query, keep_blank_values=True))

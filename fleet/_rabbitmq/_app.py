@@ -26,8 +26,8 @@ __all__ = ["Worker", "worker_app"]
 
 _SERIALIZER = "ragmeter"
 _LONGEST_S = 900.0
-"""A message takes no longer, or its process is killed and the message comes back: half of the time after which a
-broker takes a message away from a worker (``consumer_timeout``, 30 minutes)."""
+"""A message takes no longer, or its process is killed and the message comes back: half of the time after which
+a broker takes a message away from a worker (``consumer_timeout``, 30 minutes)."""
 _PAUSE_S = 5.0
 """Before a message that nothing could be done with goes back: it would return at once."""
 _CLOSE_S = 10.0
@@ -47,7 +47,7 @@ def worker_app(address: Address, make: Callable[[], Worker], consumer: str) -> C
 
     Args:
         address: The broker and its queue.
-        make: Called in each of the worker's processes: what scores has threads, and these do not survive a fork.
+        make: Called in each of the worker's processes: threads, as what scores has, do not survive a fork.
         consumer: The dotted name of the class that takes messages from the broker.
     """
     for name in [name for name in os.environ if name.startswith("CELERY_")]:
@@ -63,6 +63,7 @@ def worker_app(address: Address, make: Callable[[], Worker], consumer: str) -> C
         queue_arguments={"x-queue-type": "quorum"},
     )
     app.conf.update(
+        ragmeter_address=address,
         accept_content=[_SERIALIZER],
         task_serializer=_SERIALIZER,
         task_queues=[queue],
@@ -115,11 +116,12 @@ class _Process:
     def __init__(self, address: Address, make: Callable[[], Worker]) -> None:
         self._address, self._make = address, make
         self._handler: Worker | None = None
-        self._sender: RabbitSender | None = None
+        self._sender = RabbitSender(
+            address
+        )  # connects when it sends, which the first process does not
 
     def begin(self, **_: object) -> None:
         """Load everything before the first message comes."""
-        self._sender = RabbitSender(self._address)
         self._handler = self._make()
 
     def end(self, **_: object) -> None:
@@ -127,8 +129,7 @@ class _Process:
         with Guard("fleet.worker", front_door):
             if self._handler is not None:
                 self._handler.close(_CLOSE_S)
-        if self._sender is not None:
-            self._sender.close(0.0)
+        self._sender.close(0.0)
 
     def score(self, body: bytes, headers: dict[str, Any]) -> None:
         """Have a message scored; returning acknowledges it."""
@@ -143,8 +144,10 @@ class _Process:
         try:
             for one in handled.split:
                 self._publish(one, self._address.queue, deaths=deaths)
-            for one in handled.dead:
-                self._publish(one.body, self._address.dead_queue, deaths=deaths, reason=one.reason)
+            for lost in handled.dead:
+                self._publish(
+                    lost.body, self._address.dead_queue, deaths=deaths, reason=lost.reason
+                )
             if not handled.done:
                 # A copy, as a message that is given back has died once more in the broker's eyes.
                 self._publish(body, self._address.queue, deaths=deaths, count=headers.get(COUNT))
@@ -153,15 +156,13 @@ class _Process:
             _hand_back()
 
     def _begun(self) -> Worker:
-        if self._handler is None:
-            self.begin()  # it failed when the process began
-        assert self._handler is not None
+        if self._handler is None:  # making it failed when the process began
+            self._handler = self._make()
         return self._handler
 
     def _publish(
         self, body: bytes, queue: str, *, deaths: int, reason: str | None = None, count: object = 1
     ) -> None:
-        assert self._sender is not None
         count = count if isinstance(count, int) else 1
         self._sender.publish(message(body, count=count, deaths=deaths, reason=reason), queue)
 
@@ -171,7 +172,7 @@ def _hand_back() -> NoReturn:
     raise Reject("to be tried again", requeue=True)
 
 
-def _encoded(value: Any) -> bytes:
+def _encoded(value: Any) -> Any:
     return bytes(value[0][0])
 
 

@@ -1,7 +1,8 @@
 """A connection to the broker on which everything ends in time, and what its errors mean.
 
-Both time-outs are needed. A broker under a memory or disk alarm takes connections and answers nothing: the wait for
-a confirm has a limit of its own, and closing a channel waits for an answer that only the socket's limit ends.
+Both time-outs are needed. A broker under a memory or disk alarm takes connections and answers nothing: the wait
+for a confirm has a limit of its own, and closing a channel waits for an answer that only the
+socket's limit ends.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import amqp
 from amqp.exceptions import AMQPError, MessageNacked
@@ -17,7 +19,15 @@ from ragmeter.fleet.transport import TransportDownError
 
 from ._address import Address
 
-__all__ = ["CONFIRM_S", "FAILURES", "abandon", "connect", "leave_to_parent", "reachable", "reason_of"]
+__all__ = [
+    "CONFIRM_S",
+    "FAILURES",
+    "abandon",
+    "connect",
+    "leave_to_parent",
+    "reachable",
+    "reason_of",
+]
 
 CONFIRM_S = 2.0
 """Seconds that the broker has to confirm a message."""
@@ -27,7 +37,7 @@ FAILURES = (AMQPError, MessageNacked, OSError)
 """What py-amqp raises when a broker is away, hangs, refuses or is full."""
 
 
-def connect(address: Address) -> amqp.Connection:
+def connect(address: Address) -> Any:
     """Return an open connection.
 
     Raises:
@@ -53,15 +63,15 @@ def connect(address: Address) -> amqp.Connection:
     return connection
 
 
-def abandon(connection: amqp.Connection) -> None:
+def abandon(connection: Any) -> None:
     """Close the socket of a connection without a word: the other end may hang."""
     with suppress(*FAILURES):
         connection.collect()
 
 
-def leave_to_parent(connection: amqp.Connection) -> None:
+def leave_to_parent(connection: Any) -> None:
     """Let go of a connection in a forked child: its socket is the parent's, and must not be shut down."""
-    transport = getattr(connection, "_transport", None)
+    transport: Any = getattr(connection, "_transport", None)
     sock = getattr(transport, "sock", None)
     if sock is not None:
         transport.sock = None
@@ -85,7 +95,7 @@ def reason_of(error: BaseException) -> str:
 
 
 @contextmanager
-def reachable(address: Address) -> Iterator[amqp.Channel]:
+def reachable(address: Address) -> Iterator[Any]:
     """Give a channel for a few questions, and close the connection afterwards.
 
     Raises:

@@ -1,4 +1,4 @@
-"""How a worker takes messages: Celery's consumer, which buries what is no message of ours without a word of its text.
+"""How a worker takes messages: Celery's consumer, which buries what is none of ours without a word of its text.
 
 Celery's own would print the body of what it cannot read, and acknowledge it.
 """
@@ -6,16 +6,14 @@ Celery's own would print the body of what it cannot read, and acknowledge it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-import amqp
 from celery.utils.log import get_logger
 from celery.worker.consumer import Consumer
 from vine import promise
 
-from ._address import Address
-from ._message import CONTENT_TYPE, COUNT, DEATHS, ours
-from ._topology import declare
+from ._message import COUNT, DEATHS, ours
+from ._topology import declare_if_allowed
 
 __all__ = ["RagmeterConsumer"]
 
@@ -27,16 +25,21 @@ _KEPT = ("task", "id", "lang", DEATHS, COUNT, "x-delivery-count")
 class RagmeterConsumer(Consumer):
     """Takes the messages of one queue, which it makes if it is not there."""
 
+    class Blueprint(Consumer.Blueprint):  # type: ignore[misc,valid-type]
+        """The steps that begin with a connection."""
+
+        # Nothing of ours is sent to be done later; the step would make some thirty exchanges and queues for it.
+        default_steps: ClassVar = [
+            step for step in Consumer.Blueprint.default_steps if "delayed_delivery" not in step
+        ]
+
     def connect(self) -> Any:
         """Connect, however long that takes, and see to the queues."""
         connection = super().connect()
-        try:
-            declare(connection.connection, self.app.ragmeter_address)
-        except amqp.exceptions.AccessRefused:
-            pass  # declared by somebody who may
+        declare_if_allowed(connection.connection, self.app.conf.ragmeter_address)
         return connection
 
-    def create_task_handler(self, promise: Callable[..., Any] = promise) -> Callable[[Any], Any]:
+    def create_task_handler(self, promise: Any = promise) -> Callable[[Any], Any]:
         """Return what is called with each message."""
         handle = super().create_task_handler(promise)
 
@@ -50,22 +53,23 @@ class RagmeterConsumer(Consumer):
 
         return on_message
 
-    def on_unknown_message(self, body: object, message: Any) -> None:
+    def on_unknown_message(self, _body: object, message: Any) -> None:
         """Bury what has no task."""
         self._bury(message)
 
-    def on_unknown_task(self, body: object, message: Any, exc: BaseException) -> None:
+    def on_unknown_task(self, _body: object, message: Any, _error: BaseException) -> None:
         """Bury what is for another task."""
         self._bury(message)
 
-    def on_invalid_task(self, body: object, message: Any, exc: BaseException) -> None:
+    def on_invalid_task(self, _body: object, message: Any, _error: BaseException) -> None:
         """Bury what lacks something."""
         self._bury(message)
 
-    def on_decode_error(self, message: Any, exc: BaseException) -> None:
+    def on_decode_error(self, message: Any, _error: BaseException) -> None:
         """Bury what is written otherwise."""
         self._bury(message)
 
     def _bury(self, message: Any) -> None:
         _logger.error("a message that no ragmeter wrote goes to the dead letters")
-        message.reject_log_error(_logger, self.connection_errors)
+        consumer: Any = self
+        message.reject_log_error(_logger, consumer.connection_errors)

@@ -1,18 +1,29 @@
 """What a message looks like on the wire: the packed requests as they are, with the headers Celery reads.
 
-Celery's message protocol 2 (docs.celeryq.dev, "Message Protocol") wants a task's name and id among the headers, and its
-arguments in the body.  Ours has one argument, the bytes themselves, so the body is nothing but these, and an
-application needs no Celery to publish.  The text of a request stands in no header: Celery logs headers.
+Celery's message protocol 2 (docs.celeryq.dev, "Message Protocol") wants a task's name and id among the headers,
+and its arguments in the body.  Ours has one argument, the bytes themselves, so the body is nothing but these,
+and an application needs no Celery to publish.  The text of a request stands in no header: Celery logs headers.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from uuid import uuid4
 
 import amqp
 
-__all__ = ["CONTENT_TYPE", "DEATHS", "ENCODING", "REASON", "TASK", "deaths_of", "headers_of", "message", "ours"]
+__all__ = [
+    "CONTENT_TYPE",
+    "DEATHS",
+    "ENCODING",
+    "REASON",
+    "TASK",
+    "deaths_of",
+    "headers_of",
+    "message",
+    "ours",
+]
 
 TASK = "ragmeter.score"
 CONTENT_TYPE = "application/x-ragmeter-json-z"
@@ -39,6 +50,7 @@ def message(body: bytes, *, count: int, deaths: int = 0, reason: str | None = No
         content_type=CONTENT_TYPE,
         content_encoding=ENCODING,
         delivery_mode=2,
+        timestamp=int(time.time()),
         message_id=named,
         correlation_id=named,
         application_headers=headers,

@@ -1,31 +1,31 @@
 """The two queues: what is to be scored, and what could not be. Declared by whoever comes first.
 
-A quorum queue outlives its broker's death, and counts how often each message was handed out in vain.  Both queues
-are bounded in bytes; the first refuses what is too much, so that the application knows, the second forgets its oldest.
+A quorum queue outlives its broker's death, and counts how often each message was handed out in vain.  Both
+are bounded in bytes; the first refuses what is too much, so that applications know; the second forgets its
+oldest.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import amqp
 
+from ragmeter.fleet.queue import DEAD_TTL_S, MAX_BYTES
+
 from ._address import Address
 
-__all__ = ["DEAD_TTL_S", "DELIVERY_LIMIT", "MAX_BYTES", "declare", "differing"]
+__all__ = ["DELIVERY_LIMIT", "declare", "declare_if_allowed", "differing"]
 
 DELIVERY_LIMIT = 3
 """How often a message comes back before it is dead: it is handed out once more than that."""
-MAX_BYTES = 1_000_000_000
-"""Of each queue, compressed as messages are."""
-DEAD_TTL_S = 7 * 24 * 3600
-"""How long dead letters are kept: they hold what people asked."""
 _NEVER = 1_000_000
 """Listing dead letters hands them out, too, and newer brokers put a limit of their own where none is given."""
 
 
 def declare(
-    connection: amqp.Connection,
+    connection: Any,
     address: Address,
     *,
     max_bytes: int = MAX_BYTES,
@@ -39,10 +39,18 @@ def declare(
         amqp.exceptions.AccessRefused: This user may not declare queues.
     """
     wanted = _queues(address, max_bytes, dead_ttl_s)
-    return [name for name, arguments in wanted.items() if not _declared(connection, name, arguments)]
+    return [
+        name for name, arguments in wanted.items() if not _declared(connection, name, arguments)
+    ]
 
 
-def differing(connection: amqp.Connection, address: Address) -> list[str]:
+def declare_if_allowed(connection: Any, address: Address) -> None:
+    """Make the queues, unless this user may not: then somebody who may has to."""
+    with suppress(amqp.exceptions.AccessRefused):
+        declare(connection, address)
+
+
+def differing(connection: Any, address: Address) -> list[str]:
     """Return the names of the queues that are there with other arguments than ours, and make none."""
     wanted = _queues(address, MAX_BYTES, DEAD_TTL_S)
     return [
@@ -72,7 +80,7 @@ def _queues(address: Address, max_bytes: int, dead_ttl_s: float) -> dict[str, di
     }
 
 
-def _declared(connection: amqp.Connection, name: str, arguments: dict[str, Any]) -> bool:
+def _declared(connection: Any, name: str, arguments: dict[str, Any]) -> bool:
     try:
         with connection.channel() as channel:
             channel.queue_declare(name, durable=True, auto_delete=False, arguments=arguments)
@@ -81,7 +89,7 @@ def _declared(connection: amqp.Connection, name: str, arguments: dict[str, Any])
     return True
 
 
-def _exists(connection: amqp.Connection, name: str) -> bool:
+def _exists(connection: Any, name: str) -> bool:
     try:
         with connection.channel() as channel:
             channel.queue_declare(name, passive=True)

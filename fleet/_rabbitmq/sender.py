@@ -1,10 +1,12 @@
 """`RabbitSender`: publishes messages and waits until the broker has them.
 
-It has a connection of its own: the pools of kombu are one for the whole process, and an application that uses Celery
-itself has its connections there.
+It has a connection of its own: the pools of kombu are one for the whole process, and an application that uses
+Celery itself has its connections there.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import amqp
 
@@ -14,18 +16,9 @@ from ragmeter.metrics import _fork
 from ._address import Address
 from ._connection import CONFIRM_S, FAILURES, abandon, connect, leave_to_parent, reason_of
 from ._message import message
-from ._topology import declare
+from ._topology import declare_if_allowed
 
-__all__ = ["RabbitSender", "open_sender"]
-
-
-def open_sender(url: str) -> RabbitSender:
-    """Return the way to the broker that `url` names. Connects when the first message is sent.
-
-    Raises:
-        ConfigurationError: The URL is not as it should be.
-    """
-    return RabbitSender(Address.of(url))
+__all__ = ["RabbitSender"]
 
 
 class RabbitSender:
@@ -33,12 +26,13 @@ class RabbitSender:
 
     Args:
         address: Where.
+        confirm_s: Seconds that the broker has to confirm a message.
     """
 
-    def __init__(self, address: Address) -> None:
-        self._address = address
-        self._connection: amqp.Connection | None = None
-        self._channel: amqp.Channel | None = None
+    def __init__(self, address: Address, *, confirm_s: float = CONFIRM_S) -> None:
+        self._address, self._confirm_s = address, confirm_s
+        self._connection: Any = None
+        self._channel: Any = None
         _fork.forget(self._start_anew)
 
     def __repr__(self) -> str:
@@ -47,8 +41,8 @@ class RabbitSender:
     def send(self, body: bytes, *, count: int) -> None:
         """Publish a message and return when the broker has confirmed it.
 
-        A connection that was open before and turns out to be cut is opened again at once, and the message repeated:
-        load balancers cut idle ones. The message may then be there twice, as after a time-out.
+        A connection that was open before and turns out to be cut is opened again at once, and the message
+        repeated: load balancers cut idle ones. The message may then be there twice, as after a time-out.
 
         Args:
             body: The message.
@@ -88,16 +82,13 @@ class RabbitSender:
         channel = self._open()
         # A queue that is gone would swallow the message and confirm it; mandatory has it returned instead.
         channel.basic_publish(
-            made, exchange="", routing_key=queue, mandatory=True, confirm_timeout=CONFIRM_S
+            made, exchange="", routing_key=queue, mandatory=True, confirm_timeout=self._confirm_s
         )
 
-    def _open(self) -> amqp.Channel:
+    def _open(self) -> Any:
         if self._channel is None:
             self._connection = connect(self._address)
-            try:
-                declare(self._connection, self._address)
-            except amqp.exceptions.AccessRefused:
-                pass  # declared by somebody who may: what is not there is told when a message comes back
+            declare_if_allowed(self._connection, self._address)
             self._channel = self._connection.channel()
         return self._channel
 

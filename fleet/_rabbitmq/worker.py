@@ -1,6 +1,6 @@
-"""`run_worker`: takes messages from the broker and has each of its processes score them, until it is told to end.
+"""`run_worker`: takes messages from the broker and has its processes score them, until it is told to end.
 
-The processes are Celery's (prefork): one that is killed takes one message with it, which comes back, and is replaced.
+The processes are Celery's (prefork): one that is killed is replaced, and the message that it had comes back.
 """
 
 from __future__ import annotations
@@ -8,15 +8,17 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
 from celery import signals
+from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from celery.worker import state
 
-from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.fleet.transport import TransportDownError
+from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics.errors import loggable
 
 from ._address import Address
@@ -27,15 +29,16 @@ from ._consumer import RagmeterConsumer
 __all__ = ["run_worker"]
 
 _LOOK_S = 0.25
+_REPLACE_S = 0.5
 _EMPTY_LOOKS = 3
 """How often in a row the queue is seen empty before a worker that is to drain it ends."""
 
 
-def run_worker(url: str, make: Callable[[], Worker], *, processes: int, once: bool) -> bool:
+def run_worker(address: Address, make: Callable[[], Worker], *, processes: int, once: bool) -> bool:
     """Work until SIGTERM or SIGINT, which end it when the messages at hand are scored and acknowledged.
 
     Args:
-        url: Where the queue is.
+        address: Where the queue is.
         make: Makes what scores; called in each process.
         processes: How many messages are scored at once.
         once: End as soon as the queue is empty.
@@ -44,13 +47,15 @@ def run_worker(url: str, make: Callable[[], Worker], *, processes: int, once: bo
         Whether it ended as it was told to.
 
     Raises:
-        ConfigurationError: `url` is not as it should be, or `make` says so.
+        ConfigurationError: What `make` says.
     """
-    address = Address.of(url)
     _try(make)
+    # Of what Celery will do some day, and of options that are not ours.
+    for kind in (CPendingDeprecationWarning, SecurityWarning):
+        warnings.simplefilter("ignore", kind)
     signals.setup_logging.connect(_set_up_logging, weak=False)
     app = worker_app(address, make, f"{RagmeterConsumer.__module__}:{RagmeterConsumer.__name__}")
-    app.ragmeter_address = address
+    signals.worker_ready.connect(_replace_soon, weak=False)
     if once:
         signals.worker_ready.connect(_ending_when_empty(address), weak=False)
     worker = app.Worker(
@@ -85,7 +90,7 @@ def _try(make: Callable[[], Worker]) -> None:
             os.write(writing, said)
             os._exit(0)
     os.close(writing)
-    with open(reading, "rb") as pipe:
+    with os.fdopen(reading, "rb") as pipe:
         said = pipe.read()
     os.waitpid(child, 0)
     if said:
@@ -94,6 +99,7 @@ def _try(make: Callable[[], Worker]) -> None:
 
 def _ending_when_empty(address: Address) -> Callable[..., None]:
     seen_empty = 0
+    shared: Any = state
 
     def look() -> None:
         nonlocal seen_empty
@@ -105,12 +111,17 @@ def _ending_when_empty(address: Address) -> Callable[..., None]:
             pass  # the connection of the worker says so
         seen_empty = seen_empty + 1 if waiting == 0 and not state.reserved_requests else 0
         if seen_empty >= _EMPTY_LOOKS:
-            state.should_stop = 0
+            shared.should_stop = 0
 
     def on_ready(sender: Any, **_: object) -> None:
         sender.timer.call_repeatedly(_LOOK_S, look)
 
     return on_ready
+
+
+def _replace_soon(sender: Any, **_: object) -> None:
+    """Look twice a second whether a process was killed; Celery's five seconds are long with one process."""
+    sender.timer.call_repeatedly(_REPLACE_S, sender.pool.maintain_pool)
 
 
 def _set_up_logging(**_: object) -> None:

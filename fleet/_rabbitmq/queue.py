@@ -1,0 +1,132 @@
+"""`RabbitQueue`: what an operator asks of the broker. Needs nothing but the broker's own protocol."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import amqp
+
+from ragmeter.fleet.queue import DeadLetter, QueueStatus
+from ragmeter.fleet.transport import TransportDownError
+
+from ._address import Address
+from ._connection import CONFIRM_S, reachable
+from ._message import COUNT, DEATHS, REASON, headers_of, message
+from ._topology import DELIVERY_LIMIT, declare, differing
+
+__all__ = ["RabbitQueue"]
+
+_DIED = "its workers ended while they had it"
+_FOREIGN = "no message of ragmeter, or one that it could not read"
+
+
+class RabbitQueue:
+    """The two queues of one broker.
+
+    Args:
+        address: Where they are.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    def __repr__(self) -> str:
+        return f"RabbitQueue({self._address.shown})"
+
+    def declare(self, *, max_bytes: int, dead_ttl_s: float) -> tuple[str, ...]:
+        """Make what is missing; see `Queue`."""
+        with reachable(self._address) as channel:
+            return tuple(
+                declare(
+                    channel.connection, self._address, max_bytes=max_bytes, dead_ttl_s=dead_ttl_s
+                )
+            )
+
+    def status(self) -> QueueStatus:
+        """Count what is there; see `Queue`."""
+        with reachable(self._address) as channel:
+            waiting = self._look(channel, self._address.queue)
+            dead = self._look(channel, self._address.dead_queue)
+            return QueueStatus(
+                waiting=waiting.message_count,
+                dead=dead.message_count,
+                workers=waiting.consumer_count,
+                differing=tuple(differing(channel.connection, self._address)),
+            )
+
+    def dead(self, limit: int) -> list[DeadLetter]:
+        """Return the oldest dead letters; see `Queue`."""
+        with reachable(self._address) as channel:
+            self._look(channel, self._address.dead_queue)
+            taken: list[amqp.Message] = []
+            while len(taken) < limit and (one := channel.basic_get(self._address.dead_queue)):
+                taken.append(one)
+            for one in taken:
+                channel.basic_reject(one.delivery_tag, requeue=True)
+            return [_letter(one) for one in taken]
+
+    def replay(self, count: int) -> int:
+        """Send dead letters to be scored again; see `Queue`. Each is deleted once the broker has its copy."""
+        with reachable(self._address) as channel:
+            self._look(channel, self._address.queue)
+            self._look(channel, self._address.dead_queue)
+            done = 0
+            while done < count and (one := channel.basic_get(self._address.dead_queue)):
+                requests = headers_of(one).get(COUNT)
+                channel.basic_publish(
+                    message(_body(one), count=requests if isinstance(requests, int) else 1),
+                    exchange="",
+                    routing_key=self._address.queue,
+                    mandatory=True,
+                    confirm_timeout=CONFIRM_S,
+                )
+                channel.basic_ack(one.delivery_tag)
+                done += 1
+            return done
+
+    def drop(self, count: int) -> int:
+        """Delete dead letters; see `Queue`."""
+        with reachable(self._address) as channel:
+            self._look(channel, self._address.dead_queue)
+            done = 0
+            while done < count and (one := channel.basic_get(self._address.dead_queue)):
+                channel.basic_ack(one.delivery_tag)
+                done += 1
+            return done
+
+    def _look(self, channel: Any, name: str) -> Any:
+        try:
+            return channel.queue_declare(name, passive=True)
+        except amqp.exceptions.NotFound:
+            raise TransportDownError(
+                f"{self._address.shown} has no queue {name!r}; `ragmeter queue declare` makes it"
+            ) from None
+
+
+def _letter(received: amqp.Message) -> DeadLetter:
+    headers = headers_of(received)
+    died = headers.get("x-death")
+    death = died[0] if isinstance(died, list) and died and isinstance(died[0], dict) else {}
+    deaths = headers.get(DEATHS)
+    deaths = deaths if isinstance(deaths, int) else 0
+    by_the_broker = death.get("reason") == "delivery_limit"
+    reason = headers.get(REASON)
+    return DeadLetter(
+        body=_body(received),
+        reason=_DIED if by_the_broker else reason if isinstance(reason, str) else _FOREIGN,
+        deaths=deaths + (DELIVERY_LIMIT + 1 if by_the_broker else 0),
+        dead_ns=_nanoseconds(death.get("time", received.properties.get("timestamp"))),
+    )
+
+
+def _body(received: amqp.Message) -> bytes:
+    body = received.body
+    return body.encode("utf-8", "surrogatepass") if isinstance(body, str) else bytes(body)
+
+
+def _nanoseconds(said: object) -> int | None:
+    """The broker's clock, in whole seconds; py-amqp gives it as a date without a zone, in UTC."""
+    if isinstance(said, datetime):
+        said = said.replace(tzinfo=timezone.utc).timestamp()
+    return int(said) * 10**9 if isinstance(said, (int, float)) else None

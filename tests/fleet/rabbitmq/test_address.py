@@ -1,0 +1,65 @@
+"""What an ``amqp://`` URL says, and that its password is shown nowhere."""
+
+import pytest
+
+from ragmeter.fleet._rabbitmq._address import Address
+from ragmeter.fleet.queue import open_queue
+from ragmeter.fleet.transport import open_sender
+from ragmeter.metrics import ConfigurationError
+
+
+def test_a_url_without_more_means_what_rabbitmq_means_by_it():
+    found = Address.of("amqp://broker")
+    assert (found.host, found.port, found.virtual_host) == ("broker", 5672, "/")
+    assert (found.user, found.password, found.tls) == ("guest", "guest", None)
+    assert (found.queue, found.dead_queue) == ("ragmeter.score", "ragmeter.dead")
+
+
+@pytest.mark.parametrize("path", ["", "/", "//", "/%2F"])
+def test_the_default_virtual_host_is_a_slash(path):
+    assert Address.of(f"amqp://broker{path}").virtual_host == "/"
+
+
+def test_what_is_escaped_comes_back_for_celery():
+    found = Address.of("amqp://me:p%40ss%2Fw%C3%B6rd@broker:99/the%20host?queue=staging")
+    assert (found.user, found.password, found.virtual_host) == ("me", "p@ss/wörd", "the host")
+    assert found.queue == "staging.score"
+    assert found.url == "amqp://me:p%40ss%2Fw%C3%B6rd@broker:99/the%20host"
+
+
+def test_with_tls_the_certificate_is_checked_against_the_name():
+    found = Address.of("amqps://broker?cacertfile=/ca.pem&certfile=/me.pem&keyfile=/me.key")
+    assert found.port == 5671
+    assert found.tls == {
+        "server_hostname": "broker",
+        "ca_certs": "/ca.pem",
+        "certfile": "/me.pem",
+        "keyfile": "/me.key",
+    }
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "amqp://",
+        "amqp:///host",
+        "amqp://me:hunter2@broker:no/",
+        "amqp://me:hunter2@broker:99999/",
+        "amqp://me:hunter2@broker?heartbeat=1",
+        "amqp://me:hunter2@broker?cacertfile=x",
+        "amqps://me:hunter2@broker?queue=a%20b",
+        "amqp://me:hunter2@broker?queue=",
+    ],
+)
+def test_a_url_that_is_none_is_refused_with_what_to_write_and_without_its_password(url):
+    for opens in (open_sender, open_queue):
+        with pytest.raises(ConfigurationError) as caught:
+            opens(url)
+        assert "hunter2" not in str(caught.value)
+
+
+def test_the_password_is_in_no_representation():
+    url = "amqps://me:hunter2@broker/x"
+    for one in (Address.of(url), open_sender(url), open_queue(url)):
+        assert "hunter2" not in repr(one)
+        assert "broker" in repr(one)
