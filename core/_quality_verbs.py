@@ -13,7 +13,7 @@ from ragmeter.metrics import ConfigurationError
 from .quality.objectives import DEFAULT_SHARE, Objective, Objectives
 
 if TYPE_CHECKING:
-    from .pipeline.alarming import Alarming
+    from .pipeline.alarming import Alarming, Elsewhere
     from .quality.change import Change
     from .quality.watch import WatchedSeries
 
@@ -89,6 +89,11 @@ class QualityVerbs:
         """
         return () if self._alarming is None else self._alarming.watch.changes(on=on)
 
+    @property
+    def watches(self) -> bool:
+        """Whether changes of quality are looked for: ``RagMeter(alarms=True)``."""
+        return self._alarming is not None
+
     def watching(self) -> tuple[WatchedSeries, ...]:
         """Return how the watch over each score stands: by service, workflow, score and segment."""
         return () if self._alarming is None else self._alarming.watch.series()
@@ -128,6 +133,17 @@ class QualityVerbs:
             ConfigurationError: The meter does not watch.
         """
         return self._watching("mark").watch.mark(service)
+
+    def watch_elsewhere(self, elsewhere: Elsewhere | None) -> None:
+        """Watch over what other processes scored, too; for servers that receive that.
+
+        Args:
+            elsewhere: Knows it; None: no longer.
+
+        Raises:
+            ConfigurationError: The meter does not watch.
+        """
+        self._watching("watch_elsewhere").look_elsewhere(elsewhere)
 
     def _watching(self, verb: str) -> Alarming:
         if self._alarming is None:

@@ -43,6 +43,7 @@ from .pipeline._admission import Admission
 from .pipeline.counting import Counting
 from .pipeline.late import Amendment, feedback_score, request_key
 from .pipeline.line import Limits, Pipeline
+from .pipeline.marking import Marking
 from .pipeline.sampling import TailSampling
 from .pipeline.scoring import MetricSet, Scoring
 from .pipeline.weight import weight_of_sample
@@ -238,9 +239,8 @@ class RagMeter(MeterPort, QualityVerbs):
 
             judge = as_judge(judge)
         self._objectives = Objectives(parse_objectives(objectives or ()))
-        self._quality = QualityTable(
-            objectives=self._objectives, segments=Segments(() if segments is None else segments)
-        )
+        told_apart = Segments(() if segments is None else segments)
+        self._quality = QualityTable(objectives=self._objectives, segments=told_apart)
         self._unscored = UnscoredWarning(
             partial(self._quality.estimates, None, DEFAULT_WINDOW_S, segment="")
         )
@@ -279,6 +279,7 @@ class RagMeter(MeterPort, QualityVerbs):
             self._no_data,
             self.guard,
             self._alarming,
+            Marking(told_apart, alarms=alarms),
         )
         self._serve(pipeline)
         if judge is not None:

@@ -401,6 +401,10 @@ class ScoredRun:
     verdict: Verdict | None = None
     """What all scores of the request that are known by now say together. None: nothing that could be
     judged by was measured; in a ``late`` result also: as it was before."""
+    segments: Mapping[str, str] = field(default_factory=dict)
+    """The parts that it belongs to of those that the application tells apart, by name."""
+    alarms: bool = False
+    """Whether its meter tells of changes of quality itself."""
     revision: str = ""
     """Distinguishes the revisions of a request that late references and feedback cause; empty for
     its first scores."""

@@ -108,6 +108,8 @@ SPAN_SCORE_PREFIX: Final = _own("ragmeter.score.")
 SPAN_LABEL_PREFIX: Final = _own("ragmeter.label.")
 SPAN_STATUS_PREFIX: Final = _own("ragmeter.status.")
 SPAN_METADATA_PREFIX: Final = _own("ragmeter.metadata.")
+SPAN_SEGMENT_PREFIX: Final = _own("ragmeter.segment.")
+"""Which part of its workflow it belongs to; the name that the application gave (`segments`) follows."""
 SPAN_LOWER_IS_BETTER: Final = _own("ragmeter.direction.lower")
 """Names of the span's scores of which lower is better; of all others, higher is."""
 SPAN_NEITHER_IS_BETTER: Final = _own("ragmeter.direction.none")
@@ -126,6 +128,13 @@ SCORE_JUDGE_CALLS: Final = _own("ragmeter.evaluation.judge.calls")
 SCORE_INPUT_TOKENS: Final = _own("ragmeter.evaluation.judge.input_tokens")
 SCORE_OUTPUT_TOKENS: Final = _own("ragmeter.evaluation.judge.output_tokens")
 SCORE_CACHE_HITS: Final = _own("ragmeter.evaluation.judge.cache_hits")
+SCORE_COST: Final = _own("ragmeter.evaluation.judge.cost")
+"""Money, in the currency of the judge's prices; absent where it has none."""
+SCORE_JUDGE_MODEL: Final = _own("ragmeter.evaluation.judge.model")
+"""The model that was asked for a judged score."""
+SCORE_JUDGE_ENDPOINT: Final = _own("ragmeter.evaluation.judge.endpoint")
+"""What kind of endpoint it was asked at: ``openai``, ``azure``, ``local`` (this machine or a private network),
+``compatible`` (any other that speaks the same), or ``custom``, a judge of the application's own."""
 
 # What ragmeter knows of the request.
 RUN_ID: Final = _own("ragmeter.run_id")
@@ -162,6 +171,8 @@ CHANGE_NOW_UPPER: Final = _own("ragmeter.change.now.upper")
 EVENT_CHANGE: Final = _own("ragmeter.change")
 JUDGE_SELECTION: Final = _own("ragmeter.judge_selection")
 """``worst`` on the spans of a request that was sampled, but judged only for being bad."""
+ALARMS: Final = _own("ragmeter.alarms")
+"""True on the spans and events of a meter that tells of changes of quality itself (``alarms=True``)."""
 MISSING: Final = _own("ragmeter.missing")
 """The inputs that scores of the request lacked, separated by commas, e.g. ``reference``."""
 REVISION: Final = _own("ragmeter.revision")

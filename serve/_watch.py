@@ -1,14 +1,17 @@
-"""What can be said to the server about changes: that something was deployed, and that what is now is usual.
+"""What the server adds to its meter's watch over quality: what others scored, and what people say of changes.
 
-``POST /api/marks`` and ``POST /api/changes/accept``, each with a JSON object of names.  Who may ask is decided
-before them, for the whole port.  What changed itself is told by the meter, which watches.
+Applications with a callback of ragmeter's bring their own scores, which the meter here never sees: `Received`
+reads them off the store, so that one watch sees everything.  ``POST /api/marks`` says that something was
+deployed, ``POST /api/changes/accept`` that what is now is usual, each with a JSON object of names.  Who may ask
+is decided before them, for the whole port.  What changed itself is told by the meter.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,14 +21,62 @@ from starlette.routing import Route
 
 from ragmeter import RagMeter
 from ragmeter.metrics import ConfigurationError
+from ragmeter.pipeline.alarming import ElsewhereSlot
 from ragmeter.quality.baseline import LEAST_SCORES
+from ragmeter.quality.sums import SLOT_S
 
 from .page import Standing
+from .store import Reader, resource_of
 
-__all__ = ["standing_of", "watch_routes"]
+__all__ = ["Received", "standing_of", "watch_routes"]
 
 MAX_BYTES = 16_384
 """Of a body: it holds a few names."""
+
+
+SELF_TELLING_S = 86_400.0
+"""Seconds after the last request of an application that tells of changes itself until the server does."""
+MAX_SELF_TELLING = 1_000
+"""Services that do so and are remembered; of others people are told twice rather than not at all."""
+
+
+class Received:
+    """What was scored elsewhere and is in the store: a `ragmeter.pipeline.alarming.Elsewhere`.
+
+    Args:
+        reader: Of the store.
+        clock: Seconds since the epoch; that of the store.
+    """
+
+    def __init__(self, reader: Reader, clock: Callable[[], float] = time.time) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._self_telling: dict[_Resource, float] = {}
+
+    def slots(self, since: float, until: float) -> Iterator[ElsewhereSlot]:
+        """Yield what was counted in five minutes each, oldest first."""
+        for slot in self._reader.received(since, until):
+            for service, environment in slot.self_telling:
+                key = _key_of(resource_of(service, environment))
+                if key in self._self_telling or len(self._self_telling) < MAX_SELF_TELLING:
+                    self._self_telling[key] = slot.at
+            yield ElsewhereSlot(slot.at, slot.sums)
+
+    def complete(self) -> float:
+        """Return until when everything has come: five minutes are waited for what comes late."""
+        return (self._clock() // SLOT_S - 1) * SLOT_S
+
+    def tells_itself(self, resource: Mapping[str, str]) -> bool:
+        """Return whether an application has an alarm of its own: nobody is told twice."""
+        last = self._self_telling.get(_key_of(resource))
+        return last is not None and last >= self._clock() - SELF_TELLING_S
+
+
+_Resource = tuple[tuple[str, str], ...]
+
+
+def _key_of(resource: Mapping[str, str]) -> _Resource:
+    return tuple(sorted(resource.items()))
 
 
 def watch_routes(meter: RagMeter, guard: AbstractContextManager[None]) -> list[Route]:

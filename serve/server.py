@@ -45,7 +45,7 @@ from ._scoring import Scoring
 from ._spool import Spool
 from ._telemetry import SIGNALS, OpenTelemetryByService, Telemetry, endpoints
 from ._upkeep import Upkeep
-from ._watch import standing_of, watch_routes
+from ._watch import Received, standing_of, watch_routes
 from .page import Pages
 from .store import Reader, Store, StoreOptions
 
@@ -230,6 +230,7 @@ class Server:
         self._journal.start(self.intake.full, self.intake.admit)
         if self._telemetry is not None:
             publish(self._telemetry.meter_provider, self.stats)
+        self._watch_received(on=True)
         self._http_thread.start()
         self._grpc.start()
         deadline = time.monotonic() + _START_S
@@ -271,6 +272,7 @@ class Server:
             self.meter.shutdown(max(0.1, deadline - time.monotonic() - 1.0))
         else:
             complete = self._finish(deadline - time.monotonic()) and complete
+            self._watch_received(on=False)
         if self._telemetry is not None:
             self._telemetry.shutdown(deadline)
             complete = complete and not any(self._telemetry.waiting().values())
@@ -282,6 +284,11 @@ class Server:
         self._socket.close()
         self._state = "ended"
         return complete
+
+    def _watch_received(self, *, on: bool) -> None:
+        """Have the meter watch over what applications scored themselves, if it watches at all."""
+        if self.reader is not None and self.meter.watches:
+            self.meter.watch_elsewhere(Received(self.reader) if on else None)
 
     def _finish(self, timeout_s: float) -> bool:
         """Have everything leave that was read or is to be passed on; return whether all of it did."""

@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ragmeter._runtime.guard import Guard
-from ragmeter.exporters.changes import ObservesChanges, ObservesDrift, QualityChange
+from ragmeter.exporters.changes import (
+    ChangeEvidence,
+    ObservesChanges,
+    ObservesDrift,
+    QualityChange,
+)
 from ragmeter.quality.change import Change
+from ragmeter.quality.joined import Joined
 from ragmeter.quality.sentence import sentence
 from ragmeter.quality.sums import SLOT_S, SlotSums, unix_clock
 from ragmeter.quality.watch import Told, Watch
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 
     from .rejudging import JudgeCheck
 
-__all__ = ["Alarming", "OnChange", "TellsChanges", "alarming_of"]
+__all__ = ["Alarming", "Elsewhere", "ElsewhereSlot", "OnChange", "TellsChanges", "alarming_of"]
 
 OnChange = Callable[[Change], object]
 """Called with each change of quality."""
@@ -44,6 +50,36 @@ class TellsChanges(Protocol):
 
     def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
         """Tell of `change`, of which `said` is one sentence."""
+        ...
+
+
+class ElsewhereSlot(NamedTuple):
+    """What was counted in other processes in five minutes."""
+
+    at: float
+    """When they began, unix seconds: a multiple of `SLOT_S`."""
+    sums: Sequence[SlotSums]
+    """What was counted in them, by service, score, workflow and segment."""
+
+
+class Elsewhere(Protocol):
+    """Knows what was scored in other processes."""
+
+    def slots(self, since: float, until: float) -> Iterable[ElsewhereSlot]:
+        """Return the five minutes in which anything was, oldest first.
+
+        Args:
+            since: Those that began then or later, unix seconds.
+            until: Those that were over by then.
+        """
+        ...
+
+    def complete(self) -> float:
+        """Return until when everything has come, unix seconds."""
+        ...
+
+    def tells_itself(self, resource: Mapping[str, str]) -> bool:
+        """Return whether a service tells of its changes itself. Never blocks."""
         ...
 
 
@@ -78,7 +114,7 @@ class Alarming:
         self._webhook = webhook
         observers = [one for one in exporters if isinstance(one, ObservesChanges)]
         for observer in observers:
-            observer.observe_changes(watch.evidence)
+            observer.observe_changes(self._evidence)
         self._tellers: tuple[TellsChanges, ...] = (
             *observers,
             *([] if webhook is None else [webhook]),
@@ -91,6 +127,10 @@ class Alarming:
                     one.observe_drift(check.drifts)
         self._clock = clock or unix_clock()
         self._file = file
+        self._elsewhere: Elsewhere | None = None
+        self._joined = Joined()
+        # What is as old as that was told by the process before, if it was to be told.
+        self._silent_before = 0.0 if watch.next else self._clock() - 2 * SLOT_S
         self._callbacks: tuple[OnChange, ...] = ()
         self._guard = guard_for("meter.changes")
         self._looking: WorkerQueue[None] = WorkerQueue(
@@ -120,12 +160,55 @@ class Alarming:
         self.watch.keep(change)
         self._telling.put(Told(change, resource or {}))
 
+    def look_elsewhere(self, elsewhere: Elsewhere | None) -> None:
+        """Watch over what other processes scored, too, from now on; None: no longer.
+
+        Nothing need be captured here for that: the threads start now.  Everything is looked at when
+        that of other processes is complete, which is later.  Where nothing is known of the past, as the
+        file is gone that it was kept in, it is learned from what they have sent, and not told anew.
+        """
+        self._elsewhere = elsewhere
+        if elsewhere is not None:
+            self._looking.start()
+            self._telling.start()
+
     def look(self) -> None:
         """Look at what was counted since the last look, and have told what changed."""
-        for told in self.watch.take(self._slots(self.watch.next)):
-            self._telling.put(told)
+        elsewhere = self._elsewhere
+        if elsewhere is None:
+            self._take(self._slots(self.watch.next))
+        else:
+            for at, slots in self._slots_with(elsewhere):
+                self._take(slots, silently=at < self._silent_before)
+            self._silent_before = 0.0
         if self._file is not None:
             self._file.save_if_due()
+
+    def _take(self, slots: Iterable[SlotSums], *, silently: bool = False) -> None:
+        for told in self.watch.take(slots):
+            if not silently:
+                self._telling.put(told)
+
+    def _slots_with(self, elsewhere: Elsewhere) -> Iterator[tuple[float, list[SlotSums]]]:
+        """Yield what was counted here and elsewhere, by when it began, oldest first."""
+        until = elsewhere.complete()
+        own: dict[float, list[SlotSums]] = {}
+        for slot in self._slots(self.watch.next):
+            if slot.at + SLOT_S <= until:
+                own.setdefault(slot.at, []).append(slot)
+        for at, sums in elsewhere.slots(self.watch.next, until):
+            for earlier in sorted(each for each in own if each < at):
+                yield earlier, own.pop(earlier)
+            yield at, self._joined.of(own.pop(at, ()), sums)
+        yield from sorted(own.items())
+
+    def _evidence(self) -> list[ChangeEvidence]:
+        """Return the evidence for changes; of a service that publishes its own, that is enough."""
+        found = self.watch.evidence()
+        elsewhere = self._elsewhere
+        if elsewhere is None:
+            return found
+        return [one for one in found if not elsewhere.tells_itself(one.resource)]
 
     def start(self) -> None:
         """Start the threads. To be called below no lock."""
@@ -172,6 +255,8 @@ class Alarming:
 
     def _tell(self, batch: Sequence[Told]) -> None:
         for change, resource in batch:
+            if self._elsewhere is not None and self._elsewhere.tells_itself(resource):
+                continue  # people have been told
             said = sentence(change)
             with self._guard:
                 _log.log(

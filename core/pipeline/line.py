@@ -27,6 +27,7 @@ from .ending import JUDGE_SHARE, Patience
 from .exporting import Destinations, ExportQueues
 from .holding import Holding
 from .late import Amendment, LateWindow
+from .marking import Marking
 from .queue import WorkerQueue, remaining
 from .sampling import Candidate, Chances, Choice, Selector, TailSampling
 from .scoring import Computes, MetricSet, Offered, Scoring
@@ -88,6 +89,7 @@ class Pipeline:
         no_data: Says so when nothing can leave.
         guard_for: Makes a guard for a component.
         alarming: Tells of changes of the scores; None: nobody wants to know.
+        marking: Marks results before they go out; None: there is nothing to mark them with.
     """
 
     def __init__(
@@ -106,7 +108,9 @@ class Pipeline:
         no_data: NoDataWarning,
         guard_for: Callable[[str], Guard],
         alarming: Alarming | None = None,
+        marking: Marking | None = None,
     ) -> None:
+        self._marking = marking
         self._alarming = alarming
         self._metrics = metrics
         self._computes = computes
@@ -132,7 +136,7 @@ class Pipeline:
         self._holding = Holding(
             metrics,
             self._late,
-            self._exporting.put,
+            self._put_out,
             scoring.redacted_scores,
             counters,
             admission,
@@ -318,6 +322,10 @@ class Pipeline:
             self._holding.end_judging(pending, awaited, choice.unjudged)
         else:
             self._judging.submit(self._holding.hold(pending))
+
+    def _put_out(self, result: ScoredRun, size_bytes: int) -> None:
+        marked = result if self._marking is None else self._marking.marked(result)
+        self._exporting.put(marked, size_bytes)
 
     def _amend(self, amendment: Amendment) -> None:
         """Score again, or annotate, a request that was exported a while ago."""

@@ -16,7 +16,7 @@ from ragmeter.exporters.protocol import RagRun
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.text.languages import language_of
 
-__all__ = ["OTHER", "UNKNOWN", "Segments", "parse_segments", "segment_text"]
+__all__ = ["MAX_NAMES", "OTHER", "UNKNOWN", "Segments", "parse_segments", "segment_text"]
 
 OTHER = "other"
 """The value of what is not told apart."""
@@ -162,13 +162,9 @@ def _as_value(found: object) -> str:
         return str(found).lower()
     if isinstance(found, (int, float)):
         # To write down a very large number takes long, and fails.
-        return (
-            OTHER
-            if abs(found) >= _LARGE
-            else f"{found:g}"
-            if isinstance(found, float)
-            else str(found)
-        )
+        if abs(found) >= _LARGE:
+            return OTHER
+        return f"{found:g}" if isinstance(found, float) else str(found)
     if not isinstance(found, str) or not (text := found.strip()):
         return UNKNOWN
     if len(found) > MAX_VALUE_CHARACTERS or not text.isprintable():

@@ -141,6 +141,10 @@ def request_essentials(scored: ScoredRun) -> Group:
     }
     if run.sample.contexts is not None:
         group[semconv.CONTEXTS_BY] = run.sample.contexts_by
+    if scored.alarms:
+        group[semconv.ALARMS] = True
+    for name, value in scored.segments.items():
+        group[semconv.SPAN_SEGMENT_PREFIX + name] = clean(value)
     if scored.sample_rate < 1.0:
         group[semconv.SAMPLE_RATE] = scored.sample_rate
     if scored.judge_sample_rate < 1.0:

@@ -117,6 +117,8 @@ def _of_request(scored: ScoredRun) -> dict[str, AttributeValue]:
         attributes[semconv.GEN_AI_CONVERSATION_ID] = clean(run.conversation_id)
     if scored.sample_rate < 1.0:
         attributes[semconv.SAMPLE_RATE] = scored.sample_rate
+    if scored.alarms:
+        attributes[semconv.ALARMS] = True
     return attributes
 
 

@@ -172,7 +172,7 @@ def _told(group: Sequence[Change], asked: Asked) -> News:
         since=str(since),
     )
     value = first.segment.partition(":")[2]
-    where = [first.service if not first.workflow else "", first.workflow, value]
+    where = [first.service, first.workflow, value]
     own = [change for change in group if change.segment == first.segment]
     return News(
         kind=first.kind,

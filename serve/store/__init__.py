@@ -5,6 +5,7 @@ One writes, any number read; who reads gets plain values and no SQL.
 
 from __future__ import annotations
 
+from ._slots import ReceivedSlot, resource_of
 from .reader import LONGEST_RANGE_S, Reader, UnreadableStoreError
 from .store import Store, StoreFullError, StoreOptions, StoreStats
 from .views import (
@@ -32,6 +33,7 @@ __all__ = [
     "JudgeUse",
     "Overview",
     "Reader",
+    "ReceivedSlot",
     "RequestPage",
     "RequestRow",
     "RequestView",
@@ -44,4 +46,5 @@ __all__ = [
     "StoreStats",
     "TrendPoint",
     "UnreadableStoreError",
+    "resource_of",
 ]

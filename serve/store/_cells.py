@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 from ragmeter.metrics import Score
@@ -19,7 +19,7 @@ from ragmeter.quality.moments import FreeMoments, JudgedMoments
 from ragmeter.quality.population import proxy_value
 
 from ._database import Database
-from ._names import OTHER, OWN_SEGMENTS
+from ._names import ToldApart
 from ._parts import Kind
 from ._rows import segments_of
 
@@ -59,6 +59,17 @@ class Cell:
         self.bins = [0] * BINS
         self.moments: FreeMoments | JudgedMoments = (
             JudgedMoments() if kind is not None and kind.judged else FreeMoments()
+        )
+
+    @property
+    def is_quality(self) -> bool:
+        """Whether it can be said which of two values is better, and by how much of what is possible."""
+        kind = self.kind
+        return (
+            kind is not None
+            and kind.direction != "none"
+            and kind.lowest is not None
+            and kind.highest is not None
         )
 
     def add(self, other: Cell) -> None:
@@ -133,7 +144,7 @@ class Cells:
         database: Database,
         from_ms: int,
         until_ms: int,
-        told_apart: Mapping[str, frozenset[str]],
+        told_apart: ToldApart,
     ) -> Cells:
         """Count the requests that began between two moments, the second not included."""
         cells = cls()
@@ -151,7 +162,7 @@ class Cells:
         cls,
         database: Database,
         numbers: Iterable[int],
-        told_apart: Mapping[str, frozenset[str]],
+        told_apart: ToldApart,
     ) -> Cells:
         """Count these requests, by their rows' numbers."""
         cells = cls()
@@ -169,13 +180,19 @@ class Cells:
         requests: Iterable[tuple[Any, ...]],
         scores: Mapping[int, list[tuple[Any, ...]]],
         kinds: Mapping[int, Kind],
-        told_apart: Mapping[str, frozenset[str]],
+        told_apart: ToldApart,
     ) -> None:
+        by_name = {kind.name: kind for kind in kinds.values()}
         for number, service, workflow, status, verdict, asked, orphan, *rest in requests:
-            language, retriever, metadata, judge_rate, selection = rest
-            parts = segments_of(language, retriever, json.loads(metadata or "{}"))
-            segments = ["", *_told_apart(parts, told_apart)]
-            values = {name: _value(kinds, *row) for _, name, *row in scores.get(number, ())}
+            language, retriever, metadata, named, judge_rate, selection, judge_selection = rest
+            parts = segments_of(
+                language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}")
+            )
+            segments = ["", *told_apart.of(parts)]
+            values = {
+                name: _value(kinds, by_name, name, *row) for _, name, *row in scores.get(number, ())
+            }
+            by_chance = judge_selection != "worst"
             counts = _counts(status, verdict, asked, orphan, values)
             for segment in segments:
                 group = GroupKey(service or "", workflow or "", segment)
@@ -191,12 +208,12 @@ class Cells:
                     if value.value is not None:
                         cell.bins[min(BINS - 1, int(value.value * BINS))] += 1
                     if selection != "worst":
-                        _measure(cell, name, value, values, judge_rate)
+                        _measure(cell, name, value, values, judge_rate, by_chance=by_chance)
 
 
 _REQUESTS = (
     "SELECT id, service, workflow, status, verdict, question IS NOT NULL, started_ns IS NULL, language, "
-    "retriever, metadata, judge_sample_rate, selection FROM request"
+    "retriever, metadata, segments, judge_sample_rate, selection, judge_selection FROM request r"
 )
 _SCORES = (
     "SELECT s.request, s.name, s.value, s.status, s.kind, s.turned, s.lower, s.upper, s.judge_calls, "
@@ -213,25 +230,17 @@ def _by_request(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ..
 
 def _kinds(database: Database) -> dict[int, Kind]:
     return {
-        row[0]: Kind._make([*row[1:8], bool(row[8])])
+        row[0]: Kind._make([*row[1:8], bool(row[8]), *row[9:]])
         for row in database.execute("SELECT * FROM kind")
     }
 
 
-def _told_apart(
-    parts: Mapping[str, str], told_apart: Mapping[str, frozenset[str]]
-) -> Iterator[str]:
-    for name, value in parts.items():
-        known = told_apart.get(name)
-        if known is not None and value in known:
-            yield f"{name}:{value}"
-        elif name in OWN_SEGMENTS:
-            yield f"{name}:{OTHER}"
-
-
-def _value(kinds: Mapping[int, Kind], *row: Any) -> _Value:
+def _value(kinds: Mapping[int, Kind], by_name: Mapping[str, Kind], name: str, *row: Any) -> _Value:
     _, status, kind_number, turned, lower, upper, *usage = row
     kind = kinds.get(kind_number)
+    if kind is None and status in ("skipped", "missing_input"):
+        # Nothing more is told of a score that was not tried; what it is others have told.
+        kind = by_name.get(name)
     value = turned
     if turned is not None and kind is not None and kind.direction == "lower":
         value = 1.0 - turned
@@ -292,9 +301,10 @@ def _measure(
     value: _Value,
     values: Mapping[str, _Value],
     judge_rate: float | None,
+    *,
+    by_chance: bool,
 ) -> None:
-    kind = cell.kind
-    if kind is None or kind.direction == "none" or kind.lowest is None or kind.highest is None:
+    if not cell.is_quality:
         return
     sums, status = cell.moments, value.status
     if isinstance(sums, FreeMoments):
@@ -314,6 +324,7 @@ def _measure(
             lower=0.0 if value.lower is None else value.lower,
             upper=1.0 if value.upper is None else value.upper,
             undefined=status == "undefined",
+            by_chance=by_chance,
         )
 
 

@@ -30,8 +30,8 @@ class Database(Protocol):
     """Runs statements, within a transaction of its `Home`."""
 
     @property
-    def has_metadata(self) -> str:
-        """A condition with two arguments: the row ``r`` has metadata of this name with this word."""
+    def has_word(self) -> str:
+        """A condition with two arguments: the JSON object in ``{column}`` has this word under this name."""
 
     def execute(self, statement: str, arguments: Sequence[Any] = ..., /) -> Found:
         """Run a statement."""

@@ -19,7 +19,7 @@ __all__ = ["ROW", "Lists", "rows_of"]
 MAX_LIMIT = 500
 ROW = (
     "SELECT r.id, r.run_id, r.trace_id, r.span_id, r.at, r.started_ns, r.ended_ns, r.service, r.workflow, "
-    "r.framework, r.status, r.language, r.retriever, r.metadata, q.body, r.verdict, r.codes "
+    "r.framework, r.status, r.language, r.retriever, r.metadata, r.segments, q.body, r.verdict, r.codes "
     "FROM request r LEFT JOIN text q ON q.id = r.question"
 )
 """What a line of a list is made of."""
@@ -112,7 +112,7 @@ class Lists:
             # Neither way is better: the smallest first, then.
             one, two = "-x.turned", "-x.value"
             arguments.append(sort)
-        where, given = _where(filters, bounds, database.has_metadata)
+        where, given = _where(filters, bounds, database.has_word)
         database.execute(
             f"CREATE TEMP TABLE found AS SELECT r.id AS id, r.at AS at, coalesce({one}, 0) AS one, "
             f"coalesce({two}, 0) AS two, coalesce(r.question, -r.id) AS same, {excess} AS excess "
@@ -139,7 +139,7 @@ def means_before(
     return [(workflow, name, mean) for (workflow, name), mean in found.items()]
 
 
-def _where(filters: Filters, bounds: tuple[int, int], has_metadata: str) -> tuple[str, list[Any]]:
+def _where(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[str, list[Any]]:
     conditions = ["r.at >= ?", "r.at < ?"]
     given: list[Any] = [*bounds]
     for column, wanted in (
@@ -156,9 +156,11 @@ def _where(filters: Filters, bounds: tuple[int, int], has_metadata: str) -> tupl
             conditions.append(f"r.{name} = ?")
             given.append(value)
         else:
-            key = name.removeprefix("metadata.")
-            conditions.append(has_metadata)
-            given += [key, value]
+            in_segments, in_metadata = (
+                has_word.format(column=column) for column in ("r.segments", "r.metadata")
+            )
+            conditions.append(f"({in_segments} OR {in_metadata})")
+            given += [name, value, name.removeprefix("metadata."), value]
     return " AND ".join(conditions), given
 
 
@@ -200,8 +202,10 @@ def _row(
     told_apart: Iterable[str],
 ) -> RequestRow:
     (_, run_id, trace_id, span_id, at, started, ended, service, workflow, framework, status, language,
-     retriever, metadata, question, verdict, codes) = row  # fmt: skip
-    parts = segments_of(language, retriever, json.loads(metadata or "{}"))
+     retriever, metadata, named, question, verdict, codes) = row  # fmt: skip
+    parts = segments_of(
+        language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}")
+    )
     known = frozenset(told_apart)
     return RequestRow(
         run_id=run_id,

@@ -7,7 +7,9 @@ and every page of it grow without end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+
+from ragmeter.quality.segments import OTHER, segment_text
 
 from ._database import Database
 
@@ -19,6 +21,7 @@ __all__ = [
     "OTHER",
     "OWN_SEGMENTS",
     "Names",
+    "ToldApart",
     "segments_told_apart",
 ]
 
@@ -31,7 +34,6 @@ OWN_SEGMENTS = frozenset({"language", "retriever"})
 MAX_SEGMENTS = 50
 MAX_SEGMENT_CHARS = 64
 """Characters of a value; longer ones are texts, not names."""
-OTHER = "other"
 
 
 class Names:
@@ -50,6 +52,7 @@ class Names:
         """Forget them: what was just noted may not have been kept."""
         self._workflows: set[str] = set()
         self._scores: set[str] = set()
+        self._named: set[str] = set()
         self._values: dict[str, set[str]] = {}
         self._is_read = False
 
@@ -79,13 +82,24 @@ class Names:
         self._database.execute("INSERT INTO score_name VALUES (?) ON CONFLICT DO NOTHING", (name,))
         return True
 
-    def note_segments(self, segments: Mapping[str, str]) -> None:
+    def note_segments(self, segments: Mapping[str, str], named: Iterable[str]) -> None:
         """Note which values there are of each segment.
 
         Of metadata one more than the bound: so it is known that it is beyond it.
+
+        Args:
+            segments: The parts that a request belongs to, by name.
+            named: Those that its application names.
         """
+        for name in named:
+            if not self._is_in(self._named, MAX_SEGMENTS, name) and len(self._named) < MAX_SEGMENTS:
+                self._named.add(name)
+                self._database.execute(
+                    "INSERT INTO segment_name VALUES (?) ON CONFLICT DO NOTHING", (name,)
+                )
         for name, value in segments.items():
-            most = MAX_VALUES if name in OWN_SEGMENTS else MAX_VALUES + 1
+            is_one = name in OWN_SEGMENTS or name in self._named
+            most = MAX_VALUES if is_one else MAX_VALUES + 1
             if name in self._values:
                 if self._is_in(self._values[name], most, value):
                     continue
@@ -113,15 +127,57 @@ class Names:
         if self._is_read:
             return
         self._is_read = True
-        for known, table in ((self._workflows, "workflow"), (self._scores, "score_name")):
+        for known, table in (
+            (self._workflows, "workflow"),
+            (self._scores, "score_name"),
+            (self._named, "segment_name"),
+        ):
             known.update(name for (name,) in self._database.execute(f"SELECT name FROM {table}"))
         for name, value in self._database.execute("SELECT name, value FROM segment"):
             self._values.setdefault(name, set()).add(value)
 
 
-def segments_told_apart(database: Database) -> dict[str, frozenset[str]]:
+class ToldApart(dict[str, frozenset[str]]):
+    """The values that are told apart, by segment.
+
+    Attributes:
+        named: Segments that are ones however many values they have.
+    """
+
+    def __init__(
+        self, values: Mapping[str, frozenset[str]], named: frozenset[str] = OWN_SEGMENTS
+    ) -> None:
+        super().__init__(values)
+        self.named = named
+
+    def of(self, parts: Mapping[str, str]) -> Iterator[str]:
+        """Yield the segments of a request as they are told: ``language:zh``."""
+        for name, value in parts.items():
+            known = self.get(name)
+            if known is not None and value in known:
+                yield segment_text(name, value)
+            elif name in self.named:
+                yield segment_text(name, OTHER)
+
+    def only_named(self) -> ToldApart:
+        """Return those alone that are ones however many values they have."""
+        return ToldApart(
+            {name: some for name, some in self.items() if name in self.named}, self.named
+        )
+
+
+def segments_told_apart(database: Database) -> ToldApart:
     """Return the segments that there are, with the values that are told apart."""
     values: dict[str, set[str]] = {}
     for name, value in database.execute("SELECT name, value FROM segment"):
         values.setdefault(name, set()).add(value)
-    return {name: frozenset(some) for name, some in values.items() if len(some) <= MAX_VALUES}
+    named = {name for (name,) in database.execute("SELECT name FROM segment_name")}
+    # Metadata that an application has named since may have had too many values before.
+    return ToldApart(
+        {
+            name: frozenset(sorted(some)[:MAX_VALUES] if name in named else some)
+            for name, some in values.items()
+            if len(some) <= MAX_VALUES or name in named
+        },
+        OWN_SEGMENTS | named,
+    )

@@ -22,10 +22,7 @@ _LOW, _HIGH = 0.1, 0.9
 
 def estimate_of(cell: Cell) -> Estimate | None:
     """Return the mean with its interval; None where the score is no quality."""
-    kind = cell.kind
-    if kind is None or kind.direction == "none" or kind.lowest is None or kind.highest is None:
-        return None
-    return estimate(cell.moments)
+    return estimate(cell.moments) if cell.is_quality else None
 
 
 def usual_of(cell: Cell | None) -> tuple[float, float] | None:

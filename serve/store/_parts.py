@@ -29,6 +29,10 @@ class Kind(NamedTuple):
     lowest: float | None
     highest: float | None
     judged: bool
+    judge: str = ""
+    """The model that judged; empty: none did, or it is not told."""
+    endpoint: str = ""
+    """What kind of endpoint that was asked at, as ``ragmeter.evaluation.judge.endpoint``."""
 
     def turned(self, value: float | None) -> float | None:
         """Return where a value lies between the worst possible, 0, and the best, 1; None: it is no quality."""
@@ -66,6 +70,8 @@ class Details(NamedTuple):
     input_tokens: int = 0
     output_tokens: int = 0
     cache_hits: int = 0
+    cost: float | None = None
+    """What asking cost, in the currency of the judge's prices; None: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +130,16 @@ class RequestPart:
     sample_rate: float | None = None
     judge_sample_rate: float | None = None
     selection: str | None = None
+    judge_selection: str | None = None
     missing: str | None = None
+    environment: str | None = None
+    """Where it ran, as ``deployment.environment.name``."""
+    received: bool | None = None
+    """Whether ragmeter elsewhere scored it, and told of it."""
+    alarms: bool | None = None
+    """Whether the one that scored it tells of changes itself."""
+    segments: Mapping[str, str] = field(default_factory=dict)
+    """The parts that its application tells apart, by name."""
     metadata: Mapping[str, str | float] = field(default_factory=dict)
     verdict: VerdictPart | None = None
     scores: Mapping[str, ScorePart] = field(default_factory=dict)
@@ -150,11 +165,14 @@ class RequestPart:
                 plain[name] = known[0] if len(known) == 1 else max(known)
         noted = [part.noted_ns for part in parts if part.noted_ns is not None]
         metadata: Mapping[str, str | float] = self.metadata
+        segments = dict(self.segments)
         verdict = self.verdict
         scores = dict(self.scores)
         for part in others:
             if part.metadata:
                 metadata = _joined(metadata, part.metadata)
+            for name, value in part.segments.items():
+                segments[name] = max(value, segments.get(name, value))
             verdict = _later(verdict, part.verdict)
             for name, score in part.scores.items():
                 mine = scores.get(name)
@@ -163,6 +181,7 @@ class RequestPart:
             run_id=self.run_id,
             noted_ns=min(noted, default=None),
             metadata=metadata,
+            segments=segments,
             verdict=verdict,
             scores=scores,
             **plain,
@@ -172,7 +191,7 @@ class RequestPart:
 _PLAIN = tuple(
     each.name
     for each in fields(RequestPart)
-    if each.name not in ("run_id", "noted_ns", "metadata", "verdict", "scores")
+    if each.name not in ("run_id", "noted_ns", "metadata", "segments", "verdict", "scores")
 )
 
 

@@ -90,8 +90,8 @@ class _Open:
     """Runs statements on a connection of the pool that is in a transaction."""
 
     # A character 0 among metadata is one that this cannot look into.
-    has_metadata = (
-        "CASE WHEN position('\\u0000' IN r.metadata) = 0 THEN CAST(r.metadata AS jsonb) "
+    has_word = (
+        "CASE WHEN position('\\u0000' IN {column}) = 0 THEN CAST({column} AS jsonb) "
         "@> jsonb_build_object(CAST(? AS TEXT), CAST(? AS TEXT)) END"
     )
 

@@ -19,7 +19,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragmeter.adapters.opentelemetry.otlp import ExportRequest, attributes_of
 from ragmeter.exporters import semconv
 from ragmeter.metrics.text.languages import language_of
+from ragmeter.quality.segments import MAX_NAMES, UNKNOWN
 
+from ._names import MAX_SEGMENT_CHARS, OWN_SEGMENTS
 from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Told, VerdictPart
 
 __all__ = ["DroppedCount", "Retrieved", "Telling", "dropped_in", "home_of", "told_in"]
@@ -27,6 +29,8 @@ __all__ = ["DroppedCount", "Retrieved", "Telling", "dropped_in", "home_of", "tol
 MAX_SCORES = 500
 """Scores that are read of one span."""
 _LATEST_NS = 2**63 - 1
+_LEAST_RATE = 1e-6
+"""One request with a weight beyond that would be all that a mean is of."""
 _DOCUMENT = re.compile(re.escape(semconv.RETRIEVAL_DOCUMENTS) + r"\.(\d{1,4})\.(document\..+)")
 _CUMULATIVE = 2
 
@@ -80,18 +84,18 @@ def told_in(request: ExportRequest) -> Telling:
         for group in request.resource_spans:
             for scoped in group.scope_spans:
                 if scoped.scope.name == semconv.SCOPE:
-                    service = _service(group.resource)
+                    ran = _origin(group.resource)
                     for span in scoped.spans:
                         told = attributes_of(span.attributes)
-                        parts += _of_span(span, told, service)
+                        parts += _of_span(span, told, ran)
                         retrieved += _retrieved(span, told)
     else:
         for records in request.resource_logs:
             for written in records.scope_logs:
                 if written.scope.name == semconv.SCOPE:
-                    service = _service(records.resource)
+                    ran = _origin(records.resource)
                     for record in written.log_records:
-                        parts += _of_record(record, service)
+                        parts += _of_record(record, ran)
     return Telling(tuple(parts), tuple(retrieved))
 
 
@@ -117,7 +121,7 @@ def dropped_in(request: ExportMetricsServiceRequest) -> Iterator[DroppedCount]:
                     series = json.dumps([resource, reason, began], sort_keys=True, default=str)
                     yield DroppedCount(
                         blake2b(series.encode(), digest_size=16).digest(),
-                        _service(group.resource) or "",
+                        _origin(group.resource).service or "",
                         reason[:64],
                         began // 1_000_000,
                         at // 1_000_000,
@@ -125,11 +129,24 @@ def dropped_in(request: ExportMetricsServiceRequest) -> Iterator[DroppedCount]:
                     )
 
 
-def _service(resource: Any) -> str | None:
-    for item in resource.attributes:
-        if item.key == "service.name" and item.value.string_value:
-            return str(item.value.string_value)[:255]
-    return None
+class _Origin(NamedTuple):
+    """Where something was told."""
+
+    service: str | None
+    environment: str | None
+
+
+def _origin(resource: Any) -> _Origin:
+    told = {
+        item.key: str(item.value.string_value)[:255]
+        for item in resource.attributes
+        if item.value.string_value
+    }
+    return _Origin(
+        told.get("service.name"),
+        # The second is what it was called before.
+        told.get("deployment.environment.name") or told.get("deployment.environment"),
+    )
 
 
 def _time(nanoseconds: int) -> int | None:
@@ -151,11 +168,17 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def _rate(value: Any) -> float | None:
+    """Return a probability; nothing can have been chosen with one of 0."""
+    number = _number(value)
+    return number if number is not None and _LEAST_RATE <= number <= 1.0 else None
+
+
 def _count(value: Any) -> int:
     return value if isinstance(value, int) and 0 <= value < 2**53 else 0
 
 
-def _of_span(span: Any, told: Mapping[str, Any], service: str | None) -> Iterator[RequestPart]:
+def _of_span(span: Any, told: Mapping[str, Any], ran: _Origin) -> Iterator[RequestPart]:
     run_id = _text(told.get(semconv.RUN_ID))
     trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
     if run_id is None or trace_id is None or span_id is None:
@@ -173,26 +196,32 @@ def _of_span(span: Any, told: Mapping[str, Any], service: str | None) -> Iterato
         place = (1, parent)
     word = _text(told.get(semconv.VERDICT))
     codes = told.get(semconv.VERDICT_CODES)
+    segments = _segments(told)
     yield RequestPart(
         run_id=run_id,
+        received=True,
+        alarms=_alarms(told),
+        environment=ran.environment,
+        segments=segments,
         trace_id=trace_id,
         place=place,
         started_ns=began if is_own else None,
         ended_ns=ended if is_own else None,
         noted_ns=began,
-        service=service,
+        service=ran.service,
         workflow=_text(told.get(semconv.GEN_AI_WORKFLOW_NAME)),
         framework=_text(told.get(semconv.FRAMEWORK)),
         status=_text(told.get(semconv.REQUEST_STATUS)),
         question=_text(told.get(semconv.INPUT_VALUE), 2**20) if is_own else None,
         answer=_text(told.get(semconv.OUTPUT_VALUE), 2**20) if is_own else None,
-        language=_language(told) if is_own else None,
-        retriever=_text(told.get(semconv.GEN_AI_DATA_SOURCE_ID)),
+        language=segments.pop("language", None) or (_language(told) if is_own else None),
+        retriever=segments.pop("retriever", None) or _text(told.get(semconv.GEN_AI_DATA_SOURCE_ID)),
         conversation_id=_text(told.get(semconv.GEN_AI_CONVERSATION_ID)),
         user_id=_text(told.get(semconv.USER_ID)),
-        sample_rate=_number(told.get(semconv.SAMPLE_RATE)),
-        judge_sample_rate=_number(told.get(semconv.JUDGE_SAMPLE_RATE)),
+        sample_rate=_rate(told.get(semconv.SAMPLE_RATE)),
+        judge_sample_rate=_rate(told.get(semconv.JUDGE_SAMPLE_RATE)),
         selection=_text(told.get(semconv.SELECTION)),
+        judge_selection=_text(told.get(semconv.JUDGE_SELECTION)),
         missing=_text(told.get(semconv.MISSING)),
         metadata=_metadata(told),
         verdict=None
@@ -204,20 +233,20 @@ def _of_span(span: Any, told: Mapping[str, Any], service: str | None) -> Iterato
         if event.name == semconv.EVENT_EVALUATION_RESULT:
             said = attributes_of(event.attributes)
             yield from _of_event(
-                {semconv.RUN_ID: run_id, **said}, _time(event.time_unix_nano) or at, service, span
+                {semconv.RUN_ID: run_id, **said}, _time(event.time_unix_nano) or at, ran, span
             )
 
 
-def _of_record(record: Any, service: str | None) -> Iterator[RequestPart]:
+def _of_record(record: Any, ran: _Origin) -> Iterator[RequestPart]:
     told = attributes_of(record.attributes)
     name = record.event_name or told.get("event.name")
     at = _time(record.time_unix_nano) or _time(record.observed_time_unix_nano)
     if name == semconv.EVENT_EVALUATION_RESULT and at is not None:
-        yield from _of_event(told, at, service, record)
+        yield from _of_event(told, at, ran, record)
 
 
 def _of_event(
-    told: Mapping[str, Any], at: int, service: str | None, carrier: Any
+    told: Mapping[str, Any], at: int, ran: _Origin, carrier: Any
 ) -> Iterator[RequestPart]:
     run_id = _text(told.get(semconv.RUN_ID))
     name = _text(told.get(semconv.GEN_AI_EVALUATION_NAME))
@@ -227,17 +256,22 @@ def _of_event(
     is_verdict = name == semconv.VERDICT
     score = None if is_verdict else _score(name, told, at)
     about_answer = is_verdict or told.get(semconv.SCORE_TARGET) == "answer"
+    judged = score is not None and score.details is not None and score.details.kind.judged
     yield RequestPart(
         run_id=run_id,
+        received=True,
+        alarms=_alarms(told),
+        environment=ran.environment,
         trace_id=_id(carrier.trace_id, 16),
         place=(1, span_id) if about_answer and span_id else None,
         noted_ns=at,
-        service=service,
+        service=ran.service,
         workflow=_text(told.get(semconv.GEN_AI_WORKFLOW_NAME)),
         conversation_id=_text(told.get(semconv.GEN_AI_CONVERSATION_ID)),
-        sample_rate=_number(told.get(semconv.SAMPLE_RATE)),
-        judge_sample_rate=_number(told.get(semconv.JUDGE_SAMPLE_RATE)),
+        sample_rate=_rate(told.get(semconv.SAMPLE_RATE)),
+        judge_sample_rate=_rate(told.get(semconv.JUDGE_SAMPLE_RATE)),
         selection=_text(told.get(semconv.SELECTION)) if is_verdict else None,
+        judge_selection=_text(told.get(semconv.SELECTION)) if judged else None,
         verdict=_verdict(told, at) if is_verdict else None,
         scores={} if score is None else {name: score},
     )
@@ -277,6 +311,8 @@ def _score(name: str, told: Mapping[str, Any], at: int) -> ScorePart:
                 lowest=_number(told.get(semconv.SCORE_MIN)),
                 highest=_number(told.get(semconv.SCORE_MAX)),
                 judged=_is_judged(method, told.get(semconv.SELECTION)),
+                judge=_text(told.get(semconv.SCORE_JUDGE_MODEL), 255) or "",
+                endpoint=_text(told.get(semconv.SCORE_JUDGE_ENDPOINT), 64) or "",
             ),
             lower=_number(told.get(semconv.SCORE_LOWER)),
             upper=_number(told.get(semconv.SCORE_UPPER)),
@@ -288,6 +324,7 @@ def _score(name: str, told: Mapping[str, Any], at: int) -> ScorePart:
             input_tokens=_count(told.get(semconv.SCORE_INPUT_TOKENS)),
             output_tokens=_count(told.get(semconv.SCORE_OUTPUT_TOKENS)),
             cache_hits=_count(told.get(semconv.SCORE_CACHE_HITS)),
+            cost=_money(told.get(semconv.SCORE_COST)),
         ),
     )
 
@@ -319,6 +356,31 @@ def _scores(told: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
     return {
         name: ScorePart(told=Told(at, values.get(name), statuses.get(name, "ok"), words.get(name)))
         for name in names
+    }
+
+
+def _money(value: Any) -> float | None:
+    number = _number(value)
+    return number if number is not None and number >= 0.0 else None
+
+
+def _alarms(told: Mapping[str, Any]) -> bool | None:
+    return True if told.get(semconv.ALARMS) is True else None
+
+
+def _segments(told: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parts that the application tells apart, as it names them."""
+    found = {
+        key.removeprefix(semconv.SPAN_SEGMENT_PREFIX): value
+        for key, value in told.items()
+        if key.startswith(semconv.SPAN_SEGMENT_PREFIX)
+        and isinstance(value, str)
+        and 0 < len(value) <= MAX_SEGMENT_CHARS
+    }
+    return {
+        name: found[name]
+        for name in sorted(found)[:MAX_NAMES]
+        if name and not (name in OWN_SEGMENTS and found[name] == UNKNOWN)
     }
 
 

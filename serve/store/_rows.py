@@ -29,8 +29,8 @@ NEXT_GENERATION = (
 _REQUEST = (
     "trace_id", "span_id", "span_rank", "started_ns", "ended_ns", "noted_ns", "service", "workflow",
     "framework", "status", "verdict", "verdict_ns", "codes", "reasons", "question", "answer", "language",
-    "retriever", "conversation_id", "user_id", "sample_rate", "judge_sample_rate", "selection", "missing",
-    "metadata",
+    "retriever", "conversation_id", "user_id", "sample_rate", "judge_sample_rate", "selection",
+    "judge_selection", "missing", "environment", "received", "alarms", "segments", "metadata",
 )  # fmt: skip
 _KNOWN = (
     f"SELECT run_id, r.id, at, stored, {', '.join(f'r.{name}' for name in _REQUEST)}, q.body, a.body "
@@ -44,13 +44,13 @@ _PUT_REQUEST = (
 )
 _KNOWN_SCORES = (
     "SELECT s.request, s.name, s.value, s.status, s.label, s.told_ns, s.kind, s.lower, s.upper, s.error_type, "
-    "s.details_ns, s.judge_calls, s.input_tokens, s.output_tokens, s.cache_hits, e.summary, e.explanation, "
-    "e.items FROM score s LEFT JOIN evidence e ON e.request = s.request AND e.name = s.name "
+    "s.details_ns, s.judge_calls, s.input_tokens, s.output_tokens, s.cache_hits, s.cost, e.summary, "
+    "e.explanation, e.items FROM score s LEFT JOIN evidence e ON e.request = s.request AND e.name = s.name "
     "WHERE s.request IN (these)"
 )
 _SCORE = (
     "value", "status", "label", "told_ns", "kind", "turned", "lower", "upper", "error_type", "details_ns",
-    "judge_calls", "input_tokens", "output_tokens", "cache_hits",
+    "judge_calls", "input_tokens", "output_tokens", "cache_hits", "cost",
 )  # fmt: skip
 _EVIDENCE = ("summary", "explanation", "items")
 
@@ -65,7 +65,9 @@ def _put_by_name(table: str, columns: Sequence[str]) -> str:
 
 _PUT_SCORE = _put_by_name("score", _SCORE)
 _PUT_EVIDENCE = _put_by_name("evidence", _EVIDENCE)
-_KIND = ("name", "method", "target", "definition", "direction", "lowest", "highest", "judged")
+_KIND = (
+    "name", "method", "target", "definition", "direction", "lowest", "highest", "judged", "judge", "endpoint",
+)  # fmt: skip
 _SAME_KIND = " AND ".join(
     # What is NULL is equal to nothing, and each database has a word of its own for "or both are".
     f"coalesce({name}, -1e308) = coalesce(CAST(? AS DOUBLE PRECISION), -1e308)"
@@ -91,14 +93,25 @@ class _Change(NamedTuple):
 
 
 def segments_of(
-    language: str | None, retriever: str | None, metadata: Mapping[str, Any]
+    language: str | None,
+    retriever: str | None,
+    metadata: Mapping[str, Any],
+    told_apart: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return the parts that a request belongs to, by name."""
+    """Return the parts that a request belongs to, by name.
+
+    Args:
+        language: Of its question.
+        retriever: What was searched.
+        metadata: What was said of it: short texts name parts.
+        told_apart: The parts that its application tells apart.
+    """
     found = {
         f"metadata.{name}": value
         for name, value in metadata.items()
         if isinstance(value, str) and len(value) <= MAX_SEGMENT_CHARS
     }
+    found.update(told_apart)
     if language:
         found["language"] = language
     if retriever:
@@ -207,7 +220,10 @@ class Rows:
             self._touched.add(whole.at_ms // SLOT_MS)
             if kept is not None:
                 self._touched.add(kept.part.at_ms // SLOT_MS)
-            self._names.note_segments(segments_of(whole.language, whole.retriever, whole.metadata))
+            self._names.note_segments(
+                segments_of(whole.language, whole.retriever, whole.metadata, whole.segments),
+                whole.segments,
+            )
             stored = now_ms if kept is None else kept.stored
             rows.append((whole.run_id, whole.at_ms, stored, *self._columns(whole, texts)))
         self._database.executemany(_PUT_REQUEST, rows)
@@ -259,7 +275,12 @@ class Rows:
             part.sample_rate,
             part.judge_sample_rate,
             part.selection,
+            part.judge_selection,
             part.missing,
+            part.environment,
+            None if part.received is None else int(part.received),
+            None if part.alarms is None else int(part.alarms),
+            json.dumps(part.segments, sort_keys=True) if part.segments else None,
             json.dumps(part.metadata, sort_keys=True) if part.metadata else None,
         )
 
@@ -276,7 +297,7 @@ class Rows:
             self._kind(kind) if kind else None,
             kind.turned(usable) if kind else None,
             *(
-                (None,) * 8
+                (None,) * 9
                 if details is None
                 else (
                     details.lower,
@@ -287,6 +308,7 @@ class Rows:
                     details.input_tokens,
                     details.output_tokens,
                     details.cache_hits,
+                    details.cost,
                 )
             ),
         )
@@ -363,20 +385,20 @@ class Rows:
 
     def _score_part(self, *row: Any) -> ScorePart:
         (value, status, label, told_ns, kind, lower, upper, error_type, details_ns,
-         calls, sent, written, hits, summary, explanation, items) = row  # fmt: skip
+         calls, sent, written, hits, cost, summary, explanation, items) = row  # fmt: skip
         told = None if told_ns is None else Told(told_ns, value, status, label)
         details = None
         if details_ns is not None:
             details = Details(
                 details_ns, self._kind_at(kind), lower, upper, error_type, summary, explanation, items,
-                calls, sent, written, hits,
+                calls, sent, written, hits, cost,
             )  # fmt: skip
         return ScorePart(told=told, details=details)
 
     def _kind(self, kind: Kind) -> int:
         number = self._kinds.get(kind)
         if number is None:
-            values = (*kind[:-1], int(kind.judged))
+            values = (*kind[:7], int(kind.judged), *kind[8:])
             found = self._kind_number(values)
             if found is None:
                 self._database.execute(
@@ -396,7 +418,7 @@ class Rows:
             row = self._database.execute(
                 f"SELECT {', '.join(_KIND)} FROM kind WHERE id = ?", (number,)
             ).fetchone()
-            kind = Kind._make([*row[:7], bool(row[7])])
+            kind = Kind._make([*row[:7], bool(row[7]), *row[8:]])
             self._kind_of[number] = kind
         return kind
 
@@ -443,6 +465,9 @@ def _part(run_id: str, row: Sequence[Any], scores: Mapping[str, ScorePart]) -> R
         place=None if span_id is None else (kept["span_rank"], span_id.hex()),
         question=question,
         answer=answer,
+        received=None if kept["received"] is None else bool(kept["received"]),
+        alarms=None if kept["alarms"] is None else bool(kept["alarms"]),
+        segments=json.loads(kept["segments"] or "{}"),
         metadata=json.loads(kept["metadata"] or "{}"),
         verdict=verdict,
         scores=scores,
@@ -451,7 +476,7 @@ def _part(run_id: str, row: Sequence[Any], scores: Mapping[str, ScorePart]) -> R
             for name in (
                 "started_ns", "ended_ns", "noted_ns", "service", "workflow", "framework", "status",
                 "language", "retriever", "conversation_id", "user_id", "sample_rate",
-                "judge_sample_rate", "selection", "missing",
+                "judge_sample_rate", "selection", "judge_selection", "missing", "environment",
             )
         },
     )  # fmt: skip

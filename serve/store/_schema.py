@@ -76,6 +76,18 @@ CREATE TABLE score_name (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE revision (only INTEGER PRIMARY KEY CHECK (only = 1), number INTEGER NOT NULL);
 INSERT INTO revision VALUES (1, 0);
 """,
+    """
+ALTER TABLE request ADD COLUMN received INTEGER;
+ALTER TABLE request ADD COLUMN alarms INTEGER;
+ALTER TABLE request ADD COLUMN environment TEXT;
+ALTER TABLE request ADD COLUMN judge_selection TEXT;
+ALTER TABLE request ADD COLUMN segments TEXT;
+CREATE INDEX request_received ON request (stored) WHERE received = 1;
+ALTER TABLE kind ADD COLUMN judge TEXT NOT NULL DEFAULT '';
+ALTER TABLE kind ADD COLUMN endpoint TEXT NOT NULL DEFAULT '';
+ALTER TABLE score ADD COLUMN cost REAL;
+CREATE TABLE segment_name (name TEXT PRIMARY KEY) WITHOUT ROWID;
+""",
 )
 VERSION = len(_STEPS)
 """The version that this program writes."""

@@ -11,6 +11,7 @@ from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Score
 from ragmeter.quality.segments import UNKNOWN, Segments
 
+from ._names import MAX_SEGMENT_CHARS, OWN_SEGMENTS
 from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Told, VerdictPart
 from ._received import Retrieved, Telling, home_of
 
@@ -33,7 +34,8 @@ def told_by(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Te
         span_id = None if first is None else f"{first.span_id:016x}"
     verdict = scored.verdict
     segments = {
-        name: None if value == UNKNOWN else clean(value, 64) for name, value in _SEGMENTS.of(run)
+        name: None if value == UNKNOWN else clean(value, MAX_SEGMENT_CHARS)
+        for name, value in _SEGMENTS.of(run)
     }
     part = RequestPart(
         run_id=clean(run.run_id),
@@ -50,11 +52,19 @@ def told_by(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Te
         answer=_text(sample.answer),
         language=segments["language"],
         retriever=segments["retriever"],
+        segments={
+            clean(name): clean(value, MAX_SEGMENT_CHARS)
+            for name, value in scored.segments.items()
+            if name not in OWN_SEGMENTS
+        },
         conversation_id=clean(run.conversation_id) if run.conversation_id else None,
         user_id=clean(run.user_id) if run.user_id else None,
         sample_rate=scored.sample_rate,
         judge_sample_rate=scored.judge_sample_rate,
         selection=scored.selection,
+        judge_selection=scored.judge_selection,
+        environment=run.resource.get("deployment.environment.name")
+        or run.resource.get("deployment.environment"),
         missing=",".join(missing_inputs(scored)) or None,
         metadata={
             clean(str(key), 128): clean(value) if isinstance(value, str) else float(value)

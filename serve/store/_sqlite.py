@@ -33,7 +33,7 @@ _AT_ONCE = 256
 class _Connection(sqlite3.Connection):
     """A connection."""
 
-    has_metadata = "EXISTS (SELECT 1 FROM json_each(r.metadata) m WHERE m.key = ? AND m.value = ?)"
+    has_word = "EXISTS (SELECT 1 FROM json_each({column}) m WHERE m.key = ? AND m.value = ?)"
 
     def among(self, statement: str, values: Collection[Any], /) -> list[Any]:
         """Run it for so many values at a time as SQLite takes."""

@@ -16,6 +16,7 @@ from ._names import segments_told_apart
 from ._one import one_request
 from ._overview import Chosen, judge_use, prefixed, summary, trends
 from ._rows import SLOT_MS
+from ._slots import ReceivedSlot, next_slot
 from ._sums import Sums
 from .views import Filters, Overview, RequestPage, RequestView
 
@@ -122,6 +123,23 @@ class Reader:
         """
         with self._reading() as database:
             return one_request(database, self._sums, key, span_id)
+
+    def received(self, since: float, until: float) -> Iterator[ReceivedSlot]:
+        """Yield what ragmeter elsewhere scored, by the five minutes in which it came.
+
+        Args:
+            since: Those that began then or later, unix seconds.
+            until: Those that were over by then.
+        """
+        at = since
+        while True:
+            # Not one moment for all of them: a reader that stays keeps the file from being tidied up.
+            with self._reading() as database:
+                found = next_slot(database, at, until)
+            if found is None:
+                return
+            yield found
+            at = found.at + SLOT_MS / 1000
 
     def revision(self) -> int:
         """Return a number that grows whenever something was written."""

@@ -1,0 +1,113 @@
+"""What ragmeter elsewhere scored, as sums of five minutes: what the detectors of changes are fed.
+
+A request counts in the five minutes in which the first was heard of it, so that none is missed, however late
+it comes, and none counts twice: these times only go on.  What is asked for must be over for long enough that
+the rest of its requests has come, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import NamedTuple, cast
+
+from ragmeter.exporters.protocol import QualitySums
+from ragmeter.metrics import ScoreDirection
+from ragmeter.quality.moments import JudgedMoments
+from ragmeter.quality.sums import SlotSums
+
+from ._cells import Cell, Cells
+from ._database import Database
+from ._names import segments_told_apart
+from ._parts import Kind
+from ._rows import SLOT_MS
+
+__all__ = ["ReceivedSlot", "next_slot", "resource_of"]
+
+
+class ReceivedSlot(NamedTuple):
+    """What came in five minutes."""
+
+    at: float
+    """When they began, unix seconds."""
+    sums: tuple[SlotSums, ...]
+    """What was counted in them, by service, workflow, score and segment."""
+    self_telling: tuple[tuple[str, str], ...]
+    """Service and environment of those whose applications tell of changes themselves."""
+
+
+def next_slot(database: Database, since: float, until: float) -> ReceivedSlot | None:
+    """Return the first five minutes in which something came; None: there are none.
+
+    Args:
+        database: A connection that reads.
+        since: Of those that began then or later, unix seconds.
+        until: Of those that were over by then.
+    """
+    at = -(-int(since * 1000) // SLOT_MS) * SLOT_MS
+    (first,) = database.execute(
+        "SELECT min(stored) FROM request WHERE received = 1 AND stored >= ?", (at,)
+    ).fetchone()
+    if first is None:
+        return None
+    began = int(first) // SLOT_MS * SLOT_MS
+    return None if began + SLOT_MS > until * 1000 else _slot(database, began)
+
+
+def _slot(database: Database, began_ms: int) -> ReceivedSlot:
+    came: dict[str, list[int]] = {}
+    self_telling: set[tuple[str, str]] = set()
+    for number, service, environment, alarms in database.execute(
+        "SELECT id, coalesce(service, ''), coalesce(environment, ''), alarms FROM request "
+        "WHERE received = 1 AND stored >= ? AND stored < ?",
+        (began_ms, began_ms + SLOT_MS),
+    ):
+        came.setdefault(environment, []).append(number)
+        if alarms:
+            self_telling.add((service, environment))
+    at = began_ms / 1000
+    told_apart = segments_told_apart(database).only_named()
+    return ReceivedSlot(
+        at,
+        tuple(
+            SlotSums(at, counted)
+            for environment, numbers in sorted(came.items())
+            for counted in _sums(Cells.of(database, numbers, told_apart), environment)
+        ),
+        tuple(sorted(self_telling)),
+    )
+
+
+def resource_of(service: str, environment: str) -> dict[str, str]:
+    """Return what names a service."""
+    found = {"service.name": service, "deployment.environment.name": environment}
+    return {name: value for name, value in found.items() if value}
+
+
+def _sums(cells: Cells, environment: str) -> Iterator[QualitySums]:
+    for key, cell in sorted(cells.scores.items()):
+        kind = cell.kind
+        if kind is None or not cell.is_quality:
+            continue
+        yield QualitySums(
+            score=key.score,
+            workflow=key.workflow,
+            segment=key.segment,
+            judge=_judge_of(cell, kind),
+            direction=cast("ScoreDirection", kind.direction),
+            resource=resource_of(key.service, environment),
+            # What is on the bad side of an objective is counted where the objective is known.
+            sums={
+                name: value
+                for name, value in zip(cell.moments.names, cell.moments.values(), strict=True)
+                if name != "low"
+            },
+        )
+
+
+def _judge_of(cell: Cell, kind: Kind) -> str:
+    """Return what names the judge of a score; with another one it is another quantity."""
+    if not isinstance(cell.moments, JudgedMoments):
+        return ""
+    text = f"{kind.name}@{kind.definition} {kind.judge} {kind.endpoint}"
+    return blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()

@@ -1,0 +1,99 @@
+"""Weeks of requests that applications scored themselves, as a store receives them: quick, and the same in every run."""
+
+import random
+
+from stored import told
+
+from ragmeter.exporters.protocol import RagRun, ScoredRun
+from ragmeter.metrics import RagSample, Score
+
+HOUR_S = 3_600.0
+_VALUES = ("ragmeter.score.", "gen_ai.evaluation.score.value")
+
+
+def one(name="goodness", value=0.5, *, workflow="qa", run_id="r", **fields):
+    """A request with one score that its application gave it."""
+    score = {"method": "lexical", "definition": "1", "target": "answer"} | fields.pop("score", {})
+    sample = RagSample(question="Who?", contexts=None, answer="He.", name=workflow)
+    run = RagRun(run_id=run_id, sample=sample, framework="langchain", started_ns=1, ended_ns=2)
+    status = {} if value is not None else {"status": "undefined"}
+    made = Score(name=name, value=value, **({"status": "ok"} | status | score))
+    return ScoredRun(run=run, scores={name: made}, **fields)
+
+
+class Traffic:
+    """What one application sends: copies of one request, each with an id and a value of its own.
+
+    Args:
+        example: The request, with one score.
+        service: Its service.
+    """
+
+    def __init__(self, example, service):
+        self.spans, self.records = told([example], content=False, service=service)
+        self.sent = 0
+
+    @classmethod
+    def of(cls, spans, records):
+        """The same of one request that an application has really sent."""
+        made = cls.__new__(cls)
+        made.spans, made.records, made.sent = spans, records, 0
+        return made
+
+    def send(self, store, values):
+        """Have a store receive one request for each value; None: with those that it came with."""
+        spans, records = type(self.spans)(), type(self.records)()
+        for value in values:
+            self.sent += 1
+            for whole, made in ((self.spans, spans), (self.records, records)):
+                copy = type(whole)()
+                copy.CopyFrom(whole)
+                self._stamp(copy, value)
+                made.MergeFrom(copy)
+        store.take(spans)
+        store.take(records)
+
+    def _stamp(self, request, value):
+        trace_id = self.sent.to_bytes(16, "big")
+        groups = getattr(request, "resource_spans", None) or request.resource_logs
+        for group in groups:
+            for scoped in getattr(group, "scope_spans", None) or group.scope_logs:
+                for item in getattr(scoped, "spans", None) or scoped.log_records:
+                    item.trace_id = trace_id
+                    about = {each.key: each.value for each in item.attributes}
+                    if "ragmeter.run_id" in about:
+                        about["ragmeter.run_id"].string_value += f"-{self.sent}"
+                    for key, each in about.items():
+                        if value is not None and key.startswith(_VALUES):
+                            each.double_value = value
+
+
+def around(mean, count, rng):
+    """Values of a graded score, with this mean."""
+    return [min(1.0, max(0.0, rng.gauss(mean, 0.15))) for _ in range(count)]
+
+
+class Weeks:
+    """Passes time: each hour some requests come in, and what is over is looked at.
+
+    Args:
+        began: When it begins, unix seconds: a whole hour.
+    """
+
+    def __init__(self, began):
+        self.now = began
+        self.rng = random.Random(1_018)
+
+    def clock(self):
+        """The seconds since the epoch."""
+        return self.now
+
+    def pass_(self, hours, store, sources, look=lambda: None):
+        """Let hours pass, in the first minutes of which each source sends so many requests of such a mean."""
+        for _ in range(hours):
+            self.now += 10.0
+            for traffic, count, mean in sources:
+                values = [None] * count if mean is None else around(mean, count, self.rng)
+                traffic.send(store, values)
+            self.now += HOUR_S - 10.0
+            look()

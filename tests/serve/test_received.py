@@ -1,0 +1,176 @@
+"""What applications scored themselves is under watch: told where, since when, once, and by one."""
+
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from received_traffic import Traffic, Weeks, one
+from stored import store
+
+from ragmeter._runtime.guard import ErrorLog, Guard
+from ragmeter.pipeline.alarming import Alarming
+from ragmeter.quality.watch import Watch
+from ragmeter.serve._watch import Received
+
+MONDAY = 1_799_625_600.0  # 2027-01-11 00:00 UTC
+DAY, HOUR = 86_400.0, 3_600.0
+PATIENCE_S = 60.0
+HISTORY_H = 96
+
+
+class Teller:
+    """An exporter that keeps what it is told of changes."""
+
+    def __init__(self):
+        self.told, self.evidence = [], None
+
+    def observe_changes(self, evidence):
+        self.evidence = evidence
+
+    def changed(self, change, said, resource):
+        self.told.append((change, said, dict(resource)))
+
+
+@contextmanager
+def watching(weeks, kept, *, own=lambda since: ()):
+    """A watch over what comes to a store."""
+    teller, errors = Teller(), ErrorLog()
+    alarming = Alarming(Watch(), own, [teller], lambda name: Guard(name, errors), clock=weeks.clock)
+    alarming.look_elsewhere(Received(kept.reader(), weeks.clock))
+
+    def look():
+        assert alarming.flush(time.monotonic() + PATIENCE_S)
+        assert not errors.counts
+
+    try:
+        yield SimpleNamespace(look=look, told=teller.told, teller=teller, watch=alarming.watch)
+    finally:
+        alarming.close(time.monotonic() + PATIENCE_S)
+
+
+@pytest.fixture
+def weeks():
+    return Weeks(MONDAY)
+
+
+@pytest.fixture
+def kept(weeks):
+    with store(clock=weeks.clock, keep_s=30 * DAY) as made:
+        yield made
+
+
+def test_a_fall_is_told_of_the_service_and_workflow_that_fell_and_of_no_other(weeks, kept):
+    shop, bank = Traffic(one(), "shop"), Traffic(one(), "bank")
+    with watching(weeks, kept) as seen:
+        weeks.pass_(HISTORY_H, kept, [(shop, 8, 0.8), (bank, 8, 0.8)], seen.look)
+        assert {each.status for each in seen.watch.series()} == {"watching"}
+        fell_at = weeks.now
+        weeks.pass_(8, kept, [(shop, 20, 0.3), (bank, 8, 0.8)], seen.look)
+        ((change, said, resource),) = seen.told
+    assert resource == {"service.name": "shop"}
+    assert (change.service, change.workflow, change.score, change.kind) == (
+        "shop",
+        "qa",
+        "goodness",
+        "fell",
+    )
+    assert abs(change.since - fell_at) <= HOUR
+    assert change.before.mean > 0.7
+    assert change.now.mean < 0.4
+    assert change.at - fell_at <= 6 * HOUR
+    assert "shop" in said
+
+
+def test_a_quiet_week_tells_nothing(weeks, kept):
+    with watching(weeks, kept) as seen:
+        weeks.pass_(HISTORY_H + 168, kept, [(Traffic(one(), "shop"), 8, 0.8)], seen.look)
+        assert [each.status for each in seen.watch.series()] == ["watching"]
+        assert seen.told == []
+
+
+def test_nothing_counts_twice_however_often_it_comes_and_is_looked_at(weeks, kept):
+    shop = Traffic(one(), "shop")
+    with watching(weeks, kept) as seen:
+        weeks.pass_(2, kept, [(shop, 5, 0.8)])
+        seen.look()
+        shop.sent = 0  # the sender comes again: the same requests, by id
+        weeks.pass_(1, kept, [(shop, 5, 0.8)], seen.look)
+        seen.look()
+        assert [each.scores for each in seen.watch.series()] == [10]
+
+
+def test_what_is_not_complete_waits(weeks, kept):
+    shop = Traffic(one(), "shop")
+    with watching(weeks, kept) as seen:
+        shop.send(kept, [0.5])
+        weeks.now += 599.0  # ten minutes are not over
+        seen.look()
+        assert seen.watch.series() == ()
+        weeks.now += 1.0
+        seen.look()
+        assert [each.scores for each in seen.watch.series()] == [1]
+
+
+def test_what_was_known_is_learned_from_the_store_and_an_old_fall_is_not_told_again(weeks, kept):
+    shop = Traffic(one(), "shop")
+    weeks.pass_(HISTORY_H, kept, [(shop, 8, 0.8)])
+    weeks.pass_(8, kept, [(shop, 20, 0.3)])
+    with watching(weeks, kept) as seen:
+        seen.look()
+        (fallen,) = seen.watch.changes(on=True)
+        assert (fallen.service, fallen.score) == ("shop", "goodness")
+        assert seen.told == []
+
+
+def test_an_application_with_alarms_of_its_own_is_shown_and_not_told(weeks, kept):
+    shop = Traffic(one(alarms=True), "shop")
+    with watching(weeks, kept) as seen:
+        weeks.pass_(HISTORY_H, kept, [(shop, 8, 0.8)], seen.look)
+        weeks.pass_(8, kept, [(shop, 20, 0.3)], seen.look)
+        assert [each.service for each in seen.watch.changes(on=True)] == ["shop"]
+        assert seen.told == []
+        assert seen.teller.evidence() == []
+
+
+def test_what_was_kept_for_being_bad_is_no_case(weeks, kept):
+    with watching(weeks, kept) as seen:
+        worst = Traffic(one(run_id="w", selection="worst", sample_rate=0.1), "shop")
+        sampled = Traffic(one(run_id="s", sample_rate=0.1), "shop")
+        weeks.pass_(1, kept, [(worst, 9, 0.1), (sampled, 4, 0.8)], seen.look)
+        assert [each.scores for each in seen.watch.series()] == [4]
+
+
+def test_a_judged_score_weighs_by_the_probability_of_being_judged(weeks, kept):
+    llm = {"method": "llm"}
+    often = one(run_id="o", value=1.0, score=llm, judged=frozenset({"goodness"}))
+    seldom = one(
+        run_id="s", value=0.0, score=llm, judged=frozenset({"goodness"}), judge_sample_rate=0.25
+    )
+    by_chance_bad = one(
+        run_id="b", score=llm, judged=frozenset({"goodness"}), judge_selection="worst"
+    )
+    Traffic(often, "shop").send(kept, [1.0] * 4)
+    Traffic(seldom, "shop").send(kept, [0.0])
+    Traffic(by_chance_bad, "shop").send(kept, [0.5])
+    (slot,) = kept.reader().received(0.0, weeks.now + 300.0)
+    ((_, counted),) = slot.sums
+    sums = counted.sums
+    assert (sums["k"], sums["w"], sums["wy"]) == (6.0, 9.0, 4.5)
+    # A detector is fed what chance chose alone.
+    assert counted.values == (5.0, 4.0, 4.0)
+
+
+def test_the_parts_of_a_workflow_that_the_application_names_are_watched(weeks, kept):
+    for tenant, mean in (("acme", 1.0), ("umbrella", 0.0)):
+        tell = one(run_id=tenant, segments={"metadata.tenant": tenant, "language": "zh"})
+        Traffic(tell, "shop").send(kept, [mean] * 3)
+    (slot,) = kept.reader().received(0.0, weeks.now + 300.0)
+    assert {
+        counted.segment: (counted.sums["kd"], counted.sums["x"]) for _, counted in slot.sums
+    } == {
+        "": (6.0, 3.0),
+        "language:zh": (6.0, 3.0),
+        "metadata.tenant:acme": (3.0, 3.0),
+        "metadata.tenant:umbrella": (3.0, 0.0),
+    }

@@ -1,0 +1,111 @@
+"""A LangChain application in a process of its own gets worse: the page, the API, a webhook and an event say so."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+from otlp_endpoint import Endpoint
+from otlp_receiver import OtlpReceiver, attributes_of
+from received_traffic import HOUR_S, Traffic, Weeks
+from served import PATIENCE_S, until
+from stored import store
+
+from ragmeter.serve import ServeOptions, Server
+from ragmeter.serve.store import StoreOptions
+
+APP = Path(__file__).with_name("asking_app.py")
+HISTORY_H = 96
+LATER_S = 1_200.0
+
+
+def _ask(url, count, quality, service):
+    """Have the application ask, and wait for its end."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAGMETER_")}
+    env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_SERVICE_NAME": service}
+    done = subprocess.run(
+        [sys.executable, str(APP), str(count), quality],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S * 2,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _recorded(service):
+    """One good request of the application, as it sends it."""
+    receiver = OtlpReceiver()
+    try:
+        _ask(receiver.url, 1, "good", service)
+        spans, records = receiver.traces[0], receiver.log_requests[0]
+        for more in receiver.traces[1:]:
+            spans.MergeFrom(more)
+        for more in receiver.log_requests[1:]:
+            records.MergeFrom(more)
+        return Traffic.of(spans, records)
+    finally:
+        receiver.close()
+
+
+def test_a_fall_of_what_an_application_scored_itself_is_told_everywhere(tmp_path, monkeypatch):
+    for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "RAGMETER_JSONL"):
+        monkeypatch.delenv(name, raising=False)
+    path = tmp_path / "serve.db"
+    weeks = Weeks((time.time() // HOUR_S - HISTORY_H - 1) * HOUR_S)
+    with store(path, clock=weeks.clock, keep_s=30 * 86_400.0) as kept:
+        weeks.pass_(HISTORY_H, kept, [(_recorded(name), 6, None) for name in ("shop", "bank")])
+    backend = OtlpReceiver()
+    with Endpoint() as hook:
+        server = Server(
+            ServeOptions(
+                http_port=0,
+                grpc_port=0,
+                otlp=backend.url,
+                store=StoreOptions(path=path, keep_s=30 * 86_400.0),
+                webhook=f"http://127.0.0.1:{hook.port}/hook",
+            )
+        )
+        server.start()
+        try:
+            url = f"http://127.0.0.1:{server.http_port}"
+            until(lambda: {one.status for one in server.meter.watching()} == {"watching"})
+            _ask(url, 40, "bad", "shop")
+            _ask(url, 40, "good", "bank")
+            # What came in the last minutes is looked at when these are over.
+            server.meter._alarming._elsewhere._clock = lambda: time.time() + LATER_S
+            assert server.meter.flush(PATIENCE_S)
+            with httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
+                said = client.get("/api/overview").json()
+                page = client.get("/", headers={"accept-language": "en"}).text
+            until(lambda: hook.bodies)
+            assert server.meter.flush(PATIENCE_S)
+        finally:
+            server.stop(PATIENCE_S)
+    told = [one for one in said["changes"] if one["kind"] == "fell"]
+    assert {(one["service"], one["workflow"]) for one in told} == {("shop", "tides")}
+    assert "lexical_context_relevance" in {one["score"] for one in told}
+    first = page[page.index("<h2>") : page.index("</h2>")]
+    assert "shop" in first
+    assert "tides" in first
+    assert "since" in first
+    assert "bank" not in first
+    posted = b"".join(hook.bodies)
+    assert b"shop" in posted
+    assert b"bank" not in posted
+    events = {
+        (
+            attributes_of(group.resource)["service.name"],
+            attributes_of(record)["ragmeter.change.kind"],
+        )
+        for request in backend.log_requests
+        for group in request.resource_logs
+        for scoped in group.scope_logs
+        for record in scoped.log_records
+        if record.event_name == "ragmeter.change"
+    }
+    assert events == {("shop", "fell")}
+    backend.close()
