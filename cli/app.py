@@ -166,6 +166,13 @@ def evaluate(
         Path | None,
         typer.Option(help="SQLite file that remembers the judge's answers between runs."),
     ] = None,
+    judge_shared: Annotated[
+        bool,
+        typer.Option(
+            "--judge-shared",
+            help="Wait for room in the budget of RAGMETER_JUDGE_SHARED_URL, and use its cache.",
+        ),
+    ] = False,
     fused: Annotated[
         bool,
         typer.Option("--fused", help="Judge precision, recall and relevancy in one call."),
@@ -222,7 +229,14 @@ def evaluate(
         options = EvaluateOptions(
             data=data,
             metrics=[name.strip() for name in (metrics or "").split(",") if name.strip()],
-            judge=_judge(judge_model, judge_base_url, judge_key_variable, judge_cache, concurrency),
+            judge=_judge(
+                judge_model,
+                judge_base_url,
+                judge_key_variable,
+                judge_cache,
+                concurrency,
+                shared=judge_shared,
+            ),
             out=out,
             fused=fused,
             concurrency=concurrency,
@@ -259,19 +273,34 @@ def _judge(
     key_variable: str,
     cache: Path | None,
     concurrency: int,
+    *,
+    shared: bool,
 ) -> Judge | None:
     if model is None:
-        if base_url is not None or cache is not None:
-            raise ConfigurationError("--judge-base-url and --judge-cache need --judge-model")
+        if base_url is not None or cache is not None or shared:
+            raise ConfigurationError(
+                "--judge-base-url, --judge-cache and --judge-shared need --judge-model"
+            )
         return None
-    from ragmeter.metrics.judge import OpenAIJudge
+    from ragmeter.metrics.judge import JudgeBudget, JudgeCache, OpenAIJudge
 
+    budget: JudgeBudget | None = None
+    kept: JudgeCache | Path | str | bool = True if cache is None else cache
+    if shared:
+        from ragmeter.config import budget_and_cache, read_settings
+
+        settings = read_settings()
+        if settings.judge_shared_url is None:
+            raise ConfigurationError("--judge-shared needs RAGMETER_JUDGE_SHARED_URL, a Redis")
+        budget, others = budget_and_cache(settings, waits=True)
+        kept = others if cache is None else cache
     return OpenAIJudge(
         model=model,
         base_url=base_url,
         api_key=os.environ.get(key_variable),
         concurrency=concurrency,
-        cache=True if cache is None else cache,
+        budget=budget,
+        cache=kept,
     )
 
 

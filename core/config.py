@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -26,10 +26,14 @@ from .quality.objectives import Objective, parse_objectives
 from .quality.segments import parse_segments
 from .references import ReferenceSource, load_references
 
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge import JudgeBudget, JudgeCache
+
 __all__ = [
     "PREFIX",
     "Settings",
     "argument_of",
+    "budget_and_cache",
     "embedder_of",
     "meter_arguments",
     "read_settings",
@@ -153,7 +157,15 @@ class Settings(BaseSettings):
     judge_api_key: SecretStr | None = _setting(None, "OpenAIJudge(api_key)")
     """Key of the judge's endpoint; unset: ``OPENAI_API_KEY``."""
     judge_cache: str | None = _setting(None, "OpenAIJudge(cache)")
-    """Path of a SQLite file for the judge's cache; unset: in memory."""
+    """Path of a SQLite file for the judge's cache; unset: in memory, or in the Redis that is shared."""
+    judge_shared_url: SecretStr | None = _setting(None, "SharedBudget(url)")
+    """Redis in which all processes share the judge's limits and, without a file for it, its cache:
+    ``redis://``, ``rediss://`` or ``unix://``; unset: each has its own. Needs the extra ``redis``."""
+    judge_shared_name: str = _setting("default", "SharedBudget(name)")
+    """Processes that give the same name share one budget."""
+    judge_budget_share: float = _setting(0.125, "SharedBudget(share)", "share", ge=0, le=1)
+    """Share of each limit that a process grants itself while that Redis is away: 1 divided by the number of
+    processes."""
     judge_calls_per_minute: int | None = _setting(
         None, "JudgeBudget(calls_per_minute)", "calls", gt=0
     )
@@ -352,22 +364,53 @@ def _verdict(settings: Settings) -> VerdictRules:
 def _judge(settings: Settings) -> Judge | None:
     if settings.judge_model is None:
         return None
-    from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge  # noqa: PLC0415 -- loads when wanted
+    from ragmeter.metrics.judge import OpenAIJudge  # noqa: PLC0415 -- loads when wanted
 
     key = settings.judge_api_key
+    budget, cache = budget_and_cache(settings)
     return OpenAIJudge(
         settings.judge_model,
         base_url=settings.judge_base_url,
         api_key=None if key is None else key.get_secret_value(),
         concurrency=settings.judge_concurrency,
-        budget=JudgeBudget(
-            **{
-                field.removeprefix("judge_"): getattr(settings, field)
-                for field in _fields_of("JudgeBudget")
-            }
-        ),
-        cache=True if settings.judge_cache is None else settings.judge_cache,
+        budget=budget,
+        cache=cache,
     )
+
+
+def budget_and_cache(
+    settings: Settings, *, waits: bool = False
+) -> tuple[JudgeBudget, JudgeCache | str | bool]:
+    """Return the judge's limits and cache as the settings describe them: its own, or those of many processes.
+
+    Args:
+        settings: The settings.
+        waits: Whether to wait for room, as offline runs do.
+
+    Raises:
+        ConfigurationError: A limit lacks its price, or the URL is none; its password is not shown.
+        MissingDependencyError: The limits are shared but ``redis`` is not installed.
+    """
+    from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- loads when wanted
+
+    limits = {
+        field.removeprefix("judge_"): getattr(settings, field)
+        for field in _fields_of("JudgeBudget")
+    }
+    limits["when_exhausted"] = "wait" if waits else "skip"
+    cache = settings.judge_cache
+    if settings.judge_shared_url is None:
+        return JudgeBudget(**limits), True if cache is None else cache
+    from ragmeter.metrics.judge import SharedBudget, SharedCache  # noqa: PLC0415 -- likewise
+
+    url = settings.judge_shared_url.get_secret_value()
+    name, share = settings.judge_shared_name, settings.judge_budget_share
+    try:
+        budget = SharedBudget(url, name=name, share=share, **limits)
+        return budget, SharedCache(url) if cache is None else cache
+    except ConfigurationError as error:
+        variables = f"{variable_of('judge_shared_url')}, {variable_of('judge_shared_name')}"
+        raise ConfigurationError(f"{variables}: {error}") from error
 
 
 def embedder_of(settings: Settings) -> Embedder | None:
@@ -411,10 +454,15 @@ def _exporters(settings: Settings) -> tuple[Exporter, ...]:
     return tuple(exporters)
 
 
+def _is_secret(field: str) -> bool:
+    info = Settings.model_fields.get(field)
+    return info is not None and info.annotation == (SecretStr | None)
+
+
 def _explain(error: ValidationError, names: Mapping[str, str]) -> str:
     lines: list[str] = []
     for problem in error.errors(include_url=False):
         field = str(problem["loc"][0]) if problem["loc"] else "?"
-        shown = "(hidden)" if field.endswith("_api_key") else repr(problem["input"])
+        shown = "(hidden)" if _is_secret(field) else repr(problem["input"])
         lines.append(f"{names.get(field, field)}={shown}: {problem['msg']}")
     return "; ".join(lines)

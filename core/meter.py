@@ -282,6 +282,7 @@ class RagMeter(MeterPort, QualityVerbs):
             Marking(told_apart, alarms=alarms),
         )
         self._serve(pipeline)
+        self._judge_budget = None if judge is None else judge.budget
         if judge is not None:
             judge.subscribe(pipeline.judge_called)
         for exporter in chosen:
@@ -461,11 +462,13 @@ class RagMeter(MeterPort, QualityVerbs):
         with self._stats_guard:  # it logs, and the host's logging may raise
             self._no_data.check(self._counters.seen)
             self._unscored.check()
+        budget = self._judge_budget
         return self._counters.snapshot(
             queue_size=self._pipeline.queue_size,
             queue_bytes=self._pipeline.queue_bytes,
             export_backlog=self._pipeline.export_backlog,
             internal_errors=self._log.counts,
+            judge_budget_local=0 if budget is None else budget.granted_alone,
         )
 
     @overload

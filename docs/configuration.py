@@ -33,7 +33,7 @@ This page is written by `python docs/configuration.py` from `ragmeter.config.Set
 TABLES = (
     ("The meter: `RagMeter(...)`", ""),
     ("The verdict: `verdict=ragmeter.VerdictRules(...)`", "VerdictRules("),
-    ("The judge: `ragmeter.metrics.judge`", "Judge(|JudgeBudget("),
+    ("The judge: `ragmeter.metrics.judge`", "Judge(|JudgeBudget(|SharedBudget("),
     ("The embedder: `ragmeter.metrics.embedder`", "OpenAIEmbedder("),
     ("Exporters", "Exporter("),
     ("Instrumentation without code", "instrument("),

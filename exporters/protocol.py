@@ -167,6 +167,8 @@ class MeterStats:
     """References and feedback that came after the fact: ``applied``, or ``unknown`` request."""
     judge_calls: int = 0
     """Calls made to the judge."""
+    judge_budget_local: int = 0
+    """Calls to the judge that this process granted itself, as the Redis of the shared budget was away."""
     judge_cache_hits: int = 0
     """Questions answered from the judge's cache."""
     input_tokens: int = 0

@@ -399,6 +399,12 @@ JUDGE_SKIPPED: Final = Instrument(
     description="RAG requests exported without judged scores, by reason.",
     attributes=(REASON,),
 )
+JUDGE_BUDGET_LOCAL: Final = Instrument(
+    name=_own("ragmeter.judge.budget.local"),
+    kind="observable_counter",
+    unit="{call}",
+    description="Calls to the judge granted without the shared budget, as its Redis was away.",
+)
 INTERNAL_ERRORS: Final = Instrument(
     name=_own("ragmeter.internal.errors"),
     kind="observable_counter",
@@ -464,6 +470,7 @@ INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     CAPTURED,
     DROPPED,
     JUDGE_SKIPPED,
+    JUDGE_BUDGET_LOCAL,
     INTERNAL_ERRORS,
     EXPORT_ERRORS,
     AMENDMENTS,

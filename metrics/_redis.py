@@ -13,11 +13,11 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as WaitedTooLongError
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import SplitResult, urlsplit
@@ -171,11 +171,19 @@ class RedisLine:
         try:
             return answer.result(LONGEST_WAIT_S)
         except (TimeoutError, WaitedTooLongError):
-            self._give_up(answer)
+            answer.cancel()  # not sent yet: it will not be
+            self._failed("TimeoutError")
             return None
 
-    async def asked(self, commands: Sequence[Command]) -> Answers:
-        """Do as `ask`, without holding up the event loop."""
+    async def asked(
+        self, commands: Sequence[Command], unwanted: Callable[[Answers], None] | None = None
+    ) -> Answers:
+        """Do as `ask`, without holding up the event loop.
+
+        Args:
+            commands: What is sent.
+            unwanted: Takes answers that come when nobody waits for them any more, on the thread.
+        """
         answer = self.send(commands)
         if answer is None:
             return None
@@ -187,9 +195,17 @@ class RedisLine:
                 loop.call_soon_threadsafe(_end, came)
 
         answer.add_done_callback(wake)
-        await asyncio.wait([came], timeout=LONGEST_WAIT_S)
+        waits = True
+        try:
+            await asyncio.wait([came], timeout=LONGEST_WAIT_S)
+            waits = False
+        finally:
+            if waits or not answer.done():
+                answer.cancel()  # not sent yet: it will not be
+                if unwanted is not None:
+                    answer.add_done_callback(partial(_pass_on, unwanted))
         if not answer.done():
-            self._give_up(answer)
+            self._failed("TimeoutError")
             return None
         return None if answer.cancelled() else answer.result()
 
@@ -214,10 +230,6 @@ class RedisLine:
         clerk = getattr(self, "_clerk", None)
         if clerk is not None:
             clerk.finish(0.0)
-
-    def _give_up(self, answer: Future[Answers]) -> None:
-        answer.cancel()  # not sent yet: it will not be
-        self._failed("TimeoutError")
 
     def _failed(self, kind: str) -> None:
         now = time.monotonic()
@@ -274,6 +286,11 @@ class RedisLine:
             for command in commands:
                 pipe.execute_command(*command)  # type: ignore[no-untyped-call]
             return list(pipe.execute(raise_on_error=False))
+
+
+def _pass_on(unwanted: Callable[[Answers], None], answer: Future[Answers]) -> None:
+    if not answer.cancelled():
+        unwanted(answer.result())
 
 
 def _end(future: asyncio.Future[None]) -> None:

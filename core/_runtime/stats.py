@@ -136,6 +136,7 @@ class Counters:
         queue_bytes: int,
         internal_errors: dict[str, int],
         export_backlog: dict[str, int],
+        judge_budget_local: int = 0,
     ) -> MeterStats:
         """Return all counters as of now."""
         counts = self._tally.counts()
@@ -152,6 +153,7 @@ class Counters:
             export_backlog=export_backlog,
             amendments=_column(counts, "amendments"),
             judge_calls=counts["judge_calls", ""],
+            judge_budget_local=judge_budget_local,
             judge_cache_hits=counts["judge_cache_hits", ""],
             input_tokens=counts["input_tokens", ""],
             output_tokens=counts["output_tokens", ""],

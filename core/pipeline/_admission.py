@@ -136,6 +136,7 @@ class Admission:
         """
         if self._budget is None:
             return self._rate
+        self._budget.came()
         with self._lock:
             now = self._clock()
             # A burst has to fit into the budget of its minute, however quiet the others are.
@@ -221,7 +222,8 @@ class Admission:
         limit = None if self._prices is None else self._prices.cost_per_minute
         if limit is not None and self._cost_per_request:
             rates.append(limit / self._cost_per_request)
-        return min(rates) / 60.0 if rates else None
+        # Where processes share the limits, requests of each are chosen as all of them together allow.
+        return min(rates) * self._budget.part / 60.0 if rates else None
 
 
 def _moved(average: float, newest: float) -> float:

@@ -41,6 +41,7 @@ def _tables(stats: MeterStats) -> dict[str, Mapping[str, int]]:
         semconv.CAPTURED.name: {"": stats.captured},
         semconv.DROPPED.name: stats.dropped,
         semconv.JUDGE_SKIPPED.name: stats.judge_skipped,
+        semconv.JUDGE_BUDGET_LOCAL.name: {"": stats.judge_budget_local},
         semconv.INTERNAL_ERRORS.name: stats.internal_errors,
         semconv.EXPORT_ERRORS.name: stats.export_errors,
         semconv.AMENDMENTS.name: stats.amendments,

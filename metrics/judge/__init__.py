@@ -24,6 +24,8 @@ if TYPE_CHECKING:
         Reply,
         Usage,
     )
+    from .shared_budget import SharedBudget
+    from .shared_cache import SharedCache
 
 __all__ = [
     "Answer",
@@ -40,6 +42,8 @@ __all__ = [
     "OpenAIJudge",
     "Passage",
     "Reply",
+    "SharedBudget",
+    "SharedCache",
     "Usage",
 ]
 
@@ -48,6 +52,8 @@ _HOMES = {
     "JudgeBudget": "budget",
     "JudgeCache": "cache",
     "OpenAIJudge": "openai",
+    "SharedBudget": "shared_budget",
+    "SharedCache": "shared_cache",
 }
 
 

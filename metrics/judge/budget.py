@@ -174,6 +174,19 @@ class JudgeBudget:
         )
 
     @property
+    def part(self) -> float:
+        """Which part of the limits falls to this process, 0.0 to 1.0: all, unless others share them."""
+        return 1.0
+
+    @property
+    def granted_alone(self) -> int:
+        """Calls that were allowed without asking those who share the limits; 0 where none do."""
+        return 0
+
+    def came(self) -> None:
+        """Note that a request came that may be judged. Who shares the limits learns its part from it."""
+
+    @property
     def cost(self) -> float:
         """What was spent so far, in the currency of the prices; 0.0 without prices."""
         return self._cost
@@ -283,7 +296,7 @@ class JudgeBudget:
         """
         if not self._open:
             return True
-        above = (max(1.0, *self._ratios) * 1.5 if self._ratios else _FAR) - 1.0
+        above = self._above()
         more_tokens = above * (self._open_tokens + tokens)
         more_cost = above * (self._open_estimates + cost)
         # What is spent for good is spent for good: there the most careful guess counts.
@@ -299,6 +312,10 @@ class JudgeBudget:
                 or self._window_cost + cost + more_cost <= self.cost_per_minute
             )
         )
+
+    def _above(self) -> float:
+        """Return how many times its estimate a call may take beyond it, by those settled recently."""
+        return (max(1.0, *self._ratios) * 1.5 if self._ratios else _FAR) - 1.0
 
     def _calibration(self) -> float:
         """Return the share of its estimated cost that a call takes at most, by those settled recently."""

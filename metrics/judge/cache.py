@@ -1,4 +1,4 @@
-"""What the judge has answered before: in memory, and in a SQLite file if one is named.
+"""What the judge has answered before: in memory, and in a SQLite file or a Redis if one is named.
 
 `Batching` looks here before it asks.  Values are JSON, never pickles; keys are digests, so the file
 holds no question, context or answer of a request, only what the judge said: verdicts, reasons, and the
@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ragmeter.metrics import _fork as fork
 from ragmeter.metrics._clerk import Clerk
@@ -26,7 +26,7 @@ from ragmeter.metrics.errors import ConfigurationError
 from ._cache_file import AnswerFile
 from .protocol import Answer, AnswerValue
 
-__all__ = ["JudgeCache"]
+__all__ = ["AnswerStore", "JudgeCache"]
 
 _OVERHEAD_BYTES = 250
 """What one entry costs in memory beside its text: key, node and headers, rounded up."""
@@ -35,6 +35,31 @@ _LONGEST_WAIT_S = 1.0
 _MOST_WAITING = 10_000
 """Answers that wait to be written; more are kept in memory only."""
 _CLOSING_S = 2.0
+
+
+class AnswerStore(Protocol):
+    """Where answers outlive this memory: `AnswerFile`, or a Redis. Thread-safe; may wait for a moment."""
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it is worth reading: it did not fail a moment ago."""
+        ...
+
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, str]:
+        """Return the texts under `keys`; those that are not there, or cannot be read, are left out."""
+        ...
+
+    def write(self, rows: Iterable[tuple[bytes, str]]) -> None:
+        """Keep texts under their keys, if that can be done."""
+        ...
+
+    def leave_alone(self) -> None:
+        """Neither read nor write for a while, after a caller has waited too long."""
+        ...
+
+    def close(self) -> None:
+        """Let go of file or connection. The next use opens it again."""
+        ...
 
 
 class JudgeCache:
@@ -63,7 +88,9 @@ class JudgeCache:
         self.max_bytes = max_bytes
         self.path = None if path is None else Path(path)
         self._max_rows = max_rows
-        self._file = None if self.path is None else AnswerFile(self.path, max_rows)
+        self._file: AnswerStore | None = (
+            None if self.path is None else AnswerFile(self.path, max_rows)
+        )
         self._lock = fork.lock()
         self._entries: BoundedTable[bytes, str] = BoundedTable(max_size=max_bytes)
         self._take_on()

@@ -1,0 +1,404 @@
+"""One judge's budget for many processes, kept in Redis by the server's clock.
+
+Each call is one question to Redis, which decides about calls, tokens and money at once; what a call
+really took follows when it is known.  Where Redis is away, each process grants itself a stated share
+of the limits, so that neither all judging ends nor the bill is multiplied by the number of processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._redis import (
+    LEFT_ALONE_S,
+    Answers,
+    Command,
+    RedisLine,
+    Script,
+    url_again,
+)
+from ragmeter.metrics.errors import ConfigurationError
+
+from .budget import JudgeBudget, Reservation
+from .protocol import JudgeError
+
+__all__ = ["SHARED_URL", "SharedBudget"]
+
+SHARED_URL = "RAGMETER_JUDGE_SHARED_URL"
+"""The variable from which an unpickled budget or cache takes the password of its URL."""
+
+_SCRIPT = Script(Path(__file__).with_suffix(".lua").read_text(encoding="utf-8"))
+_REMEMBERED_S = 61.0
+"""For which a process keeps its own books, in case Redis forgets."""
+_MOST_FAR = 16.0
+"""How many times its estimate a call may take, for what is spent for good."""
+_CAME = 3
+"""Place of the number of requests in the books."""
+_POLL_MS = 20
+"""Until calls in flight may have been settled, as the script says it."""
+_CLOSING_S = 0.5
+
+
+class _Booked(Reservation):
+    """A call that Redis allowed: `at` is the second of its clock."""
+
+    window: str = ""
+    """In which window it is booked."""
+
+
+class SharedBudget(JudgeBudget):
+    """Limits what a judge may cost all processes that name the same budget in the same Redis.
+
+    Limits hold for any sixty seconds of the Redis server's clock, over all processes. Calls are let
+    through by an estimate and booked with what they took, as in a `JudgeBudget`. A process that ends
+    with calls in flight leaves their estimates, which are forgotten after a minute. If Redis is emptied,
+    the processes that still run bring their own last minute, and nothing is granted for two seconds.
+
+    Args:
+        url: ``redis://``, ``rediss://`` or ``unix://``. Its keys are few and small; use a database that
+            evicts nothing.
+        calls_per_minute: As in `JudgeBudget`, for all processes together.
+        tokens_per_minute: Likewise.
+        name: Processes that give the same name share one budget: letters, digits, ``.``, ``-``, ``_``
+            and ``:``.
+        share: Share of each limit that a process may grant itself, per minute, while Redis is away, 0.0
+            to 1.0: one divided by the number of processes; 0.0: nothing is granted.
+        cost_per_minute: As in `JudgeBudget`, for all processes together.
+        max_cost: Likewise, and for good: what was spent under `name` stays in Redis. While Redis is
+            away, nothing is granted where this is set.
+        input_price: As in `JudgeBudget`.
+        output_price: Likewise.
+        cached_input_price: Likewise.
+        when_exhausted: Likewise.
+
+    Raises:
+        ConfigurationError: The URL, the name, the share, a limit or a price is wrong.
+        MissingDependencyError: The package ``redis`` is not installed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        calls_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
+        *,
+        name: str = "default",
+        share: float = 0.125,
+        cost_per_minute: float | None = None,
+        max_cost: float | None = None,
+        input_price: float | None = None,
+        output_price: float | None = None,
+        cached_input_price: float | None = None,
+        when_exhausted: Literal["skip", "wait"] = "skip",
+    ) -> None:
+        super().__init__(
+            calls_per_minute,
+            tokens_per_minute,
+            cost_per_minute=cost_per_minute,
+            max_cost=max_cost,
+            input_price=input_price,
+            output_price=output_price,
+            cached_input_price=cached_input_price,
+            when_exhausted=when_exhausted,
+        )
+        if not 0 <= share <= 1:
+            raise ConfigurationError(
+                f"share is {share!r}; pass 1 divided by the number of processes, 0.0 to 1.0"
+            )
+        if not name or not all(c.isalnum() or c in ".-_:" for c in name):
+            raise ConfigurationError(
+                f"name is {name!r}; pass letters, digits, '.', '-', '_' or ':', e.g. 'shop-judge'"
+            )
+        self.name = name
+        self.share = share
+        meanwhile = (
+            "nothing is judged, as max_cost is set"
+            if max_cost is not None
+            else f"this process takes {share:g} of the limits"
+        )
+        self._line = RedisLine(url, "the judge's shared budget", meanwhile)
+        tag = f"ragmeter:{{judge-budget:{name}}}"  # in braces: a cluster keeps both in one place
+        self._keys = (f"{tag}:window", f"{tag}:spent")
+        self._limited = any(
+            limit is not None
+            for limit in (calls_per_minute, tokens_per_minute, cost_per_minute, max_cost)
+        )
+        self._wait = 0.0
+        self._begin()
+        fork.forget(self._begin)
+
+    def _begin(self) -> None:
+        """Have no books: those of another process are its own."""
+        self._alone = self._own_share()
+        self._granted_alone = 0
+        self._books: deque[_Page] = deque()
+        self._in_books = [0, 0, 0, 0]
+        self._known_window = ""
+        self._known_spent = 0
+        self._came = 0
+        self._part: float | None = None
+
+    def _own_share(self) -> JudgeBudget | None:
+        """Return what this process may spend alone; None: nothing."""
+        if self.max_cost is not None or not self._limited:
+            return None
+        limits = {
+            "calls_per_minute": _times(self.calls_per_minute, self.share, int),
+            "tokens_per_minute": _times(self.tokens_per_minute, self.share, int),
+            "cost_per_minute": _times(self.cost_per_minute, self.share, float),
+        }
+        if any(limit == 0 for limit in limits.values()):
+            return None
+        return JudgeBudget(**{**self.limits, **limits})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the settings without what is secret in the URL, which the environment holds."""
+        settings = {**self.limits, "name": self.name, "share": self.share}
+        return partial(_made_again, self._line.address, settings), ()
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.limits.items())
+        return (
+            f"SharedBudget({self._line.address!r}, name={self.name!r}, share={self.share}, {shown})"
+        )
+
+    @property
+    def cost(self) -> float:
+        """What this process spent so far, in the currency of the prices; 0.0 without prices."""
+        return self._cost
+
+    @property
+    def part(self) -> float:
+        """Which part of the limits falls to this process: its part of the requests that come.
+
+        While Redis is away, and as long as it has not been asked: `share`.
+        """
+        if not self._limited:
+            return 1.0
+        return self.share if self._part is None or self._line.is_away else self._part
+
+    @property
+    def granted_alone(self) -> int:
+        """Calls that this process granted itself while Redis was away."""
+        return self._granted_alone
+
+    def came(self) -> None:
+        """Note that a request came that may be judged."""
+        with self._lock:
+            self._came += 1
+
+    async def obtain(self, estimated_tokens: int, estimated_output: int) -> Reservation | float:
+        """Do as a patient `take`, without holding up the event loop."""
+        if not self._limited:
+            return super().take(estimated_tokens, estimated_output, patient=True)
+        wanted = self._wanted(estimated_tokens, estimated_output, patient=True)
+        give_back = partial(self._give_back, wanted)
+        return self._outcome(wanted, await self._line.asked([wanted.command], give_back))
+
+    def take(
+        self, estimated_tokens: int, estimated_output: int = 0, *, patient: bool = False
+    ) -> Reservation | float:
+        """Take room for one call, or return the seconds until it is worth trying again.
+
+        Waits for Redis for 0.2 s at most, and not at all for a second after it failed.
+
+        Args:
+            estimated_tokens: Prompt tokens expected.
+            estimated_output: Completion tokens expected.
+            patient: Wait for calls in flight while what they really take could leave no room.
+
+        Raises:
+            JudgeError: There is no room (status ``skipped``, error type ``budget``), and it is
+                either not to be waited for, or there will never be any.
+        """
+        if not self._limited:
+            return super().take(estimated_tokens, estimated_output, patient=patient)
+        wanted = self._wanted(estimated_tokens, estimated_output, patient=patient)
+        return self._outcome(wanted, self._line.ask([wanted.command]))
+
+    async def until_room(self, estimated_tokens: int, estimated_output: int) -> None:
+        """Wait as long as the budget said last."""
+        if not self._limited:
+            await super().until_room(estimated_tokens, estimated_output)
+            return
+        await asyncio.sleep(self._wait)
+
+    def settle(
+        self,
+        reservation: Reservation,
+        input_tokens: int,
+        output_tokens: int,
+        cached_tokens: int = 0,
+    ) -> None:
+        """Book what a call really took, once. Waits for nothing."""
+        if not self._limited:
+            super().settle(reservation, input_tokens, output_tokens, cached_tokens)
+            return
+        if reservation.settled:
+            return
+        tokens = input_tokens + output_tokens
+        cost = self.price(input_tokens, output_tokens, cached_tokens)
+        with self._lock:
+            self._cost += cost
+            held, took = _billionths(reservation.held_cost), _billionths(cost)
+            self._note(0, tokens - reservation.tokens, took - held, 0)
+            if isinstance(reservation, _Booked):
+                reservation.settled = True
+                estimated = reservation.estimated_tokens
+                booked: Command = (_SCRIPT, 2, *self._keys, "settle", self._limit_for_good())
+                booked += (reservation.window, self._known_spent, int(reservation.at), estimated)
+                booked += (held, _billionths(reservation.estimated_cost), tokens, took)
+                reservation.tokens, reservation.cost = tokens, cost
+                if tokens:
+                    self._remember(reservation)
+        if isinstance(reservation, _Booked):
+            self._line.send([booked])  # away: it stays booked as it was estimated
+        elif self._alone is not None:
+            self._alone.settle(reservation, input_tokens, output_tokens, cached_tokens)
+
+    def close(self) -> None:
+        """Send what is to be booked, for a moment, and disconnect; the next use connects again."""
+        self._line.close(_CLOSING_S)
+
+    def _limit_for_good(self) -> int:
+        return 0 if self.max_cost is None else max(1, _billionths(self.max_cost))
+
+    def _wanted(self, estimated_tokens: int, estimated_output: int, *, patient: bool) -> _Wanted:
+        """Return the question whether there is room for a call."""
+        tokens = estimated_tokens + estimated_output
+        cost = self.price(estimated_tokens, estimated_output)
+        with self._lock:
+            held = cost * self._calibration()
+            above = self._above()
+            came, self._came = self._came, 0
+            self._forget_old()
+            mine = [max(0, number) for number in self._in_books]
+            command: Command = (
+                *(_SCRIPT, 2, *self._keys, "take", self._limit_for_good()),
+                *(self._known_window, self._known_spent),
+                *(self.calls_per_minute or 0, self.tokens_per_minute or 0),
+                0 if self.cost_per_minute is None else max(1, _billionths(self.cost_per_minute)),
+                *(tokens, _billionths(held), _billionths(cost)),
+                *(above, max(_MOST_FAR, above + 1.0)),
+                *(int(bool(self._cost_ratios)), int(patient), came, *mine),
+            )
+        return _Wanted(command, estimated_tokens, estimated_output, cost, held, came, patient)
+
+    def _outcome(self, wanted: _Wanted, answers: Answers) -> Reservation | float:
+        """Return the room that Redis found, or what this process finds in its own share.
+
+        Raises:
+            JudgeError: There is none.
+        """
+        try:
+            answer: list[Any] = answers[0] if answers else []
+            wait_ms, second, name, total, came = answer
+            window, spent = str(name.decode()), int(total)
+        except (TypeError, ValueError, AttributeError):  # away, or another program's keys
+            return self._taken_alone(wanted)
+        with self._lock:
+            self._known_window = window
+            self._known_spent = max(self._known_spent, spent)
+            self._note(0, 0, 0, wanted.came)
+            mine = self._in_books[_CAME]
+            self._part = mine / max(came, mine) if mine > 0 else None
+            if wait_ms == 0:
+                reservation = _Booked(
+                    second,
+                    wanted.tokens,
+                    wanted.held,
+                    estimated_tokens=wanted.tokens,
+                    estimated_cost=wanted.cost,
+                    held_cost=wanted.held,
+                )
+                reservation.window = window
+                self._note(1, wanted.tokens, _billionths(wanted.held), 0)
+                return reservation
+        self._wait = wait_ms / 1000
+        if wanted.patient and wait_ms == _POLL_MS:
+            return self._wait
+        if wait_ms < 0 or self.when_exhausted == "skip":
+            raise JudgeError("the judge's budget is used up", "budget", status="skipped")
+        return self._wait
+
+    def _give_back(self, wanted: _Wanted, answers: Answers) -> None:
+        """Let go of room that was found when nobody waited for it any more: a request's time was up."""
+        if answers is not None:
+            with suppress(JudgeError):
+                room = self._outcome(wanted, answers)
+                if isinstance(room, Reservation):
+                    self.settle(room, 0, 0)
+
+    def _taken_alone(self, wanted: _Wanted) -> Reservation | float:
+        with self._lock:
+            self._came += wanted.came  # to be told when Redis is back
+            alone = self._alone
+        if alone is None:
+            raise JudgeError("the shared budget cannot be asked", "budget", status="skipped")
+        room = alone.take(wanted.input, wanted.output, patient=wanted.patient)
+        if not isinstance(room, Reservation):
+            self._wait = min(room, LEFT_ALONE_S)
+            return self._wait
+        with self._lock:
+            self._granted_alone += 1
+            self._note(1, room.tokens, _billionths(room.held_cost), 0)
+        return room
+
+    def _note(self, *numbers: int) -> None:
+        """Keep this process's own books: calls, tokens, billionths, requests."""
+        self._forget_old()
+        now = time.monotonic()
+        if not self._books or self._books[-1].at + 1.0 < now:
+            self._books.append(_Page(now, [0] * len(numbers)))
+        page = self._books[-1].numbers
+        for place, number in enumerate(numbers):
+            page[place] += number
+            self._in_books[place] += number
+
+    def _forget_old(self) -> None:
+        oldest = time.monotonic() - _REMEMBERED_S
+        while self._books and self._books[0].at < oldest:
+            for place, number in enumerate(self._books.popleft().numbers):
+                self._in_books[place] -= number
+
+
+def _made_again(plain: str, settings: dict[str, Any]) -> SharedBudget:
+    return SharedBudget(url_again(plain, SHARED_URL), **settings)
+
+
+class _Page(NamedTuple):
+    """What a process booked within a second."""
+
+    at: float
+    numbers: list[int]
+
+
+class _Wanted(NamedTuple):
+    """Room for a call, as it is asked for."""
+
+    command: Command
+    input: int
+    output: int
+    cost: float
+    held: float
+    came: int
+    patient: bool
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output
+
+
+def _times(limit: float | None, share: float, kind: type[int | float]) -> float | None:
+    return None if limit is None else kind(limit * share)
+
+
+def _billionths(money: float) -> int:
+    return round(money * 1e9)

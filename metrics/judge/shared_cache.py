@@ -1,0 +1,111 @@
+"""A judge's cache that many processes share: in memory first, and in Redis behind it.
+
+Keys are digests; values hold what the judge said, its reasons among it, and so content of requests: a
+Redis that keeps them wants a password and TLS as a broker does.  A Redis that fails is a cache that
+misses, for a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from ragmeter.metrics._redis import RedisLine, url_again
+from ragmeter.metrics.errors import ConfigurationError
+
+from .cache import JudgeCache
+from .shared_budget import SHARED_URL
+
+__all__ = ["SharedCache"]
+
+_PREFIX = b"ragmeter:judge-answer:1:"
+"""With the version of what is kept under it: another version finds other keys."""
+_CLOSING_S = 2.0
+
+
+class SharedCache(JudgeCache):
+    """Remembers answers for all processes that name the same Redis. Thread-safe; judges may share one.
+
+    What one process was answered the others find, if they ask the same model at the same endpoint with
+    the same prompt about the same texts. What another program keeps there is not read.
+
+    Args:
+        url: ``redis://``, ``rediss://`` or ``unix://``. It receives the judge's answers and reasons in
+            plain text. A database that evicts (``maxmemory-policy allkeys-lru``) should be another one
+            than the `SharedBudget`'s.
+        max_bytes: Memory for the answers in this process.
+        ttl_s: Seconds for which Redis keeps an answer.
+
+    Raises:
+        ConfigurationError: The URL is none, or a number is out of range.
+        MissingDependencyError: The package ``redis`` is not installed.
+    """
+
+    def __init__(
+        self, url: str, max_bytes: int = 64 * 2**20, *, ttl_s: int = 7 * 24 * 3600
+    ) -> None:
+        super().__init__(max_bytes)
+        if ttl_s < 1:
+            raise ConfigurationError(f"ttl_s is {ttl_s!r}; pass seconds, 1 or more")
+        self._ttl_s = int(ttl_s)
+        self._answers = _SharedAnswers(url, self._ttl_s)
+        self._file = self._answers
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the settings without what is secret in the URL, which the environment holds."""
+        settings = {"max_bytes": self.max_bytes, "ttl_s": self._ttl_s}
+        return partial(_made_again, self._answers.line.address, settings), ()
+
+    def __repr__(self) -> str:
+        return f"SharedCache({self._answers.line.address!r}, max_bytes={self.max_bytes})"
+
+    def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arguments of this cache: those that may be pickled, and those that must not.
+
+        For a worker process of our own, which makes the same cache of both.
+        """
+        settings = {"max_bytes": self.max_bytes, "ttl_s": self._ttl_s}
+        return settings, {"url": self._answers.line.url}
+
+
+class _SharedAnswers:
+    """Keeps texts under keys in Redis, as an `AnswerFile` does in a file."""
+
+    def __init__(self, url: str, ttl_s: int) -> None:
+        self.line = RedisLine(url, "the judge's shared cache", "answers are kept in memory")
+        self._ttl_s = ttl_s
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it is worth reading: it did not fail a moment ago."""
+        return not self.line.is_away
+
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, str]:
+        """Return the texts under `keys`; those that are not there, or cannot be read, are left out."""
+        # One by one, in one round trip: the keys of a cluster lie in different places.
+        found = self.line.ask([("GET", _PREFIX + key) for key in keys])
+        texts: dict[bytes, str] = {}
+        for key, kept in zip(keys, found or (), strict=False):
+            if isinstance(kept, bytes):
+                with suppress(UnicodeDecodeError):
+                    texts[key] = kept.decode()
+        return texts
+
+    def write(self, rows: Iterable[tuple[bytes, str]]) -> None:
+        """Keep texts under their keys, if that can be done."""
+        self.line.ask(
+            [("SET", _PREFIX + key, text.encode(), "EX", self._ttl_s) for key, text in rows]
+        )
+
+    def leave_alone(self) -> None:
+        """Do nothing more: the line leaves a Redis alone that keeps it waiting."""
+
+    def close(self) -> None:
+        """Disconnect; the next use connects again."""
+        self.line.close(_CLOSING_S)
+
+
+def _made_again(plain: str, settings: dict[str, Any]) -> SharedCache:
+    return SharedCache(url_again(plain, SHARED_URL), **settings)
