@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup fix check test demo bench bench-setup soak services search peers frameworks pythons latest constraints docs coverage build clean
+.PHONY: help setup fix check test demo bench bench-setup soak services search peers frameworks pythons wheel latest constraints docs coverage build clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,8 +56,11 @@ frameworks: ## The frameworks' own test suites, with ragmeter attached and witho
 pythons: ## The tests without a framework on the other Pythons, all of them
 	bash .ci/pythons --full
 
+wheel: ## Build what a release is made of, check it, and use it on every Python
+	bash .ci/wheel
+
 latest: ## What CI runs first, with the newest release of everything; once a week
-	CI_LATEST=1 CI_SKIP="docs oldest services peers frameworks pythons" bash .ci/run
+	CI_LATEST=1 CI_SKIP="docs wheel oldest services peers frameworks pythons" bash .ci/run
 
 constraints: ## Write down what is installed here, for CI, after `make latest` has passed
 	$(BIN)/pip freeze --exclude-editable | grep -v ' @ ' > .ci/constraints.txt

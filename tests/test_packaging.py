@@ -1,6 +1,7 @@
 """What is installed, and what is not."""
 
 import importlib.util
+import itertools
 import re
 import subprocess
 import sys
@@ -126,3 +127,62 @@ def test_every_dependency_whose_private_parts_are_used_has_an_upper_bound():
             named += requirements
     unbounded = [one for one in named if one.startswith(wanted) and "<" not in one]
     assert not unbounded
+
+
+def test_what_is_said_to_be_supported_is_what_is_declared_and_tested():
+    """docs/support.md, the extras' bounds, and the lanes that try the oldest and the newest."""
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = " ".join(
+        [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    )
+    rows = re.findall(
+        r"^\| ([\w. -]+?)(?: \(.*?\)| API and SDK)? \| ([\d.]+) \| ([\d.x]+) \|",
+        (ROOT / "docs" / "support.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    said = {
+        name.lower().replace("opentelemetry", "opentelemetry-sdk"): low for name, low, _ in rows
+    }
+
+    low, high = rows[0][1:]
+    assert project["requires-python"] == f">={low},<3.{int(high.split('.')[1]) + 1}"
+    assert set(said) == {
+        "python",
+        "langchain-core",
+        "langgraph",
+        "llama-index-core",
+        "opentelemetry-sdk",
+        "pydantic",
+        "openai",
+    }
+    for name in said.keys() - {"python"}:
+        assert f"{name}>={said[name]}" in named, name
+    for framework in ("langchain", "llama-index"):
+        oldest = f"tests/adapters/requirements-{framework}-oldest.txt"
+        assert f"{framework}-core=={said[f'{framework}-core']}." in (ROOT / oldest).read_text(
+            "utf-8"
+        )
+
+
+def test_the_citation_names_this_version():
+    yaml = pytest.importorskip("yaml")
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+
+    assert cited["version"] == version("ragmeter-otel")
+    assert {"cff-version", "message", "title", "authors", "license", "date-released"} <= set(cited)
+
+
+def test_every_issue_form_asks_for_what_is_needed_to_help():
+    yaml = pytest.importorskip("yaml")
+    forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+    assert len(forms) == 4
+    for path in forms:
+        form = yaml.safe_load(path.read_text("utf-8"))
+        if path.stem == "config":
+            continue
+        assert {"name", "description", "body"} <= set(form)
+        ids = [part["id"] for part in form["body"]]
+        assert len(ids) == len(set(ids))
+        assert any(part.get("validations", {}).get("required") for part in form["body"])
