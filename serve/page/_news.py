@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from ragmeter.quality.change import Change
 from ragmeter.quality.estimate import Estimate
-from ragmeter.serve.store import Overview
 
 from ._asked import NO_WORKFLOW, Asked
 from ._numbers import number
@@ -22,6 +21,10 @@ SLACK_MS = 10 * 60_000
 MOST_TOLD = 3
 """Sentences at the top; the rest are in the tables."""
 MOST_FRESH = 5
+
+
+Segments = Mapping[str, Mapping[str, int]]
+"""Requests by part: name → value → how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +114,13 @@ def news(changes: Sequence[Change], asked: Asked, from_ms: int) -> tuple[tuple[N
     return told, fallen
 
 
-def fresh(before: Overview, after: Overview) -> tuple[tuple[str, int], ...]:
+def fresh(before: Segments, after: Segments) -> tuple[tuple[str, int], ...]:
     """Return the segment values that requests have after a change and had not before, the commonest first."""
     found = [
         (f"{name.removeprefix('metadata.')} = {value}", count)
-        for name, values in after.segments.items()
+        for name, values in after.items()
         for value, count in values.items()
-        if value not in before.segments.get(name, {})
+        if value not in before.get(name, {})
     ]
     return tuple(sorted(found, key=lambda one: (-one[1], one[0]))[:MOST_FRESH])
 

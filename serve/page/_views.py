@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -182,6 +183,11 @@ class Views:
             ("overview", filters), lambda: self._sources.reader.overview(filters)
         )
 
+    def _segments(self, filters: Filters) -> Mapping[str, Mapping[str, int]]:
+        return self._snapshots.get(
+            ("segments", filters), lambda: self._sources.reader.segments(filters)
+        )
+
     def _news(self, asked: Asked, overview: Overview) -> tuple[tuple[News, ...], Fallen]:
         return news(self._sources.changes(), asked, overview.from_ms)
 
@@ -201,7 +207,7 @@ class Views:
             "changes": {
                 name: getattr(one.filters, name) for name in ("service", "workflow", "seg", "since")
             },
-            "fresh": fresh(self._read(before), self._read(one.filters.filters()))
+            "fresh": fresh(self._segments(before), self._segments(one.filters.filters()))
             if one.kind == "fell"
             else (),
         }
@@ -222,7 +228,10 @@ class Views:
         filters = replace(fault.filters.filters(), since_ms=asked.filters().since_ms)
         if filters == asked.filters():
             return {}
-        return {one.name: one.trend for one in self._read(filters).scores}
+        found = self._snapshots.get(
+            ("trends", filters), lambda: self._sources.reader.trends(filters)
+        )
+        return {name: tuple(points) for name, points in found.items()}
 
     def _refused(self) -> str:
         why = str(self._sources.health().get("status", "ok"))

@@ -27,6 +27,8 @@ __all__ = ["BINS", "Cell", "CellKey", "Cells", "GroupKey"]
 
 BINS = 20
 """Equal parts of a score's range in which values are counted, for percentiles."""
+_MANY = 4
+"""Requests of the same groups from which on adding up is cheaper than counting each in all of them."""
 _FAILED = frozenset({"judge_error", "timeout", "metric_error"})
 
 
@@ -183,32 +185,45 @@ class Cells:
         told_apart: ToldApart,
     ) -> None:
         by_name = {kind.name: kind for kind in kinds.values()}
+        alike: dict[tuple[str, str, tuple[str, ...]], list[tuple[Any, ...]]] = {}
         for number, service, workflow, status, verdict, asked, orphan, *rest in requests:
             language, retriever, metadata, named, judge_rate, selection, judge_selection = rest
             parts = segments_of(
                 language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}")
             )
-            segments = ["", *told_apart.of(parts)]
             values = {
                 name: _value(kinds, by_name, name, *row) for _, name, *row in scores.get(number, ())
             }
             by_chance = judge_selection != "worst"
             counts = _counts(status, verdict, asked, orphan, values)
-            for segment in segments:
-                group = GroupKey(service or "", workflow or "", segment)
-                self.groups.setdefault(group, Counter()).update(counts)
-                for name, value in values.items():
-                    key = CellKey(*group, name)
-                    cell = self.scores.get(key)
-                    if cell is None:
-                        cell = self.scores[key] = Cell(value.kind)
-                    elif cell.kind is None and value.kind is not None:
-                        cell.add(Cell(value.kind))
-                    cell.statuses[value.status] += 1
-                    if value.value is not None:
-                        cell.bins[min(BINS - 1, int(value.value * BINS))] += 1
-                    if selection != "worst":
-                        _measure(cell, name, value, values, judge_rate, by_chance=by_chance)
+            where = (service or "", workflow or "", ("", *told_apart.of(parts)))
+            alike.setdefault(where, []).append((counts, values, judge_rate, selection, by_chance))
+        cells: dict[GroupKey, dict[str, Cell]] = {}
+        for (service, workflow, segments), same in alike.items():
+            groups = [GroupKey(service, workflow, segment) for segment in segments]
+            homes = [cells.setdefault(group, {}) for group in groups]
+            # Many that belong to the same groups are counted once, and then added to each of these.
+            once: dict[str, Cell] = {}
+            places = homes if len(same) < _MANY else [once]
+            counted: Counter[str] = Counter()
+            for counts, values, *how in same:
+                for each, n in counts.items():
+                    counted[each] += n
+                for name in values:
+                    for home in places:
+                        _count_value(home, name, values, *how)
+            for group, home in zip(groups, homes, strict=True):
+                self.groups.setdefault(group, Counter()).update(counted)
+                for name, cell in once.items():
+                    home.setdefault(name, Cell(cell.kind)).add(cell)
+        for group, home in cells.items():
+            for name, cell in home.items():
+                key = CellKey(*group, name)
+                mine = self.scores.get(key)
+                if mine is None:
+                    self.scores[key] = cell
+                else:
+                    mine.add(cell)
 
 
 _REQUESTS = (
@@ -219,6 +234,27 @@ _SCORES = (
     "SELECT s.request, s.name, s.value, s.status, s.kind, s.turned, s.lower, s.upper, s.judge_calls, "
     "s.input_tokens, s.output_tokens, s.cache_hits FROM request r JOIN score s ON s.request = r.id"
 )
+
+
+def _count_value(
+    home: dict[str, Cell],
+    name: str,
+    values: Mapping[str, _Value],
+    judge_rate: float | None,
+    selection: str | None,
+    by_chance: bool,
+) -> None:
+    value = values[name]
+    cell = home.get(name)
+    if cell is None:
+        cell = home[name] = Cell(value.kind)
+    elif cell.kind is None and value.kind is not None:
+        cell.add(Cell(value.kind))
+    cell.statuses[value.status] += 1
+    if value.value is not None:
+        cell.bins[min(BINS - 1, int(value.value * BINS))] += 1
+    if selection != "worst":
+        _measure(cell, name, value, values, judge_rate, by_chance=by_chance)
 
 
 def _by_request(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ...]]]:
@@ -244,19 +280,13 @@ def _value(kinds: Mapping[int, Kind], by_name: Mapping[str, Kind], name: str, *r
     value = turned
     if turned is not None and kind is not None and kind.direction == "lower":
         value = 1.0 - turned
-    calls, sent, written, hits = (each or 0 for each in usage)
-    return _Value(
-        value,
-        status or "ok",
-        kind,
-        _place(kind, lower),
-        _place(kind, upper),
-        (calls, sent, written, hits),
-    )
+    calls, sent, written, hits = usage
+    used = (calls or 0, sent or 0, written or 0, hits or 0)
+    return _Value(value, status or "ok", kind, _place(kind, lower), _place(kind, upper), used)
 
 
 def _place(kind: Kind | None, value: float | None) -> float | None:
-    if kind is None:
+    if kind is None or value is None:
         return None
     turned = kind.turned(value)
     return 1.0 - turned if turned is not None and kind.direction == "lower" else turned
@@ -282,8 +312,9 @@ def _counts(
         counts["judge:requests"] = 1
         if any(one.status in _FAILED for one in tried):
             counts["judge:failed"] = 1
+    asking = [one.usage for one in values.values() if any(one.usage)]
     for place, name in enumerate(("calls", "input_tokens", "output_tokens", "cache_hits")):
-        used = sum(one.usage[place] for one in values.values())
+        used = sum(usage[place] for usage in asking)
         if used:
             counts[f"judge:{name}"] = used
     return counts

@@ -72,12 +72,12 @@ class Lists:
         )
         further = "" if after is None else "AND (one, two, at, id) < (?, ?, ?, ?)"
         chosen = self._database.execute(
-            f"SELECT id, one, two, at, times, excess FROM ({lines}) AS lines WHERE place = 1 {further} "
+            f"SELECT id, one, two, at, times FROM ({lines}) AS lines WHERE place = 1 {further} "
             "ORDER BY one DESC, two DESC, at DESC, id DESC LIMIT ?",
             (*(after or ()), limit + 1),
         ).fetchall()
         (total,) = self._database.execute(
-            f"SELECT count(*) FROM ({lines}) AS lines WHERE place = 1"
+            f"SELECT count({'DISTINCT same' if grouped else '*'}) FROM found"
         ).fetchone()
         shown = chosen[:limit]
         following: str | None = None
@@ -87,7 +87,10 @@ class Lists:
         rows = rows_of(
             self._database,
             [row[0] for row in shown],
-            {number: (excess, times) for number, _, _, _, times, excess in shown},
+            {
+                number: (two if sort == "worst" else None, times)
+                for number, _, two, _, times in shown
+            },
         )
         return RequestPage(
             requests=tuple(rows), next=following, previous_count=before, total=int(total)
@@ -100,13 +103,13 @@ class Lists:
             "CREATE TEMP TABLE usual (workflow TEXT, name TEXT, mean DOUBLE PRECISION, "
             "PRIMARY KEY (workflow, name))"
         )
-        excess, one, two, joined = "NULL", "0", "0", ""
+        one, two, joined = "0", "0", ""
         arguments: list[Any] = []
         if sort == "worst":
             database.executemany(
                 "INSERT INTO usual VALUES (?, ?, ?)", means_before(database, self._sums, *bounds)
             )
-            excess, one, two = _EXCESS, _RANK, _EXCESS
+            one, two = _RANK, _EXCESS
         elif sort != "newest":
             joined = "JOIN score x ON x.request = r.id AND x.name = ? AND x.value IS NOT NULL"
             # Neither way is better: the smallest first, then.
@@ -115,7 +118,7 @@ class Lists:
         where, given = _where(filters, bounds, database.has_word)
         database.execute(
             f"CREATE TEMP TABLE found AS SELECT r.id AS id, r.at AS at, coalesce({one}, 0) AS one, "
-            f"coalesce({two}, 0) AS two, coalesce(r.question, -r.id) AS same, {excess} AS excess "
+            f"coalesce({two}, 0) AS two, coalesce(r.question, -r.id) AS same "
             f"FROM request r {joined} WHERE {where}",
             (*arguments, *given),
         )
@@ -125,10 +128,8 @@ def means_before(
     database: Database, sums: Sums, from_ms: int, until_ms: int
 ) -> list[tuple[str, str, float]]:
     """Return the means of scores by workflow, the best being 1: of the day before, else of the time itself."""
-    day = from_ms // 300_000 * 300_000
     found: dict[tuple[str, str], float] = {}
-    for began, ended in ((from_ms, until_ms), (day - 86_400_000, day)):
-        cells = sums.between(database, began, ended)
+    for cells in (sums.between(database, from_ms, until_ms), sums.day_before(database, from_ms)):
         for workflow in {key.workflow for key in cells.groups}:
             scores = Chosen(cells, Filters(workflow=workflow)).scores()
             for name, cell in scores.items():

@@ -15,7 +15,6 @@ from .views import ContextView, Filters, ItemView, RequestView, ScoreView
 __all__ = ["one_request"]
 
 _TRACE_ID = 32
-_DAY_MS = 86_400_000
 _SLOT_MS = 300_000
 MAX_SIBLINGS = 50
 
@@ -32,9 +31,7 @@ def one_request(
         "SELECT at, coalesce(workflow, '') FROM request WHERE id = ?", (number,)
     ).fetchone()
     day = at // _SLOT_MS * _SLOT_MS
-    usual = Chosen(
-        sums.between(database, day - _DAY_MS, day + _SLOT_MS), Filters(workflow=workflow)
-    ).scores()
+    usual = Chosen(sums.day_before(database, day + _SLOT_MS), Filters(workflow=workflow)).scores()
     (answer, reasons, metadata, conversation_id, user_id, missing, *chances) = database.execute(
         "SELECT a.body, r.reasons, r.metadata, r.conversation_id, r.user_id, r.missing, r.sample_rate, "
         "r.judge_sample_rate, r.selection, r.trace_id, r.span_id "

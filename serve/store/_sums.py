@@ -1,15 +1,16 @@
 """The sums of any stretch of time, put together of what was added up already and of what was not.
 
-Whole hours come from the rollups and, of requests that were deleted, from the archive; whole slots that have
-not changed since they were last counted from memory; the rest is counted.  So looking again at the last hour
-costs what came since.
+Whole hours come from the rollups and, of requests that were deleted, from the archive; whole slots and hours
+that have not changed since they were last looked at from memory, and the day before a page's time as one; the
+rest is counted.  So looking again at the last hour costs what came since.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import overload
 
 from ._cells import Cells
 from ._database import Database
@@ -19,8 +20,11 @@ from ._rows import SLOT_MS
 
 __all__ = ["Sums"]
 
-_REMEMBERED = 240
-"""Slots whose sums are remembered."""
+_REMEMBERED = 400
+"""Slots, hours and days whose sums are remembered."""
+_MOST_CELLS = 40_000
+"""Scores of groups in all of them together, 1 KB each."""
+_DAY_MS = 24 * HOUR_MS
 
 
 class Sums:
@@ -28,7 +32,8 @@ class Sums:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._slots: OrderedDict[int, tuple[int, Cells]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], Cells]] = OrderedDict()
+        self._cells = 0
 
     def between(self, database: Database, from_ms: int, until_ms: int) -> Cells:
         """Return the sums between two moments, the second not included."""
@@ -36,6 +41,18 @@ class Sums:
         for _, _, cells in self.parts(database, from_ms, until_ms):
             whole.add(cells)
         return whole
+
+    def day_before(self, database: Database, at_ms: int) -> Cells:
+        """Return the sums of the day before a moment, which begins with an hour and ends with a slot."""
+        until = at_ms // SLOT_MS * SLOT_MS
+        since = (until - _DAY_MS) // HOUR_MS * HOUR_MS
+        (generation,) = database.execute(
+            "SELECT CAST(sum(generation) AS BIGINT) FROM slot WHERE slot >= ? AND slot < ?",
+            (since // SLOT_MS, until // SLOT_MS),
+        ).fetchone()
+        return self._remembered(
+            ("day", until), (generation,), lambda: self.between(database, since, until)
+        )
 
     def parts(
         self, database: Database, from_ms: int, until_ms: int
@@ -70,6 +87,19 @@ class Sums:
         archived = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
         if generation is None and archived is None:
             return Cells()
+        return self._remembered(
+            ("hour", hour),
+            (generation, archived is None),
+            lambda: self._summed(database, hour, generation, archived),
+        )
+
+    def _summed(
+        self,
+        database: Database,
+        hour: int,
+        generation: int | None,
+        archived: tuple[bytes] | None,
+    ) -> Cells | None:
         summed = database.execute(
             "SELECT cells FROM rollup WHERE hour = ? AND generation = ?", (hour, generation)
         ).fetchone()
@@ -78,7 +108,7 @@ class Sums:
                 return None
             # What was deleted is in no slot.
             cells = Cells()
-            for slot in range(*slots):
+            for slot in range(hour * SLOTS, (hour + 1) * SLOTS):
                 cells.add(self._slot(database, slot))
         else:
             cells = Cells.unpacked(summed[0])
@@ -90,17 +120,50 @@ class Sums:
         row = database.execute("SELECT generation FROM slot WHERE slot = ?", (slot,)).fetchone()
         if row is None:
             return Cells()
-        with self._lock:
-            known = self._slots.get(slot)
-            if known is not None and known[0] == row[0]:
-                self._slots.move_to_end(slot)
-                return known[1]
-        cells = Cells.between(
-            database, slot * SLOT_MS, (slot + 1) * SLOT_MS, segments_told_apart(database)
+        return self._remembered(
+            ("slot", slot),
+            tuple(row),
+            lambda: Cells.between(
+                database, slot * SLOT_MS, (slot + 1) * SLOT_MS, segments_told_apart(database)
+            ),
         )
+
+    @overload
+    def _remembered(
+        self, key: tuple[str, int], state: tuple[object, ...], count: Callable[[], Cells]
+    ) -> Cells: ...
+
+    @overload
+    def _remembered(
+        self, key: tuple[str, int], state: tuple[object, ...], count: Callable[[], Cells | None]
+    ) -> Cells | None: ...
+
+    def _remembered(
+        self, key: tuple[str, int], state: tuple[object, ...], count: Callable[[], Cells | None]
+    ) -> Cells | None:
+        """Return sums from memory where what they are of is as it was, else counted and remembered.
+
+        Nobody may add to them.
+        """
         with self._lock:
-            self._slots[slot] = (row[0], cells)
-            self._slots.move_to_end(slot)
-            while len(self._slots) > _REMEMBERED:
-                self._slots.popitem(last=False)
+            known = self._known.get(key)
+            if known is not None and known[0] == state:
+                self._known.move_to_end(key)
+                return known[1]
+        cells = count()
+        if cells is None:
+            return None
+        with self._lock:
+            self._forget(key)
+            self._known[key] = (state, cells)
+            self._cells += len(cells.scores)
+            while len(self._known) > 1 and (
+                len(self._known) > _REMEMBERED or self._cells > _MOST_CELLS
+            ):
+                self._forget(next(iter(self._known)))
         return cells
+
+    def _forget(self, key: tuple[str, int]) -> None:
+        known = self._known.pop(key, None)
+        if known is not None:
+            self._cells -= len(known[1].scores)

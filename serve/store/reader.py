@@ -5,7 +5,7 @@ Each answer is of one moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ragmeter.metrics import RagmeterError
@@ -18,13 +18,12 @@ from ._overview import Chosen, judge_use, prefixed, summary, trends
 from ._rows import SLOT_MS
 from ._slots import ReceivedSlot, next_slot
 from ._sums import Sums
-from .views import Filters, Overview, RequestPage, RequestView
+from .views import Filters, Overview, RequestPage, RequestView, TrendPoint
 
 __all__ = ["LONGEST_RANGE_S", "Reader", "UnreadableStoreError"]
 
 LONGEST_RANGE_S = 366 * 86_400.0
 """The longest stretch of time that is looked at."""
-_DAY_MS = 86_400_000
 _ORPHAN_MS = 60_000
 """Milliseconds after which a score whose request has not come is called an orphan."""
 
@@ -55,8 +54,7 @@ class Reader:
             parts = list(self._sums.parts(database, from_ms, until_ms))
             whole = Chosen.of([cells for _, _, cells in parts], wanted)
             # What was usual before; where nothing was before, what is now.
-            day = from_ms // SLOT_MS * SLOT_MS
-            before = Chosen(self._sums.between(database, day - _DAY_MS, day), wanted).scores()
+            before = Chosen(self._sums.day_before(database, from_ms), wanted).scores()
             counts = whole.counts()
             lines = trends(
                 (began, ended, Chosen(cells, wanted).scores()) for began, ended, cells in parts
@@ -84,6 +82,22 @@ class Reader:
                 workflows=whole.by_name("workflow"),
                 segments=whole.segments(told_apart),
                 last_ms=last,
+            )
+
+    def segments(self, filters: Filters | None = None) -> Mapping[str, Mapping[str, int]]:
+        """Return `Overview.segments` alone."""
+        wanted = filters or Filters()
+        with self._reading() as database:
+            whole = Chosen(self._sums.between(database, *self.bounds(wanted)), wanted)
+            return whole.segments(segments_told_apart(database))
+
+    def trends(self, filters: Filters | None = None) -> Mapping[str, Sequence[TrendPoint]]:
+        """Return `ScoreSummary.trend` alone, by score."""
+        wanted = filters or Filters()
+        with self._reading() as database:
+            return trends(
+                (began, ended, Chosen(cells, wanted).scores())
+                for began, ended, cells in self._sums.parts(database, *self.bounds(wanted))
             )
 
     def requests(

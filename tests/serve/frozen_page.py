@@ -203,6 +203,12 @@ class FrozenReader:
         self.asked.append(filters)
         return self._before if filters.until_ms is not None else self._overview
 
+    def segments(self, filters):
+        return self.overview(filters).segments
+
+    def trends(self, filters):
+        return {one.name: one.trend for one in self.overview(filters).scores}
+
     def requests(self, filters, *, sort="worst", limit=50, cursor=None, grouped=False):
         self.asked.append((filters, sort, cursor, grouped))
         if cursor not in (None, "more"):
