@@ -67,8 +67,11 @@ _SECONDS: Mapping[str, float] = {"m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 60
 _BYTES: Mapping[str, int] = {"mb": 10**6, "gb": 10**9, "mib": 2**20, "gib": 2**30}
 
 
+STORE_VARIABLE = "RAGMETER_SERVE_STORE"
+
+
 def store_options(
-    path: Path | None,
+    where: str | None,
     keep: str,
     max_size: str,
     *,
@@ -78,7 +81,8 @@ def store_options(
     """Return where and how long requests are kept.
 
     Args:
-        path: The file; None: one in the user's state folder, or a private one where that cannot be used.
+        where: The file, or the address of a database; None: as ``RAGMETER_SERVE_STORE`` says, which no list of
+            processes shows, else a file in the user's state folder, or a private one where that cannot be used.
         keep: How long, e.g. ``7d``.
         max_size: How much, e.g. ``1GB``.
         texts: Whether texts are.
@@ -87,9 +91,14 @@ def store_options(
     Raises:
         ConfigurationError: One of them makes no sense.
     """
+    where = where or environ.get(STORE_VARIABLE) or None
+    folder = _state_folder(environ) / "ragmeter"
+    is_address = where is not None and "://" in where
     return StoreOptions(
-        path=_state_folder(environ) / "ragmeter" / "serve.db" if path is None else path,
-        or_private=path is None,
+        path=None if is_address else folder / "serve.db" if where is None else Path(where),
+        url=where if is_address else None,
+        folder=folder if is_address else None,
+        or_private=where is None,
         keep_s=_amount("--keep", keep, _SECONDS, "7d"),
         max_bytes=int(_amount("--max-size", max_size, _BYTES, "1GB")),
         texts=texts,

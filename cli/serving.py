@@ -85,10 +85,11 @@ def serve(
         ),
     ] = False,
     store: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="FILE",
-            help="Keep scored requests in this file. (default: serve.db in the user's state folder)",
+            metavar="FILE|URL",
+            help="Keep scored requests in this file, or at this postgresql:// address. (default: "
+            "RAGMETER_SERVE_STORE, else serve.db in the user's state folder)",
         ),
     ] = None,
     no_store: Annotated[

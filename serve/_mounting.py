@@ -81,7 +81,7 @@ def pages_of(
 def _labels(store: StoreOptions, golden: Path | None) -> Labels | None:
     """Return where people's words are kept; None: nowhere, since nothing else is kept either."""
     if golden is None:
-        if store.path is None:
+        if store.beside is None:
             return None
-        golden = store.path.parent / "golden.jsonl"
+        golden = store.beside / "golden.jsonl"
     return Labels(golden.with_name("labels.jsonl"), GoldenSet(golden))

@@ -415,8 +415,9 @@ class Server:
         if options.spool is not None:
             options.spool.mkdir(mode=0o700, parents=True, exist_ok=True)
             return options.spool / "watch.json"
-        if options.store is not None and options.store.path is not None:
-            return options.store.path.with_name(f"{options.store.path.name}.watch.json")
+        if options.store is not None and options.store.beside is not None:
+            path = options.store.path
+            return options.store.beside / f"{'store' if path is None else path.name}.watch.json"
         return None
 
     def _forwarded_to(self) -> Mapping[Signal, Endpoint]:

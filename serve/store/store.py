@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,7 +57,7 @@ class StoreOptions:
     url: str | None = field(default=None, repr=False)
     """``postgresql://user:password@host/database`` instead of a file; several servers may share it."""
     folder: Path | None = None
-    """Where the page keeps what is no request; None: beside the file."""
+    """Where labels and what is usual are kept, with a database elsewhere."""
     keep_s: float = 7 * DAY_S
     """Seconds for which a request is kept."""
     max_bytes: int = 1_000_000_000
@@ -65,6 +66,11 @@ class StoreOptions:
     """Whether a private file is used where that one cannot be, and a line in the log says so."""
     texts: bool = True
     """Whether questions, answers, chunks and explanations are kept where they are told."""
+
+    @property
+    def beside(self) -> Path | None:
+        """The folder of files that belong to the store; None: there is none that stays."""
+        return self.folder if self.path is None else self.path.parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +244,9 @@ class Store:
     def _open(self) -> Home:
         options = self.options
         if options.url is not None:
+            if options.folder is not None:
+                with suppress(OSError):  # who writes there says so
+                    options.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return _on_server(options.url)
         try:
             return File(options.path, options.max_bytes)

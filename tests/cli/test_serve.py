@@ -82,12 +82,40 @@ def test_it_says_what_to_set_when_nobody_would_get_the_scores(monkeypatch):
 def test_requests_are_kept_in_the_users_state_folder_or_where_it_is_said(tmp_path):
     """For a week and a gigabyte, unless said otherwise."""
     usual = store_options(None, "7d", "1GB", texts=True, environ={"XDG_STATE_HOME": str(tmp_path)})
-    chosen = store_options(tmp_path / "a.db", "12h", "500 MB", texts=False)
+    chosen = store_options(str(tmp_path / "a.db"), "12h", "500 MB", texts=False)
 
     assert usual == StoreOptions(path=tmp_path / "ragmeter" / "serve.db", or_private=True)
     assert chosen.path == tmp_path / "a.db"
     assert (chosen.keep_s, chosen.max_bytes, chosen.texts) == (43_200.0, 500_000_000, False)
     assert not chosen.or_private
+
+
+def test_the_address_of_a_database_is_no_file_and_is_shown_nowhere(tmp_path):
+    """By the option, or by a variable, which no list of processes shows."""
+    address = "postgresql://me:secret@db.example:5432/ragmeter"
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    said = store_options(address, "7d", "1GB", texts=True, environ=environ)
+    set_ = store_options(
+        None, "7d", "1GB", texts=True, environ={**environ, "RAGMETER_SERVE_STORE": address}
+    )
+
+    assert said == set_
+    assert (said.path, said.url, said.or_private) == (None, address, False)
+    assert said.beside == tmp_path / "ragmeter"
+    assert "secret" not in repr(said)
+
+
+@pytest.mark.parametrize(
+    "address", ["mysql://me:secret@db/one", "postgresql://me:secret@db", "postgresql://[:secret"]
+)
+def test_an_address_that_is_none_is_refused_without_its_password(address):
+    result = CliRunner().invoke(
+        app, ["serve", "--http-port", "0", "--grpc-port", "0", "--store", address]
+    )
+
+    assert result.exit_code == 2
+    assert "postgresql://user:password@host" in result.stderr
+    assert "secret" not in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Scored requests as ragmeter in an application tells them, and what a store then holds."""
 
 import json
+import re
 import sqlite3
 from contextlib import contextmanager
 
@@ -94,10 +95,17 @@ def pieces_of(*requests):
     return found
 
 
+def kept_at(place):
+    """The option that says where a store is: in a file, or, where that is a word, at an address."""
+    return {"url": place} if isinstance(place, str) else {"path": place}
+
+
 @contextmanager
-def store(path=None, *, clock=None, **options):
+def store(place=None, *, clock=None, **options):
     """A store for the block."""
-    made = Store(StoreOptions(path=path, **options), **({} if clock is None else {"clock": clock}))
+    made = Store(
+        StoreOptions(**kept_at(place), **options), **({} if clock is None else {"clock": clock})
+    )
     try:
         yield made
     finally:
@@ -105,7 +113,7 @@ def store(path=None, *, clock=None, **options):
 
 
 _LOGICAL = {
-    "request": "SELECT run_id, hex(trace_id), hex(span_id), at, started_ns, ended_ns, noted_ns, service, workflow, "
+    "request": "SELECT run_id, lower(hex(trace_id)), lower(hex(span_id)), at, started_ns, ended_ns, noted_ns, service, workflow, "
     "framework, status, verdict, verdict_ns, codes, reasons, q.body, a.body, language, retriever, conversation_id, "
     "user_id, sample_rate, judge_sample_rate, selection, missing, metadata FROM request "
     "LEFT JOIN text q ON q.id = question LEFT JOIN text a ON a.id = answer",
@@ -113,21 +121,34 @@ _LOGICAL = {
     "k.lowest, k.highest, k.judged, turned, lower, upper, error_type, details_ns, judge_calls, input_tokens, "
     "output_tokens, cache_hits, summary, explanation, items FROM score s JOIN request r ON r.id = s.request "
     "LEFT JOIN kind k ON k.id = s.kind LEFT JOIN evidence e ON e.request = s.request AND e.name = s.name",
-    "chunk": "SELECT hex(trace_id), hex(owner), hex(span_id), rank, at, document, score, body FROM chunk "
+    "chunk": "SELECT lower(hex(trace_id)), lower(hex(owner)), lower(hex(span_id)), rank, at, document, score, body FROM chunk "
     "LEFT JOIN text ON text.id = text",
-    "loose": "SELECT hex(trace_id), hex(owner), retriever, scores FROM loose",
+    "loose": "SELECT lower(hex(trace_id)), lower(hex(owner)), retriever, scores FROM loose",
+    "text": "SELECT body FROM text",
     "segment": "SELECT name, value FROM segment",
     "workflow": "SELECT name FROM workflow",
 }
 
 
-def tables(path):
-    """Everything that a store's file says, whatever order it was written in."""
-    database = sqlite3.connect(path)
-    try:
-        return {
-            name: sorted(database.execute(query).fetchall(), key=json.dumps)
-            for name, query in _LOGICAL.items()
-        }
-    finally:
+def tables(place):
+    """Everything that a store says, whatever order it was written in; the same of either kind."""
+    if isinstance(place, str):
+        found = rows(place, _LOGICAL)
+    else:
+        database = sqlite3.connect(place)
+        found = {name: database.execute(query).fetchall() for name, query in _LOGICAL.items()}
         database.close()
+    return {name: sorted(map(list, some), key=json.dumps) for name, some in found.items()}
+
+
+def rows(address, queries):
+    """What queries find in the tables of a database."""
+    import psycopg
+
+    with psycopg.connect(address, options="-c search_path=ragmeter") as connection:
+        return {
+            name: connection.execute(
+                re.sub(r"lower\(hex\((\w+)\)\)", r"encode(\1, 'hex')", query)
+            ).fetchall()
+            for name, query in queries.items()
+        }

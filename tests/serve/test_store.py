@@ -69,12 +69,12 @@ def at(run, seconds):
 )
 @given(seed=st.integers(0, 2**32), repeated=st.integers(0, 20))
 def test_whatever_order_pieces_come_in_and_however_often_the_tables_are_the_same(
-    pieces, tmp_path_factory, seed, repeated
+    pieces, fresh, seed, repeated
 ):
     """Senders retry, batches overtake each other, events come before their spans."""
     chance = random.Random(seed)
     order = [*pieces, *chance.choices(pieces, k=repeated)]
-    reference, shuffled = (tmp_path_factory.mktemp("order") / "serve.db" for _ in range(2))
+    reference, shuffled = fresh(), fresh()
     with store(reference) as kept:
         for piece in pieces:
             kept.take(piece)
@@ -86,13 +86,13 @@ def test_whatever_order_pieces_come_in_and_however_often_the_tables_are_the_same
     assert tables(shuffled) == tables(reference)
 
 
-def test_pieces_and_whole_exports_make_the_same_tables(pieces, whole, tmp_path):
+def test_pieces_and_whole_exports_make_the_same_tables(pieces, whole, fresh):
     """Who sends small batches sends the same."""
-    path = tmp_path / "serve.db"
-    with store(path) as kept:
+    place = fresh()
+    with store(place) as kept:
         for piece in reversed(pieces):
             kept.take(piece)
-    found = tables(path)
+    found = tables(place)
 
     assert found == whole
     assert len(found["request"]) == 4
@@ -100,10 +100,10 @@ def test_pieces_and_whole_exports_make_the_same_tables(pieces, whole, tmp_path):
     assert not found["loose"]
 
 
-def test_threads_that_write_at_once_share_commits_and_lose_nothing(pieces, whole, tmp_path):
+def test_threads_that_write_at_once_share_commits_and_lose_nothing(pieces, whole, fresh):
     """One writes, the others ride along."""
-    path = tmp_path / "serve.db"
-    with store(path) as kept:
+    place = fresh()
+    with store(place) as kept:
         threads = [
             threading.Thread(target=lambda part=part: [kept.take(piece) for piece in part])
             for part in (pieces[::3], pieces[1::3], pieces[2::3], pieces)
@@ -112,12 +112,12 @@ def test_threads_that_write_at_once_share_commits_and_lose_nothing(pieces, whole
             thread.start()
         for thread in threads:
             thread.join(PATIENCE_S)
-    assert tables(path) == whole
+    assert tables(place) == whole
 
 
-def test_a_request_is_read_as_it_was_told(runs):
+def test_a_request_is_read_as_it_was_told(runs, fresh):
     """Texts, chunks, scores with their definitions, what they saw, and the verdict."""
-    with store() as kept:
+    with store(fresh()) as kept:
         for request in told(runs):
             kept.take(request)
         reader = kept.reader()
@@ -146,9 +146,9 @@ def test_a_request_is_read_as_it_was_told(runs):
         assert scores[name].summary == score.summary
 
 
-def test_what_is_scored_here_reads_as_what_is_told_from_elsewhere(runs):
+def test_what_is_scored_here_reads_as_what_is_told_from_elsewhere(runs, fresh):
     """The same request by both ways."""
-    with store() as here, store() as there:
+    with store(fresh()) as here, store(fresh()) as there:
         here.export(runs)
         for request in told(runs):
             there.take(request)
@@ -164,9 +164,9 @@ def test_what_is_scored_here_reads_as_what_is_told_from_elsewhere(runs):
         assert mine.row.verdict == yours.row.verdict
 
 
-def test_which_chunk_a_sentence_rests_on_is_told(runs):
+def test_which_chunk_a_sentence_rests_on_is_told(runs, fresh):
     """By the chunk's name, so without any text."""
-    with store() as kept:
+    with store(fresh()) as kept:
         for request in told(runs, content=False):
             kept.take(request)
         reader = kept.reader()
@@ -183,7 +183,7 @@ def test_which_chunk_a_sentence_rests_on_is_told(runs):
     assert rests.count(()) == 1
 
 
-def test_several_requests_of_one_trace_are_told_apart():
+def test_several_requests_of_one_trace_are_told_apart(fresh):
     """Each has its span; the trace's id leads to the first, and that to the others."""
     from opentelemetry.sdk.trace import TracerProvider
 
@@ -198,7 +198,7 @@ def test_several_requests_of_one_trace_are_told_apart():
         trace_id = f"{span.get_span_context().trace_id:032x}"
     assert meter.flush(60)
     meter.shutdown(60)
-    with store() as kept:
+    with store(fresh()) as kept:
         for request in told(results.results):
             kept.take(request)
         reader = kept.reader()
@@ -212,11 +212,11 @@ def test_several_requests_of_one_trace_are_told_apart():
     }
 
 
-def test_an_event_whose_span_has_not_come_is_an_orphan_until_it_does(runs):
+def test_an_event_whose_span_has_not_come_is_an_orphan_until_it_does(runs, fresh):
     """Shown, and said so after a minute."""
     spans, records = told(runs)
     now = [runs[0].run.started_ns / 1e9 + 10]
-    with store(clock=lambda: now[0]) as kept:
+    with store(fresh(), clock=lambda: now[0]) as kept:
         kept.take(records)
         reader = kept.reader()
         assert all(row.orphan for row in reader.requests().requests)
@@ -278,13 +278,13 @@ def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path, runs):
     database.close()
 
 
-def test_what_is_too_old_goes_and_stays_in_the_sums(runs, tmp_path):
+def test_what_is_too_old_goes_and_stays_in_the_sums(runs, fresh):
     """A month can be looked at although a week of requests is there."""
     now = [1_800_000_000.0]
     old = [at(run, now[0] - 9 * DAY_S + n) for n, run in enumerate(runs[:2])]
     new = [at(run, now[0] - HOUR_S + n) for n, run in enumerate(runs[2:])]
     month = Filters(range_s=30 * DAY_S)
-    with store(tmp_path / "serve.db", clock=lambda: now[0], keep_s=7 * DAY_S) as kept:
+    with store(fresh(), clock=lambda: now[0], keep_s=7 * DAY_S) as kept:
         now[0] -= 8.5 * DAY_S
         kept.export(old)
         now[0] += 8.5 * DAY_S
@@ -304,30 +304,27 @@ def test_what_is_too_old_goes_and_stays_in_the_sums(runs, tmp_path):
     assert after.groups == before.groups
 
 
-def test_what_has_just_come_stays_be_it_of_long_ago(runs, tmp_path):
+def test_what_has_just_come_stays_be_it_of_long_ago(runs, fresh):
     """A recording that is sent today is there to be looked at."""
-    with store(tmp_path / "serve.db", clock=lambda: 1_800_000_000.0, keep_s=7 * DAY_S) as kept:
+    with store(fresh(), clock=lambda: 1_800_000_000.0, keep_s=7 * DAY_S) as kept:
         kept.export([at(run, 1_500_000_000.0) for run in runs])
         while kept.maintain():
             pass
         assert kept.stats().requests == 4
 
 
-def test_texts_go_with_the_last_request_that_has_them(tmp_path):
+def test_texts_go_with_the_last_request_that_has_them(fresh):
     """Chunks are kept once, and as long as any request holds them."""
     made = scored(6)
     now = [1_800_000_000.0]
-    path = tmp_path / "serve.db"
-    with store(path, clock=lambda: now[0], keep_s=DAY_S) as kept:
+    place = fresh()
+    with store(place, clock=lambda: now[0], keep_s=DAY_S) as kept:
         kept.export([at(run, now[0] + n) for n, run in enumerate(made[:3])])
         now[0] += DAY_S / 2
         kept.export([at(run, now[0] + n) for n, run in enumerate(made[3:])])
 
         def bodies():
-            database = sqlite3.connect(path)
-            found = {body for (body,) in database.execute("SELECT body FROM text")}
-            database.close()
-            return found
+            return {body for (body,) in tables(place)["text"]}
 
         assert {*CHUNKS, GOOD, BAD} <= bodies()
         now[0] += DAY_S * 0.75
@@ -439,19 +436,19 @@ def test_files_of_others_and_of_later_versions_are_left_alone(tmp_path, pragmas,
     database.close()
 
 
-def test_a_file_is_opened_again_with_everything_in_it(runs, tmp_path):
+def test_a_store_is_opened_again_with_everything_in_it(runs, fresh):
     """Also what was summed up."""
-    path = tmp_path / "serve.db"
-    with store(path) as kept:
+    place = fresh()
+    with store(place) as kept:
         kept.export(runs)
         first = kept.reader().overview()
-    with store(path) as kept:
+    with store(place) as kept:
         again = kept.reader().overview()
     assert again.scores == first.scores
     assert again.groups == first.groups
 
 
-def test_names_beyond_what_anyone_can_look_at_are_counted_together(tmp_path):
+def test_names_beyond_what_anyone_can_look_at_are_counted_together(fresh):
     """Workflows as `other`; metadata with too many values is no segment and can be looked for all the same."""
     (run,) = scored(1)
 
@@ -465,7 +462,7 @@ def test_names_beyond_what_anyone_can_look_at_are_counted_together(tmp_path):
         )
         return replace(run, run=made)
 
-    with store(tmp_path / "serve.db") as kept:
+    with store(fresh()) as kept:
         kept.export([named(number) for number in range(60)])
         reader = kept.reader()
         overview = reader.overview()
@@ -478,7 +475,7 @@ def test_names_beyond_what_anyone_can_look_at_are_counted_together(tmp_path):
     assert [row.run_id for row in found.requests] == ["r59"]
 
 
-def test_what_meters_dropped_is_told_for_the_time_that_is_looked_at():
+def test_what_meters_dropped_is_told_for_the_time_that_is_looked_at(fresh):
     """Counters that only grow, from several meters, told late and twice."""
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
         ExportMetricsServiceRequest,
@@ -509,7 +506,7 @@ def test_what_meters_dropped_is_told_for_the_time_that_is_looked_at():
         counted("one", now - 60, 17, now - DAY_S),
         counted("two", now - 60, 5, now - 600),
     ]
-    with store(clock=lambda: now) as kept:
+    with store(fresh(), clock=lambda: now) as kept:
         for request in (*reversed(told_), told_[0]):
             kept.take_metrics(request)
         reader = kept.reader()
