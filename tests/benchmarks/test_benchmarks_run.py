@@ -21,6 +21,7 @@ NAMES = {
     "meter_capacity": "openai",
     "spans": "opentelemetry.proto",
     "receiving": "uvicorn",
+    "shared_budget": "redis",
     "footprint": "ragmeter",
     "estimates": "numpy",
     "alarms": "numpy",
