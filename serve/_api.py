@@ -6,6 +6,7 @@ anything.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
@@ -47,7 +48,7 @@ _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _WORDS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "range": (
         f"The last so much time: {', '.join(RANGES)}, or seconds. Default: 1h.",
-        {"type": "string"},
+        {"type": "string", "default": "1h"},
     ),
     "since": ("From this moment on, in milliseconds since the epoch; instead of `range`.", {"type": "integer"}),
     "until": ("Before this moment, likewise; default: now.", {"type": "integer"}),
@@ -62,13 +63,19 @@ _WORDS: Mapping[str, tuple[str, dict[str, Any]]] = {
         "`worst` (by verdict, then by how much worse than usual; the default), `newest`, or a score.",
         {"type": "string"},
     ),
-    "limit": ("Requests on a page, 1 to 500. Default: 50.", {"type": "integer"}),
+    "limit": (
+        "Requests on a page, 1 to 500. Default: 50.",
+        {"type": "integer", "minimum": 1, "maximum": 500, "default": DEFAULT_LIMIT},
+    ),
     "cursor": ("`next` of the page before.", {"type": "string"}),
     "grouped": (
-        "1: several requests of one question are one line, for the worst of them.",
-        {"type": "boolean"},
+        "true: several requests of one question are one line, for the worst of them. 1 and 0 are taken, too.",
+        {"type": "boolean", "default": False},
     ),
-    "span_id": ("Which request, where a trace has several; 16 hex digits.", {"type": "string"}),
+    "span_id": (
+        "Which request, where a trace has several; 16 hex digits. Default: the first.",
+        {"type": "string"},
+    ),
 }  # fmt: skip
 
 
@@ -144,7 +151,7 @@ def api_routes(
             sort=asked.get("sort") or "worst",
             limit=DEFAULT_LIMIT if limit is None else limit,
             cursor=asked.get("cursor") or None,
-            grouped=asked.get("grouped", "").lower() in ("1", "true", "yes"),
+            grouped=_yes(asked, "grouped"),
         )
         return _PAGE.dump_python(page, mode="json")
 
@@ -187,8 +194,18 @@ def api_routes(
             for path, answer in zip(_PATHS, handlers, strict=True)
         ),
         Route("/api/openapi.json", described, methods=["GET"]),
+        *(
+            Route(path, _only_read, methods=["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+            for path in (*_PATHS, "/api/openapi.json")
+        ),
         Route("/api/{rest:path}", lambda _: _error(404, f"known are {', '.join(_PATHS)}")),
     ]
+
+
+def _only_read(_: Request) -> Response:
+    answer = _error(405, "nothing can be changed here: GET is answered, and nothing else")
+    answer.headers["Allow"] = "GET, HEAD"
+    return answer
 
 
 def _check(asked: Mapping[str, str], known: Iterable[str]) -> None:
@@ -217,6 +234,13 @@ def _whole(asked: Mapping[str, str], name: str) -> int | None:
             f"{name} is a whole number" + (" of milliseconds" if name != "limit" else "")
         )
     return int(said)
+
+
+def _yes(asked: Mapping[str, str], name: str) -> bool:
+    said = asked.get(name, "").lower()
+    if said not in ("", "0", "false", "no", "1", "true", "yes"):
+        raise ValueError(f"{name} is true or false")
+    return said in ("1", "true", "yes")
 
 
 def _is_trace_id(key: str) -> bool:
@@ -256,6 +280,11 @@ def _description() -> Mapping[str, Any]:
         "properties": properties,
     }
     del components["RequestView"]
+    for schema in components.values():
+        # Every field is in every answer, and no other is.
+        schema["required"] = list(schema["properties"])
+        schema["additionalProperties"] = False
+        _in_the_words_of_json(schema)
     components["Error"] = {
         "type": "object",
         "properties": {"error": {"type": "string", "description": "What is wrong, in words."}},
@@ -279,6 +308,15 @@ def _description() -> Mapping[str, Any]:
     }
 
 
+def _in_the_words_of_json(schema: dict[str, Any]) -> None:
+    schema.pop("title", None)
+    for part in (schema, *schema["properties"].values()):
+        part.pop("title", None)
+        part.pop("default", None)
+        if "description" in part:
+            part["description"] = re.sub(r"\bNone\b", "null", part["description"])
+
+
 def _operation(path: str, schema: str, summary: str, asked: Sequence[str]) -> Mapping[str, Any]:
     parameters: list[dict[str, Any]] = [
         {
@@ -290,7 +328,14 @@ def _operation(path: str, schema: str, summary: str, asked: Sequence[str]) -> Ma
         }
         for name in asked
     ]
-    codes = {"400": "A parameter makes no sense.", "401": "A token is needed."}
+    codes = {
+        "400": "A parameter makes no sense; the reason names it.",
+        "401": "A token is needed.",
+        "405": "Another method than GET.",
+        "421": "It was meant for another host.",
+        "500": "An error of the server's.",
+        "503": "The store cannot be read just now; ask again.",
+    }
     if "{" in path:
         parameters.insert(
             0,
@@ -308,7 +353,7 @@ def _operation(path: str, schema: str, summary: str, asked: Sequence[str]) -> Ma
         "parameters": parameters,
         "responses": {
             "200": _answer("As asked.", schema),
-            **{code: _answer(words, "Error") for code, words in codes.items()},
+            **{code: _answer(words, "Error") for code, words in sorted(codes.items())},
         },
     }
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import grpc
 import httpx
 import pytest
+from json_schema import wrong
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from served import PATIENCE_S, traced_as, until
 from starlette.applications import Starlette
@@ -179,6 +180,8 @@ def test_a_request_is_answered_by_its_trace_and_by_its_own_id(filled):
         ("/api/overview?sort=worst", 400, "unknown parameter 'sort'"),
         ("/api/requests?verdict=ugly", 400, "good, suspect or bad"),
         ("/api/requests?limit=501", 400, "1 to 500"),
+        ("/api/requests?limit=0", 400, "1 to 500"),
+        ("/api/requests?grouped=perhaps", 400, "true or false"),
         ("/api/requests?cursor=nonsense", 400, "cursor"),
         ("/api/requests?cursor=W10", 400, "cursor"),
         ("/api/requests/" + "0" * 32, 404, "no such request"),
@@ -220,57 +223,83 @@ def test_changes_stand_beside_the_overview(filled):
     )
     with TestClient(Starlette(routes=routes)) as client:
         found = client.get("/api/overview?workflow=museum").json()["changes"]
+        schemas = client.get("/api/openapi.json").json()["components"]["schemas"]
     assert [(one["score"], one["on"]) for one in found] == [("still", True), ("new", False)]
     assert found[0]["before"]["mean"] == 0.5
+    assert [wrong(one, schemas["Change"], schemas, "change") for one in found] == [[], []]
 
 
 def test_nothing_can_be_changed_by_reading(filled):
     """And there is nothing else to do."""
     _, client, _ = filled
     for address in ("/api/overview", "/api/requests"):
-        assert client.post(address).status_code == 405
-        assert client.delete(address).status_code == 405
+        for refused in (client.post(address), client.delete(address)):
+            assert refused.status_code == 405
+            assert refused.headers["allow"] == "GET, HEAD"
+            assert "GET" in refused.json()["error"]
 
 
-def _resolved(schema, document):
-    if "$ref" in schema:
-        return document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-    for option in schema.get("anyOf", ()):
-        if "$ref" in option or option.get("type") in ("object", "array"):
-            return _resolved(option, document)
-    return schema
-
-
-def _check(value, schema, document, where):
-    schema = _resolved(schema, document)
-    if isinstance(value, dict) and "properties" in schema:
-        assert set(value) <= set(schema["properties"]), where
-        for key, item in value.items():
-            _check(item, schema["properties"][key], document, f"{where}.{key}")
-    elif isinstance(value, list) and "items" in schema:
-        for item in value:
-            _check(item, schema["items"], document, f"{where}[]")
-
-
-def test_the_description_knows_every_field_of_every_answer(filled):
-    """An OpenAPI document from which a client can be made."""
+def test_the_description_is_exact(filled):
+    """An OpenAPI document from which a client can be made: no field too many, none too few, all of their types."""
     _, client, _ = filled
     document = ask(client, "/api/openapi.json")
+    schemas = document["components"]["schemas"]
     row = ask(client, "/api/requests")["requests"][0]
-    answers = {
-        "/api/overview": ask(client, "/api/overview"),
-        "/api/requests": ask(client, "/api/requests"),
-        "/api/requests/{trace_id}": ask(client, f"/api/requests/{row['trace_id']}"),
+    one = f"/api/requests/{row['trace_id']}"
+    now_ms = int(time.time() * 1000) + 600_000
+    filters = [
+        {}, {"range": "24h"}, {"range": "900"}, {"since": "0"}, {"until": str(now_ms)}, {"service": "shop"},
+        {"service": "nobody"}, {"workflow": "museum"}, {"workflow": ""}, {"segment": "metadata.tenant:acme"},
+    ]  # fmt: skip
+    lists = [
+        {"verdict": "bad"}, {"sort": "newest"}, {"sort": "lexical_groundedness"}, {"limit": "1"},
+        {"grouped": "true"}, {"grouped": "0"}, {"cursor": ask(client, "/api/requests", limit=1)["next"]},
+    ]  # fmt: skip
+    answered = {
+        "/api/overview": [ask(client, "/api/overview", **one) for one in filters],
+        "/api/requests": [ask(client, "/api/requests", **one) for one in filters + lists],
+        "/api/requests/{trace_id}": [
+            ask(client, one),
+            ask(client, one, span_id=row["span_id"]),
+            ask(client, f"/api/requests/{row['run_id']}"),
+        ],
     }
+
     assert document["openapi"].startswith("3.1")
-    assert set(document["paths"]) == set(answers)
-    for path, value in answers.items():
-        answered = document["paths"][path]["get"]["responses"]["200"]
-        _check(value, answered["content"]["application/json"]["schema"], document, path)
+    assert set(document["paths"]) == set(answered)
+    for path, values in answered.items():
+        operation = document["paths"][path]["get"]
+        schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        assert [wrong(value, schema, schemas, path) for value in values] == [[]] * len(values)
+    tried = {
+        "/api/overview": {name for one in filters for name in one},
+        "/api/requests": {name for one in filters + lists for name in one},
+        "/api/requests/{trace_id}": {"trace_id", "span_id"},
+    }
+    for path, names in tried.items():
+        assert {one["name"] for one in document["paths"][path]["get"]["parameters"]} == names
     text = json.dumps(document)
-    for name in document["components"]["schemas"]:
-        assert f"#/components/schemas/{name}" in text or name == "Request"
-    assert "description" in document["components"]["schemas"]["Overview"]["properties"]["dropped"]
+    assert [name for name in schemas if f'#/components/schemas/{name}"' not in text] == []
+    assert "None" not in text
+
+
+def test_what_is_refused_is_refused_as_described(filled):
+    _, client, _ = filled
+    document = ask(client, "/api/openapi.json")
+    schemas = document["components"]["schemas"]
+    refused = [
+        ("/api/overview", client.get("/api/overview?range=x")),
+        ("/api/requests", client.get("/api/requests?limit=0")),
+        ("/api/requests", client.get("/api/requests?grouped=perhaps")),
+        ("/api/requests/{trace_id}", client.get("/api/requests/" + "0" * 32)),
+        ("/api/overview", client.post("/api/overview")),
+        ("/api/requests", client.get("/api/requests", headers={"Host": "evil.example"})),
+    ]
+    for path, answer in refused:
+        described = document["paths"][path]["get"]["responses"][str(answer.status_code)]
+        schema = described["content"]["application/json"]["schema"]
+        assert wrong(answer.json(), schema, schemas, path) == []
+        assert answer.json()["error"]
 
 
 def test_what_the_server_scores_itself_is_answered_with_its_texts():
