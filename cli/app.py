@@ -21,6 +21,7 @@ from ragmeter.metrics import ConfigurationError
 from . import people, serving
 from ._ending import EXIT_FAILED, EXIT_INTERRUPTED, explained, print_json, print_line
 from ._options import ProtocolName, RetrievalToolOption, Signal, ToolSeparatorOption
+from .queue.commands import queue
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import Judge
@@ -443,3 +444,4 @@ def doctor(
 
 for command in (serving.serve, people.label, people.agreement):
     app.command()(command)
+app.add_typer(queue, name="queue")

@@ -6,6 +6,7 @@ Every setting answers a way to lose or repeat requests; the reasons stand beside
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
@@ -122,6 +123,8 @@ class _Process:
 
     def begin(self, **_: object) -> None:
         """Load everything before the first message comes."""
+        # Some orchestrators tell every process of a group to end; the first one ends the others gently.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._handler = self._make()
 
     def end(self, **_: object) -> None:

@@ -1,0 +1,1 @@
+"""``ragmeter queue``: what waits to be scored outside the application, and what could not be."""

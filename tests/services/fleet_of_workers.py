@@ -1,0 +1,111 @@
+"""Workers on a queue of their own, and what they did, counted at the edges: one line per export, one per judge call."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from processes import wait_until
+
+from ragmeter.fleet.queue import DEAD_TTL_S, MAX_BYTES, open_queue
+from ragmeter.fleet.transport import open_sender
+
+PROGRAM = Path(__file__).with_name("counting_worker.py")
+
+
+class Fleet:
+    """A queue, workers whose work is counted, and the counts. Use as a context manager.
+
+    Args:
+        broker: The broker.
+        folder: For what the workers write.
+        name: Of the test: what its queues begin with.
+    """
+
+    def __init__(self, broker, folder, name):
+        self.broker, self.folder = broker, folder
+        self.prefix = re.sub(r"\W", "-", name)[:100]
+        self.url = f"{broker.url}?queue={self.prefix}"
+        self.exports, self.calls, self.log = folder / "exports", folder / "calls", folder / "log"
+        self.gate = folder / "gate"  # what is held is let go when this file is there
+        self.workers = []
+
+    def __enter__(self):
+        self.queue = open_queue(self.url)
+        self.queue.declare(max_bytes=MAX_BYTES, dead_ttl_s=DEAD_TTL_S)
+        self.sender = open_sender(self.url)
+        return self
+
+    def __exit__(self, *_):
+        self.sender.close(0)
+        for worker in self.workers:
+            self.kill(worker)
+
+    def send(self, *ids):
+        """Publish one message with these requests. What `counting_worker.py` does depends on their names."""
+        self.sender.send(json.dumps({"ids": ids}).encode(), count=len(ids))
+
+    def start(self, *options, processes=1, **variables):
+        """Start a worker, in a process group of its own."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("RAGMETER_", "CELERY_"))}
+        env |= {"EXPORTS": str(self.exports), "CALLS": str(self.calls), "GATE": str(self.gate)}
+        with self.log.open("ab") as log:
+            worker = subprocess.Popen(
+                [sys.executable, PROGRAM, str(processes), *options],
+                env=env | {"QUEUE_URL": self.url, **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.workers.append(worker)
+        return worker
+
+    def kill(self, worker):
+        """Kill a worker with all its processes, and wait until it is gone."""
+        if worker.poll() is None:
+            os.killpg(worker.pid, signal.SIGKILL)
+            worker.wait()
+
+    def drain(self, worker):
+        """End a worker as an orchestrator does; return its exit code."""
+        worker.terminate()
+        return worker.wait(60)
+
+    def children(self, worker):
+        """Return the ids of a worker's processes."""
+        found = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text()
+        return [int(one) for one in found.split()]
+
+    def exported(self):
+        """Return how often each request was exported."""
+        return Counter(_lines(self.exports))
+
+    def judged(self):
+        """Return how often each request was judged."""
+        return Counter(_lines(self.calls))
+
+    def wait_exported(self, *ids, timeout_s=60):
+        """Wait until each of these was exported."""
+        wait_until(lambda: set(ids) <= set(self.exported()), timeout_s, self._told("exported"))
+
+    def wait_judged(self, count, timeout_s=60):
+        """Wait until so many calls of the judge have begun."""
+        wait_until(lambda: self.judged().total() >= count, timeout_s, self._told("judged"))
+
+    def wait_dead(self, count, timeout_s=60):
+        """Wait until so many messages are dead letters."""
+        wait_until(lambda: self.queue.status().dead == count, timeout_s, self._told("dead"))
+
+    def _told(self, what):
+        return f"not all is {what}; see {self.log}"
+
+
+def _lines(path):
+    # A line that is being written is not there yet.
+    text = path.read_text() if path.exists() else ""
+    return text[: text.rfind("\n") + 1].split()
