@@ -10,10 +10,11 @@ from pathlib import Path
 from types import FrameType
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.serve import Server
+from ragmeter.serve import KafkaOptions, Server
+from ragmeter.serve.kafka_options import read_properties
 from ragmeter.serve.store import StoreOptions
 
-__all__ = ["run_server", "store_options", "summary"]
+__all__ = ["kafka_options", "run_server", "store_options", "summary"]
 
 EXIT_INTERRUPTED = 130
 _ALWAYS_TOLD = ("exports", "spans", "requests")
@@ -103,6 +104,22 @@ def store_options(
         max_bytes=int(_amount("--max-size", max_size, _BYTES, "1GB")),
         texts=texts,
     )
+
+
+def kafka_options(
+    servers: str | None, topic: str, group: str, config: Path | None
+) -> KafkaOptions | None:
+    """Return what is read of which brokers; None: nothing.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or one of them makes no sense.
+    """
+    if servers is None:
+        if config is not None:
+            raise ConfigurationError("--kafka-config needs --kafka HOST:PORT")
+        return None
+    properties = {} if config is None else read_properties(config)
+    return KafkaOptions(servers=servers, topic=topic, group=group, properties=properties)
 
 
 def _state_folder(environ: Mapping[str, str]) -> Path:

@@ -78,6 +78,23 @@ def serve(
         str | None,
         typer.Option(metavar="URL", help="Post changes there. (default: RAGMETER_CHANGE_WEBHOOK)"),
     ] = None,
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT[,...]",
+            help="Read spans from these Kafka brokers, too, as a member of a consumer group.",
+        ),
+    ] = None,
+    topic: Annotated[
+        str, typer.Option(help="The topic with the spans, keyed by trace id.")
+    ] = "otlp_spans",
+    group: Annotated[str, typer.Option(help="The consumer group.")] = "ragmeter",
+    kafka_config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="More of librdkafka's properties, name=value a line: TLS, SASL."
+        ),
+    ] = None,
     forward: Annotated[
         bool,
         typer.Option(
@@ -132,7 +149,7 @@ def serve(
         from ragmeter.serve import ServeOptions, Server
 
         from ._telemetry import choose_protocol
-        from .serve import run_server, store_options
+        from .serve import kafka_options, run_server, store_options
 
         if tool_separator is not None and not retrieval_tool:
             raise ConfigurationError("--tool-separator needs --retrieval-tool")
@@ -159,6 +176,7 @@ def serve(
                 objectives=objective or (),
                 webhook=webhook,
                 forward=forward,
+                kafka=kafka_options(kafka, topic, group, kafka_config),
                 golden=golden,
                 trace_urls=trace_url or (),
                 store=None if no_store else store_options(store, keep, max_size, texts=not no_text),

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from ._terms import Instrument, Term
+from ._terms import Instrument, InstrumentKind, Term
 
 __all__ = [
     "CHANGE_INSTRUMENTS",
@@ -185,6 +185,7 @@ EXPORTER: Final = _own("ragmeter.exporter")
 OUTCOME: Final = _own("ragmeter.outcome")
 INSTRUMENT: Final = _own("ragmeter.instrument")
 SIGNAL: Final = _own("ragmeter.signal")
+PARTITION: Final = Term("messaging.destination.partition.id", OTEL, "development")
 
 # OpenInference, for Phoenix, Arize and Langfuse.
 OPENINFERENCE_SPAN_KIND: Final = _openinference("openinference.span.kind")
@@ -481,39 +482,52 @@ INSTRUMENTS: Final[tuple[Instrument, ...]] = (
 )
 """Every instrument of a meter, in the order of the documentation."""
 
-SERVE_EXPORTS: Final = Instrument(
-    name=_own("ragmeter.serve.exports"),
-    kind="observable_counter",
-    unit="{request}",
+
+def _of_server(
+    name: str, kind: InstrumentKind, unit: str, *attributes: Term, description: str
+) -> Instrument:
+    return Instrument(
+        name=_own(name), kind=kind, unit=unit, description=description, attributes=attributes
+    )
+
+
+SERVE_EXPORTS: Final = _of_server(
+    "ragmeter.serve.exports", "observable_counter", "{request}", OUTCOME,
     description="Export requests that the server was sent, by what became of them: accepted, or why not.",
-    attributes=(OUTCOME,),
-)
-SERVE_SPANS: Final = Instrument(
-    name=_own("ragmeter.serve.spans"),
-    kind="observable_counter",
-    unit="{span}",
+)  # fmt: skip
+SERVE_SPANS: Final = _of_server(
+    "ragmeter.serve.spans", "observable_counter", "{span}", OUTCOME,
     description="Spans in accepted export requests, by what became of them: read, or why not.",
-    attributes=(OUTCOME,),
-)
-SERVE_WAITING: Final = Instrument(
-    name=_own("ragmeter.serve.waiting"),
-    kind="observable_updowncounter",
-    unit="{span}",
+)  # fmt: skip
+SERVE_WAITING: Final = _of_server(
+    "ragmeter.serve.waiting", "observable_updowncounter", "{span}",
     description="Spans that wait for the rest of their trace or to be scored.",
-)
-SERVE_UNSENT: Final = Instrument(
-    name=_own("ragmeter.serve.unsent"),
-    kind="observable_counter",
-    unit="{item}",
+)  # fmt: skip
+SERVE_UNSENT: Final = _of_server(
+    "ragmeter.serve.unsent", "observable_counter", "{item}", SIGNAL,
     description="Spans and events of scores that no endpoint took, by signal.",
-    attributes=(SIGNAL,),
-)
+)  # fmt: skip
+SERVE_MESSAGES: Final = _of_server(
+    "ragmeter.serve.messages", "observable_counter", "{message}", OUTCOME,
+    description="Messages read from Kafka, by what became of them: accepted, or why they were passed over.",
+)  # fmt: skip
+SERVE_LAG: Final = _of_server(
+    "ragmeter.serve.lag", "observable_updowncounter", "{message}", PARTITION,
+    description="Messages of a partition that are not scored and sent yet.",
+)  # fmt: skip
+SERVE_CONNECTED: Final = _of_server(
+    "ragmeter.serve.connected", "observable_updowncounter", "1",
+    description="1: spans are read from Kafka; 0: they cannot be just now.",
+)  # fmt: skip
 
 SERVER_INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     SERVE_EXPORTS,
     SERVE_SPANS,
     SERVE_WAITING,
     SERVE_UNSENT,
+    SERVE_MESSAGES,
+    SERVE_LAG,
+    SERVE_CONNECTED,
 )
 """Every instrument of ``ragmeter serve`` beside these."""
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from ragmeter.metrics import MissingDependencyError
 
 try:
-    from .server import ServeOptions, Server
+    from .kafka_options import KafkaOptions
+    from .options import ServeOptions
+    from .server import Server
 except ModuleNotFoundError as error:
     _packages = {
         "starlette": "starlette",
@@ -23,4 +25,4 @@ except ModuleNotFoundError as error:
         raise
     raise MissingDependencyError(_package, "serve", "ragmeter serve") from error
 
-__all__ = ["ServeOptions", "Server"]
+__all__ = ["KafkaOptions", "ServeOptions", "Server"]

@@ -27,7 +27,7 @@ COOKIE = "ragmeter_token"
 LEAST_TOKEN = 16
 """Characters of a token."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
-_OPEN = frozenset({"/healthz"})
+_OPEN = frozenset({"/healthz", "/readyz"})
 """What whoever reaches the port may ask: it says no word of any request."""
 
 

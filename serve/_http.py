@@ -1,4 +1,4 @@
-"""OTLP over HTTP: ``POST /v1/traces``, ``/v1/logs`` and ``/v1/metrics``, and ``GET /healthz``.
+"""OTLP over HTTP: ``POST /v1/traces``, ``/v1/logs`` and ``/v1/metrics``, and ``GET /healthz`` and ``/readyz``.
 
 Bodies are received on the event loop, within limits of size and time; they are unpacked and read on a
 few threads, so that a large one holds up no other sender.  Answers are in the request's own format, as the
@@ -99,6 +99,7 @@ def http_application(
     limits: Limits,
     counted: Callable[[str], None],
     health: Callable[[], Mapping[str, Any]],
+    why_not_ready: Callable[[], str | None],
     guard: AbstractContextManager[None],
     more: Sequence[BaseRoute] = (),
 ) -> tuple[Starlette, ThreadPoolExecutor]:
@@ -109,6 +110,7 @@ def http_application(
         limits: Of bodies.
         counted: Counts a request by its outcome.
         health: Says how the server is; ``status`` is ``ok`` or why it takes nothing.
+        why_not_ready: Says why nothing is to be sent here just now; None: it may be.
         guard: Contains errors of ours.
         more: What is served beside that.
     """
@@ -119,11 +121,16 @@ def http_application(
         state = await asyncio.get_running_loop().run_in_executor(None, health)
         return JSONResponse(state, status_code=200 if state["status"] == "ok" else 503)
 
+    async def readyz(_: Request) -> Response:
+        why = await asyncio.get_running_loop().run_in_executor(None, why_not_ready)
+        return JSONResponse({"ready": why is None, "why": why}, 200 if why is None else 503)
+
     routes = [
         Route("/v1/traces", door.endpoint("traces"), methods=["POST"]),
         Route("/v1/logs", door.endpoint("logs"), methods=["POST"]),
         Route("/v1/metrics", door.endpoint(None), methods=["POST"]),
         Route("/healthz", healthz, methods=["GET"]),
+        Route("/readyz", readyz, methods=["GET"]),
         *more,
     ]
     return Starlette(routes=routes), readers

@@ -99,13 +99,21 @@ class Intake:
             return "too much waits to be scored"
         return None
 
-    def take(self, signal: Signal, request: ExportRequest, body: bytes | None = None) -> Taken:
+    def take(
+        self,
+        signal: Signal,
+        request: ExportRequest,
+        body: bytes | None = None,
+        *,
+        kept: Kept | None = None,
+    ) -> Taken:
         """Take an export request in.
 
         Args:
             signal: What it holds.
             request: The request.
             body: The bytes that it was parsed from, if they are protobuf.
+            kept: It is kept elsewhere already, and this says where; None: it is to be.
 
         Raises:
             BusyError: There is no room; nothing was kept.
@@ -125,7 +133,9 @@ class Intake:
             if self._store is not None:
                 # First: where the other then has no room the sender comes again, and it is the same request.
                 self._store.take(request)
-            kept = self._journal.keep(signal, request.SerializeToString() if body is None else body)
+            if kept is None:
+                plain = request.SerializeToString() if body is None else body
+                kept = self._journal.keep(signal, plain)
             return self.admit(kept, request)
         except (SpoolFullError, StoreFullError) as error:
             raise BusyError(str(error)) from error

@@ -41,9 +41,10 @@ class Kept:
         body: Its bytes.
         position: Its place in the spool; None: there is none.
         settled: The parts of it that were done before, by the spool's word.
+        ledger: Says when it is done, where the journal's own does not: it is kept elsewhere.
     """
 
-    __slots__ = ("body", "position", "settled", "signal")
+    __slots__ = ("body", "ledger", "position", "settled", "signal")
 
     def __init__(
         self,
@@ -51,11 +52,13 @@ class Kept:
         body: bytes,
         position: int | None = None,
         settled: frozenset[str] = frozenset(),
+        ledger: Ledger | None = None,
     ) -> None:
         self.signal: Signal = signal
         self.body = body
         self.position = position
         self.settled = settled
+        self.ledger = ledger
 
     def left_of(self, received: Received) -> Received:
         """Return what of it is not done."""
@@ -88,6 +91,7 @@ class Journal:
         self._guard = guard
         self._spool = spool
         self._ledger = ledger
+        self._ledgers = [] if ledger is None else [ledger]
         self._forwarder = forwarder
         self._damaged = 0
         self._ending = threading.Event()
@@ -153,17 +157,26 @@ class Journal:
             kept: The request.
             received: What the assembler was given of it.
         """
-        if self._ledger is not None and kept.position is not None:
+        ledger = self._ledger if kept.ledger is None else kept.ledger
+        if ledger is not None and kept.position is not None:
             traces = {span.trace_id for span in received.spans}
             traces.update(note.trace_id for note in received.logs)
-            self._ledger.received(kept.position, kept.signal, traces, settled=kept.settled)
+            ledger.received(kept.position, kept.signal, traces, settled=kept.settled)
         if self._forwarder is not None and FORWARDED not in kept.settled:
             self._forwarder.put(kept.signal, kept.body, kept.position, force=True)
 
     def look(self, waiting: Callable[[], Mapping[str, float]], *, last: bool = False) -> None:
         """Note which traces are not waited for any more; see `Ledger.look`."""
-        if self._ledger is not None:
-            self._ledger.look(waiting, last=last)
+        for ledger in self._ledgers:
+            ledger.look(waiting, last=last)
+
+    def watch(self, ledger: Ledger) -> None:
+        """Tell another ledger, too, which traces are not waited for: one of what is kept elsewhere."""
+        self._ledgers.append(ledger)
+
+    def fill(self) -> float:
+        """Return how full the spool is, 0 to 1; 0 where there is none."""
+        return 0.0 if self._spool is None else self._spool.fill()
 
     def finish(self, deadline: float, *, flushed: bool) -> bool:
         """Pass on what can be passed on until `deadline` (monotonic), and settle a last time.

@@ -13,18 +13,28 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ragmeter.adapters.opentelemetry.otlp import Signal
 
-from ._spool import FORWARDED, Spool
+from ._spool import FORWARDED
 
-__all__ = ["INTERVAL_S", "Ledger"]
+__all__ = ["INTERVAL_S", "Keeper", "Ledger"]
 
 INTERVAL_S = 5.0
 """Seconds between two settlements. What was scored after the last one is scored again after a kill."""
 _FLUSH_S = 120.0
 """Seconds that one flush may take; longer, it is begun again."""
+
+
+class Keeper(Protocol):
+    """Where entries lie, and what is told of those that are done."""
+
+    def settle(
+        self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None
+    ) -> bool:
+        """Forget entries, and note which parts of others are done; return whether that is noted."""
+        ...
 
 
 @dataclass(slots=True)
@@ -54,10 +64,10 @@ class _Settlement(NamedTuple):
 
 
 class Ledger:
-    """Keeps the entries of a spool that are not done. Thread-safe. To be started and ended.
+    """Keeps the entries of a spool, or of a topic, that are not done. Thread-safe. To be started and ended.
 
     Args:
-        spool: Where they lie.
+        keeper: Where they lie.
         flush: Sends everything that the traces read so far have led to, within so many seconds; returns
             whether all of it has left.
         forwards: Whether requests of a signal are passed on.
@@ -68,7 +78,7 @@ class Ledger:
 
     def __init__(
         self,
-        spool: Spool,
+        keeper: Keeper,
         flush: Callable[[float], bool],
         *,
         forwards: Callable[[Signal], bool] = lambda _: False,
@@ -76,7 +86,7 @@ class Ledger:
         interval_s: float = INTERVAL_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._spool = spool
+        self._keeper = keeper
         self._flush = flush
         self._forwards = forwards
         self._logs_wait_s = logs_wait_s
@@ -163,6 +173,25 @@ class Ledger:
         self._due.clear()
         self._looked.set()
 
+    def look_soon(self, timeout_s: float) -> bool:
+        """Have the thread that reads traces look, and wait for that; return whether it did."""
+        self._looked.clear()
+        self._due.set()
+        return self._looked.wait(timeout_s)
+
+    def forget(self, positions: Iterable[int]) -> set[str]:
+        """Forget entries that are somebody else's now; return the traces that only they wait for."""
+        with self._lock:
+            gone = [self._open.pop(position, None) for position in positions]
+            waiting = {trace for entry in self._open.values() for trace in entry.awaited}
+        return {trace for entry in gone if entry for trace in entry.awaited} - waiting
+
+    def forget_open(self) -> set[str]:
+        """Forget the entries with a trace that is still waited for; return these traces."""
+        with self._lock:
+            positions = [key for key, entry in self._open.items() if entry.awaited]
+        return self.forget(positions)
+
     def settle(self, timeout_s: float = _FLUSH_S) -> bool:
         """Flush, and tell the spool what is done; return whether it knows now.
 
@@ -174,7 +203,7 @@ class Ledger:
                 return True
             self._changed = False
             settlement = self._settlement()
-        done = bool(self._flush(timeout_s)) and self._spool.settle(*settlement)
+        done = bool(self._flush(timeout_s)) and self._keeper.settle(*settlement)
         with self._lock:
             if not done:
                 self._changed = True

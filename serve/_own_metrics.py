@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from ragmeter.exporters import semconv
+
+if TYPE_CHECKING:
+    from ._kafka import KafkaHealth
 
 __all__ = ["publish"]
 
@@ -15,15 +18,21 @@ _PARTS: Mapping[str, str] = {
     semconv.SERVE_EXPORTS.name: "exports",
     semconv.SERVE_SPANS.name: "spans",
     semconv.SERVE_UNSENT.name: "unsent",
+    semconv.SERVE_MESSAGES.name: "messages",
 }
 
 
-def publish(provider: MeterProvider, stats: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
+def publish(
+    provider: MeterProvider,
+    stats: Callable[[], Mapping[str, Mapping[str, int]]],
+    kafka: Callable[[], KafkaHealth | None],
+) -> None:
     """Register the server's instruments with a provider.
 
     Args:
         provider: Of the server's own SDK.
         stats: As `Server.stats`.
+        kafka: How reading from Kafka is going; None: nothing is read there.
     """
     meter = provider.get_meter(semconv.SCOPE)
     for instrument in semconv.SERVER_INSTRUMENTS:
@@ -33,17 +42,22 @@ def publish(provider: MeterProvider, stats: Callable[[], Mapping[str, Mapping[st
         }[instrument.kind]
         create(
             str(instrument.name),
-            [_callback(instrument, stats)],
+            [_callback(instrument, stats, kafka)],
             instrument.unit,
             instrument.description,
         )
 
 
 def _callback(
-    instrument: semconv.Instrument, stats: Callable[[], Mapping[str, Mapping[str, int]]]
+    instrument: semconv.Instrument,
+    stats: Callable[[], Mapping[str, Mapping[str, int]]],
+    kafka: Callable[[], KafkaHealth | None],
 ) -> Callable[[CallbackOptions], Iterable[Observation]]:
     def observe(_: CallbackOptions) -> Iterable[Observation]:
-        counts = stats()[_PARTS.get(instrument.name, "spans")]
+        if instrument in (semconv.SERVE_LAG, semconv.SERVE_CONNECTED):
+            yield from _of_kafka(instrument, kafka())
+            return
+        counts = stats().get(_PARTS.get(instrument.name, "spans"), {})
         if instrument is semconv.SERVE_WAITING:
             yield Observation(counts.get("waiting", 0))
             return
@@ -53,3 +67,14 @@ def _callback(
                 yield Observation(count, {str(key): value})
 
     return observe
+
+
+def _of_kafka(instrument: semconv.Instrument, health: KafkaHealth | None) -> Iterable[Observation]:
+    if health is None:
+        return
+    if instrument is semconv.SERVE_CONNECTED:
+        yield Observation(int(health.why_not is None))
+        return
+    (key,) = instrument.attributes
+    for partition, behind in health.lag.items():
+        yield Observation(behind, {str(key): partition.rpartition("/")[2]})

@@ -259,6 +259,11 @@ class Spool:
                 refused=dict(self._refused),
             )
 
+    def fill(self) -> float:
+        """Return how much of the room that it may take is taken, 0 to 1."""
+        with self._queueing:
+            return float(self._bytes / self._max_bytes)
+
     def close(self) -> None:
         """Let go of the folder. What is not done stays there."""
         with self._writing:

@@ -14,15 +14,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.routing import BaseRoute
 
 from ragmeter import RagMeter
-from ragmeter.adapters.opentelemetry import RetrievalTool
 from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.config import meter_arguments, read_settings
 from ragmeter.exporters.otel import OpenTelemetryExporter
@@ -37,19 +36,23 @@ from ._grpc import grpc_server
 from ._http import http_application
 from ._intake import Intake
 from ._journal import Journal
-from ._ledger import INTERVAL_S, Ledger
-from ._limits import MIB, Limits
+from ._ledger import Ledger
+from ._limits import Limits
 from ._mounting import pages_of
 from ._own_metrics import publish
 from ._scoring import Scoring
 from ._spool import Spool
-from ._telemetry import SIGNALS, OpenTelemetryByService, Telemetry, endpoints
+from ._telemetry import OpenTelemetryByService, Telemetry, endpoints
 from ._upkeep import Upkeep
 from ._watch import Received, standing_of, watch_routes
+from .options import ServeOptions
 from .page import Pages
-from .store import Reader, Store, StoreOptions
+from .store import Reader, Store
 
-__all__ = ["ServeOptions", "Server"]
+if TYPE_CHECKING:
+    from ._kafka import KafkaHealth, KafkaSource
+
+__all__ = ["Server"]
 
 _DRAIN_SHARE = 0.6
 """Of the time to drain, what scoring may take; the rest is for sending the scores."""
@@ -58,66 +61,10 @@ _REPLAY_SHARE = 0.4
 _RECEIVE_S = 5.0
 """Seconds that bodies on their way in have to arrive when the server ends, at most."""
 _START_S = 30.0
+_FULL_SHARE = 0.8
+"""Of the spool; beyond, senders had better go elsewhere."""
 
 _log = logging.getLogger("ragmeter")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
-    """What can be said to a server, beside ``RAGMETER_*`` and ``OTEL_*``."""
-
-    host: str = "127.0.0.1"
-    """Where it listens."""
-    http_port: int = 4318
-    """Port for OTLP over HTTP; 0: any that is free."""
-    grpc_port: int = 4317
-    """Port for OTLP over gRPC; 0: any that is free."""
-    otlp: str | None = None
-    """Where scores are sent; None: where ``OTEL_EXPORTER_OTLP_*`` say."""
-    protocol: str | None = None
-    """``grpc`` or ``http/protobuf``; None: as these say."""
-    signals: Sequence[str] = SIGNALS
-    """What is sent there, of ``traces``, ``logs`` and ``metrics``."""
-    references: str | None = None
-    """File of references; None: ``RAGMETER_REFERENCES``."""
-    retrieval_tools: Sequence[RetrievalTool] = ()
-    """Which tools retrieve."""
-    grace_s: float = 1.0
-    """Seconds without news after which a trace that looks complete is."""
-    idle_s: float = 30.0
-    """Seconds without news after which any trace is."""
-    drain_timeout_s: float = 25.0
-    """Seconds that the end may take."""
-    max_body_bytes: int = 16 * MIB
-    """Bytes of one body, packed and unpacked."""
-    max_held_bytes: int = 256 * MIB
-    """Bytes that spans may take up which wait for the rest of their trace or for scoring, estimated."""
-    spool: Path | None = None
-    """Folder in which what was acknowledged is kept until its scores are sent; None: nowhere."""
-    max_spool_bytes: int = 1024 * MIB
-    """Bytes that it may hold."""
-    settle_s: float = INTERVAL_S
-    """Seconds between two looks at what of it is done."""
-    objectives: Sequence[str] = ()
-    """How good scores are to be, e.g. ``shop_qa:faithfulness>=0.8 for 95%``; empty: ``RAGMETER_OBJECTIVES``."""
-    webhook: str | None = field(default=None, repr=False)
-    """Address that changes of quality are posted to; None: ``RAGMETER_CHANGE_WEBHOOK``. Often a secret."""
-    watch_state: Path | None = None
-    """File that what is usual is kept in over a restart; None: as ``RAGMETER_ALARMS_STATE`` says, else in
-    the spool's folder, else beside the store."""
-    forward: bool = False
-    """Whether spans and log records are passed on, unchanged, to where scores are sent."""
-    max_forward_bytes: int = 64 * MIB
-    """Bytes that may wait to be passed on, of each of the two."""
-    store: StoreOptions | None = None
-    """Where scored requests are kept to be looked at; None: nowhere."""
-    golden: Path | None = None
-    """The golden set that the page adds to, with labels beside it; None: beside the store."""
-    trace_urls: Sequence[str] = ()
-    """Where else a trace can be looked at: addresses with ``{trace_id}`` in them."""
-    token: str | None = None
-    """What senders and browsers must know; None: as ``RAGMETER_SERVE_TOKEN`` says, else nothing on this
-    machine, and a new one where the server listens beyond it."""
 
 
 class Server:
@@ -147,6 +94,7 @@ class Server:
         self._began = time.monotonic()
         self._state = "starting"
         self._telemetry: Telemetry | None = None
+        self._kafka: KafkaSource | None = None
         self.access = Access(self.options.host, _token(self.options))
         self.store: Store | None = None
         self.reader: Reader | None = None
@@ -172,6 +120,7 @@ class Server:
             self.intake = Intake(
                 self._scoring, self._limits, self._counts, self._journal, self.store
             )
+            self._kafka = self._reading_kafka()
             guard = self.meter.guard("serve.receive")
             self._grpc = grpc_server(
                 self.intake, self._limits, self._counts.export, guard, self.access
@@ -183,12 +132,20 @@ class Server:
         except BaseException:
             if journal is not None:
                 journal.close()
+            if self._kafka is not None:
+                self._kafka.finish(1.0, flushed=False)
             if self.store is not None:
                 self.store.close()
             self._socket.close()
             raise
         application, self._readers = http_application(
-            self.intake, self._limits, self._counts.export, self.health, guard, self._pages()
+            self.intake,
+            self._limits,
+            self._counts.export,
+            self.health,
+            self.why_not_ready,
+            guard,
+            self._pages(),
         )
         self._upkeep = (
             None if self.store is None else Upkeep(self.store, self.meter.guard("serve.store"))
@@ -229,7 +186,9 @@ class Server:
         self._scoring.start()
         self._journal.start(self.intake.full, self.intake.admit)
         if self._telemetry is not None:
-            publish(self._telemetry.meter_provider, self.stats)
+            publish(self._telemetry.meter_provider, self.stats, self._kafka_health)
+        if self._kafka is not None:
+            self._kafka.start()
         self._watch_received(on=True)
         self._http_thread.start()
         self._grpc.start()
@@ -256,6 +215,8 @@ class Server:
         self.intake.close()
         self._http.should_exit = True
         receiving_s = min(_RECEIVE_S, limit_s / 5)
+        if self._kafka is not None:
+            self._kafka.stop_reading(receiving_s)
         refused = self._grpc.stop(receiving_s)
         refused.wait(receiving_s + 1.0)
         self._http_thread.join(max(0.0, now + receiving_s + 1.0 - time.monotonic()))
@@ -294,6 +255,8 @@ class Server:
         """Have everything leave that was read or is to be passed on; return whether all of it did."""
         deadline = time.monotonic() + timeout_s
         flushed = self.meter.flush(max(0.1, timeout_s))
+        if self._kafka is not None:
+            self._kafka.finish(max(1.0, (deadline - time.monotonic()) / 2), flushed=flushed)
         return self._journal.finish(deadline, flushed=flushed) and flushed
 
     def stats(self) -> Mapping[str, Mapping[str, int]]:
@@ -304,7 +267,8 @@ class Server:
         what became of them: ``scored``, ``in_flight``, ``captured`` (a callback of ragmeter's scored them in
         the application) or why they were not scored. ``unsent``: spans and events of scores that no
         endpoint took. ``spool``: export requests that are kept, or were damaged or refused there.
-        ``forwarded``: export requests that were passed on, by what became of them.
+        ``forwarded``: export requests that were passed on, by what became of them. ``messages``: those of
+        Kafka that were read: ``accepted``, or why they were passed over.
         """
         meter = self.meter.stats()
         spans = dict(self._counts.spans_by_outcome()) | dict(self._scoring.spans_by_outcome())
@@ -318,6 +282,7 @@ class Server:
             "requests": {name: count for name, count in requests.items() if count},
             "unsent": {} if self._telemetry is None else self._telemetry.unsent(),
             **self._journal.stats(),
+            **({} if self._kafka is None else {"messages": self._kafka.messages()}),
         }
 
     def health(self) -> Mapping[str, Any]:
@@ -330,7 +295,17 @@ class Server:
             **self.stats(),
             "held": held._asdict(),
             "unsent_waiting": {} if self._telemetry is None else self._telemetry.waiting(),
+            **({} if self._kafka is None else {"kafka": asdict(self._kafka.health())}),
         }
+
+    def why_not_ready(self) -> str | None:
+        """Return why nothing is to be sent here just now; None: it may be."""
+        if self._state != "ok":
+            return self._state
+        if self._journal.fill() > _FULL_SHARE:
+            return "the spool is nearly full"
+        kafka = self._kafka_health()
+        return self.intake.busy() or (None if kafka is None else kafka.why_not)
 
     @property
     def url(self) -> str:
@@ -464,6 +439,26 @@ class Server:
             else None
         )
         return Journal(spool, ledger, forwarder, self.meter.guard("serve.replay"))
+
+    def _reading_kafka(self) -> KafkaSource | None:
+        options = self.options
+        if options.kafka is None:
+            return None
+        from ._kafka import KafkaSource  # noqa: PLC0415 -- an extra of its own
+
+        source = KafkaSource(
+            options.kafka,
+            self.intake,
+            lambda offsets: Ledger(offsets, self.meter.flush, interval_s=options.settle_s),
+            self._scoring.assembler.forget,
+            self._limits,
+            self.meter.guard("serve.kafka"),
+        )
+        self._journal.watch(source.ledger)
+        return source
+
+    def _kafka_health(self) -> KafkaHealth | None:
+        return None if self._kafka is None else self._kafka.health()
 
     def _has_room_outside(self) -> bool:
         if self._telemetry is None:

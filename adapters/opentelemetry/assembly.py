@@ -82,7 +82,8 @@ class AssemblyStats:
     """Spans delivered, each once."""
     lost: Mapping[str, int] = field(default_factory=dict)
     """Spans not delivered, by reason: ``own`` (ragmeter's), ``duplicate`` (sent before), ``late`` (their
-    trace was delivered twice), and the limit that was reached: ``traces``, ``spans``, ``bytes``."""
+    trace was delivered twice), ``revoked`` (given up: another process reads them again), and the limit that
+    was reached: ``traces``, ``spans``, ``bytes``."""
     evicted: Mapping[str, int] = field(default_factory=dict)
     """Traces given up, by the limit that was reached."""
     open: int = 0
@@ -236,6 +237,15 @@ class TraceAssembler:
             now = self._clock()
             done = [self._close(key, now) for key in tuple(self._open)]
         self._hand_over(done)
+
+    def forget(self, traces: Iterable[str]) -> None:
+        """Give up traces that are not complete, by id: another process gets all of their spans."""
+        with self._lock:
+            for key in traces:
+                trace = self._open.get(key)
+                if trace is not None:
+                    self._lost["revoked"] += trace.undelivered
+                    self._forget(key)
 
     def waiting(self) -> dict[str, float]:
         """Return the traces that are not complete, each with when the first of it came that is held."""

@@ -258,3 +258,18 @@ def test_a_request_that_ragmeter_wrote_spans_for_is_known_by_its_time():
     scored = traces[0].scored
     assert scored.covers(set(), int(5.5e9), int(7e9))
     assert not scored.covers(set(), int(7e9), int(8e9))
+
+
+def test_traces_that_another_process_gets_whole_are_given_up_and_counted():
+    assembler, clock, traces = _assembler(grace_s=1.0)
+    half, whole = f"{2:032x}", f"{1:032x}"
+    assembler.add(_of(1, span(1, None)))
+    assembler.add(_of(2, span(4, 3)))
+    assembler.forget([half, "unknown"])
+    stats = assembler.stats()
+    assert (stats.lost, stats.open, stats.open_traces) == ({"revoked": 1}, 1, 1)
+    assembler.add(_of(2, span(4, 3), span(3, None)))
+    clock.now = 1.0
+    assembler.tick()
+    assert [trace.trace_id for trace in traces] == [whole, half]
+    assert len(traces[1].spans) == 2

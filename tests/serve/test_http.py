@@ -337,6 +337,25 @@ def test_health_says_what_was_received_and_what_became_of_it():
     assert state["held"] == {"traces": 0, "spans": 0, "bytes": 0}
 
 
+def test_it_is_ready_until_its_spool_is_nearly_full_or_it_ends(tmp_path):
+    """Whoever balances load looks there: a sender is turned away before it has to be refused."""
+    nobody = spans_of(b"\x01" * 8, parent_span_id=b"\x02" * 8).SerializeToString()
+    room = 10 * (len(nobody) + 512)
+    with served(spool=tmp_path, max_spool_bytes=room, settle_s=600.0) as server:
+
+        def ready():
+            answer = httpx.get(f"{server.url}/readyz", timeout=60)
+            return answer.status_code, answer.json()["why"]
+
+        told = []
+        for _ in range(10):
+            told.append(ready())
+            assert post(server, nobody).status_code == 200
+        assert told == [(200, None)] * 9 + [(503, "the spool is nearly full")]
+        server.drained()
+        assert server.why_not_ready() == "ended"
+
+
 def test_many_senders_at_once_are_all_answered(server):
     answers = []
     senders = [

@@ -277,3 +277,28 @@ def test_whenever_it_dies_everything_that_was_acknowledged_leaves_and_little_of_
     assert settled_traces
     for trace, settled_in in settled_traces.items():
         assert all(life <= settled_in for key, _, _, life in world.left if key == trace), trace
+
+
+def test_entries_that_are_somebody_elses_now_are_forgotten_with_the_traces_that_only_they_wait_for(
+    spool, tmp_path
+):
+    ledger = Ledger(spool, lambda _: True, clock=Clock())
+    one, two = spool.append("traces", b"1"), spool.append("traces", b"2")
+    ledger.received(one, "traces", {"a", "b"})
+    ledger.received(two, "traces", {"b"})
+    assert ledger.forget([one, 77]) == {"a"}
+    ledger.look(dict, last=True)
+    assert ledger.settle()
+    assert left(spool, tmp_path) == {one: set()}
+
+
+def test_of_what_is_open_nothing_is_done_once_it_is_forgotten(spool, tmp_path):
+    ledger = Ledger(spool, lambda _: True, clock=Clock())
+    one, two = spool.append("traces", b"1"), spool.append("traces", b"2")
+    ledger.received(one, "traces", {"a"})
+    ledger.received(two, "traces", {"b"})
+    ledger.look(lambda: {"b": 1000.0}, last=True)
+    assert ledger.forget_open() == {"b"}
+    ledger.look(dict, last=True)
+    assert ledger.settle()
+    assert left(spool, tmp_path) == {two: set()}

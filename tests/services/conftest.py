@@ -22,6 +22,7 @@ TRACED_NODE = "RAGMETER_TEST_TRACED_NODE"
 COLLECTOR = "RAGMETER_TEST_COLLECTOR"
 ZIPKIN = "RAGMETER_TEST_ZIPKIN"
 AXE = "RAGMETER_TEST_AXE"
+KAFKA = "RAGMETER_TEST_KAFKA"
 PICTURES = "RAGMETER_TEST_PICTURES"
 LARGEST_PICTURE = 200_000
 """Bytes; the documentation shows them."""
@@ -214,6 +215,31 @@ def axe():
     if not modules or not file.is_file():
         pytest.skip(f"{AXE} names no node_modules of axe/package.json; see .ci/services")
     return file.read_text("utf-8")
+
+
+@pytest.fixture(scope="session")
+def kafka_jars():
+    """The folder of a Kafka broker's JARs."""
+    program("java")
+    found = os.environ.get(KAFKA)
+    if found:
+        return found
+    fetch = Path(__file__).with_name("kafka") / "fetch"
+    cached = subprocess.run(
+        ["bash", str(fetch), "--cached"], capture_output=True, text=True, check=False
+    )
+    if cached.returncode:
+        pytest.skip(f"{KAFKA} names no broker's JARs, and {cached.stderr.strip()}")
+    return cached.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_jars, tmp_path_factory):
+    """A Kafka broker that no test stops."""
+    from kafka_broker import broker_in
+
+    with broker_in(program("java"), kafka_jars, tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,99 @@
+"""`Offsets`: which messages of which partitions were read, and up to where nobody needs to read them again.
+
+For a `Ledger` it stands where the spool stands.  Kafka keeps one number per partition and group, so that number
+stays behind the oldest message that is not done; what is done beyond it is read again after a kill, and comes
+out under the same ids.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import TypeAlias
+
+__all__ = ["Offsets", "Partition"]
+
+Partition: TypeAlias = tuple[str, int]
+"""A topic's name and the number of a partition of it."""
+
+
+class Offsets:
+    """What was read of the partitions that are ours. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._numbers = count(1)
+        self._where: dict[int, Partition] = {}
+        self._open: dict[Partition, dict[int, int]] = {}
+        """By partition, the offsets of what is not done, by position and in the order of reading."""
+        self._next: dict[Partition, int] = {}
+        self._told: dict[Partition, int] = {}
+
+    def read(self, partition: Partition, offset: int) -> int:
+        """Note that a message was read; return its position, a number of its own."""
+        with self._lock:
+            position = next(self._numbers)
+            self._where[position] = partition
+            self._open.setdefault(partition, {})[position] = offset
+            self._next[partition] = offset + 1
+            return position
+
+    def unread(self, position: int) -> None:
+        """Take the last `read` of a partition back: there was no room for the message."""
+        with self._lock:
+            partition = self._where.pop(position)
+            self._next[partition] = self._open[partition].pop(position)
+
+    def settle(
+        self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None
+    ) -> bool:
+        """Note which messages are done. Of parts of others nothing can be said to a broker.
+
+        Returns:
+            True: what is in memory can be noted at any time.
+        """
+        del parts
+        with self._lock:
+            for position in done:
+                partition = self._where.pop(position, None)
+                if partition is not None:  # else it is another consumer's by now
+                    del self._open[partition][position]
+        return True
+
+    def due(self) -> dict[Partition, int]:
+        """Return what the broker does not know yet: by partition, the offset to go on at."""
+        with self._lock:
+            found = {
+                partition: next(iter(self._open[partition].values()), following)
+                for partition, following in self._next.items()
+            }
+            return {key: offset for key, offset in found.items() if self._told.get(key) != offset}
+
+    def told(self, offsets: Mapping[Partition, int]) -> None:
+        """Note what the broker was told."""
+        with self._lock:
+            self._told.update(offsets)
+
+    def refused(self, partitions: Iterable[Partition]) -> None:
+        """Note that the broker did not take what it was told of these."""
+        with self._lock:
+            for partition in partitions:
+                self._told.pop(partition, None)
+
+    def behind(self, partition: Partition) -> int | None:
+        """Return the offset of the oldest message that is not done; None: none was read."""
+        with self._lock:
+            return next(iter(self._open.get(partition, {}).values()), self._next.get(partition))
+
+    def give_up(self, partitions: Iterable[Partition]) -> set[int]:
+        """Forget partitions that are another consumer's now; return the positions of what is not done."""
+        with self._lock:
+            lost: set[int] = set()
+            for partition in partitions:
+                lost.update(self._open.pop(partition, {}))
+                self._next.pop(partition, None)
+                self._told.pop(partition, None)
+            for position in lost:
+                self._where.pop(position, None)
+            return lost
