@@ -29,7 +29,7 @@ PACKAGES = {
 }
 GUIDE = (
     "langchain.md", "llama-index.md", "already-traced.md", "recipes.md", "serve.md", "metrics.md", "verdict.md", "quality.md", "backends.md", "dashboards.md", "production.md",
-    "configuration.md", "command-line.md", "support.md",
+    "scale.md", "configuration.md", "command-line.md", "support.md",
 )  # fmt: skip
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 
