@@ -140,7 +140,7 @@ def made(**options):
 @pytest.mark.parametrize(
     ("properties", "says"),
     [
-        ({"sasl.pasword": "hunter2"}, "No such configuration property"),
+        ({"sasl.secret": "hunter2"}, "No such configuration property"),
         ({"security.protocol": "hunter2"}, "security.protocol"),
     ],
 )
