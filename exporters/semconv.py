@@ -380,78 +380,60 @@ JUDGE_CACHE_HITS: Final = Instrument(
     description="Questions to the judge that were answered from its cache.",
     attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL),
 )
-CAPTURED: Final = Instrument(
-    name=_own("ragmeter.captured"),
-    kind="observable_counter",
-    unit="{request}",
+
+
+def _watched(
+    name: str, kind: InstrumentKind, unit: str, *attributes: Term, description: str
+) -> Instrument:
+    return Instrument(
+        name=_own(name), kind=kind, unit=unit, description=description, attributes=attributes
+    )
+
+
+CAPTURED: Final = _watched(
+    "ragmeter.captured", "observable_counter", "{request}",
     description="RAG requests handed to the meter.",
-)
-DROPPED: Final = Instrument(
-    name=_own("ragmeter.dropped"),
-    kind="observable_counter",
-    unit="{request}",
+)  # fmt: skip
+DROPPED: Final = _watched(
+    "ragmeter.dropped", "observable_counter", "{request}", REASON,
     description="RAG requests that were captured and not exported, by reason.",
-    attributes=(REASON,),
-)
-JUDGE_SKIPPED: Final = Instrument(
-    name=_own("ragmeter.judge.skipped"),
-    kind="observable_counter",
-    unit="{request}",
+)  # fmt: skip
+JUDGE_SKIPPED: Final = _watched(
+    "ragmeter.judge.skipped", "observable_counter", "{request}", REASON,
     description="RAG requests exported without judged scores, by reason.",
-    attributes=(REASON,),
-)
-JUDGE_BUDGET_LOCAL: Final = Instrument(
-    name=_own("ragmeter.judge.budget.local"),
-    kind="observable_counter",
-    unit="{call}",
+)  # fmt: skip
+JUDGE_BUDGET_LOCAL: Final = _watched(
+    "ragmeter.judge.budget.local", "observable_counter", "{call}",
     description="Calls to the judge granted without the shared budget, as its Redis was away.",
-)
-INTERNAL_ERRORS: Final = Instrument(
-    name=_own("ragmeter.internal.errors"),
-    kind="observable_counter",
-    unit="{error}",
+)  # fmt: skip
+INTERNAL_ERRORS: Final = _watched(
+    "ragmeter.internal.errors", "observable_counter", "{error}", COMPONENT,
     description="Exceptions that ragmeter contained, by component.",
-    attributes=(COMPONENT,),
-)
-EXPORT_ERRORS: Final = Instrument(
-    name=_own("ragmeter.export.errors"),
-    kind="observable_counter",
-    unit="{error}",
+)  # fmt: skip
+EXPORT_ERRORS: Final = _watched(
+    "ragmeter.export.errors", "observable_counter", "{error}", EXPORTER,
     description="Failures and drops of exporters, by exporter class.",
-    attributes=(EXPORTER,),
-)
-AMENDMENTS: Final = Instrument(
-    name=_own("ragmeter.amendments"),
-    kind="observable_counter",
-    unit="{amendment}",
+)  # fmt: skip
+AMENDMENTS: Final = _watched(
+    "ragmeter.amendments", "observable_counter", "{amendment}", OUTCOME,
     description="References and feedback that came after the fact, by what became of them.",
-    attributes=(OUTCOME,),
-)
-IN_FLIGHT: Final = Instrument(
-    name=_own("ragmeter.in_flight"),
-    kind="observable_updowncounter",
-    unit="{request}",
+)  # fmt: skip
+IN_FLIGHT: Final = _watched(
+    "ragmeter.in_flight", "observable_updowncounter", "{request}",
     description="RAG requests captured and not yet exported or dropped.",
-)
-QUEUE_SIZE: Final = Instrument(
-    name=_own("ragmeter.queue.size"),
-    kind="observable_updowncounter",
-    unit="{request}",
+)  # fmt: skip
+QUEUE_SIZE: Final = _watched(
+    "ragmeter.queue.size", "observable_updowncounter", "{request}",
     description="RAG requests waiting to be scored.",
-)
-QUEUE_BYTES: Final = Instrument(
-    name=_own("ragmeter.queue.bytes"),
-    kind="observable_updowncounter",
-    unit="By",
+)  # fmt: skip
+QUEUE_BYTES: Final = _watched(
+    "ragmeter.queue.bytes", "observable_updowncounter", "By",
     description="Estimated size of the texts waiting to be scored.",
-)
-EXPORT_BACKLOG: Final = Instrument(
-    name=_own("ragmeter.export.backlog"),
-    kind="observable_updowncounter",
-    unit="{run}",
+)  # fmt: skip
+EXPORT_BACKLOG: Final = _watched(
+    "ragmeter.export.backlog", "observable_updowncounter", "{run}", EXPORTER,
     description="Scored runs that wait for an exporter or that it has not delivered yet, by exporter.",
-    attributes=(EXPORTER,),
-)
+)  # fmt: skip
 
 INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     EVALUATION_SCORE_HISTOGRAM,
@@ -483,39 +465,31 @@ INSTRUMENTS: Final[tuple[Instrument, ...]] = (
 """Every instrument of a meter, in the order of the documentation."""
 
 
-def _of_server(
-    name: str, kind: InstrumentKind, unit: str, *attributes: Term, description: str
-) -> Instrument:
-    return Instrument(
-        name=_own(name), kind=kind, unit=unit, description=description, attributes=attributes
-    )
-
-
-SERVE_EXPORTS: Final = _of_server(
+SERVE_EXPORTS: Final = _watched(
     "ragmeter.serve.exports", "observable_counter", "{request}", OUTCOME,
     description="Export requests that the server was sent, by what became of them: accepted, or why not.",
 )  # fmt: skip
-SERVE_SPANS: Final = _of_server(
+SERVE_SPANS: Final = _watched(
     "ragmeter.serve.spans", "observable_counter", "{span}", OUTCOME,
     description="Spans in accepted export requests, by what became of them: read, or why not.",
 )  # fmt: skip
-SERVE_WAITING: Final = _of_server(
+SERVE_WAITING: Final = _watched(
     "ragmeter.serve.waiting", "observable_updowncounter", "{span}",
     description="Spans that wait for the rest of their trace or to be scored.",
 )  # fmt: skip
-SERVE_UNSENT: Final = _of_server(
+SERVE_UNSENT: Final = _watched(
     "ragmeter.serve.unsent", "observable_counter", "{item}", SIGNAL,
     description="Spans and events of scores that no endpoint took, by signal.",
 )  # fmt: skip
-SERVE_MESSAGES: Final = _of_server(
+SERVE_MESSAGES: Final = _watched(
     "ragmeter.serve.messages", "observable_counter", "{message}", OUTCOME,
     description="Messages read from Kafka, by what became of them: accepted, or why they were passed over.",
 )  # fmt: skip
-SERVE_LAG: Final = _of_server(
+SERVE_LAG: Final = _watched(
     "ragmeter.serve.lag", "observable_updowncounter", "{message}", PARTITION,
     description="Messages of a partition that are not scored and sent yet.",
 )  # fmt: skip
-SERVE_CONNECTED: Final = _of_server(
+SERVE_CONNECTED: Final = _watched(
     "ragmeter.serve.connected", "observable_updowncounter", "1",
     description="1: spans are read from Kafka; 0: they cannot be just now.",
 )  # fmt: skip
@@ -581,13 +555,10 @@ CHANGE_ALARMS: Final = Instrument(
     description="Changes for the worse that were told.",
     attributes=_CHANGE_ATTRIBUTES,
 )
-JUDGE_DRIFT: Final = Instrument(
-    name=_own("ragmeter.judge.drift"),
-    kind="observable_gauge",
-    unit="{score}",
+JUDGE_DRIFT: Final = _watched(
+    "ragmeter.judge.drift", "observable_gauge", "{score}", GEN_AI_EVALUATION_NAME,
     description="How much higher the judge scores a frozen set of requests than it did.",
-    attributes=(GEN_AI_EVALUATION_NAME,),
-)
+)  # fmt: skip
 JUDGE_DRIFT_LOWER: Final = replace(
     JUDGE_DRIFT,
     name=_own("ragmeter.judge.drift.lower"),
