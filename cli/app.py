@@ -18,7 +18,7 @@ from rich.console import Console
 
 from ragmeter.metrics import ConfigurationError
 
-from . import people, serving
+from . import fleet, people, serving
 from ._ending import EXIT_FAILED, EXIT_INTERRUPTED, explained, print_json, print_line
 from ._options import ProtocolName, RetrievalToolOption, Signal, ToolSeparatorOption
 from .queue.commands import queue
@@ -442,6 +442,6 @@ def doctor(
         raise typer.Exit(EXIT_FAILED)
 
 
-for command in (serving.serve, people.label, people.agreement):
+for command in (serving.serve, fleet.worker, people.label, people.agreement):
     app.command()(command)
 app.add_typer(queue, name="queue")

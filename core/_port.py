@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from uuid import UUID
 
+from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import _fork as fork
 
 from ._request import RunBuilder
@@ -18,10 +19,11 @@ from ._runtime.stats import Counters, NoDataWarning
 from ._runtime.threads import start_elsewhere
 from .context import RequestScope
 from .pipeline.ending import Ending
+from .pipeline.late import Amendment
 from .pipeline.line import Pipeline
-from .pipeline.sampling import Candidate
+from .pipeline.sampling import Candidate, Chances
 from .pipeline.scoring import Offered
-from .pipeline.weight import weight_of_scope
+from .pipeline.weight import weight_of_run, weight_of_scope
 
 __all__ = ["MeterPort"]
 
@@ -99,6 +101,28 @@ class MeterPort:
                 keep_watch(self)
                 start_elsewhere(self._pipeline.start)
             self._pipeline.put(Offered(build, candidate), size_bytes)
+
+    def take_over(self, sent: ScoredRun) -> None:
+        """Take a request that another process has captured and chosen. Never blocks, never raises.
+
+        Args:
+            sent: The request, with how it was chosen and without scores. ``late``: a reference has come
+                since it was first sent, and ``revision`` says which.
+        """
+        with self._offer_guard:
+            run = sent.run
+            item: Offered | Amendment
+            if sent.late:
+                item = Amendment(run.run_id, again=sent)
+            else:
+                self._counters.captured()
+                chances = Chances(
+                    sent.sample_rate, sent.judge_sample_rate, sent.selection, sent.selection
+                )
+                # As the adapter did: the request's own span is no reason to place it elsewhere.
+                trace_id = None if run.parent is None else run.parent.trace_id
+                item = Offered(lambda: run, Candidate(run.run_id, trace_id, chances))
+            self._pipeline.put(item, weight_of_run(run))
 
     def lost(self, reason: str, count: int = 1) -> None:
         """Count requests that an adapter saw begin and had to give up, e.g. ``evicted``."""

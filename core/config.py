@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
@@ -21,7 +22,7 @@ from ragmeter.metrics.embedder import Embedder
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.registry import resolve_metrics
 
-from ._arguments import PREFIXES
+from ._arguments import PREFIXES, exporters_of
 from .quality.objectives import Objective, parse_objectives
 from .quality.segments import parse_segments
 from .references import ReferenceSource, load_references
@@ -36,9 +37,11 @@ __all__ = [
     "budget_and_cache",
     "embedder_of",
     "meter_arguments",
+    "queued_exporters",
     "read_settings",
     "unit_of",
     "variable_of",
+    "worker_arguments",
 ]
 
 PREFIX, _OTEL_PREFIX = PREFIXES
@@ -87,8 +90,32 @@ class Settings(BaseSettings):
     """Probability that a request is scored."""
     judge_sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
     """Probability that a scored request is judged, too."""
-    scoring: Literal["thread", "process"] = _setting("thread")
-    """``process``: score and judge in a worker process, outside the application's interpreter lock."""
+    scoring: Literal["thread", "process", "queue"] = _setting("thread")
+    """``process``: score and judge in a worker process, outside the application's interpreter lock. ``queue``:
+    publish requests, to be scored by ``ragmeter worker``, which reads metrics, judge and exporters from its own
+    settings."""
+    queue_url: SecretStr | None = _setting(None, "FleetPublisher(queue)")
+    """Where requests are published, and where ``ragmeter worker`` takes them from: ``spool:///dir``, a folder
+    that the processes of a machine share, or the address of a broker."""
+    queue_batch: int = _setting(32, "FleetPublisher(batch)", unit="requests", gt=0, le=32)
+    """Requests in a message, at most."""
+    queue_linger_s: float = _setting(0.05, "FleetPublisher(linger_s)", unit="seconds", ge=0, le=60)
+    """Rest after a message that was not full, in which the next one fills up."""
+    queue_patience_s: float = _setting(300.0, "FleetPublisher(patience_s)", unit="seconds", ge=0)
+    """How long a message is tried before its requests are given up, and counted."""
+    queue_confirm_s: float = _setting(2.0, "FleetPublisher(confirm_s)", unit="seconds", gt=0, le=60)
+    """How long a broker may take to say that a message is safe."""
+    queue_spool: str | None = _setting(None, "FleetPublisher(spool)")
+    """Path of a folder that keeps messages while the broker is away; unset: they wait in memory."""
+    queue_spool_bytes: int = _setting(
+        256 * 1024 * 1024, "FleetPublisher(spool_bytes)", unit="bytes", gt=0
+    )
+    """What each publishing process may keep there, or in the folder of a ``spool:///dir``."""
+    worker_processes: int | None = _setting(None, "ragmeter worker", unit="processes", gt=0, le=256)
+    """Processes of ``ragmeter worker``; unset: as many as cores."""
+    worker_dedupe_url: SecretStr | None = _setting(None, "ragmeter worker")
+    """Address of a Redis in which workers mark what is done, so that a message that comes twice is not scored
+    twice; unset: it is."""
     keep: Literal["none", "worst"] = _setting("none")
     """``worst``: failed requests, empty retrievals, bad verdicts and the worst scores escape sampling."""
     segments: Names | None = _setting(None)
@@ -278,6 +305,20 @@ def _fields_of(kind: str) -> list[str]:
     return [field for field in Settings.model_fields if argument_of(field).startswith(f"{kind}(")]
 
 
+_CAPTURING = (
+    "scoring",
+    "sample_rate",
+    "judge_sample_rate",
+    "keep",
+    "queue_size",
+    "queue_bytes",
+    "shutdown_timeout_s",
+    "late_window",
+    "late_window_s",
+)
+"""The fields that a meter reads that scores nothing itself."""
+
+
 def meter_arguments() -> dict[str, Any]:
     """Return keyword arguments for `ragmeter.RagMeter`.
 
@@ -287,6 +328,14 @@ def meter_arguments() -> dict[str, Any]:
         MissingDependencyError: A judge or an embedder is configured but ``openai`` is not installed.
     """
     settings = read_settings()
+    if settings.scoring == "queue":
+        # What is about scores is the worker's, which may well share these variables.
+        mine = {field: getattr(settings, field) for field in _CAPTURING}
+        return mine | {"references": _references(settings)}
+    return _scoring_arguments(settings)
+
+
+def _scoring_arguments(settings: Settings) -> dict[str, Any]:
     arguments = {field: getattr(settings, field) for field in _fields_of("RagMeter")}
     embedder = embedder_of(settings)
     return arguments | {
@@ -305,13 +354,14 @@ def meter_arguments() -> dict[str, Any]:
 
 
 @contextmanager
-def _naming(field: str) -> Iterator[None]:
-    """Let what goes wrong inside name the variable and its value."""
+def _naming(field: str, *, hidden: bool = False) -> Iterator[None]:
+    """Let what goes wrong inside name the variable and its value, unless that may hold a password."""
     try:
         yield
     except (ConfigurationError, ReferenceFileError) as error:
         variable = variable_of(field)
-        raise ConfigurationError(f"{variable}={os.environ.get(variable)!r}: {error}") from error
+        shown = "" if hidden else f"={os.environ.get(variable)!r}"
+        raise ConfigurationError(f"{variable}{shown}: {error}") from error
 
 
 def _metrics(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] | None:
@@ -437,12 +487,20 @@ def embedder_of(settings: Settings) -> Embedder | None:
     )
 
 
-def _exporters(settings: Settings) -> tuple[Exporter, ...]:
+def _spans_exporter(settings: Settings, *, below: bool = False) -> Exporter:
     from ragmeter.exporters.otel import OpenTelemetryExporter  # noqa: PLC0415 -- loads when wanted
 
-    exporters: list[Exporter] = [
-        OpenTelemetryExporter(span_mode=settings.span_mode, events=settings.events)
-    ]
+    mode = settings.span_mode
+    return OpenTelemetryExporter(
+        span_mode="evaluation" if below and mode != "off" else mode,
+        events=settings.events,
+        captured_elsewhere=below,
+    )
+
+
+def _exporters(settings: Settings, *, below: bool = False) -> tuple[Exporter, ...]:
+    """Return the exporters of the settings; `below`: the requests' own spans were written elsewhere."""
+    exporters = [_spans_exporter(settings, below=below)]
     if settings.console:
         from ragmeter.exporters.console import ConsoleExporter  # noqa: PLC0415 -- likewise
 
@@ -452,6 +510,75 @@ def _exporters(settings: Settings) -> tuple[Exporter, ...]:
 
         exporters.append(JsonlExporter(settings.jsonl))
     return tuple(exporters)
+
+
+def worker_arguments() -> dict[str, Any]:
+    """Return keyword arguments for the meter of ``ragmeter worker``.
+
+    What comes is chosen already, and waits for its judged scores as long as they take: nobody waits for it.
+
+    Raises:
+        ConfigurationError: See `meter_arguments`.
+        MissingDependencyError: Likewise.
+    """
+    settings = read_settings().model_copy(update={"scoring": "thread", "sample_rate": 1.0})
+    return _scoring_arguments(settings) | {
+        "hold_s": settings.judge_deadline_s + 60.0,
+        "exporters": _exporters(settings, below=True),
+    }
+
+
+def queued_exporters(
+    given: str | Sequence[str | Exporter] | None,
+    theirs: Mapping[str, object],
+    *,
+    judge_sample_rate: float,
+) -> tuple[Exporter, ...]:
+    """Return the exporters of a meter that publishes: its own, and `FleetPublisher`, of the settings.
+
+    Args:
+        given: Its own; None: OpenTelemetry.
+        theirs: Arguments of the meter that are for workers, by name: those that are given are refused.
+        judge_sample_rate: Probability that a request is judged.
+
+    Raises:
+        ConfigurationError: There is no address, or an argument is for workers.
+        MissingDependencyError: The package for this kind of queue is not installed.
+    """
+    wrong = [name for name, value in theirs.items() if value is not None]
+    if wrong:
+        raise ConfigurationError(
+            f"scoring='queue' takes no {', '.join(wrong)}: `ragmeter worker` scores, by its own settings "
+            "(RAGMETER_METRICS, RAGMETER_JUDGE_MODEL, ...); leave them out here"
+        )
+    settings = read_settings()
+    if settings.queue_url is None:
+        raise ConfigurationError(
+            f"scoring='queue' needs a queue; set {variable_of('queue_url')}, e.g. "
+            "spool:///var/lib/ragmeter/queue"
+        )
+    own = (_spans_exporter(settings),) if given is None else exporters_of(given)
+    spans = next((one for one in own if hasattr(one, "judged_spans")), None)
+    with _naming("queue_url", hidden=True):
+        publisher = _publisher_class()(
+            settings.queue_url.get_secret_value(),
+            spans=spans,
+            batch=settings.queue_batch,
+            linger_s=settings.queue_linger_s,
+            patience_s=settings.queue_patience_s,
+            confirm_s=settings.queue_confirm_s,
+            spool=settings.queue_spool,
+            spool_bytes=settings.queue_spool_bytes,
+            judge_sample_rate=judge_sample_rate,
+        )
+    return (*own, publisher)
+
+
+def _publisher_class() -> Callable[..., Exporter]:
+    # By its entry point: the fleet stands above the meter, and the meter imports nothing of it.
+    found = entry_points(group="ragmeter.exporters", name="queue")
+    made: Callable[..., Exporter] = next(iter(found)).load()
+    return made
 
 
 def _is_secret(field: str) -> bool:

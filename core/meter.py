@@ -112,7 +112,9 @@ class RagMeter(MeterPort, QualityVerbs):
         judge_sample_rate: Probability that a scored request is judged, too; a judge's budget lowers it.
         scoring: ``"process"`` scores and judges in a worker process of ours, so that it does not
             hold this process's interpreter lock; metrics, judge and embedder must be importable there. See
-            ``docs/production.md``.
+            ``docs/production.md``. ``"queue"`` publishes requests where ``RAGMETER_QUEUE_URL`` says, to be
+            scored by ``ragmeter worker`` with metrics, judge and exporters of its own; the requests' spans
+            are written here, at once. See ``docs/configuration.md``.
         keep: ``"worst"`` scores every request for free, and exports and judges failed requests, empty
             retrievals, ``bad`` verdicts and the worst lexical scores even when they are not sampled.
         verdict: The rules, with thresholds, by which a request is ``good``, ``suspect`` or ``bad``;
@@ -123,7 +125,7 @@ class RagMeter(MeterPort, QualityVerbs):
         fused: Judge precision, recall, relevancy and what `live_judged` asks in one call; for the
             default and presets only.
         hold_s: Seconds that a request's spans wait for judged scores; later ones follow on a linked
-            span.
+            span. Without meaning for ``scoring="queue"``, where spans leave at once.
         queue_size: Requests that may wait to be scored; beyond, the oldest is dropped and counted.
         queue_bytes: Bytes of memory that their texts and metadata may take up, estimated.
         max_text_chars: Characters of one text beyond which the metrics that read it are ``skipped``
@@ -162,7 +164,7 @@ class RagMeter(MeterPort, QualityVerbs):
         judge_sample_rate: float = 1.0,
         *,
         embedder: object = None,
-        scoring: Literal["thread", "process"] = "thread",
+        scoring: Literal["thread", "process", "queue"] = "thread",
         keep: Literal["none", "worst"] = "none",
         verdict: VerdictRules | None = None,
         segments: Sequence[str] | None = None,
@@ -185,7 +187,18 @@ class RagMeter(MeterPort, QualityVerbs):
         alarms_state: str | os.PathLike[str] | None = None,
     ) -> None:
         one_of("keep", keep, "none", "worst")
-        one_of("scoring", scoring, "thread", "process")
+        one_of("scoring", scoring, "thread", "process", "queue")
+        if scoring == "queue":
+            from .config import queued_exporters  # noqa: PLC0415 -- only when wanted
+
+            theirs = {
+                "metrics": metrics,
+                "judge": judge,
+                "embedder": embedder,
+                "alarms": alarms or None,
+            }
+            exporters = queued_exporters(exporters, theirs, judge_sample_rate=judge_sample_rate)
+            metrics = ()
         self._limits = Limits(
             sample_rate=probability("sample_rate", sample_rate),
             judge_sample_rate=probability("judge_sample_rate", judge_sample_rate),

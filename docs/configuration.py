@@ -36,8 +36,29 @@ TABLES = (
     ("The judge: `ragmeter.metrics.judge`", "Judge(|JudgeBudget(|SharedBudget("),
     ("The embedder: `ragmeter.metrics.embedder`", "OpenAIEmbedder("),
     ("Exporters", "Exporter("),
+    ('Scoring elsewhere: `scoring="queue"`', "FleetPublisher(|ragmeter worker"),
     ("Instrumentation without code", "instrument("),
 )
+
+
+NOTES = {
+    TABLES[-2][0]: """\
+With `RAGMETER_SCORING=queue` an application captures, samples, redacts, looks references up, writes its requests' own
+spans, and publishes the requests; [`ragmeter worker`](command-line.md#ragmeter-worker) scores them and writes what it
+finds below those spans. Each side reads what concerns it, so both may have the same variables: the application
+reads sampling (`RAGMETER_SAMPLE_RATE`, `RAGMETER_JUDGE_SAMPLE_RATE`, `RAGMETER_KEEP`), `RAGMETER_REFERENCES`, the
+window for late references, the bounds of its queue and `RAGMETER_SPAN_MODE`; the worker reads metrics, judge, embedder,
+thresholds, objectives, segments and exporters, and takes sampling as it was decided. `RAGMETER_HOLD_S` has no meaning
+here: spans leave at once. `RAGMETER_KEEP=worst` keeps failed requests and empty retrievals from sampling, as the
+application knows no scores; of what the worker is sent, it judges the bad ones.
+
+In code: `RagMeter(scoring="queue")`, with `exporters=` only if the spans go to providers of your own, or
+`RagMeter(metrics=[], exporters=[spans, FleetPublisher("spool:///dir", spans=spans)])` with
+`ragmeter.fleet.publisher.FleetPublisher`. `stats().dropped` counts what was not published, `exported` what was.
+A password in `RAGMETER_QUEUE_URL` is never shown. Texts leave the process: redaction comes before, `spool:///dir` is
+readable for its owner only, and a broker needs TLS.""",
+}
+"""What stands below a table, by its title."""
 
 
 def page() -> str:
@@ -49,6 +70,8 @@ def page() -> str:
         parts += [_row(field) for field in Settings.model_fields if _belongs(field, kinds)]
         if not kinds:
             parts += [f"| `{name}` | | | | {said} |" for name, said in IN_CODE_ONLY.items()]
+        if title in NOTES:
+            parts.append(f"\n{NOTES[title]}")
     return "\n".join(parts) + "\n"
 
 

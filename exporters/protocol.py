@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
 
 __all__ = [
+    "CarriesRequests",
     "Exporter",
     "HoldsRuns",
     "MayLackDestination",
@@ -146,7 +147,8 @@ class MeterStats:
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Requests lost, by reason: ``queue_full``, ``sampled_out``, ``shutdown``, ``fork``, ``error``,
     ``export`` (no exporter has taken it), ``evicted``, ``detached``, ``no_provider``, and
-    why spans of others did not tell enough (``content_off``, ``redacted``, ``truncated``, ...)."""
+    why spans of others did not tell enough (``content_off``, ``redacted``, ``truncated``, ...); in a worker of
+    the fleet ``unreadable``."""
     judge_skipped: Mapping[str, int] = field(default_factory=dict)
     """Requests exported without some or all judged scores, by reason: ``sampled_out``, ``paced``,
     ``budget``, ``queue_full``, ``deadline``, ``unavailable`` (the judge's loop could not start),
@@ -175,6 +177,17 @@ class MeterStats:
     """Tokens sent to the judge."""
     output_tokens: int = 0
     """Tokens the judge wrote."""
+
+
+@runtime_checkable
+class CarriesRequests(Protocol):
+    """An exporter that hands requests on to be scored elsewhere, as ``ragmeter.fleet.FleetPublisher`` does.
+
+    A request that it loses counts as dropped, whatever the other exporters have taken of it.
+    """
+
+    carries_requests: bool
+    """Whether it does."""
 
 
 @runtime_checkable

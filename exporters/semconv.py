@@ -13,11 +13,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from ._quality_sums import FREE_SUMS, JUDGED_SUMS
 from ._terms import Instrument, InstrumentKind, Term
 
 __all__ = [
     "CHANGE_INSTRUMENTS",
+    "FREE_SUMS",
     "INSTRUMENTS",
+    "JUDGED_SUMS",
     "QUALITY_INSTRUMENTS",
     "SCOPE",
     "SERVER_INSTRUMENTS",
@@ -155,6 +158,8 @@ JUDGE_SAMPLE_RATE: Final = _own("ragmeter.judge_sample_rate")
 SELECTION: Final = _own("ragmeter.selection")
 """``sampled``: chosen by chance; ``worst``: kept or judged for being bad. Scores that carry none were
 measured of every request."""
+SERVICE: Final = _own("ragmeter.service.name")
+"""``service.name`` of the application, on what a worker writes that scores its requests elsewhere."""
 SEGMENT: Final = _own("ragmeter.segment")
 """Which part of a workflow's requests; absent: all of them."""
 JUDGE: Final = _own("ragmeter.judge")
@@ -227,43 +232,6 @@ DURATION_BUCKETS: Final = (
 )  # fmt: skip
 """Seconds, the bounds that the GenAI conventions advise for client operations."""
 
-FREE_SUMS: Final[Mapping[str, str]] = {
-    "n": "Requests that had what a score needs, judged or not.",
-    "kd": "Requests measured with a value, each counted once.",
-    "x": "Sum of a free score, or of the free score that a judged one is corrected by.",
-    "xx": "Sum of its squares.",
-    "wb": "Weighted number of measured requests for which a value exists in principle.",
-    "low": "Weighted number of requests on the bad side of the objective; absent without one.",
-}
-"""The sums of a score that every request gets, with what they add up."""
-JUDGED_SUMS: Final[Mapping[str, str]] = {
-    "n": FREE_SUMS["n"],
-    "x": FREE_SUMS["x"],
-    "xx": FREE_SUMS["xx"],
-    "k": "Judged requests, each counted once.",
-    "kd": FREE_SUMS["kd"],
-    "w": "Sum of the weights of judged requests, the inverses of their probabilities.",
-    "wx": "Weighted sum of the free score.",
-    "wd": "Weighted number of judged requests with a value.",
-    "wy": "Weighted sum of the judged score.",
-    "wl": "Weighted sum of the lowest possible judged score.",
-    "wu": "Weighted sum of the highest possible judged score.",
-    "wb": FREE_SUMS["wb"],
-    "q": "Sum of the squared weights.",
-    "qx": "Sum of the free score, by squared weight.",
-    "qxx": "Sum of its squares, by squared weight.",
-    "qd": "Squared weights of judged requests with a value.",
-    "qxd": "Their free score, by squared weight.",
-    "qy": "Sum of the judged score, by squared weight.",
-    "qyy": "Sum of its squares, by squared weight.",
-    "qxy": "Sum of its products with the free score, by squared weight.",
-    "c": "Requests that chance alone chose to be judged, with a value.",
-    "y": "Sum of their judged score, without weights.",
-    "yy": "Sum of its squares, without weights.",
-    "low": FREE_SUMS["low"],
-}
-"""The sums of a score that only requests have that were chosen to be judged, likewise."""
-
 EVALUATION_SCORE_HISTOGRAM: Final = Instrument(
     # No convention defines an evaluation metric; this is the name others already emit.
     name=Term("gen_ai.evaluation.score", "de facto (Splunk's GenAI utilities)", "own"),
@@ -276,6 +244,7 @@ EVALUATION_SCORE_HISTOGRAM: Final = Instrument(
         GEN_AI_WORKFLOW_NAME,
         SCORE_DIRECTION,
         SELECTION,
+        SERVICE,
     ),
     buckets=SCORE_BUCKETS,
 )
@@ -299,7 +268,7 @@ RIGHT_DOCUMENTS: Final = Instrument(
     kind="counter",
     unit="{document}",
     description="Right documents of RAG requests with a reference, by what became of them and where.",
-    attributes=(FATE, STAGE, GEN_AI_WORKFLOW_NAME),
+    attributes=(FATE, STAGE, GEN_AI_WORKFLOW_NAME, SERVICE),
 )
 RESULTS: Final = Instrument(
     name=_own("ragmeter.results"),
@@ -313,6 +282,7 @@ RESULTS: Final = Instrument(
         GEN_AI_EVALUATION_SCORE_LABEL,
         ERROR_TYPE,
         GEN_AI_WORKFLOW_NAME,
+        SERVICE,
     ),
 )
 MISSING_INPUTS: Final = Instrument(
@@ -342,7 +312,7 @@ VERDICTS: Final = Instrument(
     kind="counter",
     unit="{request}",
     description="RAG requests by their first verdict and its strongest code.",
-    attributes=(VERDICT, VERDICT_CODE, GEN_AI_WORKFLOW_NAME),
+    attributes=(VERDICT, VERDICT_CODE, GEN_AI_WORKFLOW_NAME, SERVICE),
 )
 JUDGE_DURATION: Final = Instrument(
     name=_own("ragmeter.judge.duration"),

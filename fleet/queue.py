@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Protocol
-from urllib.parse import urlsplit
 
-from ragmeter.metrics import ConfigurationError
-
-from .transport import SCHEMES, address_shown
+from .transport import engine_of
 
 __all__ = ["DEAD_TTL_S", "MAX_BYTES", "DeadLetter", "Queue", "QueueStatus", "open_queue"]
 
@@ -87,9 +83,5 @@ def open_queue(url: str) -> Queue:
         ConfigurationError: There is no such engine, or the URL lacks something; says what it looks like.
         MissingDependencyError: The engine's package is not installed.
     """
-    engine = SCHEMES.get(urlsplit(url).scheme)
-    if engine is None:
-        examples = ", ".join(one.example for one in SCHEMES.values())
-        raise ConfigurationError(f"{address_shown(url)!r} is no queue; pass one such as {examples}")
-    opener: Callable[[str], Queue] = import_module(engine.module).open_queue
+    opener: Callable[[str], Queue] = engine_of(url).open_queue
     return opener(url)

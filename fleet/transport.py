@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from ragmeter.metrics import ConfigurationError, RagmeterError
+
+if TYPE_CHECKING:
+    from .worker import BatchWorker
 
 __all__ = [
     "SCHEMES",
@@ -23,7 +26,9 @@ __all__ = [
     "Sender",
     "TransportDownError",
     "address_shown",
+    "engine_of",
     "open_sender",
+    "run_worker",
 ]
 
 
@@ -90,7 +95,7 @@ class Engine(NamedTuple):
     """Where the engine of a URL's scheme is found."""
 
     module: str
-    """Loaded when it is wanted; its function ``open_sender(url) -> Sender`` opens a way to it."""
+    """Loaded when it is wanted; has the functions of this module with the same names, for its URLs alone."""
     example: str
     """What a URL of it looks like."""
 
@@ -107,19 +112,58 @@ SCHEMES: dict[str, Engine] = {
 """The engines by the scheme of their URL."""
 
 
-def open_sender(url: str) -> Sender:
+def open_sender(url: str, *, confirm_s: float = 2.0, spool_bytes: int = 2**28) -> Sender:
     """Return the way to the engine that `url` names. Connects when the first message is sent.
+
+    Args:
+        url: Of the queue.
+        confirm_s: Seconds that a broker may take to say that a message is safe.
+        spool_bytes: What this process may have waiting where the queue is a folder.
 
     Raises:
         ConfigurationError: There is no such engine, or the URL lacks something; says what it looks like.
         MissingDependencyError: The engine's package is not installed.
     """
-    engine = SCHEMES.get(urlsplit(url).scheme)
+    opener: Callable[..., Sender] = engine_of(url).open_sender
+    return opener(url, confirm_s=confirm_s, spool_bytes=spool_bytes)
+
+
+def run_worker(
+    url: str, make: Callable[[], BatchWorker], *, processes: int, once: bool = False
+) -> bool:
+    """Score what comes by the queue that `url` names, until SIGTERM or SIGINT. For the main thread.
+
+    Each process ends the message that it is at; a second signal ends it at once.
+
+    Args:
+        url: Of the queue.
+        make: Makes what scores, in each of the processes.
+        processes: How many of them.
+        once: End when nothing waits any more.
+
+    Returns:
+        Whether everything went well: a process that fails other than by a signal ends the others.
+
+    Raises:
+        ConfigurationError: There is no such engine, or it cannot be used as the URL says.
+        MissingDependencyError: The engine's package is not installed.
+    """
+    run: Callable[..., bool] = engine_of(url).run_worker
+    return run(url, make, processes=processes, once=once)
+
+
+def engine_of(url: str) -> Any:
+    """Return the module of the engine that `url` names.
+
+    Raises:
+        ConfigurationError: There is no such engine.
+        MissingDependencyError: Its package is not installed.
+    """
+    engine = SCHEMES.get(url.partition(":")[0])
     if engine is None:
         examples = ", ".join(one.example for one in SCHEMES.values())
         raise ConfigurationError(f"{address_shown(url)!r} is no queue; pass one such as {examples}")
-    opener: Callable[[str], Sender] = import_module(engine.module).open_sender
-    return opener(url)
+    return import_module(engine.module)
 
 
 def address_shown(url: str) -> str:

@@ -46,7 +46,7 @@ PUBLIC = {
     "ragmeter.exporters": set(),
     "ragmeter.exporters.memory": {"InMemoryExporter", "Results"},
     "ragmeter.exporters.protocol": {
-        "Exporter", "HoldsRuns", "MayLackDestination", "MeasuresEveryRequest", "MeterStats", "ObservesJudge",
+        "CarriesRequests", "Exporter", "HoldsRuns", "MayLackDestination", "MeasuresEveryRequest", "MeterStats", "ObservesJudge",
         "ObservesMeter", "ObservesQuality", "QualitySums", "RagRun", "Retrieval", "RunsLostError", "ScoredRun", "Written",
     },
 }  # fmt: skip

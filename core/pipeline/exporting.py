@@ -20,6 +20,7 @@ from ragmeter._runtime.stats import Counters, NoDataWarning
 from ragmeter._runtime.threads import start_elsewhere
 from ragmeter.context import leave_host
 from ragmeter.exporters.protocol import (
+    CarriesRequests,
     Exporter,
     HoldsRuns,
     MayLackDestination,
@@ -47,25 +48,33 @@ LAST_S = 0.1
 class _Outgoing:
     """A result on its way to every exporter; counts its request once, when the last is through."""
 
-    __slots__ = ("_counters", "_exporters", "_taken", "_through", "result")
+    __slots__ = ("_counters", "_exporters", "_lost", "_taken", "_through", "result")
 
     def __init__(self, result: ScoredRun, exporters: int, counters: Counters) -> None:
         self.result = result
         self._exporters = exporters
         self._counters = counters
         self._taken = False
+        self._lost: str | None = None
         self._through = count(1)
 
-    def through(self, lost: str | None) -> None:
-        """Note that one exporter has taken it, or why it has not."""
+    def through(self, lost: str | None, *, carries: bool = False) -> None:
+        """Note that one exporter has taken it, or why it has not.
+
+        Args:
+            lost: Why; None: it has.
+            carries: Whether the request is lost where this exporter has lost it.
+        """
         if lost is None:
             self._taken = True
+        elif carries:
+            self._lost = lost
         if next(self._through) != self._exporters or self.result.late:
             return
-        if self._taken:
+        if self._taken and self._lost is None:
             self._counters.exported()
         else:
-            self._counters.dropped(lost or "export")
+            self._counters.dropped(self._lost or lost or "export")
 
 
 class _Step:
@@ -115,6 +124,7 @@ class _ExportQueue:
     ) -> None:
         self.exporter = exporter
         self.name = type(exporter).__name__
+        self._carries = isinstance(exporter, CarriesRequests) and exporter.carries_requests
         self._counters = counters
         self._flush_guard = guard_for(f"exporter.{self.name}.flush")
         self._shutdown_guard = guard_for(f"exporter.{self.name}.shutdown")
@@ -229,11 +239,11 @@ class _ExportQueue:
             self._counters.export_failed(name, lost)
         taken = len(batch) - lost  # runs are written in order: what is lost is mostly the last
         for number, outgoing in enumerate(batch):
-            outgoing.through(None if number < taken else reason)
+            outgoing.through(None if number < taken else reason, carries=self._carries)
 
     def _dropped(self, outgoing: _Outgoing, reason: str) -> None:
         self._counters.export_failed(f"{self.name}:{reason}")
-        outgoing.through(reason)
+        outgoing.through(reason, carries=self._carries)
 
 
 class ExportQueues:

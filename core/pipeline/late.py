@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import get_args
 from uuid import UUID
 
-from ragmeter.exporters.protocol import RagRun, Selection
+from ragmeter.exporters.protocol import RagRun, ScoredRun, Selection
 from ragmeter.metrics import ConfigurationError, Reference, Score, ScoreDirection, Verdict
 from ragmeter.metrics import _fork as fork
 
@@ -34,6 +34,8 @@ class Amendment:
     """What should have been said and found."""
     score: Score | None = None
     """What a user thought of it."""
+    again: ScoredRun | None = None
+    """The request with its reference, as the process that captured it sent it: it need not be remembered."""
 
 
 def request_key(run_or_trace_id: object) -> str:

@@ -19,14 +19,15 @@ from ragmeter._runtime.stats import Counters, NoDataWarning, explanations
 from ragmeter.context import leave_host
 from ragmeter.exporters.protocol import Exporter, RagRun, ScoredRun
 from ragmeter.metrics import Metric, Score, VerdictRules
+from ragmeter.metrics.verdict import known_values
 from ragmeter.quality.positions import StreamPositions
 
 from ._admission import Admission
 from .counting import Counting
 from .ending import JUDGE_SHARE, Patience
 from .exporting import Destinations, ExportQueues
-from .holding import Holding
-from .late import Amendment, LateWindow
+from .holding import Holding, Pending
+from .late import Amendment, LateWindow, Remembered
 from .marking import Marking
 from .queue import WorkerQueue, remaining
 from .sampling import Candidate, Chances, Choice, Selector, TailSampling
@@ -330,6 +331,9 @@ class Pipeline:
     def _amend(self, amendment: Amendment) -> None:
         """Score again, or annotate, a request that was exported a while ago."""
         found = self._late.find(amendment.key)
+        if amendment.again is not None:
+            self._score_again(amendment.again, found)
+            return
         self._counters.amended("unknown" if found is None else "applied")
         if found is None:
             return
@@ -350,6 +354,27 @@ class Pipeline:
         counted = self._counting.amended(before, run, scores, found.selection)
         revision = self._late.revise(found, run, anew=anew)
         pending = self._holding.take(run, scores, chances, revision, found, counted)
+        self._finish_again(pending, awaited)
+
+    def _score_again(self, again: ScoredRun, found: Remembered | None) -> None:
+        """Score what a reference makes possible; another process has said which revision it is."""
+        run, selection = again.run, again.selection
+        scores = self._computes.compute_again(run.sample)
+        known = found
+        if known is None:
+            (free,) = self._computes.compute([run.sample])
+            values = known_values(free)  # the verdict reads them; judged ones are not known here
+            bare = replace(run, sample=run.sample.model_copy(update={"reference": None}))
+            known = Remembered(bare, again.sample_rate, selection, 0.0, 0, values=values)
+        else:
+            self._late.revise(known, run, anew=True)
+        self._counters.amended("applied")
+        chances = Chances(again.sample_rate, 1.0, selection, selection)
+        counted = self._counting.amended(known.run, run, scores, selection)
+        pending = self._holding.take(run, scores, chances, again.revision or "1", known, counted)
+        self._finish_again(pending, self._metrics.awaiting_reference)
+
+    def _finish_again(self, pending: Pending, awaited: tuple[Metric, ...]) -> None:
         if awaited and self._judging is not None:
             self._judging.submit(self._holding.job(pending, awaited))
         else:

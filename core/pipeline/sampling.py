@@ -54,6 +54,8 @@ class Candidate(NamedTuple):
 
     run_id: str | UUID
     trace_id: int | None
+    chosen: Chances | None = None
+    """It was chosen elsewhere, with these probabilities: it is scored, and judged at most as they say."""
 
     def within(self, purpose: Purpose, rate: float) -> bool:
         """Return whether the request is among the share `rate` chosen for `purpose`.
@@ -99,14 +101,22 @@ class Selector:
     ) -> Choice | None:
         """Return what becomes of a scored request; None: it is sampled out."""
         worst = self._tail is not None and self._tail.keeps(sample, scores)
-        sampled = candidate.within("sample", self._sample_rate)
-        if not worst and not sampled:
-            return None
-        sample_rate = 1.0 if worst else self._sample_rate
+        there = candidate.chosen
+        most = self._judge_sample_rate
+        if there is None:
+            sampled = candidate.within("sample", self._sample_rate)
+            if not worst and not sampled:
+                return None
+            sample_rate = 1.0 if worst else self._sample_rate
+        else:
+            sampled = there.selection == "sampled"
+            worst = worst or not sampled
+            sample_rate = there.sample_rate
+            most = min(most, there.judge_sample_rate)
         selection: Selection = "sampled" if sampled else "worst"
         if self._admission is None:
             return Choice(Chances(sample_rate, 1.0, selection, selection), None)
-        judge_rate = self._admission.arrived()
+        judge_rate = min(self._admission.arrived(), most)
         chosen = candidate.within("judge", judge_rate)
         # Room for bad ones was there, or not, before it was known that this is one.
         if worst and self._admission.takes_worst():
@@ -114,7 +124,7 @@ class Selector:
             return Choice(Chances(sample_rate, 1.0, selection, judge_selection), None)
         unjudged = None
         if not chosen:
-            wanted = candidate.within("judge", self._judge_sample_rate)
+            wanted = candidate.within("judge", most)
             unjudged = "paced" if wanted else "sampled_out"
         return Choice(Chances(sample_rate, judge_rate, selection, selection), unjudged)
 

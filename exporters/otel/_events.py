@@ -129,6 +129,7 @@ class EventWriter:
         content: Whether text may be on them.
         logger: Returns the logger in force.
         context_of: Makes a context of a judged span.
+        captured_elsewhere: Whether events bear the name of the service that the request ran in.
     """
 
     def __init__(
@@ -137,7 +138,9 @@ class EventWriter:
         *,
         logger: Callable[[], Logger],
         context_of: Callable[[SpanContext | None], Context],
+        captured_elsewhere: bool = False,
     ) -> None:
+        self._captured_elsewhere = captured_elsewhere
         self._content = content
         self._logger = logger
         self._context_of = context_of
@@ -167,7 +170,7 @@ class EventWriter:
             severity_number=SeverityNumber.INFO,
             severity_text="INFO",
             body=f"{semconv.VERDICT}={verdict.word}",
-            attributes=verdict_attributes(scored, verdict),
+            attributes={**verdict_attributes(scored, verdict), **self._service(scored)},
             event_name=str(semconv.EVENT_EVALUATION_RESULT),
         )
 
@@ -181,6 +184,10 @@ class EventWriter:
             severity_number=SeverityNumber.WARN if failed else SeverityNumber.INFO,
             severity_text="WARN" if failed else "INFO",
             body=f"{clean(score.name)}={said}",
-            attributes=event_attributes(scored, score, self._content),
+            attributes={**event_attributes(scored, score, self._content), **self._service(scored)},
             event_name=str(semconv.EVENT_EVALUATION_RESULT),
         )
+
+    def _service(self, scored: ScoredRun) -> dict[str, AttributeValue]:
+        name = scored.run.resource.get("service.name") if self._captured_elsewhere else None
+        return {semconv.SERVICE: clean(name)} if name else {}

@@ -61,6 +61,8 @@ class OpenTelemetryExporter:
         metrics: Whether to record metrics.
         capture_content: ``SPAN_ONLY``, ``EVENT_ONLY``, ``SPAN_AND_EVENT``, ``NO_CONTENT`` or a
             boolean. None: what ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says.
+        captured_elsewhere: Requests come from other processes, which count them and their contexts: these are
+            not counted here, and what is written here bears the ``service.name`` of the application.
 
     Raises:
         ConfigurationError: An argument is not one of the values above.
@@ -75,6 +77,7 @@ class OpenTelemetryExporter:
         events: EventMode = "log",
         metrics: bool = True,
         capture_content: bool | str | None = None,
+        captured_elsewhere: bool = False,
     ) -> None:
         if span_mode not in SPAN_MODES:
             raise ConfigurationError(
@@ -92,15 +95,26 @@ class OpenTelemetryExporter:
             span_events=events in ("span_event", "both"),
             content=content,
             tracer=self._providers.tracer,
+            captured_elsewhere=captured_elsewhere,
         )
         self._events = (
-            EventWriter(content, logger=self._providers.logger, context_of=context_of)
+            EventWriter(
+                content,
+                logger=self._providers.logger,
+                context_of=context_of,
+                captured_elsewhere=captured_elsewhere,
+            )
             if events in ("log", "both")
             else None
         )
         bound = SeriesBound.of(self._providers.meter_provider())
         self._metrics = (
-            MetricWriter(self._providers.meter, context_of=context_of, bound=bound)
+            MetricWriter(
+                self._providers.meter,
+                context_of=context_of,
+                bound=bound,
+                captured_elsewhere=captured_elsewhere,
+            )
             if metrics
             else None
         )

@@ -76,6 +76,8 @@ class MetricWriter:
         meter: Returns the meter; called once, when the first measurement comes.
         context_of: Makes a context of a judged span.
         bound: Keeps the instruments small; shared by all who write to them.
+        captured_elsewhere: Requests and their contexts are counted by the process that captured them, and
+            scores bear the name of its service.
     """
 
     def __init__(
@@ -84,8 +86,10 @@ class MetricWriter:
         *,
         context_of: Callable[[SpanContext | None], Context],
         bound: SeriesBound,
+        captured_elsewhere: bool = False,
     ) -> None:
         self._make_meter = meter
+        self._captured_elsewhere = captured_elsewhere
         self._context_of = context_of
         self._limiter = Limiter()
         self._stages = Limiter(MAX_STAGES)
@@ -140,11 +144,18 @@ class MetricWriter:
         base: dict[str, AttributeValue] = {}
         self._add(base, semconv.GEN_AI_WORKFLOW_NAME, scored.run.name)
         if not scored.late:
-            self._write_request(scored, judged, base)
+            if not self._captured_elsewhere:
+                self._write_request(scored, judged, base)
+            for score in scored.scores.values():
+                if score.name == _FUNNEL:
+                    self._write_stages(score, base)
             for name in missing_inputs(scored):
                 missing = dict(base)
                 self._add(missing, semconv.MISSING, name)
                 self._count(semconv.MISSING_INPUTS, 1, missing)
+        if self._captured_elsewhere:
+            base = dict(base)
+            self._add(base, semconv.SERVICE, scored.run.resource.get("service.name"))
         if scored.verdict is not None and semconv.VERDICT not in known:
             counted: dict[str, AttributeValue] = {**base, semconv.VERDICT: scored.verdict.word}
             self._add(counted, semconv.VERDICT_CODE, next(iter(scored.verdict.codes), None))
@@ -170,9 +181,6 @@ class MetricWriter:
                 base,
                 self._context_of(judged.carrier("retrieval")),
             )
-        for score in scored.scores.values():
-            if score.name == _FUNNEL:
-                self._write_stages(score, base)
 
     def _write_stages(self, funnel: Score, base: dict[str, AttributeValue]) -> None:
         """Count the documents that left each stage; nothing is counted of a stage that was not recorded."""

@@ -79,6 +79,8 @@ class SpanWriter:
         span_events: Whether each score is a span event as well.
         content: Whether text may be on them.
         tracer: Returns the tracer in force.
+        captured_elsewhere: Whether ``evaluation`` spans bear the name of the service that the request ran in,
+            and begin no earlier than it ended by that service's clock.
     """
 
     def __init__(
@@ -88,7 +90,9 @@ class SpanWriter:
         span_events: bool,
         content: ContentPolicy,
         tracer: Callable[[], Tracer],
+        captured_elsewhere: bool = False,
     ) -> None:
+        self._captured_elsewhere = captured_elsewhere
         self._mode: SpanMode = mode
         self._span_events = span_events
         self._content = content
@@ -230,6 +234,11 @@ class SpanWriter:
         if scored.revision:
             essentials[semconv.REVISION] = scored.revision
         now = time.time_ns()
+        if self._captured_elsewhere:
+            now = max(now, scored.run.ended_ns)
+            service = scored.run.resource.get("service.name")
+            if service:
+                essentials[semconv.SERVICE] = clean(service)
         span_id = evaluation_span_id(
             carrier.trace_id if carrier else 0,
             carrier.span_id if carrier else 0,

@@ -10,9 +10,16 @@ from ragmeter.cli.app import app
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
 
 
+def _commands(group):
+    for name, command in group.commands.items():
+        yield name, command
+        if hasattr(command, "commands"):
+            yield from _commands(command)
+
+
 def _options():
     group = typer.main.get_command(app)
-    for name, command in {"ragmeter": group, **group.commands}.items():
+    for name, command in [("ragmeter", group), *_commands(group)]:
         for parameter in command.params:
             for option in parameter.opts:
                 if option.startswith("--"):

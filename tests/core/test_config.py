@@ -51,7 +51,7 @@ def test_opentelemetry_flags_are_read_and_the_short_name_wins(monkeypatch):
         ("RAGMETER_SAMPLE_RATE", "2", "less than or equal to 1"),
         ("RAGMETER_SPAN_MODE", "all", "'auto', 'own', 'evaluation' or 'off'"),
         ("RAGMETER_QUEUE_SIZE", "many", "valid integer"),
-        ("RAGMETER_SCORING", "fork", "'thread' or 'process'"),
+        ("RAGMETER_SCORING", "fork", "'thread', 'process' or 'queue'"),
         ("OTEL_INSTRUMENTATION_RAGMETER_EVENTS", "yes", "'log'"),
     ],
 )
@@ -207,6 +207,8 @@ def test_every_setting_but_the_secrets_is_a_flag():
         "OTEL_INSTRUMENTATION_RAGMETER_EMBEDDING_API_KEY",
         "OTEL_INSTRUMENTATION_RAGMETER_CHANGE_WEBHOOK",
         "OTEL_INSTRUMENTATION_RAGMETER_JUDGE_SHARED_URL",
+        "OTEL_INSTRUMENTATION_RAGMETER_QUEUE_URL",
+        "OTEL_INSTRUMENTATION_RAGMETER_WORKER_DEDUPE_URL",
     }
 
 

@@ -31,6 +31,7 @@ LOW_CARDINALITY = {
     "ragmeter.component",
     "ragmeter.segment",
     "ragmeter.selection",
+    "ragmeter.service.name",
     "ragmeter.stage",
     "ragmeter.stage.kind",
     "ragmeter.status",

@@ -1,0 +1,49 @@
+"""The commands for scoring outside the application and their options: ``ragmeter worker``.
+
+`app` adds them to the others; each one's work lives in a folder of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ._ending import EXIT_FAILED, explained
+
+__all__ = ["worker"]
+
+
+def worker(
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where applications publish: spool:///DIR, or a broker's address. Default: "
+            "RAGMETER_QUEUE_URL, which keeps a password out of the list of processes.",
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, max=256, help="How many score; as many as cores, unless told."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Score what waits, and end.")] = False,
+    require_export: Annotated[
+        bool,
+        typer.Option(
+            "--require-export",
+            help="Give requests back whose scores could not be sent, rather than count them as lost.",
+        ),
+    ] = False,
+) -> None:
+    """Score requests that applications publish (RAGMETER_SCORING=queue), until SIGTERM.
+
+    Metrics, judge and exporters are set by RAGMETER_* here, as they are for an application that scores by
+    itself: RAGMETER_METRICS, RAGMETER_JUDGE_MODEL, RAGMETER_JSONL, OTEL_EXPORTER_OTLP_ENDPOINT.
+    """
+    with explained():
+        from .worker.run import run
+
+        done = run(queue, processes=processes, once=once, require_export=require_export)
+    if not done:
+        raise typer.Exit(EXIT_FAILED)

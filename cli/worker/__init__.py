@@ -1,0 +1,1 @@
+"""``ragmeter worker``: scores what applications have published."""

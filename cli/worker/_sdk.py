@@ -1,0 +1,151 @@
+"""The OpenTelemetry SDK of a worker process: made after the fork, with an identity of its own.
+
+Scores are sent where the standard ``OTEL_EXPORTER_OTLP_*`` variables say, and nowhere where they say nothing.
+What was not taken there is counted, so that a message can come back.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+from uuid import uuid4
+
+from opentelemetry import _logs, metrics, trace
+
+from ragmeter.metrics import MissingDependencyError
+
+__all__ = ["WorkerTelemetry", "has_provider", "wanted_signals"]
+
+_SERVICE = "ragmeter-worker"
+_METRICS_EVERY_MS = 10_000
+"""What a killed process loses of its counters, unless ``OTEL_METRIC_EXPORT_INTERVAL`` says otherwise."""
+_EXPORTERS = {
+    "traces": ("trace_exporter", "OTLPSpanExporter"),
+    "logs": ("_log_exporter", "OTLPLogExporter"),
+    "metrics": ("metric_exporter", "OTLPMetricExporter"),
+}
+
+
+class _Watched:
+    """An exporter of the SDK's, and how much of what it was given was not taken."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.lost = 0
+
+    def export(self, items: Any, *more: Any, **named: Any) -> Any:
+        result = self._inner.export(items, *more, **named)
+        if result.name != "SUCCESS":
+            self.lost += len(items)
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class WorkerTelemetry:
+    """The global providers of this process, as far as there is somewhere to send to.
+
+    An SDK that is there already, because ``opentelemetry-instrument`` brought it, is used as it is.
+
+    Raises:
+        MissingDependencyError: An endpoint is set, and the SDK or its exporters are not installed.
+    """
+
+    def __init__(self) -> None:
+        self._watched: list[_Watched] = []
+        self._providers: list[Any] = []
+        if not has_provider():
+            wanted = wanted_signals()
+            if wanted:
+                try:
+                    self._begin(wanted)
+                except ImportError as error:
+                    raise MissingDependencyError(
+                        "opentelemetry-sdk", "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT"
+                    ) from error
+
+    def unsent(self) -> int:
+        """Return how many spans and events were not taken."""
+        return sum(one.lost for one in self._watched)
+
+    def shutdown(self, timeout_s: float) -> None:
+        """Send what is left, within about `timeout_s` seconds."""
+        deadline = time.monotonic() + timeout_s
+        for provider in self._providers:
+            provider.force_flush(max(1, int((deadline - time.monotonic()) * 1000)))
+            provider.shutdown()
+
+    def _begin(self, wanted: set[str]) -> None:
+        from opentelemetry.sdk._logs import LoggerProvider  # noqa: PLC0415 -- an extra
+        from opentelemetry.sdk._logs.export import BatchLogRecordProcessor  # noqa: PLC0415
+        from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
+        named = bool(os.environ.get("OTEL_SERVICE_NAME")) or "service.name=" in os.environ.get(
+            "OTEL_RESOURCE_ATTRIBUTES", ""
+        )
+        # An instance of its own: the counters of two processes under one name would overwrite each other.
+        own = {"service.instance.id": str(uuid4())} | ({} if named else {"service.name": _SERVICE})
+        resource = Resource.create(own)
+        if "traces" in wanted:
+            tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+            tracers.add_span_processor(BatchSpanProcessor(self._watch("traces")))
+            trace.set_tracer_provider(tracers)
+            self._providers.append(tracers)
+        if "logs" in wanted:
+            loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
+            loggers.add_log_record_processor(BatchLogRecordProcessor(self._watch("logs")))
+            _logs.set_logger_provider(loggers)
+            self._providers.append(loggers)
+        if "metrics" in wanted:
+            every_ms = None if os.environ.get("OTEL_METRIC_EXPORT_INTERVAL") else _METRICS_EVERY_MS
+            reader = PeriodicExportingMetricReader(_exporter("metrics"), every_ms)
+            meters = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
+            metrics.set_meter_provider(meters)
+            self._providers.append(meters)
+
+    def _watch(self, signal: str) -> Any:
+        watched = _Watched(_exporter(signal))
+        self._watched.append(watched)
+        return watched
+
+
+def wanted_signals() -> set[str]:
+    """Return the signals that there is an endpoint for."""
+    return {signal for signal in _EXPORTERS if _is_wanted(signal)}
+
+
+def _is_wanted(signal: str) -> bool:
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    if os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip().lower() == "none":
+        return False
+    return bool(
+        os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+        or os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
+    )
+
+
+def _exporter(signal: str) -> Any:
+    """Return the SDK's exporter, which reads its own variables."""
+    protocol = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL") or os.environ.get(
+        "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"
+    )
+    module, name = _EXPORTERS[signal]
+    way = "grpc" if protocol.strip().lower() == "grpc" else "http"
+    kind: Callable[[], Any] = getattr(
+        import_module(f"opentelemetry.exporter.otlp.proto.{way}.{module}"), name
+    )
+    return kind()
+
+
+def has_provider() -> bool:
+    """Return whether this process has an SDK already."""
+    return not type(trace.get_tracer_provider()).__module__.startswith("opentelemetry.trace")

@@ -1,0 +1,62 @@
+"""Runs the processes of ``ragmeter worker``."""
+
+from __future__ import annotations
+
+import os
+
+from ragmeter.config import Settings, read_settings, worker_arguments
+from ragmeter.fleet.transport import run_worker
+from ragmeter.fleet.worker import BatchWorker, worker_from_settings
+from ragmeter.metrics import ConfigurationError
+
+from ._sdk import WorkerTelemetry, has_provider, wanted_signals
+
+__all__ = ["queue_of", "run"]
+
+
+def queue_of(given: str | None, settings: Settings) -> str:
+    """Return the URL of the queue.
+
+    Raises:
+        ConfigurationError: None is set.
+    """
+    if given:
+        return given
+    if settings.queue_url is None:
+        raise ConfigurationError(
+            "which queue? Pass --queue spool:///var/lib/ragmeter/queue or a broker's address, or set "
+            "RAGMETER_QUEUE_URL to what the applications have there"
+        )
+    return settings.queue_url.get_secret_value()
+
+
+def run(queue: str | None, *, processes: int | None, once: bool, require_export: bool) -> bool:
+    """Score what comes until told to end; return whether everything went well.
+
+    Args:
+        queue: Its URL; None: that of the settings.
+        processes: How many; None: as the settings say, else as many as cores.
+        once: End when nothing waits any more.
+        require_export: Give a message back whose scores could not be exported.
+
+    Raises:
+        ConfigurationError: An option or a variable makes no sense.
+        MissingDependencyError: Something that they ask for is not installed.
+    """
+    settings = read_settings()
+    url = queue_of(queue, settings)
+    worker_arguments()  # what is wrong with them is said here and not by each process
+    if not (wanted_signals() or settings.jsonl or settings.console or has_provider()):
+        raise ConfigurationError(
+            "the worker has nowhere to write scores to; set OTEL_EXPORTER_OTLP_ENDPOINT, RAGMETER_JSONL or "
+            "RAGMETER_CONSOLE"
+        )
+
+    def make() -> BatchWorker:
+        telemetry = WorkerTelemetry()
+        return worker_from_settings(
+            require_export=require_export, unsent=telemetry.unsent, closed=telemetry.shutdown
+        )
+
+    number = processes or settings.worker_processes or os.cpu_count() or 1
+    return run_worker(url, make, processes=number, once=once)

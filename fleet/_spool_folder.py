@@ -1,0 +1,325 @@
+"""A folder of SQLite files through which processes of one machine hand messages to each other.
+
+Each process that publishes writes a file of its own, and holds a lock on it as long as it lives.  Workers take
+messages from all files; what a worker had that is gone is free again at once.  A file that is empty and whose
+process has ended is deleted.  The same folder keeps messages for a broker that is away: then those who
+publish read it themselves.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics import _fork as fork
+from ragmeter.metrics.errors import loggable
+
+from ._spool_file import DamagedError, SpoolFile, Waiting, set_aside
+from .transport import TransportDownError
+
+__all__ = ["DEFAULT_BYTES", "SpoolReader", "SpoolSender", "Taken"]
+
+_log = logging.getLogger("ragmeter")
+
+DEFAULT_BYTES = 256 * 1024 * 1024
+"""What a process may have waiting, unless told otherwise."""
+_DEAD = "dead.db"
+_MESSAGES = ".messages.db"
+_LOCK = ".lock"
+_READER = "reader-"
+_ROOM_ASKED_EVERY = 16
+"""Messages between two looks at how full the file is."""
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.scandir(folder):
+            pass
+    except OSError as error:
+        raise ConfigurationError(
+            f"the queue's folder {folder} cannot be used ({loggable(error)}); give one that this user may "
+            "write to"
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigurationError(
+            f"the queue's folder {folder} cannot be written to; give one that this user may write to"
+        )
+    return folder
+
+
+class _Lock:
+    """A lock on a name in a folder that goes with this process, however it ends."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._path = folder / f"{name}{_LOCK}"
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        # The name is nobody else's: who asks whether it is held holds it for a moment.
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: let go of the copy, or the parent's end would go unnoticed."""
+        os.close(self._file)
+
+    def release(self) -> None:
+        """End it."""
+        with suppress(OSError):
+            self._path.unlink()
+        os.close(self._file)
+
+
+def _is_gone(folder: Path, name: str) -> bool:
+    """Return whether the process that held the lock on `name` has ended."""
+    try:
+        file = os.open(folder / f"{name}{_LOCK}", os.O_RDWR)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return True
+
+
+class SpoolSender:
+    """Writes messages into a file of this process's own: a `Sender`. A forked child begins another file.
+
+    Args:
+        folder: Where; made if it is not there, for this user alone, as its files hold users' texts.
+        max_bytes: The file holds no more than about this; then messages are refused until some were read.
+
+    Raises:
+        ConfigurationError: The folder cannot be used.
+    """
+
+    def __init__(self, folder: Path, *, max_bytes: int = DEFAULT_BYTES) -> None:
+        self._folder = _made(folder)
+        self._max_bytes = max_bytes
+        self._left: list[SpoolFile] = []  # a parent's: to close them would end its locks
+        self._begin()
+        fork.forget(self._begin_child)
+
+    def _begin(self) -> None:
+        self._file: SpoolFile | None = None
+        self._lock: _Lock | None = None
+        self._until_look = 0
+
+    def _begin_child(self) -> None:
+        if self._file is not None:
+            self._left.append(self._file)
+        if self._lock is not None:
+            self._lock.leave_to_parent()
+        self._begin()
+
+    def send(self, body: bytes, *, count: int) -> None:
+        """Write a message; see `Sender.send`."""
+        try:
+            file = self._opened()
+            if self._until_look <= 0 or len(body) > self._max_bytes // 64:
+                self._until_look = _ROOM_ASKED_EVERY
+                if file.size_bytes + len(body) > self._max_bytes and not file.is_empty:
+                    self._until_look = 0
+                    raise TransportDownError(
+                        f"{self._folder}: {self._max_bytes} bytes wait to be read, as much as may"
+                    )
+            self._until_look -= 1
+            file.put([(count, body)], since_ns=time.time_ns())
+        except DamagedError as error:
+            self._replace(error)
+            raise TransportDownError(f"{self._folder}: {error}") from error
+
+    def close(self, timeout_s: float) -> None:
+        """Close the file; what is in it waits to be read."""
+        del timeout_s
+        file, lock = self._file, self._lock
+        self._begin()
+        if file is not None:
+            with suppress(TransportDownError, DamagedError):
+                if file.is_empty:
+                    file.remove()
+            file.close()
+        if lock is not None:
+            lock.release()
+
+    def _opened(self) -> SpoolFile:
+        if self._file is None:
+            name = f"{os.getpid()}-{uuid4().hex[:12]}"
+            try:
+                self._lock = _Lock(_made(self._folder), name)
+            except (OSError, ConfigurationError) as error:
+                raise TransportDownError(f"{self._folder}: {loggable(error)}") from error
+            self._file = SpoolFile(self._folder / f"{name}{_MESSAGES}")
+        return self._file
+
+    def _replace(self, error: Exception) -> None:
+        file, lock = self._file, self._lock
+        self._begin()
+        if file is not None:
+            _log.error("queue: %s; it is set aside, a new file begins", error)
+            file.close()
+            set_aside(file.path)
+        if lock is not None:
+            lock.release()
+
+
+class Taken(NamedTuple):
+    """A message that a reader has."""
+
+    file: SpoolFile
+    """Where it lies."""
+    message: Waiting
+    """What it is."""
+
+
+class SpoolReader:
+    """Takes messages from all files of a folder, for one thread at a time. Not to be used across a fork.
+
+    Args:
+        folder: Where; made if it is not there.
+
+    Raises:
+        ConfigurationError: The folder cannot be used.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = _made(folder)
+        self._name = f"{_READER}{os.getpid()}-{uuid4().hex[:12]}"
+        self._lock = _Lock(folder, self._name)
+        for left in folder.glob(f"{_READER}*{_LOCK}"):
+            if _is_gone(folder, left.name.removesuffix(_LOCK)):
+                left.unlink(missing_ok=True)
+        self._files: dict[str, SpoolFile] = {}
+        self._next = 0
+        self._is_closed = False
+        self._dead: SpoolFile | None = None
+        self._turn = threading.Lock()
+        self._undone: list[tuple[Taken, tuple[bytes, ...]]] = []
+
+    def take(self, limit: int = 1) -> list[Taken]:
+        """Take the oldest messages that nobody has, from one file; another one each time."""
+        undone, self._undone = self._undone, []
+        for taken, split in undone:
+            self.done(taken, split)
+        with self._turn:
+            for file in self._in_turn():
+                with self._contained(file):
+                    for owner in self._gone_owners(file):
+                        file.give_back(owner, died=True)
+                    found = file.take(self._name, limit)
+                    if found:
+                        return [Taken(file, message) for message in found]
+                    self._remove_if_over(file)
+        return []
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether nothing is left that could be taken: what others have is theirs, as long as they live."""
+        with self._turn:
+            for file in self._in_turn():
+                drained = False
+                with self._contained(file):
+                    drained = not file.has_free and not self._gone_owners(file)
+                if not drained:
+                    return False
+            return not self._undone
+
+    def done(self, taken: Taken, split: tuple[bytes, ...] = ()) -> None:
+        """Forget a message, and put those in its place that it was split into."""
+        with self._damage_aside(taken.file.path):
+            try:
+                taken.file.done(taken.message.number, split, since_ns=taken.message.since_ns)
+            except TransportDownError as error:
+                _log.warning("queue: what is done could not be noted (%s); tried again", error)
+                self._undone.append((taken, split))
+
+    def _gone_owners(self, file: SpoolFile) -> list[str]:
+        owners = (owner for owner in file.owners() if owner != self._name)
+        return [owner for owner in owners if _is_gone(self._folder, owner)]
+
+    def bury(self, body: bytes, requests: int, reason: str, deaths: int) -> None:
+        """Add a message to the dead letters."""
+        if self._dead is None:
+            self._dead = SpoolFile(self._folder / _DEAD)
+        self._dead.put([(requests, body)], since_ns=time.time_ns(), deaths=deaths, reason=reason)
+
+    def give_back(self) -> None:
+        """Let others have everything that this reader has."""
+        with self._turn:
+            for file in self._files.values():
+                with self._contained(file):
+                    file.give_back(self._name, died=False)
+
+    def close(self) -> None:
+        """Give everything back and let go of the folder; once is enough."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.give_back()
+        for file in (*self._files.values(), *([self._dead] if self._dead else [])):
+            file.close()
+        self._files = {}
+        self._lock.release()
+
+    def _in_turn(self) -> list[SpoolFile]:
+        self._look()
+        names = sorted(self._files)
+        if not names:
+            return []
+        self._next = (self._next + 1) % len(names)
+        return [self._files[name] for name in (*names[self._next :], *names[: self._next])]
+
+    def _look(self) -> None:
+        """Open files that are new, and forget those that were deleted."""
+        try:
+            with os.scandir(self._folder) as found:
+                there = {one.name for one in found if one.name.endswith(_MESSAGES)}
+        except OSError as error:
+            raise TransportDownError(f"{self._folder}: {loggable(error)}") from error
+        for name in set(self._files) - there:
+            self._files.pop(name).close()
+        for name in there - set(self._files):
+            path = self._folder / name
+            with self._damage_aside(path), suppress(TransportDownError):
+                self._files[name] = SpoolFile(path)
+
+    def _remove_if_over(self, file: SpoolFile) -> None:
+        """Delete a file that nobody writes to any more and nothing is in."""
+        writer = file.path.name.removesuffix(_MESSAGES)
+        if _is_gone(self._folder, writer) and file.is_empty:
+            self._files.pop(file.path.name, None)
+            file.remove()
+            with suppress(OSError):
+                (self._folder / f"{writer}{_LOCK}").unlink()
+
+    @contextmanager
+    def _contained(self, file: SpoolFile) -> Iterator[None]:
+        """Let a file that fails cost no other."""
+        with self._damage_aside(file.path):
+            try:
+                yield
+            except TransportDownError as error:
+                _log.warning("queue: %s; tried again", error)
+
+    @contextmanager
+    def _damage_aside(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except DamagedError as error:
+            _log.error("queue: %s; the file is set aside, what was in it is lost", error)
+            file = self._files.pop(path.name, None)
+            if file is not None:
+                file.close()
+            set_aside(path)

@@ -1,0 +1,285 @@
+"""`FleetPublisher`: the exporter that sends requests elsewhere to be scored, instead of writing scores.
+
+The meter's own machinery is all it needs around it: its lane is the bounded queue, its thread the one that may
+wait, its counts say what was lost.  The application's spans are written by another exporter at once; scores
+come below them, from a worker.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote
+
+from opentelemetry import trace
+
+from ragmeter.exporters._format import clean
+from ragmeter.exporters._span_targets import KnowsSpans
+from ragmeter.exporters.protocol import MayLackDestination, RagRun, RunsLostError, ScoredRun
+from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics import _fork as fork
+
+from ._spool_folder import DEFAULT_BYTES, SpoolReader, SpoolSender
+from .payload import MAX_RUNS, Batch, SentRun, TooLargeError, pack
+from .transport import Sender, TransportDownError, open_sender
+
+__all__ = ["FleetPublisher"]
+
+_SPANS_PATIENCE_S = 1.0
+"""Seconds to wait for the exporter that writes a request's spans, as long as that has been worth it."""
+_LITTLE_PATIENCE_S = 0.02
+_REST_S = 5.0
+"""Seconds for which a broker that failed is left alone, where there is a spool to write to."""
+_FIRST_PAUSE_S = 0.25
+_TOLD = ("service.name", "service.namespace", "service.version", "deployment.environment.name")
+"""What is sent of the application's resource."""
+
+
+class FleetPublisher:
+    """Publishes captured requests, to be scored by ``ragmeter worker``.
+
+    ``RagMeter(scoring="queue")`` makes one of the settings; in code it is an exporter of a meter without
+    metrics: ``RagMeter(metrics=[], exporters=[spans, FleetPublisher("spool:///dir", spans=spans)])``. What it
+    loses counts as dropped, whatever the other exporters have taken.
+
+    Args:
+        queue: Where requests are published: ``spool:///dir`` or the URL of a broker; or a `Sender`.
+        spans: The exporter that writes the requests' own spans, so that scores find them.
+        resource: ``service.name`` and the like of the application. None: that of its OpenTelemetry SDK.
+        batch: Requests in a message, at most 32.
+        linger_s: Seconds of rest after a message that was not full, in which the next one fills up.
+        patience_s: Seconds for which a message is tried before its requests are given up.
+        confirm_s: Seconds that a broker may take to say that a message is safe.
+        spool: A folder that keeps messages while the broker is away, shared by the processes of this machine.
+        spool_bytes: What this process may keep there, or in the folder that `queue` names.
+        judge_sample_rate: Probability that a request is judged.
+
+    Raises:
+        ConfigurationError: An argument is wrong; the message says what is allowed.
+        MissingDependencyError: The package for this kind of queue is not installed.
+    """
+
+    carries_requests = True
+    """What this exporter does not take is not scored: see `ragmeter.exporters.protocol.CarriesRequests`."""
+
+    def __init__(
+        self,
+        queue: str | Sender,
+        *,
+        spans: KnowsSpans | None = None,
+        resource: Mapping[str, str] | None = None,
+        batch: int = MAX_RUNS,
+        linger_s: float = 0.05,
+        patience_s: float = 300.0,
+        confirm_s: float = 2.0,
+        spool: str | os.PathLike[str] | None = None,
+        spool_bytes: int = DEFAULT_BYTES,
+        judge_sample_rate: float = 1.0,
+    ) -> None:
+        if not 1 <= batch <= MAX_RUNS:
+            raise ConfigurationError(
+                f"batch is {batch!r}; a message holds 1 to {MAX_RUNS} requests"
+            )
+        if isinstance(queue, str):
+            self._sender = open_sender(queue, confirm_s=confirm_s, spool_bytes=spool_bytes)
+        else:
+            self._sender = queue
+        self._spans = spans
+        self._spans_patience_s = _SPANS_PATIENCE_S
+        self._resource = resource
+        self._batch = batch
+        self._linger_s = linger_s
+        self._patience_s = patience_s
+        self._judge_sample_rate = judge_sample_rate
+        self._folder = None if spool is None else Path(spool)
+        self._spool = (
+            None if self._folder is None else SpoolSender(self._folder, max_bytes=spool_bytes)
+        )
+        self._begin()
+        fork.forget(self._begin)
+
+    def _begin(self) -> None:
+        # Also in a forked child: sender and spool forget for themselves what is the parent's.
+        self._stop = threading.Event()
+        self._turn = threading.Lock()
+        self._down_until = 0.0
+        self._reader: SpoolReader | None = None
+        self._draining: threading.Thread | None = None
+
+    def export(self, batch: Sequence[ScoredRun]) -> None:
+        """Publish requests. Waits while the queue is away, for `patience_s` at most.
+
+        Raises:
+            RunsLostError: It was away for too long, or requests are too large for a message.
+        """
+        # Feedback is written by the application's own exporter: it is a score, and changes no other.
+        runs = [self._sent(one) for one in batch if not (one.late and one.scores)]
+        lost = 0
+        for first in range(0, len(runs), self._batch):
+            lost += self._publish(runs[first : first + self._batch])
+        if lost:
+            raise RunsLostError("requests could not be published", lost)
+        if len(batch) < self._batch:
+            self._stop.wait(self._linger_s)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Return whether nothing waits in the spool; with a broker, its messages are sent there."""
+        deadline = time.monotonic() + timeout_s
+        while self._spool is not None:
+            with suppress(TransportDownError):
+                if self._drain():
+                    break
+            if time.monotonic() + _FIRST_PAUSE_S > deadline or self._stop.wait(_FIRST_PAUSE_S):
+                return False
+        return True
+
+    def shutdown(self, timeout_s: float) -> None:
+        """End within `timeout_s` seconds; what a spool holds waits there for the next process."""
+        self._stop.set()
+        if self._turn.acquire(timeout=max(0.0, timeout_s)):
+            try:
+                self._sender.close(timeout_s)
+                if self._spool is not None:
+                    self._spool.close(timeout_s)
+                if self._reader is not None:
+                    self._reader.close()
+                    self._reader = None
+            finally:
+                self._turn.release()
+
+    def _sent(self, scored: ScoredRun) -> SentRun:
+        return SentRun(
+            run=self._with_spans(scored.run),
+            kind="again" if scored.late else "run",
+            revision=scored.revision,
+            sample_rate=scored.sample_rate,
+            judge_sample_rate=self._judge_sample_rate,
+            worst=scored.selection == "worst",
+        )
+
+    def _with_spans(self, run: RagRun) -> RagRun:
+        """Return the request with the spans that were written for it."""
+        spans = self._spans
+        if spans is None or (isinstance(spans, MayLackDestination) and not spans.delivers()):
+            return run
+        judged = spans.judged_spans(run, self._spans_patience_s)
+        self._spans_patience_s = _LITTLE_PATIENCE_S if judged is None else _SPANS_PATIENCE_S
+        if judged is None:
+            return run
+        places = judged.retrievals
+        if len(run.retrievals) == 1 and judged.retrieval is not None:
+            places = (judged.retrieval,)
+        retrievals = run.retrievals
+        if len(places) == len(retrievals):
+            retrievals = tuple(
+                one if span is None else replace(one, target=span)
+                for one, span in zip(retrievals, places, strict=True)
+            )
+        return replace(run, target=judged.request or run.target, retrievals=retrievals)
+
+    def _publish(self, runs: Sequence[SentRun]) -> int:
+        """Publish requests as one message, or as several where they are large; return how many are lost."""
+        try:
+            body = pack(
+                Batch(runs=runs, resource=self._own_resource(), published_ns=time.time_ns())
+            )
+        except TooLargeError:
+            if len(runs) == 1:
+                return 1
+            middle = len(runs) // 2
+            return self._publish(runs[:middle]) + self._publish(runs[middle:])
+        return 0 if self._deliver(body, len(runs)) else len(runs)
+
+    def _deliver(self, body: bytes, count: int) -> bool:
+        deadline = time.monotonic() + self._patience_s
+        pause = _FIRST_PAUSE_S
+        while True:
+            with suppress(TransportDownError):
+                self._send(body, count)
+                return True
+            if time.monotonic() + pause > deadline or self._stop.wait(pause):
+                return False
+            pause = min(2 * pause, _REST_S)
+
+    def _send(self, body: bytes, count: int) -> None:
+        if self._spool is None:
+            with self._turn:
+                self._sender.send(body, count=count)
+            return
+        if time.monotonic() >= self._down_until:
+            with suppress(TransportDownError):
+                # What waits goes first; while that goes on, the new waits behind it.
+                if self._drain():
+                    with self._turn:
+                        self._sender.send(body, count=count)
+                    return
+        self._down_until = max(self._down_until, time.monotonic() + _REST_S)
+        with self._turn:
+            self._spool.send(body, count=count)
+        self._drain_later()
+
+    def _drain(self) -> bool:
+        """Send what waits in the spool, whoever put it there; return whether nothing waits any more."""
+        with self._turn:
+            if self._folder is None:
+                return True
+            if self._reader is None:
+                self._reader = SpoolReader(self._folder)
+            while not self._stop.is_set():
+                taken = self._reader.take(1)
+                if not taken:
+                    return self._reader.is_drained
+                try:
+                    self._sender.send(taken[0].message.body, count=taken[0].message.requests)
+                except TransportDownError:
+                    self._reader.give_back()
+                    self._down_until = time.monotonic() + _REST_S
+                    raise
+                self._reader.done(taken[0])
+            return False
+
+    def _drain_later(self) -> None:
+        """See to it that the spool is emptied although no request may come any more."""
+        if self._draining is None or not self._draining.is_alive():
+            self._draining = threading.Thread(
+                target=self._keep_draining, name="ragmeter-spool", daemon=True
+            )
+            with suppress(RuntimeError):  # the interpreter is ending: the next process will
+                self._draining.start()
+
+    def _keep_draining(self) -> None:
+        stop = self._stop
+        while not stop.wait(_REST_S):
+            with suppress(TransportDownError):
+                if self._drain():
+                    return
+
+    def _own_resource(self) -> Mapping[str, str]:
+        if self._resource is None:
+            found = _resource_of_sdk()
+            if found is None:
+                return _resource_of_variables()  # the SDK may still come
+            self._resource = found
+        return self._resource
+
+
+def _resource_of_sdk() -> dict[str, str] | None:
+    resource = getattr(trace.get_tracer_provider(), "resource", None)
+    attributes = getattr(resource, "attributes", None)
+    if not isinstance(attributes, Mapping):
+        return None
+    return {key: clean(str(attributes[key])) for key in _TOLD if attributes.get(key)}
+
+
+def _resource_of_variables() -> dict[str, str]:
+    given = (
+        part.partition("=") for part in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")
+    )
+    known = {key.strip(): unquote(value.strip()) for key, _, value in given}
+    known["service.name"] = os.environ.get("OTEL_SERVICE_NAME") or known.get("service.name", "")
+    return {key: clean(known[key]) for key in _TOLD if known.get(key)}

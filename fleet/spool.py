@@ -1,0 +1,211 @@
+"""The engine without a broker: a folder, and workers of the same machine. Its URL is ``spool:///dir``.
+
+Each worker is a process of its own below one that does nothing but start them: a request that ends its process
+ends no other, and is found out by being tried alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import connection
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from ragmeter.metrics import ConfigurationError
+
+from ._spool_folder import DEFAULT_BYTES, SpoolReader, SpoolSender, Taken
+from .transport import TransportDownError
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkProcess
+
+    from .worker import BatchWorker
+
+__all__ = ["MAX_DEATHS", "SpoolReader", "SpoolSender", "folder_of", "open_sender", "run_worker"]
+
+_log = logging.getLogger("ragmeter")
+
+MAX_DEATHS = 3
+"""Workers that may end over a message; with the next one it is a dead letter."""
+_IDLE_S = 0.1
+"""Seconds between two looks at a folder without messages."""
+_FAILED_S = 5.0
+"""Seconds of rest after scores could not be exported, or the disk did not answer."""
+_TRIES = 3
+"""Times in a row that this may happen to a worker that is to end when all is done."""
+_CLOSE_S = 10.0
+
+
+def folder_of(url: str) -> Path:
+    """Return the folder that a URL names.
+
+    Raises:
+        ConfigurationError: It names none.
+    """
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.netloc or not path.startswith("/") or path == "/" or parts.query:
+        raise ConfigurationError(
+            "spool: needs the absolute path of a folder, with three slashes: "
+            "spool:///var/lib/ragmeter/queue"
+        )
+    return Path(path)
+
+
+def open_sender(
+    url: str, *, confirm_s: float = 2.0, spool_bytes: int = DEFAULT_BYTES
+) -> SpoolSender:
+    """Return the way into the folder that `url` names; see `transport.open_sender`."""
+    del confirm_s  # the disk answers when it answers
+    return SpoolSender(folder_of(url), max_bytes=spool_bytes)
+
+
+def run_worker(
+    url: str, make: Callable[[], BatchWorker], *, processes: int, once: bool = False
+) -> bool:
+    """Score what the folder holds; see `transport.run_worker`."""
+    folder = folder_of(url)
+    SpoolReader(folder).close()  # that it can be used is said here, once
+    return _Processes(lambda: _work(folder, make, once=once), processes).run()
+
+
+class _Processes:
+    """Forked processes, started again when they were killed, told to end when this one is."""
+
+    def __init__(self, work: Callable[[], bool], number: int) -> None:
+        self._work = work
+        self._number = number
+        self._ending = False
+        self._pid = os.getpid()
+        # Its other end is closed when this process ends, however it does.
+        self._alive, self._own_end = os.pipe()
+        self._running: list[ForkProcess] = []
+
+    def run(self) -> bool:
+        """Start them and wait until all have ended; return whether all of them were done."""
+        done = True
+        before = {one: signal.signal(one, self._end) for one in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            self._running = [self._start() for _ in range(self._number)]
+            while self._running:
+                connection.wait([process.sentinel for process in self._running])
+                for process in [one for one in self._running if not one.is_alive()]:
+                    process.join()
+                    self._running.remove(process)
+                    code = process.exitcode or 0
+                    if code > 0:
+                        done = False
+                        self._tell_to_end()
+                    elif code < 0 and not self._ending:
+                        _log.error("ragmeter worker: a process was ended by signal %d", -code)
+                        self._running.append(self._start())
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            os.close(self._own_end)
+            os.close(self._alive)
+        return done
+
+    def _start(self) -> ForkProcess:
+        process = multiprocessing.get_context("fork").Process(target=self._child)
+        process.start()
+        if self._ending:  # a signal came while it was being started
+            process.terminate()
+        return process
+
+    def _child(self) -> None:
+        os.close(self._own_end)
+        threading.Thread(target=self._watch_parent, name="ragmeter-parent", daemon=True).start()
+        if not self._work():
+            raise SystemExit(1)
+
+    def _watch_parent(self) -> None:
+        os.read(self._alive, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _end(self, _number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != self._pid:
+            os._exit(0)  # a process so young that it has nothing to end yet
+        self._tell_to_end()
+
+    def _tell_to_end(self) -> None:
+        again, self._ending = self._ending, True
+        for process in self._running:
+            process.kill() if again else process.terminate()
+
+
+@contextmanager
+def _told_to_end() -> Iterator[Callable[[], bool]]:
+    """Yield what says whether this process was told to end."""
+    told = False
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        nonlocal told
+        told = True
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent tells
+    signal.signal(signal.SIGTERM, on_signal)
+    yield lambda: told
+
+
+def _work(folder: Path, make: Callable[[], BatchWorker], *, once: bool) -> bool:
+    """Score messages until told to end or, `once`, until none is left; return whether that came true."""
+    with _told_to_end() as is_told:
+        worker = make()
+        reader = SpoolReader(folder)
+        failed = 0
+        try:
+            while not is_told():
+                try:
+                    found = reader.take()
+                    if not found:
+                        if once and reader.is_drained:
+                            return True
+                        time.sleep(_IDLE_S)
+                        continue
+                    done = _handle(reader, worker, found[0])
+                except TransportDownError as error:
+                    _log.error("ragmeter worker: %s", error)
+                    done = False
+                failed = 0 if done else failed + 1
+                if failed:
+                    reader.give_back()
+                    if once and failed >= _TRIES:
+                        return False
+                    _rest(_FAILED_S, is_told)
+            return True
+        finally:
+            reader.close()
+            worker.close(_CLOSE_S)
+
+
+def _handle(reader: SpoolReader, worker: BatchWorker, taken: Taken) -> bool:
+    message = taken.message
+    if message.deaths > MAX_DEATHS:
+        reason = f"{message.deaths} workers ended over it"
+        reader.bury(message.body, message.requests, reason, message.deaths)
+        reader.done(taken)
+        return True
+    handled = worker.handle(message.body, message.deaths)
+    if not handled.done:
+        return False
+    for dead in handled.dead:
+        whole = dead.body == message.body
+        reader.bury(dead.body, message.requests if whole else 1, dead.reason, message.deaths)
+    reader.done(taken, handled.split)
+    return True
+
+
+def _rest(seconds: float, is_told: Callable[[], bool]) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not is_told():
+        time.sleep(_IDLE_S)

@@ -1,0 +1,214 @@
+"""`BatchWorker`: scores what a message holds and exports the scores, whatever engine brought it.
+
+It is a meter that is fed with requests others have captured: judging, budgets, exporters, means of quality and
+counts are the meter's, so that a score here is the score there.  What is left is when a message is done, and
+what becomes of one that cannot be.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from ragmeter import RagMeter
+from ragmeter.config import read_settings, worker_arguments
+from ragmeter.exporters.protocol import Exporter, MayLackDestination, MeterStats, ScoredRun
+from ragmeter.metrics import ConfigurationError
+
+from .payload import Batch, SentRun, UnreadableError, pack, unpack
+from .transport import Dead, Handled
+
+__all__ = ["DEATHS_TO_SPLIT", "BatchWorker", "Marks", "split", "worker_from_settings"]
+
+_log = logging.getLogger("ragmeter")
+
+DEATHS_TO_SPLIT = 2
+"""Workers that may end over a message before its requests are tried one by one."""
+_LOOK_S = 5.0
+"""Seconds for which a look at whether all is exported waits."""
+_GRACE_S = 120.0
+"""Seconds beyond the judge's time after which a message is done with what is there."""
+
+
+class Marks(Protocol):
+    """What knows which requests were done, by id; `ragmeter.fleet._marks.DoneMarks` is one."""
+
+    def seen(self, ids: Sequence[str]) -> set[str]:
+        """Return those of `ids` that were done."""
+        ...
+
+    def add(self, ids: Sequence[str]) -> None:
+        """Note that these are done."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is open."""
+        ...
+
+
+def split(batch: Batch, deaths: int) -> tuple[bytes, ...]:
+    """Return the messages that a batch is to be replaced by, each with one request; empty: it is scored.
+
+    After the second death of a worker one of the requests may be what ends them: alone it ends nothing else.
+    """
+    if deaths < DEATHS_TO_SPLIT or len(batch.runs) < 2:
+        return ()
+    return tuple(pack(replace(batch, runs=[one], unreadable=())) for one in batch.runs)
+
+
+class BatchWorker:
+    """Scores messages: ``ragmeter.fleet.transport.Handles``. For one thread; made in the process that scores.
+
+    Args:
+        meter: Scores requests; nobody else uses it.
+        judge_deadline_s: Seconds that judging a request may take.
+        require_export: Give a message back when its scores could not be exported, rather than count them.
+        marks: Knows what is done; None: a message that comes twice is scored twice.
+        unsent: How much of what the exporters wrote was not taken at the other end, as far as is known.
+        closed: Called at the very end, with the seconds that are left: ends what the exporters write to.
+    """
+
+    def __init__(
+        self,
+        meter: RagMeter,
+        *,
+        judge_deadline_s: float = 60.0,
+        require_export: bool = False,
+        marks: Marks | None = None,
+        unsent: Callable[[], int] = lambda: 0,
+        closed: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        self._meter = meter
+        self._judge_deadline_s = judge_deadline_s
+        self._require_export = require_export
+        self._marks = marks
+        self._unsent = unsent
+        self._closed = closed
+        self._guard = meter.guard("fleet.worker")
+
+    def handle(self, body: bytes, deaths: int) -> Handled:
+        """Score what a message holds and export the scores; see `transport.Handles`."""
+        with self._guard:
+            return self._handle(body, deaths)
+        return Handled(dead=(Dead(body=body, reason="the worker failed over it, as its log says"),))
+
+    def stats(self) -> MeterStats:
+        """Return the meter's counters."""
+        return self._meter.stats()
+
+    def close(self, timeout_s: float) -> None:
+        """Shut the meter down, and what it writes to, within `timeout_s` seconds."""
+        deadline = time.monotonic() + timeout_s
+        self._meter.shutdown(timeout_s)
+        if self._marks is not None:
+            with self._guard:
+                self._marks.close()
+        with self._guard:
+            self._closed(max(0.1, deadline - time.monotonic()))
+
+    def _handle(self, body: bytes, deaths: int) -> Handled:
+        try:
+            batch = unpack(body)
+        except UnreadableError as error:
+            self._meter.lost("unreadable")
+            return Handled(dead=(Dead(body=body, reason=str(error)),))
+        dead = tuple(
+            Dead(body=one, reason="the request cannot be read") for one in batch.unreadable
+        )
+        alone = split(batch, deaths)
+        if alone:
+            return Handled(split=alone, dead=dead)
+        ids = {_mark(one): one for one in batch.runs}
+        seen = set() if self._marks is None else self._marks.seen(list(ids))
+        left = [one for key, one in ids.items() if key not in seen]
+        if left and not self._score(left, batch.resource):
+            return Handled(done=False)
+        if self._marks is not None:
+            self._marks.add([key for key in ids if key not in seen])
+        if dead:
+            self._meter.lost("unreadable", len(dead))
+        return Handled(dead=dead)
+
+    def _score(self, runs: Sequence[SentRun], resource: Mapping[str, str]) -> bool:
+        """Score and export requests; return whether the message may be acknowledged."""
+        before = self._lost()
+        for sent in runs:
+            self._meter.take_over(_chosen(sent, resource))
+        deadline = time.monotonic() + self._judge_deadline_s + _GRACE_S
+        flushed = self._meter.flush(_LOOK_S)
+        while not flushed and self._is_at_work() and time.monotonic() < deadline:
+            flushed = self._meter.flush(_LOOK_S)
+        if not self._require_export:
+            return True
+        return flushed and self._lost() == before
+
+    def _is_at_work(self) -> bool:
+        stats = self._meter.stats()
+        return stats.in_flight > 0 or any(stats.export_backlog.values())
+
+    def _lost(self) -> int:
+        return sum(self._meter.stats().export_errors.values()) + self._unsent()
+
+
+def _mark(sent: SentRun) -> str:
+    return f"{sent.kind}:{sent.run.run_id}:{sent.revision}"
+
+
+def _chosen(sent: SentRun, resource: Mapping[str, str]) -> ScoredRun:
+    run = sent.run
+    return ScoredRun(
+        run=run if run.resource else replace(run, resource=dict(resource)),
+        scores={},
+        late=sent.kind == "again",
+        sample_rate=sent.sample_rate,
+        judge_sample_rate=sent.judge_sample_rate,
+        selection="worst" if sent.worst else "sampled",
+        revision=sent.revision,
+    )
+
+
+def _delivers(exporter: Exporter) -> bool:
+    return not isinstance(exporter, MayLackDestination) or exporter.delivers()
+
+
+def worker_from_settings(
+    *,
+    require_export: bool = False,
+    unsent: Callable[[], int] = lambda: 0,
+    closed: Callable[[float], None] = lambda _: None,
+) -> BatchWorker:
+    """Return a worker as the ``RAGMETER_*`` variables describe it, with metrics, judge and exporters.
+
+    Args:
+        require_export: As for `BatchWorker`.
+        unsent: Likewise.
+        closed: Likewise.
+
+    Raises:
+        ConfigurationError: A variable makes no sense; names it and what is allowed.
+        MissingDependencyError: What it asks for is not installed.
+    """
+    settings = read_settings()
+    arguments = worker_arguments()
+    arguments["exporters"] = [one for one in arguments["exporters"] if _delivers(one)]
+    if not arguments["exporters"]:
+        raise ConfigurationError(
+            "the worker has nowhere to write scores to: no OpenTelemetry SDK, no RAGMETER_JSONL, no "
+            "RAGMETER_CONSOLE"
+        )
+    marks: Marks | None = None
+    if settings.worker_dedupe_url is not None:
+        from ._marks import DoneMarks  # noqa: PLC0415 -- needs an extra
+
+        marks = DoneMarks(settings.worker_dedupe_url.get_secret_value())
+    return BatchWorker(
+        RagMeter(**arguments),
+        judge_deadline_s=settings.judge_deadline_s,
+        require_export=require_export,
+        marks=marks,
+        unsent=unsent,
+        closed=closed,
+    )

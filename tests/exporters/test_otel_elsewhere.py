@@ -1,0 +1,68 @@
+"""What is written for requests that another process has captured, counted and recorded."""
+
+import time
+
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanContext, TraceFlags
+
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.protocol import RagRun, ScoredRun
+from ragmeter.metrics import RagSample, evaluate
+from ragmeter.metrics.registry import resolve_metrics
+
+
+def _written(ended_ns):
+    spans, reader = InMemorySpanExporter(), InMemoryMetricReader()
+    tracers = TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    exporter = OpenTelemetryExporter(
+        tracer_provider=tracers,
+        meter_provider=MeterProvider([reader]),
+        span_mode="evaluation",
+        events="off",
+        captured_elsewhere=True,
+    )
+    sample = RagSample(question="q?", contexts=["The tide is high."], answer="The tide is high.")
+    [scores] = evaluate([sample], resolve_metrics("live"))
+    target = SpanContext(1, 2, is_remote=True, trace_flags=TraceFlags(1))
+    run = RagRun(
+        sample=sample,
+        run_id="r",
+        framework="manual",
+        started_ns=ended_ns - 10,
+        ended_ns=ended_ns,
+        target=target,
+        resource={"service.name": "shop"},
+    )
+    exporter.export([ScoredRun(run=run, scores=scores)])
+    points = {
+        metric.name: [dict(point.attributes) for point in metric.data.data_points]
+        for resource in reader.get_metrics_data().resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+    }
+    return spans.get_finished_spans(), points
+
+
+def test_scores_name_the_application_and_requests_are_not_counted_twice():
+    (span,), points = _written(time.time_ns() - 10**9)
+
+    assert (span.parent.trace_id, span.parent.span_id) == (1, 2)
+    assert span.attributes["ragmeter.service.name"] == "shop"
+    assert "ragmeter.requests" not in points
+    assert "ragmeter.retrieval.context_count" not in points
+    for name in ("gen_ai.evaluation.score", "ragmeter.results"):
+        assert {point["ragmeter.service.name"] for point in points[name]} == {"shop"}
+    assert all("ragmeter.service.name" not in point for point in points["ragmeter.missing_inputs"])
+
+
+def test_a_clock_that_is_ahead_does_not_put_an_evaluation_before_its_request():
+    ahead = time.time_ns() + 600 * 10**9
+
+    (span,), _ = _written(ahead)
+
+    assert span.start_time == span.end_time == ahead

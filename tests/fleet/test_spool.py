@@ -1,0 +1,279 @@
+"""The folder: what was put in comes out once, however the processes around it end."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragmeter.fleet._spool_folder import SpoolReader, SpoolSender
+from ragmeter.fleet.spool import folder_of
+from ragmeter.fleet.transport import TransportDownError, open_sender
+from ragmeter.metrics import ConfigurationError
+
+PATIENCE_S = 60.0
+
+
+_open = []
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    while _open:
+        _open.pop().close()
+
+
+def a_sender(folder, **arguments):
+    sender = SpoolSender(folder, **arguments)
+    _open.append(_Closing(sender))
+    return sender
+
+
+class _Closing:
+    """Closes a sender as a reader is closed."""
+
+    def __init__(self, sender):
+        self.sender = sender
+
+    def close(self):
+        self.sender.close(1.0)
+
+
+def a_reader(folder):
+    reader = SpoolReader(folder)
+    _open.append(reader)
+    return reader
+
+
+def drained(folder):
+    reader = SpoolReader(folder)
+    found = []
+    while taken := reader.take():
+        found += [one.message for one in taken]
+        for one in taken:
+            reader.done(one)
+    reader.close()
+    return found
+
+
+def files(folder, ending=".messages.db"):
+    return sorted(path.name for path in Path(folder).iterdir() if path.name.endswith(ending))
+
+
+def test_messages_come_out_in_the_order_in_which_they_came(tmp_path):
+    sender = open_sender(f"spool://{tmp_path}/queue")
+    for number in range(5):
+        sender.send(b"%d" % number, count=number + 1)
+
+    found = drained(tmp_path / "queue")
+
+    assert [(one.body, one.requests, one.deaths) for one in found] == [
+        (b"%d" % number, number + 1, 0) for number in range(5)
+    ]
+    sender.close(1.0)
+    assert list((tmp_path / "queue").iterdir()) == []
+
+
+def test_texts_are_for_this_user_alone(tmp_path):
+    sender = a_sender(tmp_path / "queue")
+    sender.send(b"x", count=1)
+
+    assert (tmp_path / "queue").stat().st_mode & 0o777 == 0o700
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "queue").iterdir())
+
+
+def test_what_was_taken_and_not_done_is_free_again_when_its_reader_closes(tmp_path):
+    a_sender(tmp_path).send(b"x", count=1)
+    reader = a_reader(tmp_path)
+    assert [one.message.body for one in reader.take()] == [b"x"]
+    other = a_reader(tmp_path)
+    assert other.take() == []
+    assert other.is_drained  # the reader lives
+
+    reader.close()
+
+    (again,) = other.take()
+    assert (again.message.body, again.message.deaths) == (b"x", 0)
+
+
+KILLED_READER = """
+import os, sys, pathlib
+from ragmeter.fleet._spool_folder import SpoolReader
+reader = SpoolReader(pathlib.Path(sys.argv[1]))
+print(len(reader.take()), flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_reader_had_is_free_again_with_one_more_death(tmp_path):
+    a_sender(tmp_path).send(b"x", count=1)
+    for deaths in (1, 2):
+        ended = subprocess.run(
+            [sys.executable, "-c", KILLED_READER, str(tmp_path)],
+            check=False,
+            capture_output=True,
+            timeout=PATIENCE_S,
+        )
+        assert (ended.stdout, ended.returncode) == (b"1\n", -signal.SIGKILL)
+        reader = a_reader(tmp_path)
+        assert not reader.is_drained
+        (again,) = reader.take()
+        assert (again.message.body, again.message.deaths) == (b"x", deaths)
+        reader.close()
+    assert files(tmp_path, ".lock") == [
+        name for name in files(tmp_path, ".lock") if "reader" not in name
+    ]
+
+
+KILLED_WRITER = """
+import os, sys, pathlib
+from ragmeter.fleet._spool_folder import SpoolSender
+sender = SpoolSender(pathlib.Path(sys.argv[1]))
+number = 0
+while True:
+    sender.send(b"%d" % number, count=1)
+    number += 1
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("after", [1, 7, 40])
+def test_what_a_killed_process_had_sent_is_there(tmp_path, after):
+    """Killed at any moment: everything that `send` returned for is read, and its file goes away."""
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED_WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        sent = 0
+        while sent < after:
+            sent = int(writer.stdout.readline())
+        writer.kill()
+        sent = max([sent, *(int(line) for line in writer.stdout.read().splitlines() if line)])
+
+    found = [int(one.body) for one in drained(tmp_path)]
+
+    assert found == list(range(len(found)))
+    assert len(found) in (sent, sent + 1)  # the last may have been kept before it could be told
+    assert files(tmp_path) == []
+
+
+def test_a_file_whose_process_lives_stays_when_it_is_empty(tmp_path):
+    sender = a_sender(tmp_path)
+    sender.send(b"x", count=1)
+    assert len(drained(tmp_path)) == 1
+    assert len(files(tmp_path)) == 1
+
+    sender.send(b"y", count=1)
+
+    assert [one.body for one in drained(tmp_path)] == [b"y"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_begins_a_file_of_its_own(tmp_path):
+    sender = a_sender(tmp_path)
+    sender.send(b"parent", count=1)
+    child = os.fork()
+    if not child:
+        sender.send(b"child", count=1)
+        os._exit(0)
+    os.waitpid(child, 0)
+    sender.send(b"parent again", count=1)
+
+    assert len(files(tmp_path)) == 2
+    assert sorted(one.body for one in drained(tmp_path)) == [b"child", b"parent", b"parent again"]
+    assert (
+        len(files(tmp_path)) == 1
+    )  # the child's copy of the parent's lock is gone, too, and its own
+
+
+def test_a_full_folder_refuses_until_something_was_read(tmp_path):
+    sender = a_sender(tmp_path, max_bytes=200_000)
+    body = os.urandom(20_000)
+    sent = 0
+    with pytest.raises(TransportDownError, match="as much as may"):
+        for _ in range(100):
+            sender.send(body, count=1)
+            sent += 1
+    assert 2 <= sent <= 11
+
+    assert len(drained(tmp_path)) == sent
+
+    sender.send(body, count=1)
+    assert len(drained(tmp_path)) == 1
+
+
+def test_a_damaged_file_is_set_aside_and_stops_nothing(tmp_path, caplog):
+    sender = a_sender(tmp_path)
+    sender.send(b"good", count=1)
+    (tmp_path / "1-strange.messages.db").write_bytes(b"no database at all" * 1000)
+
+    assert [one.body for one in drained(tmp_path)] == [b"good"]
+
+    assert files(tmp_path, ".damaged") == ["1-strange.messages.db.damaged"]
+    assert "set aside" in caplog.text
+
+
+def test_a_process_whose_own_file_is_damaged_begins_another(tmp_path, caplog):
+    sender = a_sender(tmp_path)
+    sender.send(b"lost", count=1)
+    sender._file._database.close()
+    (mine,) = files(tmp_path)
+    (tmp_path / mine).write_bytes(b"no database at all" * 1000)
+    sender._file._database = sqlite3.connect(
+        tmp_path / mine, isolation_level=None, check_same_thread=False
+    )
+
+    with pytest.raises(TransportDownError):
+        sender.send(b"kept", count=1)
+    sender.send(b"kept", count=1)
+
+    assert [one.body for one in drained(tmp_path)] == [b"kept"]
+    assert "set aside" in caplog.text
+
+
+def test_a_file_of_a_newer_version_is_left_alone(tmp_path):
+    sender = a_sender(tmp_path)
+    sender.send(b"x", count=1)
+    sender._file._database.execute("PRAGMA user_version = 99")
+
+    assert drained(tmp_path) == []
+    assert len(files(tmp_path)) == 1
+
+
+def test_a_message_is_replaced_by_those_it_was_split_into(tmp_path):
+    a_sender(tmp_path).send(b"both", count=2)
+    reader = a_reader(tmp_path)
+    (taken,) = reader.take()
+
+    reader.done(taken, (b"one", b"two"))
+
+    assert [(one.message.body, one.message.requests) for one in reader.take(5)] == [
+        (b"one", 1),
+        (b"two", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    "url", ["spool://queue", "spool:queue", "spool:///", "spool://", "spool:///q?x=1", "spool:"]
+)
+def test_a_url_without_a_folder_says_what_it_looks_like(url):
+    with pytest.raises(ConfigurationError, match="three slashes: spool:///"):
+        folder_of(url)
+
+
+def test_a_folder_that_cannot_be_used_is_said_at_once(tmp_path):
+    (tmp_path / "file").write_text("x")
+
+    with pytest.raises(ConfigurationError, match="cannot be used"):
+        open_sender(f"spool://{tmp_path}/file")
+
+
+@pytest.mark.parametrize("url", ["redis://user:secret@host/1", "nothing", "ftp:user:secret@host"])
+def test_a_queue_of_an_unknown_kind_names_those_there_are_and_no_password(url):
+    with pytest.raises(ConfigurationError, match="spool:///") as caught:
+        open_sender(url)
+
+    assert "secret" not in str(caught.value)

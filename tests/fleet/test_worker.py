@@ -1,0 +1,301 @@
+"""What becomes of messages: the same scores as where the application scores, and nothing lost or stuck."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ragmeter import RagMeter, RagSample
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.protocol import RagRun, ScoredRun
+from ragmeter.fleet.payload import Batch, SentRun, pack, unpack
+from ragmeter.fleet.publisher import FleetPublisher
+from ragmeter.fleet.worker import BatchWorker, split
+from ragmeter.metrics import Reference, RetrievedContext, metric
+
+
+def a_sample(number, **changes):
+    fields = {
+        "question": f"How high is tower {number}?",
+        "contexts": [
+            RetrievedContext(
+                text=f"Tower {number} is {number} metres high.", id=str(number), score=number / 7
+            ),
+            RetrievedContext(text="It was built of stone by the harbour." * (number % 3)),
+        ],
+        "answer": f"Tower {number} is {number} metres high." if number % 4 else "I do not know.",
+        "reference": Reference(answer=f"{number} metres", context_ids=[str(number)])
+        if number % 2
+        else None,
+        "status": "error" if number % 11 == 10 else "ok",
+        "name": "towers",
+    }
+    return RagSample(**{**fields, **changes})
+
+
+def sent(number=0, run_id=None, **changes):
+    run = RagRun(
+        sample=a_sample(number),
+        run_id=run_id or f"run-{number}",
+        framework="manual",
+        started_ns=1_000 + number,
+        ended_ns=2_000 + number,
+    )
+    return SentRun(**{"run": run, **changes})
+
+
+def a_worker(exporters=None, meter=None, **arguments):
+    memory = InMemoryExporter()
+    made = RagMeter(exporters=[memory] if exporters is None else exporters, **(meter or {}))
+    return BatchWorker(made, **arguments), memory
+
+
+class Kept:
+    """Keeps messages."""
+
+    def __init__(self):
+        self.bodies = []
+
+    def send(self, body, *, count):
+        self.bodies.append(body)
+
+    def close(self, timeout_s):
+        return None
+
+
+def test_the_scores_are_those_of_an_application_that_scores_itself():
+    """Bit for bit, evidence, verdict and place in the stream included."""
+    samples = [a_sample(number) for number in range(120)]
+    here, there, queue = InMemoryExporter(), InMemoryExporter(), Kept()
+    with RagMeter(exporters=[here]) as meter:
+        for sample in samples:
+            meter.submit(sample)
+        assert meter.flush(60)
+    with RagMeter(metrics=[], exporters=[FleetPublisher(queue, linger_s=0)]) as meter:
+        for sample in samples:
+            meter.submit(sample)
+        assert meter.flush(60)
+    worker = BatchWorker(RagMeter(exporters=[there]))
+    for body in queue.bodies:
+        assert worker.handle(body, 0).done
+    worker.close(10)
+
+    assert len(here.results) == len(there.results) == 120
+    for one, other in zip(here.results, there.results, strict=True):
+        assert one.sample == other.sample
+        assert list(one.scores.items()) == list(other.scores.items())
+        assert one.verdict == other.verdict
+        assert (one.late, one.sample_rate, one.selection) == (
+            other.late,
+            other.sample_rate,
+            other.selection,
+        )
+
+
+def test_a_message_is_done_when_everything_is_exported():
+    worker, memory = a_worker()
+
+    handled = worker.handle(
+        pack(Batch(runs=[sent(1), sent(2)], resource={"service.name": "shop"})), 1
+    )
+
+    assert (handled.done, handled.split, handled.dead) == (True, (), ())
+    assert [one.run.run_id for one in memory.results] == ["run-1", "run-2"]
+    assert memory.results[0].run.resource == {"service.name": "shop"}
+    stats = worker.stats()
+    worker.close(10)
+    assert (stats.captured, stats.exported, stats.dropped) == (2, 2, {})
+
+
+def test_how_a_request_was_chosen_is_what_its_scores_say():
+    worker, memory = a_worker(meter={"sample_rate": 0.0})
+    worker.handle(pack(Batch(runs=[sent(1, sample_rate=0.25), sent(2, worst=True)])), 0)
+    worker.close(10)
+
+    assert [(one.sample_rate, one.selection) for one in memory.results] == [
+        (0.25, "sampled"),
+        (1.0, "worst"),
+    ]
+
+
+@metric(needs=("answer",), target="answer")
+def judged_by_a_friend(sample: RagSample) -> float:
+    return 1.0
+
+
+def test_a_message_that_cannot_be_read_is_dead_at_once():
+    worker, memory = a_worker()
+
+    handled = worker.handle(b"the patient's name", 0)
+    newer = worker.handle(pack(Batch(runs=[sent()]))[:-4], 0)
+
+    assert handled.done
+    assert [one.body for one in handled.dead] == [b"the patient's name"]
+    assert "patient" not in handled.dead[0].reason
+    assert len(newer.dead) == 1
+    assert worker.stats().dropped == {"unreadable": 2}
+    assert memory.results == []
+    worker.close(10)
+
+
+def test_a_request_that_cannot_be_read_is_dead_alone():
+    import zlib
+
+    message = json.loads(zlib.decompress(pack(Batch(runs=[sent(1), sent(2), sent(3)]))))
+    message["runs"][1]["at"] = "soon"
+    worker, memory = a_worker()
+
+    handled = worker.handle(zlib.compress(json.dumps(message).encode()), 0)
+
+    assert [one.run.run_id for one in memory.results] == ["run-1", "run-3"]
+    (dead,) = handled.dead
+    assert len(unpack(dead.body).unreadable) == 1
+    stats = worker.stats()
+    worker.close(10)
+    assert (stats.captured, stats.exported, stats.dropped) == (3, 2, {"unreadable": 1})
+
+
+@pytest.mark.parametrize(
+    ("deaths", "runs", "alone"), [(0, 3, 0), (1, 3, 0), (2, 3, 3), (5, 3, 3), (2, 1, 0)]
+)
+def test_after_the_second_death_each_request_is_tried_alone(deaths, runs, alone):
+    batch = Batch(
+        runs=[sent(number) for number in range(runs)],
+        resource={"service.name": "s"},
+        published_ns=7,
+    )
+
+    bodies = split(batch, deaths)
+
+    assert len(bodies) == alone
+    for body, one in zip(bodies, batch.runs, strict=False):
+        assert unpack(body) == replace(batch, runs=[one], unreadable=[])
+
+
+def test_a_split_message_is_not_scored():
+    worker, memory = a_worker()
+
+    handled = worker.handle(pack(Batch(runs=[sent(1), sent(2)])), 2)
+
+    assert (handled.done, len(handled.split), memory.results) == (True, 2, [])
+    worker.close(10)
+
+
+class Marks:
+    """Marks in memory."""
+
+    def __init__(self):
+        self.known = set()
+
+    def seen(self, ids):
+        return self.known & set(ids)
+
+    def add(self, ids):
+        self.known |= set(ids)
+
+    def close(self):
+        return None
+
+
+def test_what_is_marked_is_not_scored_again_but_a_later_reference_is():
+    worker, memory = a_worker(marks=Marks())
+    body = pack(Batch(runs=[sent(1)]))
+    for _ in range(3):
+        assert worker.handle(body, 0).done
+    again = sent(1, kind="again", revision="1")
+    worker.handle(pack(Batch(runs=[again])), 0)
+    worker.handle(pack(Batch(runs=[again])), 0)
+    worker.handle(pack(Batch(runs=[replace(again, revision="2")])), 0)
+    worker.close(10)
+
+    assert [(one.late, one.revision) for one in memory.results] == [
+        (False, ""),
+        (True, "1"),
+        (True, "2"),
+    ]
+
+
+def test_a_later_reference_is_scored_as_where_the_application_scores():
+    """Also by a worker that has never seen the request before."""
+    here, queue = InMemoryExporter(), Kept()
+    results = []
+    for exporter, metrics in ((here, None), (FleetPublisher(queue, linger_s=0), [])):
+        with RagMeter(metrics=metrics, exporters=[exporter]) as meter:
+            meter.submit(a_sample(2))
+            assert meter.flush(60)
+            run_id = (
+                here.results[0] if metrics is None else unpack(queue.bodies[0]).runs[0]
+            ).run.run_id
+            meter.attach_reference(run_id, "2 metres")
+            assert meter.flush(60)
+    first, later = queue.bodies
+    for bodies in ((first, later), (later,), (later, first)):
+        worker, memory = a_worker()
+        for body in bodies:
+            worker.handle(body, 0)
+        worker.close(10)
+        results.append(next(one for one in memory.results if one.late))
+
+    _, wanted = here.results
+    for result in results:
+        assert result.scores == wanted.scores
+        assert result.revision == wanted.revision == "1"
+    assert results[0].verdict == wanted.verdict
+
+
+class Failing:
+    """An exporter that fails as long as it is told to."""
+
+    def __init__(self):
+        self.fails = True
+        self.runs = []
+
+    def export(self, batch):
+        if self.fails:
+            raise OSError("away")
+        self.runs += [one.run.run_id for one in batch]
+
+    def flush(self, timeout_s):
+        return True
+
+    def shutdown(self, timeout_s):
+        return None
+
+
+@pytest.mark.contains_errors
+@pytest.mark.parametrize("required", [True, False])
+def test_scores_that_could_not_be_exported_come_back_only_where_that_is_wanted(required):
+    failing = Failing()
+    worker, _ = a_worker([failing], require_export=required)
+    body = pack(Batch(runs=[sent(1)]))
+
+    assert worker.handle(body, 0).done is not required
+    failing.fails = False
+    assert worker.handle(body, 0).done
+
+    assert failing.runs == ["run-1"]
+    assert worker.stats().export_errors == {"Failing": 1}
+    worker.close(10)
+
+
+@pytest.mark.contains_errors
+def test_a_message_that_the_worker_fails_over_is_a_dead_letter(monkeypatch):
+    worker, _ = a_worker()
+    monkeypatch.setattr(worker, "_score", lambda *_: 1 / 0)
+    body = pack(Batch(runs=[sent(1)]))
+
+    handled = worker.handle(body, 0)
+
+    assert [one.body for one in handled.dead] == [body]
+    worker.close(10)
+
+
+def test_a_run_sent_by_hand_needs_no_more_than_a_run():
+    """What `take_over` is given is a result without scores."""
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=[judged_by_a_friend], exporters=[memory])
+    meter.take_over(ScoredRun(run=sent(1).run, scores={}))
+    assert meter.flush(60)
+    meter.shutdown()
+
+    assert memory.results[0].scores["judged_by_a_friend"].value == 1.0
