@@ -21,6 +21,7 @@ NAMES = {
     "meter_capacity": "openai",
     "spans": "opentelemetry.proto",
     "receiving": "uvicorn",
+    "storing": "uvicorn",
     "shared_budget": "redis",
     "footprint": "ragmeter",
     "estimates": "numpy",

@@ -1,0 +1,435 @@
+"""What `ragmeter serve` keeps of ragmeter's own telemetry, and how long its page takes when much is stored.
+
+``python benchmarks/storing.py``. Export requests of a scored request each and of hundreds, with their texts, as
+ragmeter sends them over OTLP: spans and events of 9 scores, three chunks. 200 is answered after the commit. The
+peer is the least that could be called a store, in the same run and on the same disk: the same bodies over the
+same HTTP, parsed, put into one table of SQLite as they are, and committed. Then the page, with many requests
+stored over a day: each view first in a server that was just started, and again.
+"""
+
+from __future__ import annotations
+
+import http.client
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from measure import Row, Settings, Worker, median, run, spread
+from meter_capacity import resident_mb
+
+NAME = "storing"
+AIMED_RATE = 500
+AIMED_COLD_MS, AIMED_WARM_MS = 1_000.0, 500.0
+AIMED_MB = 120.0
+SENDERS = 4
+PER_EXPORT = 64
+HTTP, GRPC, BARE = "over HTTP", "over gRPC", "bare"
+SIGNALS = ("traces", "logs")
+VIEWS = {
+    "overview": "/",
+    "overview of a day": "/?range=24h",
+    "requests": "/requests?range=24h",
+    "requests of a part": "/requests?range=24h&seg=metadata.tenant:acme",
+    "bad requests": "/requests?range=24h&verdict=bad",
+    "requests by a score": "/requests?range=24h&sort=lexical_groundedness",
+    "what is scored": "/scoring?range=24h",
+    "one request": "/trace/{trace}",
+    "API: overview": "/api/overview?range=24h",
+    "API: requests": "/api/requests?range=24h&limit=500",
+    "API: one request": "/api/requests/{trace}",
+}
+TEXT = "The tide is high twice a day, because the Earth turns under the Moon's pull, chunk {} of request {}. "
+
+
+def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Any]:
+    """Commands of a worker that is a server, or that looks at one."""
+    if variant == BARE:
+        return bare_server()
+    from ragmeter import RagMeter
+    from ragmeter.serve import ServeOptions, Server
+    from ragmeter.serve.store import StoreOptions
+
+    folder = tempfile.TemporaryDirectory()
+    path = Path(options.get("path") or Path(folder.name) / "serve.db")
+    server = Server(
+        ServeOptions(http_port=0, grpc_port=0, grace_s=0.0, store=StoreOptions(path=path)),
+        meter=RagMeter(metrics=["retrieval_health"], exporters=[]),
+    )
+    server.start()
+
+    def ports() -> list[int]:
+        return [server.http_port, server.grpc_port]
+
+    def state() -> dict[str, float]:
+        """Return memory, seconds of CPU, stored requests, and senders that were told to come again."""
+        return {
+            "mb": resident_mb(),
+            "cpu": time.process_time(),
+            "stored": server.store.stats().requests if server.store else 0,
+            "busy": server.stats()["exports"].get("busy", 0),
+        }
+
+    def close() -> None:
+        server.stop(10.0)
+        folder.cleanup()
+
+    return {"ports": ports, "state": state, "close": close}
+
+
+def bare_server() -> Mapping[str, Any]:
+    """Commands of the least that could be called a store."""
+    import socket
+    import sqlite3
+
+    import uvicorn
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    folder = tempfile.TemporaryDirectory()
+    database = sqlite3.connect(
+        Path(folder.name) / "bare.db", isolation_level=None, check_same_thread=False
+    )
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = NORMAL")
+    database.execute("CREATE TABLE body (id INTEGER PRIMARY KEY, body BLOB)")
+    kinds = {"traces": ExportTraceServiceRequest, "logs": ExportLogsServiceRequest}
+
+    async def take(request: Request) -> Response:
+        body = await request.body()
+        kinds[request.path_params["signal"]].FromString(body)
+        database.execute("BEGIN IMMEDIATE")
+        database.execute("INSERT INTO body (body) VALUES (?)", (body,))
+        database.execute("COMMIT")
+        return Response(status_code=200)
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    application = Starlette(routes=[Route("/v1/{signal}", take, methods=["POST"])])
+    server = uvicorn.Server(uvicorn.Config(application, log_config=None, lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+
+    def close() -> None:
+        server.should_exit = True
+        thread.join(30)
+        database.close()
+        folder.cleanup()
+
+    return {
+        "ports": lambda: [listening.getsockname()[1], 0],
+        "state": lambda: {"mb": resident_mb(), "cpu": time.process_time(), "stored": 0, "busy": 0},
+        "close": close,
+    }
+
+
+def scored_runs() -> list[Any]:
+    """Return a few scored requests."""
+    from ragmeter import RagMeter
+    from ragmeter.exporters.memory import InMemoryExporter
+
+    results = InMemoryExporter()
+    meter = RagMeter(exporters=[results])
+    for number in range(PER_EXPORT):
+        metadata = {"tenant": "acme" if number % 3 else "umbrella"}
+        question = f"How often is the tide high, {number}?"
+        with meter.request(question, name="tides", metadata=metadata) as one:
+            one.retrieved([TEXT.format(chunk, number) * 6 for chunk in range(3)])
+            one.answered("Bread rises." if number % 8 == 0 else "The tide is high twice a day.")
+    meter.flush(60)
+    meter.shutdown(10)
+    return list(results.results)
+
+
+def bodies_of(runs: Sequence[Any]) -> dict[str, bytes]:
+    """Return them as ragmeter's exporter tells them: spans, and events of their scores."""
+    from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from ragmeter.exporters.otel import OpenTelemetryExporter
+
+    spans, records = InMemorySpanExporter(), InMemoryLogRecordExporter()
+    resource = Resource({"service.name": "tides"})
+    tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
+    loggers.add_log_record_processor(SimpleLogRecordProcessor(records))
+    OpenTelemetryExporter(
+        tracers, logger_provider=loggers, metrics=False, capture_content=True
+    ).export(runs)
+    return {
+        "traces": encode_spans(spans.get_finished_spans()).SerializeToString(),
+        "logs": encode_logs(records.get_finished_logs()).SerializeToString(),
+    }
+
+
+class Exports:
+    """Endless export requests, each with ids of its own.
+
+    Args:
+        runs: What they are made of.
+    """
+
+    def __init__(self, runs: Sequence[Any]) -> None:
+        from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+        self._bodies = bodies_of(runs)
+        found = TracesData.FromString(self._bodies["traces"])
+        self._ids = {
+            span.trace_id
+            for group in found.resource_spans
+            for scope in group.scope_spans
+            for span in scope.spans
+        }
+        runs_told = {run.run.run_id.encode() for run in runs}
+        self._names = [name for name in runs_told if name in self._bodies["traces"]]
+        self.requests = len(runs)
+
+    def number(self, number: int) -> dict[str, bytes]:
+        """Return an export of spans and one of events, the same for the same number."""
+        bodies = dict(self._bodies)
+        salt = number.to_bytes(4, "big")
+        for signal, body in bodies.items():
+            changed = body
+            for one in self._ids:
+                changed = changed.replace(one, salt + one[4:])
+            for name in self._names:
+                changed = changed.replace(name, salt.hex().encode() + name[8:])
+            bodies[signal] = changed
+        return bodies
+
+
+def sent(ports: Sequence[int], way: str, exports: Sequence[Mapping[str, bytes]]) -> float:
+    """Send exports from a few senders, each until it is taken; return the seconds it took."""
+    began = time.perf_counter()
+    with ThreadPoolExecutor(SENDERS) as senders:
+        send = sent_by_grpc if way == GRPC else sent_by_http
+        for done in [
+            senders.submit(send, ports, exports[place::SENDERS]) for place in range(SENDERS)
+        ]:
+            done.result()
+    return time.perf_counter() - began
+
+
+def sent_by_http(ports: Sequence[int], exports: Sequence[Mapping[str, bytes]]) -> None:
+    """Send exports one after the other."""
+    connection = http.client.HTTPConnection("127.0.0.1", ports[0], timeout=60)
+    for bodies in exports:
+        for signal in SIGNALS:
+            while True:
+                headers = {"Content-Type": "application/x-protobuf"}
+                connection.request("POST", f"/v1/{signal}", bodies[signal], headers)
+                answer = connection.getresponse()
+                answer.read()
+                if answer.status == 200:
+                    break
+                time.sleep(float(answer.headers.get("Retry-After", 0.1)))
+    connection.close()
+
+
+def sent_by_grpc(ports: Sequence[int], exports: Sequence[Mapping[str, bytes]]) -> None:
+    """Send exports one after the other."""
+    import grpc
+
+    service = "/opentelemetry.proto.collector.{}.v1.{}Service/Export"
+    with grpc.insecure_channel(f"127.0.0.1:{ports[1]}") as channel:
+        calls = {
+            "traces": channel.unary_unary(service.format("trace", "Trace")),
+            "logs": channel.unary_unary(service.format("logs", "Logs")),
+        }
+        for bodies in exports:
+            for signal in SIGNALS:
+                while True:
+                    try:
+                        calls[signal](bodies[signal], timeout=60)
+                        break
+                    except grpc.RpcError as error:
+                        if error.code() != grpc.StatusCode.UNAVAILABLE:  # type: ignore[attr-defined]
+                            raise
+                        time.sleep(0.1)
+
+
+@dataclass
+class Filled:
+    """A store with many requests over a day."""
+
+    path: Path
+    requests: int
+    trace: str
+
+
+def filled(folder: Path, runs: Sequence[Any], requests: int) -> Filled:
+    """Return a store of so many requests, spread over the last day."""
+    from opentelemetry.trace import SpanContext, TraceFlags
+
+    from ragmeter.serve.store import Store, StoreOptions
+
+    now_ns = time.time_ns()
+    path = folder / "filled.db"
+    store = Store(StoreOptions(path=path))
+
+    def many() -> Iterator[Any]:
+        for number in range(requests):
+            like = runs[number % len(runs)]
+            started_ns = now_ns - 86_000 * 10**9 * (requests - number) // requests
+            span = SpanContext(
+                number + 1, number + 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED)
+            )
+            made = replace(
+                like.run, run_id=f"{number:032x}", started_ns=started_ns, ended_ns=started_ns + 10**9,
+                target=span,
+            )  # fmt: skip
+            yield replace(like, run=made)
+
+    batch: list[Any] = []
+    for one in many():
+        batch.append(one)
+        if len(batch) == 500:
+            store.export(batch)
+            batch = []
+    store.export(batch)
+    while store.maintain():
+        pass
+    store.close()
+    return Filled(path, requests, f"{requests // 2:032x}")
+
+
+def looked(port: int, address: str) -> float:
+    """Return the milliseconds until an answer is there whole."""
+    began = time.perf_counter()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    connection.request("GET", address)
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    if answer.status != 200:
+        raise RuntimeError(f"{address} answered {answer.status}")
+    return (time.perf_counter() - began) * 1000
+
+
+def views_of(
+    store: Filled, rounds: int
+) -> tuple[dict[str, tuple[list[float], list[float]]], float]:
+    """Return milliseconds by view, first and again, each first in a server of its own; and the server's memory."""
+    found: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in VIEWS}
+    most = 0.0
+    for _ in range(rounds):
+        for name, address in VIEWS.items():
+            worker = Worker(__file__, HTTP, options={"path": str(store.path)})
+            try:
+                port, _ = worker.ask("ports")
+                looked(port, "/healthz")
+                asked = address.format(trace=store.trace)
+                found[name][0].append(looked(port, asked))
+                found[name][1].extend(looked(port, asked) for _ in range(5))
+                most = max(most, worker.ask("state")["mb"])
+            finally:
+                worker.close()
+    return found, most
+
+
+def benchmark(settings: Settings) -> list[Row]:
+    """Return the rows."""
+    rounds, count, stored, looks = (2, 4, 1_000, 1) if settings.quick else (7, 25, 50_000, 3)
+    exports = Exports(runs := scored_runs())
+    workers = {name: Worker(__file__, name) for name in (HTTP, GRPC, BARE)}
+    rates: dict[str, list[float]] = {name: [] for name in workers}
+    cores: dict[str, list[float]] = {name: [] for name in workers}
+    first = 1
+    try:
+        ports = {name: worker.ask("ports") for name, worker in workers.items()}
+        for name in workers:
+            sent(ports[name], name, [exports.number(0)])
+        for number in range(rounds):
+            for name in workers if number % 2 == 0 else reversed(list(workers)):
+                given = [exports.number(first + place) for place in range(count)]
+                first += count
+                before = workers[name].ask("state")["cpu"]
+                seconds = sent(ports[name], name, given)
+                rates[name].append(count * exports.requests / seconds)
+                worked = workers[name].ask("state")["cpu"] - before
+                cores[name].append(count * exports.requests / worked)
+        states = {name: worker.ask("state") for name, worker in workers.items()}
+    finally:
+        for worker in workers.values():
+            worker.close()
+    with tempfile.TemporaryDirectory() as folder:
+        views, most = views_of(filled(Path(folder), runs, stored), looks)
+    return [*rate_rows(rates, cores, states), *view_rows(views, stored), memory_row(most, stored)]
+
+
+def rate_rows(
+    rates: Mapping[str, Sequence[float]],
+    cores: Mapping[str, Sequence[float]],
+    states: Mapping[str, Mapping[str, float]],
+) -> list[Row]:
+    """Return what is taken a second, beside the bare table."""
+    return [
+        Row(
+            NAME,
+            f"kept {name}, {PER_EXPORT} requests an export, with texts",
+            "requests/s by the clock",
+            median(rates[name]),
+            median(rates[BARE]),
+            "bodies in one table",
+            median([ours / bare for ours, bare in zip(rates[name], rates[BARE], strict=True)]),
+            target=f"≥ {AIMED_RATE}",
+            met=median(rates[name]) >= AIMED_RATE,
+            spread=spread(rates[name]),
+            note=f"{median(cores[name]):,.0f} a second of the server's CPU; {states[name]['stored']:,.0f} stored, "
+            f"{states[name]['mb']:.0f} MB; the senders are on the same cores",
+        )
+        for name in (HTTP, GRPC)
+    ]
+
+
+def view_rows(
+    views: Mapping[str, tuple[Sequence[float], Sequence[float]]], stored: int
+) -> list[Row]:
+    """Return how long each view takes, first and again."""
+    return [
+        Row(
+            NAME,
+            f"{name} of {stored:,} requests, {when}",
+            "ms",
+            median(taken),
+            target=f"< {aimed:,.0f}",
+            met=median(taken) < aimed,
+            spread=spread(taken),
+        )
+        for name, both in views.items()
+        for when, taken, aimed in (
+            ("first", both[0], AIMED_COLD_MS),
+            ("again", both[1], AIMED_WARM_MS),
+        )
+    ]
+
+
+def memory_row(most: float, stored: int) -> Row:
+    """Return the memory of a server that was looked at."""
+    return Row(
+        NAME,
+        f"memory of a server with {stored:,} requests after a view and five more",
+        "MB",
+        most,
+        target=f"< {AIMED_MB:.0f}",
+        met=most < AIMED_MB,
+        note="the most of all views",
+    )
+
+
+if __name__ == "__main__":
+    run(benchmark, prepare)
