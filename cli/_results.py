@@ -15,7 +15,7 @@ from ragmeter.metrics import ConfigurationError, RagSample
 from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
 from ragmeter.pipeline.sampling import place
 
-from ._samples import LIST_COLUMNS, Row, read_samples, row_of
+from ragmeter.metrics._samples import LIST_COLUMNS, Row, read_samples, row_of
 
 __all__ = ["JudgedValue", "ResultFile", "ScoredRequest", "place_of", "read_results", "samples_at"]
 

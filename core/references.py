@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from ragmeter.metrics import ConfigurationError, Reference, ReferenceFileError
-from ragmeter.metrics._rows import BadRow, is_csv, read_rows
+from ragmeter.metrics._rows import BadRow, format_of, read_rows
 
 __all__ = ["ReferenceSource", "load_references", "normalise_question"]
 
@@ -159,7 +159,7 @@ class _FileReferences:
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
-    is_csv(path)  # a wrong ending is said before anything else
+    format_of(path)  # a wrong ending is said before anything else
     try:
         found = path.stat()
     except OSError as error:

@@ -1,22 +1,38 @@
-"""Reads the rows of JSONL and CSV files: golden sets of references, and data sets to evaluate.
+"""Reads the rows of files: golden sets of references, and data sets to evaluate.
 
-One row is in memory at a time, and is data: parsed, never evaluated.  A row that cannot be read
-becomes a `BadRow` with its line and reason, and the rest is read; what the columns mean, and
-whether a bad row is an error, is up to the caller.
+JSON lines, CSV, JSON arrays and Parquet; all but the last may be compressed with gzip.  A few rows are in
+memory at a time, and are data: parsed, never evaluated.  A row that cannot be read becomes a `BadRow` with
+its line and reason, and the rest is read; what the columns mean, and whether a bad row is an error, is up
+to the caller.
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
+import gzip
+import hashlib
 import json
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
-from .errors import ConfigurationError
+from ._json_array import Element, read_array
+from .errors import ConfigurationError, MissingDependencyError
 
-__all__ = ["BadRow", "GoodRow", "count_rows", "is_csv", "read_rows"]
+__all__ = ["BadRow", "GoodRow", "RawRow", "count_rows", "format_of", "open_rows", "read_rows"]
+
+Format = Literal["jsonl", "csv", "json", "parquet"]
+_ENDINGS: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".json": "json",
+    ".parquet": "parquet",
+}
+BATCH = 256
+"""Rows of a Parquet file that are in memory at a time."""
 
 
 class GoodRow(NamedTuple):
@@ -41,23 +57,83 @@ class _UnreadableError(ValueError):
     """Why a row cannot be read."""
 
 
-def is_csv(path: Path) -> bool:
-    """Return whether a file of rows is CSV; otherwise it is JSONL.
+class RawRow(NamedTuple):
+    """One row as it stands in the file: not understood yet."""
+
+    line: int
+    """Where it stands, counted from 1."""
+    kind: Literal["json", "cells", "fields", "bad"]
+    """What `content` is: a JSON text, the cells of a CSV row, fields, or why there are none."""
+    content: Any
+
+    def digest(self) -> bytes:
+        """Return 16 bytes that change with the content; much cheaper than understanding it."""
+        content = (
+            self.content if self.kind == "json" else repr(self.content).encode("utf-8", "replace")
+        )
+        return hashlib.blake2b(content, digest_size=16).digest()
+
+    def parsed(self, lists: Collection[str]) -> GoodRow | BadRow:
+        """Return the columns; in CSV those of `lists` hold a JSON list or one plain text."""
+        if self.kind == "json":
+            return _row(self.line, _object, self.content)
+        if self.kind == "cells":
+            return _row(self.line, _cells, self.content, lists)
+        if self.kind == "bad":
+            return BadRow(self.line, self.content)
+        return GoodRow(self.line, self.content)
+
+
+def format_of(path: Path) -> tuple[Format, bool]:
+    """Return what a file of rows is, by its ending, and whether it is compressed.
 
     Raises:
         ConfigurationError: It has another ending.
     """
-    ending = path.suffix.lower()
-    if ending not in (".jsonl", ".ndjson", ".csv"):
-        raise ConfigurationError(f"{str(path)!r} ends neither in .jsonl nor in .csv")
-    return ending == ".csv"
+    endings = [ending.lower() for ending in path.suffixes[-2:]]
+    zipped = endings[-1:] == [".gz"]
+    found = _ENDINGS.get(endings[0] if zipped and len(endings) > 1 else "".join(endings[-1:]))
+    if found is None or (zipped and found == "parquet"):
+        raise ConfigurationError(
+            f"{str(path)!r} ends in none of {', '.join(_ENDINGS)}, nor in one of them and .gz"
+        )
+    return found, zipped
+
+
+def open_rows(path: Path) -> Iterator[RawRow]:
+    """Yield every row of a file in UTF-8, one at a time, without blank lines. A CSV file has a header.
+
+    Raises:
+        ConfigurationError: The file cannot be opened or read, or has another ending.
+        MissingDependencyError: Parquet needs pyarrow.
+    """
+    kind, zipped = format_of(path)
+    try:
+        if kind == "parquet":
+            yield from _parquet_rows(path)
+            return
+        opener: Callable[..., Any] = gzip.open if zipped else open
+        if kind == "csv":
+            # Bytes that are not UTF-8 arrive as lone surrogates, which no UTF-8 text holds.
+            text: IO[str]
+            with opener(
+                path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=""
+            ) as text:
+                yield from _csv_rows(text)
+            return
+        file: IO[bytes]
+        with opener(path, "rb") as file:
+            yield from (_json_rows(file) if kind == "jsonl" else map(_element, read_array(file)))
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigurationError(f"cannot read {str(path)!r}: {reason}") from error
 
 
 def read_rows(path: Path, lists: Collection[str]) -> Iterator[GoodRow | BadRow]:
-    """Yield every row of a ``.jsonl`` or ``.csv`` file in UTF-8, one at a time, without blank lines.
+    """Yield every row of a file, understood, one at a time, without blank lines.
 
-    A CSV file has a header. Its cells are texts, but for those that hold JSON: in the columns of
-    `lists` a list, in the column ``reference`` an object.
+    CSV cells are texts, but for those that hold JSON: in the columns of `lists` a list, in the column
+    ``reference`` an object.
 
     Args:
         path: The file; a byte order mark at its beginning is passed over.
@@ -65,12 +141,10 @@ def read_rows(path: Path, lists: Collection[str]) -> Iterator[GoodRow | BadRow]:
 
     Raises:
         ConfigurationError: The file cannot be opened or read, or has another ending.
+        MissingDependencyError: Parquet needs pyarrow.
     """
-    read = _csv_rows(path, lists) if is_csv(path) else _json_rows(path)
-    try:
-        yield from read
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {str(path)!r}: {error.strerror}") from error
+    for raw in open_rows(path):
+        yield raw.parsed(lists)
 
 
 def count_rows(path: Path) -> int:
@@ -78,25 +152,57 @@ def count_rows(path: Path) -> int:
 
     Raises:
         ConfigurationError: The file cannot be read, or has another ending.
+        MissingDependencyError: Parquet needs pyarrow.
     """
+    kind, zipped = format_of(path)
+    if kind == "parquet":
+        with _parquet(path) as file:
+            return int(file.metadata.num_rows)
+    if kind == "jsonl" and not zipped:  # the fastest way
+        try:
+            with path.open("rb") as lines:
+                return sum(not line.isspace() for line in lines)
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {str(path)!r}: {error.strerror}") from error
+    return sum(1 for _ in open_rows(path))
+
+
+def _parquet(path: Path) -> Any:
     try:
-        if not is_csv(path):
-            with path.open("rb") as file:
-                return sum(not line.isspace() for line in file)
-        with path.open(encoding="utf-8", errors="replace", newline="") as text:
-            return max(0, sum(1 for row in csv.reader(text) if row) - 1)
-    except (OSError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not CSV"
+        import pyarrow as pa  # noqa: PLC0415 -- an extra
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingDependencyError("pyarrow", "parquet", f"reading {path.name}") from error
+    try:
+        return parquet.ParquetFile(path, pre_buffer=False)
+    except (OSError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or str(error)
         raise ConfigurationError(f"cannot read {str(path)!r}: {reason}") from error
 
 
-def _json_rows(path: Path) -> Iterator[GoodRow | BadRow]:
+def _parquet_rows(path: Path) -> Iterator[RawRow]:
+    line = 0
+    with _parquet(path) as file:
+        for batch in file.iter_batches(batch_size=BATCH, use_threads=False):
+            for fields in batch.to_pylist():
+                line += 1
+                yield RawRow(line, "fields", fields)
+
+
+def _element(found: Element) -> RawRow:
+    if found.problem is not None:
+        return RawRow(found.line, "bad", found.problem)
+    if not isinstance(found.value, dict):
+        return RawRow(found.line, "bad", "not a JSON object")
+    return RawRow(found.line, "fields", found.value)
+
+
+def _json_rows(file: IO[bytes]) -> Iterator[RawRow]:
     # Read as bytes, in which only \n ends a line: U+2028 and its like may stand inside a JSON string.
-    with path.open("rb") as file:
-        for number, found in enumerate(file, start=1):
-            line = found.removeprefix(codecs.BOM_UTF8) if number == 1 else found
-            if line.strip():
-                yield _row(number, _object, line)
+    for number, found in enumerate(file, start=1):
+        line = found.removeprefix(codecs.BOM_UTF8) if number == 1 else found
+        if line.strip():
+            yield RawRow(number, "json", line)
 
 
 def _row(line: int, parse: Callable[..., dict[str, Any]], *what: Any) -> GoodRow | BadRow:
@@ -131,15 +237,13 @@ def _constant(name: str) -> None:
         raise ValueError(f"{name} is not JSON")
 
 
-def _csv_rows(path: Path, lists: Collection[str]) -> Iterator[GoodRow | BadRow]:
-    # Bytes that are not UTF-8 arrive as lone surrogates, which no UTF-8 text holds: found row by row.
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        reader = csv.DictReader(file, strict=True)
-        try:
-            for row in reader:
-                yield _row(reader.line_num, _cells, row, lists)
-        except csv.Error as error:  # where the next row begins is unknown
-            yield BadRow(reader.line_num, f"not CSV: {error}")
+def _csv_rows(file: IO[str]) -> Iterator[RawRow]:
+    reader = csv.DictReader(file, strict=True)
+    try:
+        for row in reader:
+            yield RawRow(reader.line_num, "cells", row)
+    except csv.Error as error:  # where the next row begins is unknown
+        yield RawRow(reader.line_num, "bad", f"not CSV: {error}")
 
 
 def _cells(row: dict[str, Any], lists: Collection[str]) -> dict[str, Any]:

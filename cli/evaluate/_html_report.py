@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from ragmeter.cli._samples import Row
+from ragmeter.metrics._samples import Row
 from ragmeter.cli._summary import ScoreSummary, standing
 from ragmeter.metrics import ConfigurationError, RagSample, Score, ScoreItem
 

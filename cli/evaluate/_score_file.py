@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
-from ragmeter.cli._samples import Row
+from ragmeter.metrics._samples import Row
 from ragmeter.metrics import ConfigurationError, Metric, Score, Verdict
 
 __all__ = ["ScoreFile", "measurement_key"]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from ragmeter.cli._samples import Row
+from ragmeter.metrics._samples import Row
 from ragmeter.metrics import VERDICT_CODES, Verdict, VerdictWord
 
 __all__ = ["BadVerdict", "Verdicts"]

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ragmeter.cli._samples import Row
+from ragmeter.metrics._samples import Row
 from ragmeter.metrics import Score
 
 __all__ = ["WorstRow", "WorstRows"]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import Advance, progress
-from ragmeter.cli._samples import Row, read_samples
+from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.cli._summary import ScoreSummary, Summarizer
 from ragmeter.metrics import ConfigurationError, Metric, Score, Verdict, VerdictRules
 from ragmeter.metrics._rows import BadRow, count_rows

@@ -37,7 +37,7 @@ def test_no_option_is_documented_that_does_not_exist():
 
 
 def test_every_column_name_is_documented():
-    from ragmeter.cli._samples import COLUMN_NAMES
+    from ragmeter.metrics._samples import COLUMN_NAMES
 
     preferred = {names[0] for names in COLUMN_NAMES.values()}
     assert all(f"`{name}`" in PAGE for name in preferred)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from ragmeter.cli._samples import Row
+from ragmeter.metrics._samples import Row
 from ragmeter.cli._summary import summarize
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate._html_report import render_page

@@ -1,14 +1,16 @@
 """The one reader of JSONL and CSV: what it makes of encodings, line ends, numbers and broken rows."""
 
+import gzip
 import json
+import sys
 import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._rows import BadRow, GoodRow, count_rows, is_csv, read_rows
+from ragmeter.metrics import ConfigurationError, MissingDependencyError
+from ragmeter.metrics._rows import BadRow, GoodRow, count_rows, format_of, open_rows, read_rows
 
 
 def _read(tmp_path, content, name="data.jsonl"):
@@ -18,17 +20,27 @@ def _read(tmp_path, content, name="data.jsonl"):
 
 
 @pytest.mark.parametrize(
-    ("name", "csv"),
-    [("a.jsonl", False), ("a.NDJSON", False), ("a.csv", True), ("a.b.CSV", True)],
+    ("name", "kind", "zipped"),
+    [
+        ("a.jsonl", "jsonl", False),
+        ("a.NDJSON", "jsonl", False),
+        ("a.csv", "csv", False),
+        ("a.b.CSV", "csv", False),
+        ("a.json", "json", False),
+        ("a.jsonl.gz", "jsonl", True),
+        ("a.csv.GZ", "csv", True),
+        ("a.parquet", "parquet", False),
+    ],
 )
-def test_the_ending_says_what_a_file_is(tmp_path, name, csv):
-    assert is_csv(tmp_path / name) is csv
+def test_the_ending_says_what_a_file_is(tmp_path, name, kind, zipped):
+    assert format_of(tmp_path / name) == (kind, zipped)
 
 
-def test_another_ending_is_refused_whether_the_file_is_there_or_not(tmp_path):
-    for read in (lambda path: list(read_rows(path, ())), count_rows, is_csv):
-        with pytest.raises(ConfigurationError, match=r"data.json' ends neither in .jsonl nor"):
-            read(tmp_path / "data.json")
+@pytest.mark.parametrize("name", ["data.txt", "data", "data.gz", "data.parquet.gz"])
+def test_another_ending_is_refused_whether_the_file_is_there_or_not(tmp_path, name):
+    for read in (lambda path: list(read_rows(path, ())), count_rows, format_of):
+        with pytest.raises(ConfigurationError, match=rf"{name}' ends in none of .jsonl"):
+            read(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["absent.jsonl", "absent.csv"])
@@ -136,3 +148,105 @@ def test_any_bytes_are_rows_good_or_bad(tmp_path_factory, content, name):
     for row in _read(tmp_path_factory.mktemp("any"), content, name):
         assert isinstance(row, (GoodRow, BadRow))
         json.dumps(row)
+
+
+def test_compressed_files_are_read_as_they_are(tmp_path):
+    jsonl, table = tmp_path / "a.jsonl.gz", tmp_path / "a.csv.gz"
+    jsonl.write_bytes(gzip.compress(b'{"a": 1}\n\n{"a": 2}'))
+    table.write_bytes(gzip.compress("a,b\nü,2\n".encode()))
+
+    assert list(read_rows(jsonl, ())) == [GoodRow(1, {"a": 1}), GoodRow(3, {"a": 2})]
+    assert list(read_rows(table, ())) == [GoodRow(2, {"a": "ü", "b": "2"})]
+    assert (count_rows(jsonl), count_rows(table)) == (2, 1)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.json.gz", "a.csv.gz"])
+@pytest.mark.parametrize("content", [b"plain", gzip.compress(b"[" + b'{"a": 1},\n' * 9000)[:-20]])
+def test_a_broken_archive_is_an_error_and_not_the_end(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        list(read_rows(path, ()))
+
+
+def test_a_json_array_is_read_element_by_element(tmp_path):
+    rows = [{"a": 1}, {"a": "é\u2028]", "b": [1, {"c": None}]}, {"a": float("nan")}, 3]
+    content = json.dumps(rows, indent=1, ensure_ascii=False).encode()
+    found = _read(tmp_path, b"\xef\xbb\xbf" + content, "data.json")
+
+    assert [row.line for row in found] == [2, 5, 14, 17]
+    assert found[:2] == [GoodRow(2, rows[0]), GoodRow(5, rows[1])]
+    assert found[2].fields == {"a": None}
+    assert found[3] == BadRow(17, "not a JSON object")
+
+
+def test_a_large_array_is_never_whole_in_memory(tmp_path):
+    path = tmp_path / "data.json"
+    text = "x" * 50_000
+    path.write_text(json.dumps([{"a": text}] * 400), encoding="utf-8")
+    tracemalloc.start()
+    try:
+        assert sum(len(row.fields["a"]) for row in read_rows(path, ())) == 400 * len(text)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4_000_000
+
+
+@pytest.mark.parametrize(
+    ("content", "good", "says"),
+    [
+        (b'[{"a": 1}, {"a": ', 1, "not JSON"),
+        (b'[{"a": 1} {"a": 2}]', 1, "no comma"),
+        (b'[{"a": 1}', 1, "no comma"),
+        (b'[{"a": 1},', 1, "does not end"),
+        (b'[{"a": 1}] x', 1, "follows the end"),
+        (b'[{"a": Infinity}]', 0, "Infinity"),
+        (b'[{"a": "\xff"}]', 0, "not UTF-8"),
+        (b'{"a": 1}\n{"a": 2}', 0, "jsonl"),
+        (b"[" * 100_000, 0, "not JSON"),
+    ],
+)
+def test_where_an_array_breaks_is_said(tmp_path, content, good, says):
+    found = _read(tmp_path, content, "data.json")
+
+    assert [isinstance(row, GoodRow) for row in found] == [True] * good + [False]
+    assert says in found[-1].reason
+
+
+def test_an_object_is_one_row_or_the_rows_of_its_data(tmp_path):
+    assert _read(tmp_path, b'\n{"a": 1}', "data.json") == [GoodRow(2, {"a": 1})]
+    answered = b'{"data": [{"a": 1}, {"a": 2}], "meta": {"page": 1}}'
+    assert [row.fields for row in _read(tmp_path, answered, "data.json")] == [{"a": 1}, {"a": 2}]
+    assert _read(tmp_path, b" ", "data.json") == []
+
+
+def test_parquet_is_read_batch_by_batch(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    rows = [{"question": f"q{number}", "contexts": ["x"], "answer": None} for number in range(600)]
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+
+    assert list(read_rows(path, ())) == [GoodRow(at + 1, row) for at, row in enumerate(rows)]
+    assert count_rows(path) == 600
+    path.write_bytes(path.read_bytes()[:-30])
+    for read in (lambda path: list(read_rows(path, ())), count_rows):
+        with pytest.raises(ConfigurationError, match="cannot read"):
+            read(path)
+
+
+def test_a_missing_pyarrow_is_named_with_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "a.parquet").touch()
+    with pytest.raises(MissingDependencyError, match=r"\[parquet\]"):
+        list(read_rows(tmp_path / "a.parquet", ()))
+
+
+def test_equal_rows_have_equal_digests(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n{"a": 2}\n{"a": 1}\n')
+    first, second, third = (row.digest() for row in open_rows(path))
+
+    assert first == third != second
+    assert len(first) == 16

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.cli._samples import Row, read_samples
+from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._rows import BadRow
 

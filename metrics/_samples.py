@@ -1,7 +1,7 @@
-"""Turns the rows of a data set into `RagSample`s, for `ragmeter evaluate` and `ragmeter label`.
+"""Turns the rows of a data set into `RagSample`s, for the command line and for tables.
 
-Understands ragmeter's own field names, what `JsonlExporter` wrote with content, and the column names of
-ragas and continuous-eval.  A row that cannot be read becomes a `BadRow` with its line and reason:
+Understands ragmeter's own field names, what `JsonlExporter` wrote with content, the column names of ragas
+and continuous-eval, and what LangSmith, Phoenix and Langfuse export (`_exported`).  A row that cannot be read becomes a `BadRow` with its line and reason:
 nothing is guessed, and one bad row never stops the rest.
 """
 
@@ -17,10 +17,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ragmeter.metrics import RagSample
-from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
+from ._exported import as_columns
+from ._rows import BadRow, GoodRow, RawRow, open_rows
+from .sample import RagSample
 
-__all__ = ["COLUMN_NAMES", "LIST_COLUMNS", "Row", "read_samples", "row_of"]
+__all__ = ["COLUMN_NAMES", "LIST_COLUMNS", "Row", "read_samples", "row_of", "sample_row"]
 
 COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "user_input"),
@@ -61,19 +62,24 @@ class _BadRowError(ValueError):
 
 
 def read_samples(path: Path) -> Iterator[Row | BadRow]:
-    """Yield every row of a ``.jsonl`` or ``.csv`` file, one at a time; blank lines are passed over.
+    """Yield every row of a file, one at a time, in any format of `_rows`; blank lines are passed over.
 
     Raises:
         ConfigurationError: The file cannot be read, or has another ending.
     """
-    for row in read_rows(path, LIST_COLUMNS):
-        yield row if isinstance(row, BadRow) else row_of(row)
+    return map(sample_row, open_rows(path))
+
+
+def sample_row(raw: RawRow) -> Row | BadRow:
+    """Read one row of a file as a sample."""
+    row = raw.parsed(LIST_COLUMNS)
+    return row if isinstance(row, BadRow) else row_of(row)
 
 
 def row_of(row: GoodRow) -> Row | BadRow:
     """Return what a row says, or why it cannot be used."""
     try:
-        sample = _sample(row.fields)
+        sample = _sample(as_columns(row.fields))
     except _BadRowError as error:
         return BadRow(row.line, str(error))
     return Row(row.line, sample, _key(sample))

@@ -1,0 +1,171 @@
+"""Rows that tracing products export, as columns of a data set: LangSmith, Phoenix and Langfuse.
+
+A row is one run, span, trace or example by itself: what stands in other rows of the same trace is not
+looked up, so export root runs, or retrievals, or examples.  Which product a row is of is told by columns
+that only its exports have; every other row passes as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["as_columns"]
+
+_QUESTION = ("question", "query", "input", "user_input", "prompt", "text", "content")
+_ANSWER = ("answer", "output", "response", "result", "output_text", "text", "content", "generation")
+_CONTEXTS = ("contexts", "context", "documents", "source_documents", "retrieved_contexts", "source_nodes", "retrieval_context")  # fmt: skip
+_REFERENCE = ("reference", "reference_answer", "expected_output", "ground_truth", *_ANSWER)
+
+
+def as_columns(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the columns of a data set that a row amounts to; the row itself where it is no export."""
+    if "attributes.input.value" in row or "attributes.retrieval.documents" in row:
+        return _phoenix_span(row)
+    if isinstance(attributes := _value(row.get("attributes")), Mapping) and (
+        "span_kind" in row or "context" in row
+    ):
+        return _phoenix_span(_flat(attributes) | {"status_code": row.get("status_code")})
+    if "inputs" in row and ("run_type" in row or "outputs" in row):
+        return _langsmith(row)
+    if "expectedOutput" in row or "expected_output" in row and "input" in row:
+        return _given(row.get("input"), None, _either(row, "expectedOutput", "expected_output"))
+    if "input" in row and "output" in row:
+        return _langfuse(row)
+    return row
+
+
+def _langsmith(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a run (``run_type``), or an example of a data set, whose outputs are the reference."""
+    inputs, outputs = _value(row.get("inputs")), _value(row.get("outputs"))
+    if "run_type" not in row:
+        return _given(inputs, None, outputs)
+    found = _given(inputs, outputs, _either(row, "reference_outputs", "reference_example_outputs"))
+    if row.get("run_type") == "retriever":
+        found.pop("answer", None)
+    return _with_status(found, failed=bool(row.get("error")))
+
+
+def _langfuse(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a trace, or an observation; one of type RETRIEVER has what it found as its output."""
+    found = _given(row.get("input"), row.get("output"), None)
+    metadata = _value(row.get("metadata"))
+    if "contexts" not in found and isinstance(metadata, Mapping):
+        found |= _contexts(metadata)
+    if str(row.get("type", "")).upper() == "RETRIEVER":
+        if "contexts" not in found:
+            found |= _contexts({"documents": _value(row.get("output"))})
+        found.pop("answer", None)
+    return _with_status(found, failed=str(row.get("level", "")).upper() == "ERROR")
+
+
+def _phoenix_span(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a span with OpenInference attributes, one column each."""
+    found = _given(_plain(row, "input.value"), _plain(row, "output.value"), None)
+    documents = _value(_plain(row, "retrieval.documents"))
+    if isinstance(documents, Sequence) and not isinstance(documents, str):
+        found["contexts"] = [_document(one) for one in documents]
+        if "answer" in found and _plain(row, "openinference.span.kind") == "RETRIEVER":
+            del found["answer"]
+    return _with_status(found, failed=str(row.get("status_code", "")).upper() == "ERROR")
+
+
+def _plain(row: Mapping[str, Any], name: str) -> Any:
+    return _either(row, f"attributes.{name}", name)
+
+
+def _flat(attributes: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested attributes by dotted names; documents stay lists."""
+    found: dict[str, Any] = {}
+    for name, value in attributes.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def _given(asked: Any, said: Any, reference: Any) -> dict[str, Any]:
+    """Return the columns of an input, an output and a reference output, each a text or an object."""
+    found: dict[str, Any] = {}
+    asked, said, reference = _value(asked), _value(said), _value(reference)
+    if (question := _text_of(asked, _QUESTION)) is not None:
+        found["question"] = question
+    if (answer := _text_of(said, _ANSWER)) is not None:
+        found["answer"] = answer
+    for place in (said, asked):
+        if "contexts" not in found and isinstance(place, Mapping):
+            found |= _contexts(place)
+    if (expected := _text_of(reference, _REFERENCE)) is not None:
+        found["reference"] = {"answer": expected}
+    if isinstance(reference, Mapping) and (right := _contexts(reference).get("contexts")):
+        found.setdefault("reference", {})["contexts"] = [one["text"] for one in right]
+    return found
+
+
+def _with_status(found: dict[str, Any], *, failed: bool) -> dict[str, Any]:
+    if failed:
+        found["status"] = "error"
+    return found
+
+
+def _contexts(place: Mapping[str, Any]) -> dict[str, Any]:
+    for name in _CONTEXTS:
+        value = _value(place.get(name))
+        if isinstance(value, str):
+            return {"contexts": [{"text": value}]}
+        if isinstance(value, Sequence):
+            return {"contexts": [_document(one) for one in value]}
+    return {}
+
+
+def _document(one: Any) -> dict[str, Any]:
+    """Return a chunk in any of the forms in which frameworks serialize documents."""
+    if not isinstance(one, Mapping):
+        return {"text": str(one)}
+    for inside in ("node", "document", "kwargs"):
+        if isinstance(one.get(inside), Mapping):
+            one = {**one[inside], **{key: one[key] for key in ("score",) if key in one}}
+    text = _either(one, "document.content", "page_content", "pageContent", "text", "content")
+    found = {"text": "" if text is None else str(text)}
+    known_as = _either(one, "document.id", "id", "id_", "node_id")
+    score = _either(one, "document.score", "score")
+    return (
+        found
+        | ({} if known_as is None else {"id": str(known_as)})
+        | ({} if not isinstance(score, (int, float)) else {"score": score})
+    )
+
+
+def _text_of(value: Any, names: Sequence[str]) -> str | None:
+    """Return the text of an input or output: itself, a field's, or that of the last message."""
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, Mapping):
+        for name in names:
+            inner = value.get(name)
+            if isinstance(inner, (str, Mapping)) and (found := _text_of(inner, names)) is not None:
+                return found
+        messages = value.get("messages")
+        if isinstance(messages, Sequence) and not isinstance(messages, str):
+            return _text_of(messages, names)
+        texts = [inner for inner in value.values() if isinstance(inner, str) and inner]
+        return texts[0] if len(value) == 1 and texts else None
+    if isinstance(value, Sequence) and value:
+        return _text_of(value[-1], ("content", "text", "kwargs", *names))
+    return None
+
+
+def _either(row: Mapping[str, Any], *names: str) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def _value(given: Any) -> Any:
+    """Return a value; an object or a list that was exported as JSON text is read."""
+    if isinstance(given, str) and given[:1] in ("{", "["):
+        try:
+            return json.loads(given)
+        except (ValueError, RecursionError):
+            return given
+    return given
