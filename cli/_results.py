@@ -13,9 +13,8 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError, RagSample
 from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
-from ragmeter.pipeline.sampling import place
-
 from ragmeter.metrics._samples import LIST_COLUMNS, Row, read_samples, row_of
+from ragmeter.pipeline.sampling import place
 
 __all__ = ["JudgedValue", "ResultFile", "ScoredRequest", "place_of", "read_results", "samples_at"]
 

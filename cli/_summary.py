@@ -7,16 +7,18 @@ nothing and reads nothing.
 from __future__ import annotations
 
 import math
-from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, repeat
 from typing import Any, Literal
 
 from ragmeter.metrics import Score, ScoreDirection
-from ragmeter.quality.estimate import estimate
+from ragmeter.quality.estimate import estimate, student_quantile
 from ragmeter.quality.moments import FreeMoments
+
+from ._tally import Tally
 
 __all__ = [
     "ScoreSummary",
@@ -71,7 +73,28 @@ class ScoreSummary:
     direction: ScoreDirection = "higher"
     """Which way is better."""
     values: tuple[float, ...] = field(default=(), repr=False)
-    """The values themselves, ascending."""
+    """The values themselves, ascending; of very many, the places at which there are some."""
+    counts: tuple[int, ...] = field(default=(), repr=False)
+    """How many values there are at each of those places; empty: one."""
+    sums: tuple[float, float] | None = field(default=None, repr=False)
+    """Of very many values: what they and their squares add up to."""
+
+    def interval(self, missing: int = 0, end: float = 0.0) -> tuple[float, float] | None:
+        """Return the mean's 95 % interval, see `mean_interval`; None with fewer than two values.
+
+        Args:
+            missing: Values to add.
+            end: What each of them is.
+        """
+        if self.sums is None:
+            return mean_interval([*self.values, *[end] * missing], self.range)
+        total, squares = self.sums
+        return _interval_of_sums(
+            self.count + missing,
+            total + missing * end,
+            squares + missing * end * end,
+            self.range,
+        )
 
     def histogram(self, bins: int) -> tuple[list[int], float, float]:
         """Count the values in `bins` equal bins; return the counts and the ends of the axis.
@@ -83,8 +106,8 @@ class ScoreSummary:
         high = upper if upper is not None else max(self.values, default=low + 1.0)
         width = (high - low) or 1.0
         counts = [0] * bins
-        for value in self.values:
-            counts[min(bins - 1, max(0, int((value - low) / width * bins)))] += 1
+        for value, count in zip(self.values, self.counts or repeat(1)):  # noqa: B905 -- endless
+            counts[min(bins - 1, max(0, int((value - low) / width * bins)))] += count
         return counts, low, low + width
 
     def as_json(self) -> dict[str, Any]:
@@ -106,11 +129,13 @@ def standing(usual: ScoreSummary, value: float) -> Standing | None:
     Scores of which neither way is better stand nowhere.
     """
     values = usual.values
-    if usual.direction == "none" or len(values) < FEWEST:
+    if usual.direction == "none" or usual.count < FEWEST:
         return None
     below, up_to = bisect_left(values, value), bisect_right(values, value)
-    worse = below if usual.direction == "higher" else len(values) - up_to
-    position = (worse + (up_to - below) / 2) / len(values)
+    if usual.counts:
+        below, up_to = sum(usual.counts[:below]), sum(usual.counts[:up_to])
+    worse = below if usual.direction == "higher" else usual.count - up_to
+    position = (worse + (up_to - below) / 2) / usual.count
     return "worst" if position < WORST else "low" if position < LOW else None
 
 
@@ -169,26 +194,85 @@ def mean_interval(
     return lowest + found.lower * width, lowest + found.upper * width
 
 
+def _interval_of_sums(
+    count: int, total: float, squares: float, ends: tuple[float | None, float | None]
+) -> tuple[float, float] | None:
+    """Return the same as `mean_interval` for very many values: without two ends it is the normal one."""
+    lowest, highest = ends
+    if count < 2:
+        return None
+    if lowest is None or highest is None or lowest >= highest:
+        mean = total / count
+        variance = max(0.0, squares - total * mean) / (count - 1)
+        half = student_quantile(count - 1) * math.sqrt(variance / count)
+        return mean - half, mean + half
+    width = highest - lowest
+    sums = FreeMoments()
+    sums.n = sums.kd = sums.wb = float(count)
+    sums.x = (total - count * lowest) / width
+    sums.xx = (squares - 2 * lowest * total + count * lowest * lowest) / width**2
+    found = estimate(sums)
+    return lowest + found.lower * width, lowest + found.upper * width
+
+
+def _weighted_percentile(
+    values: Sequence[float], counts: Sequence[int], share: float
+) -> float | None:
+    """Return what `percentile` does, of values of which each occurs several times."""
+    if not values:
+        return None
+    ends = list(accumulate(counts))
+    place = share * (ends[-1] - 1)
+    below = math.floor(place)
+    low = values[bisect_right(ends, below)]
+    high = values[bisect_right(ends, min(below + 1, ends[-1] - 1))]
+    return low + (high - low) * (place - below)
+
+
 class Summarizer:
-    """Takes the scores of one request after the other; keeps the values, 8 bytes each, and no more."""
+    """Takes the scores of one request after the other; keeps some thousand numbers of each, and no more."""
 
     def __init__(self) -> None:
-        self._values: dict[str, array[float]] = {}
+        self._values: dict[str, Tally] = {}
         self._missing: dict[str, Counter[str]] = {}
         self._described: dict[str, Score] = {}
 
     def add(self, scores: Mapping[str, Score]) -> None:
         """Take in the scores of one request."""
         for name, score in scores.items():
-            found = self._values.get(name)
-            if found is None:
-                found = self._values[name] = array("d")
-                # Only range and direction are read; evidence would stay in memory for nothing.
-                self._described[name] = score.model_copy(update={"items": (), "explanation": None})
+            self.add_many(score, () if score.value is None else (score.value,))
             if score.value is None:
-                self._missing.setdefault(name, Counter())[score.status] += 1
-            else:
-                found.append(score.value)
+                self.missing(name, score.status, 1)
+
+    def add_many(self, described: Score, values: Sequence[float]) -> None:
+        """Take in values of one name.
+
+        Args:
+            described: Any score of the name: its range and direction are read.
+            values: The values; may be none.
+        """
+        found = self._values.get(described.name)
+        if found is None:
+            found = self._values[described.name] = Tally(described.range)
+            # Only range and direction are read; evidence would stay in memory for nothing.
+            self._described[described.name] = described.model_copy(
+                update={"items": (), "explanation": None}
+            )
+        if values:
+            found.add(values)
+
+    def missing(self, name: str, status: str, count: int) -> None:
+        """Take in scores of one name that have no value."""
+        self._missing.setdefault(name, Counter())[status] += count
+
+    def take_over(self, other: Summarizer, names: Sequence[str]) -> None:
+        """Take what another one has, in the order of `names`, those that it does not name last."""
+        for name in [*names, *other._values]:
+            if name in other._values and name not in self._values:
+                self._values[name] = other._values[name]
+                self._described[name] = other._described[name]
+                if name in other._missing:
+                    self._missing[name] = other._missing[name]
 
     def summaries(self, *, interval: bool = True) -> list[ScoreSummary]:
         """Summarize what was taken in, by name, in order of first appearance.
@@ -197,29 +281,41 @@ class Summarizer:
             interval: Whether to compute the mean's interval as well.
         """
         return [
-            self._summary(name, sorted(found), interval=interval)
-            for name, found in self._values.items()
+            self._summary(name, found, interval=interval) for name, found in self._values.items()
         ]
 
-    def _summary(self, name: str, found: Sequence[float], *, interval: bool) -> ScoreSummary:
+    def _summary(self, name: str, found: Tally, *, interval: bool) -> ScoreSummary:
         # Sorted: rows that are scored at the same time end in any order, and the interval's draws
         # depend on it.
-        described = self._described[name]
-        low_high = mean_interval(found, described.range) if interval else None
-        return ScoreSummary(
+        described, values, counts = self._described[name], found.values(), found.counts()
+        moments = found.moments()
+        total = math.fsum(values) if moments is None else moments[1]
+        p10, p50, p90 = (
+            percentile(values, share)
+            if moments is None
+            else _weighted_percentile(values, counts, share)
+            for share in (0.1, 0.5, 0.9)
+        )
+        summary = ScoreSummary(
             name=name,
-            count=len(found),
+            count=found.count,
             without_value=dict(self._missing.get(name, {})),
-            mean=math.fsum(found) / len(found) if found else None,
-            p10=percentile(found, 0.1),
-            p50=percentile(found, 0.5),
-            p90=percentile(found, 0.9),
-            mean_low=low_high[0] if low_high else None,
-            mean_high=low_high[1] if low_high else None,
+            mean=total / found.count if found.count else None,
+            p10=p10,
+            p50=p50,
+            p90=p90,
+            mean_low=None,
+            mean_high=None,
             range=described.range,
             direction=described.direction,
-            values=tuple(found),
+            values=values,
+            counts=counts,
+            sums=None if moments is None else moments[1:],
         )
+        low_high = summary.interval() if interval else None
+        if low_high is None:
+            return summary
+        return replace(summary, mean_low=low_high[0], mean_high=low_high[1])
 
 
 def summarize(

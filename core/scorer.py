@@ -43,6 +43,7 @@ class Scorer:
             golden ones for a sample with a reference, the live ones for the others.
         judge: Whom judged metrics ask. With one, presets bring them.
         embedder: What semantic metrics ask; with one, presets bring them.
+        fused: Ask for precision, recall and relevancy in one call, where presets bring them.
         verdict: The rules of the verdict; None: with their usual thresholds.
         concurrency: Metrics that ask judge or embedder at a time, over all batches; at least 1.
         deadline_s: Seconds that one of them has, else its scores are ``timeout``; None: no limit.
@@ -59,6 +60,7 @@ class Scorer:
         judge: Judge | None = None,
         *,
         embedder: object = None,
+        fused: bool = False,
         verdict: VerdictRules | None = None,
         concurrency: int = 16,
         deadline_s: float | None = 60.0,
@@ -73,7 +75,10 @@ class Scorer:
         if not isinstance(rules, VerdictRules):
             raise ConfigurationError(f"verdict is {verdict!r}; pass ragmeter.VerdictRules(...)")
         chosen = resolve_metrics(
-            "golden" if metrics is None else metrics, judged=judge is not None, embedder=asked
+            "golden" if metrics is None else metrics,
+            judged=judge is not None,
+            fused=fused,
+            embedder=asked,
         )
         check_askable([one for one in chosen if not isinstance(one, ComputedMetric)], judge)
         self._concurrency = whole("concurrency", at_least(1, "concurrency", concurrency))
@@ -110,6 +115,11 @@ class Scorer:
     def metrics(self) -> tuple[Metric, ...]:
         """What is measured, in the order of the scores."""
         return self._measuring.metrics
+
+    @property
+    def measurements(self) -> dict[str, str]:
+        """By what each score is measured, e.g. ``faithfulness@3 gpt-4o-mini``: another judge is another."""
+        return self._measuring.measurements()
 
     def metrics_of(self, sample: RagSample) -> list[Metric]:
         """Return what is measured of a sample: with metrics of its own choice it spares some of them."""

@@ -15,7 +15,10 @@ __all__ = ["as_columns"]
 
 _QUESTION = ("question", "query", "input", "user_input", "prompt", "text", "content")
 _ANSWER = ("answer", "output", "response", "result", "output_text", "text", "content", "generation")
-_CONTEXTS = ("contexts", "context", "documents", "source_documents", "retrieved_contexts", "source_nodes", "retrieval_context")  # fmt: skip
+_CONTEXTS = (
+    "contexts", "context", "documents", "source_documents", "retrieved_contexts", "source_nodes",
+    "retrieval_context",
+)  # fmt: skip
 _REFERENCE = ("reference", "reference_answer", "expected_output", "ground_truth", *_ANSWER)
 
 
@@ -29,7 +32,7 @@ def as_columns(row: Mapping[str, Any]) -> Mapping[str, Any]:
         return _phoenix_span(_flat(attributes) | {"status_code": row.get("status_code")})
     if "inputs" in row and ("run_type" in row or "outputs" in row):
         return _langsmith(row)
-    if "expectedOutput" in row or "expected_output" in row and "input" in row:
+    if "expectedOutput" in row or ("expected_output" in row and "input" in row):
         return _given(row.get("input"), None, _either(row, "expectedOutput", "expected_output"))
     if "input" in row and "output" in row:
         return _langfuse(row)

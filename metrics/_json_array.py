@@ -37,35 +37,37 @@ def read_array(file: IO[bytes]) -> Iterator[Element]:
     """Yield the elements in order; the last one says so where the file is broken from there on."""
     text = _Text(file)
     try:
-        first = text.peek()
-        if first == "":
-            return
-        if first != "[":
-            line = text.line
-            found = text.value()
-            if text.peek():
-                raise _BrokenError(
-                    "more than one JSON value; name the file .jsonl if each line is one"
-                )
-            inner = found.get("data") if isinstance(found, dict) else None
-            for value in inner if isinstance(inner, list) else [found]:
-                yield Element(line, value)
-            return
-        text.take()
-        while (sign := text.peek()) != "]":
-            if sign == "":
-                raise _BrokenError("the array does not end")
-            line = text.line
-            yield Element(line, text.value())
-            if text.peek() == ",":
-                text.take()
-            elif text.peek() != "]":
-                raise _BrokenError("no comma between two elements")
-        text.take()
-        if text.peek():
-            raise _BrokenError("something follows the end of the array")
+        yield from _elements(text)
     except _BrokenError as error:
         yield Element(text.line, problem=f"not JSON: {error}")
+
+
+def _elements(text: _Text) -> Iterator[Element]:
+    first = text.peek()
+    if first == "":
+        return
+    if first != "[":
+        line = text.line
+        found = text.value()
+        if text.peek():
+            raise _BrokenError("more than one JSON value; name the file .jsonl if each line is one")
+        inner = found.get("data") if isinstance(found, dict) else None
+        for value in inner if isinstance(inner, list) else [found]:
+            yield Element(line, value)
+        return
+    text.take()
+    while (sign := text.peek()) != "]":
+        if sign == "":
+            raise _BrokenError("the array does not end")
+        line = text.line
+        yield Element(line, text.value())
+        if text.peek() == ",":
+            text.take()
+        elif text.peek() != "]":
+            raise _BrokenError("no comma between two elements")
+    text.take()
+    if text.peek():
+        raise _BrokenError("something follows the end of the array")
 
 
 class _Text:

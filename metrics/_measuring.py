@@ -23,7 +23,13 @@ from .sample import RagSample
 from .score import Score
 from .verdict import VerdictRules
 
-__all__ = ["Measuring"]
+__all__ = ["Measuring", "measurement_key"]
+
+
+def measurement_key(metric: Metric, judge_model: str | None) -> str:
+    """Return what identifies one measurement: its formula and, if it asks one, the judge's model."""
+    key = f"{metric.name}@{metric.definition}"
+    return f"{key} {judge_model}" if metric.judged else key
 
 
 class Measuring:
@@ -73,6 +79,15 @@ class Measuring:
             for metric in self.metrics
             if (only is None or only(metric)) and not lacks_input(metric, sample, self._sparing)
         ]
+
+    def measurements(self) -> dict[str, str]:
+        """Return by what each score is measured: same measurement, same sample, same score."""
+        model = None if self._judge is None else self._judge.model
+        return {
+            name: measurement_key(metric, model)
+            for metric in self.metrics
+            for name in metric.score_names
+        }
 
     def compute(
         self, sample: RagSample, only: Callable[[Metric], bool] | None = None

@@ -1,8 +1,8 @@
-"""Turns the rows of a data set into `RagSample`s, for the command line and for tables.
+"""Rows of files, read as samples: for the command line and for tables.
 
 Understands ragmeter's own field names, what `JsonlExporter` wrote with content, the column names of ragas
-and continuous-eval, and what LangSmith, Phoenix and Langfuse export (`_exported`).  A row that cannot be read becomes a `BadRow` with its line and reason:
-nothing is guessed, and one bad row never stops the rest.
+and continuous-eval, and what LangSmith, Phoenix and Langfuse export (`_exported`).  A row that cannot be
+read becomes a `BadRow` with its line and reason: nothing is guessed, and one bad row never stops the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from ._exported import as_columns
 from ._rows import BadRow, GoodRow, RawRow, open_rows
 from .sample import RagSample
 
-__all__ = ["COLUMN_NAMES", "LIST_COLUMNS", "Row", "read_samples", "row_of", "sample_row"]
+__all__ = [
+    "COLUMN_NAMES",
+    "LIST_COLUMNS",
+    "Row",
+    "key_of_question",
+    "read_samples",
+    "row_of",
+    "sample_row",
+]
 
 COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "user_input"),
@@ -83,6 +91,11 @@ def row_of(row: GoodRow) -> Row | BadRow:
     except _BadRowError as error:
         return BadRow(row.line, str(error))
     return Row(row.line, sample, _key(sample))
+
+
+def key_of_question(question: str) -> str:
+    """Return what stands for a question, where its text does not: 32 hexadecimal digits."""
+    return hashlib.sha256(question.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
 def _key(sample: RagSample) -> str:

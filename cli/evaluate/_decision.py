@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ragmeter.cli._summary import ScoreSummary, mean_interval
+from ragmeter.cli._summary import ScoreSummary
 from ragmeter.metrics import ConfigurationError
 from ragmeter.quality.estimate import difference_interval
+
+from ._row_scores import RowScore, RowScores
 
 __all__ = [
     "Asked",
@@ -108,46 +111,6 @@ def limit_of(text: str) -> Limit:
     return Limit(name.strip(), value)
 
 
-class RowScore(NamedTuple):
-    """A score of one row: by what it was measured, and its value, if it has one."""
-
-    measurement: str
-    value: float | None
-    status: str
-
-    @property
-    def is_lacking(self) -> bool:
-        """Whether there is no value although there is one in principle."""
-        return self.value is None and self.status in _MISSING
-
-
-Scores = Mapping[str, RowScore]
-
-
-class RowScores:
-    """The scores of a run by question, to be compared with those of another."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str | None, list[tuple[int, Scores]]] = defaultdict(list)
-
-    def add(self, line: int, question: str | None, scores: Scores) -> None:
-        """Take in a row.
-
-        Args:
-            line: Where it stands in the data set.
-            question: What was asked.
-            scores: What was measured, by name.
-        """
-        self._rows[question].append((line, scores))
-
-    def by_question(self) -> Mapping[str | None, Sequence[Scores]]:
-        """Return the rows of each question in the order of the data set."""
-        return {
-            question: [scores for _, scores in sorted(rows, key=lambda row: row[0])]
-            for question, rows in self._rows.items()
-        }
-
-
 class Baseline:
     """The scores of an earlier run, read from its ``--out`` file.
 
@@ -167,10 +130,9 @@ class Baseline:
             raise ConfigurationError(f"--baseline {str(path)!r} cannot be read: {error}") from error
         if not rows:
             raise ConfigurationError(f"--baseline {str(path)!r} holds no scores")
-        found = RowScores()
+        self.rows = RowScores()
         for place, question, scores in rows.values():
-            found.add(place, question, scores)
-        self.rows = found.by_question()
+            self.rows.add(place, question, scores)
 
     def _read(
         self, number: int, line: str, rows: dict[str, tuple[int, str | None, dict[str, RowScore]]]
@@ -222,8 +184,10 @@ def decide(
             and _ends(one) is not None
             and (not named or one.name in named)
         ]
-        old, new = asked.baseline.rows, rows.by_question()
-        checks += [_compared(one, old, new, asked.tolerance, unreadable) for one in compared]
+        checks += [
+            _compared(one, asked.baseline.rows, rows, asked.tolerance, unreadable)
+            for one in compared
+        ]
         if not compared:
             checks.append(Check("not worse than the baseline", "blocked", "no score to compare"))
     return Decision(checks)
@@ -245,11 +209,10 @@ def _held(limit: Limit, one: ScoreSummary | None, unreadable: int) -> Check:
     missing = unreadable + sum(one.without_value.get(status, 0) for status in _MISSING)
     if not one.count:
         return Check(what, "blocked", _without_values(one))
-    lower, upper = mean_interval(one.values, ends) or ends
+    lower, upper = one.interval() or ends
     outcome = _side(lower, upper, limit.value, one.direction)
     others = {
-        _side(*(mean_interval(filled, ends) or ends), limit.value, one.direction)
-        for filled in ([*one.values, *[end] * missing] for end in ends)
+        _side(*(one.interval(missing, end) or ends), limit.value, one.direction) for end in ends
     }
     said = f"mean {one.mean:.3f}, 95 % interval {lower:.3f} to {upper:.3f}, {one.count} values"
     if missing and others != {outcome}:
@@ -272,8 +235,8 @@ def _side(lower: float, upper: float, limit: float, direction: str) -> Outcome:
 
 def _compared(
     one: ScoreSummary,
-    old: Mapping[str | None, Sequence[Scores]],
-    new: Mapping[str | None, Sequence[Scores]],
+    old: RowScores,
+    new: RowScores,
     tolerance: float,
     unreadable: int,
 ) -> Check:
@@ -282,19 +245,15 @@ def _compared(
     what = f"{name} not more than {tolerance:g} worse than the baseline"
     lowest, highest = _ends(one) or (0.0, 1.0)
     width = highest - lowest
-    differences: list[float] = []
+    differences = array("d")
     measured: Counter[str] = Counter()
     here = there = lacking = 0
-    for question in {*old, *new}:
-        before, after = old.get(question, ()), new.get(question, ())
-        there += sum(scores[name].value is not None for scores in before if name in scores)
-        here += sum(scores[name].value is not None for scores in after if name in scores)
+    for question, before, after in old.paired(new, name):
+        there += sum(score.value is not None for score in before)
+        here += sum(score.value is not None for score in after)
         if question is None:
             continue  # who knows whether they are the same
-        for first, second in zip(before, after, strict=False):
-            was, now = first.get(name), second.get(name)
-            if was is None or now is None:
-                continue
+        for was, now in zip(before, after, strict=False):
             if was.measurement != now.measurement:
                 measured[f"{was.measurement} then, {now.measurement} now"] += 1
             elif was.value is not None and now.value is not None:

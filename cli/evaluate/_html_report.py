@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from ragmeter.metrics._samples import Row
 from ragmeter.cli._summary import ScoreSummary, standing
 from ragmeter.metrics import ConfigurationError, RagSample, Score, ScoreItem
+from ragmeter.metrics._samples import Row
 
 from ._report import facts, problems
 from ._verdicts import BadVerdict

@@ -18,21 +18,15 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
+from ragmeter.metrics import ConfigurationError, Score, Verdict
 from ragmeter.metrics._samples import Row
-from ragmeter.metrics import ConfigurationError, Metric, Score, Verdict
 
-__all__ = ["ScoreFile", "measurement_key"]
+__all__ = ["FINAL", "ScoreFile"]
 
-_FINAL = frozenset({"ok", "undefined", "missing_input", "partial"})
+FINAL = frozenset({"ok", "undefined", "missing_input", "partial"})
 """Statuses worth keeping; anything else (a failed judge, no judge) is tried again."""
 _IN_MEMORY = 32 * 1024 * 1024
 """Bytes that stay in memory when no file was asked for; beyond that a temporary file takes them."""
-
-
-def measurement_key(metric: Metric, judge_model: str | None) -> str:
-    """Return what identifies one measurement: same key, same row, same scores."""
-    key = f"{metric.name}@{metric.definition}"
-    return f"{key} {judge_model}" if metric.judged else key
 
 
 class ScoreFile:
@@ -169,4 +163,4 @@ def _final_scores(line: bytes) -> dict[str, tuple[Score, ...]] | None:
 
 
 def _is_final(scores: Iterable[Score]) -> bool:
-    return all(score.status in _FINAL for score in scores)
+    return all(score.status in FINAL for score in scores)

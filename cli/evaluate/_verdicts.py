@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from ragmeter.metrics._samples import Row
 from ragmeter.metrics import VERDICT_CODES, Verdict, VerdictWord
+from ragmeter.metrics._samples import Row
 
 __all__ = ["BadVerdict", "Verdicts"]
 

@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ragmeter.metrics._samples import Row
 from ragmeter.metrics import Score
+from ragmeter.metrics._samples import Row
 
 __all__ = ["WorstRow", "WorstRows"]
 

@@ -15,16 +15,17 @@ from pathlib import Path
 
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import Advance, progress
-from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.cli._summary import ScoreSummary, Summarizer
 from ragmeter.metrics import ConfigurationError, Metric, Score, Verdict, VerdictRules
+from ragmeter.metrics._measuring import measurement_key
 from ragmeter.metrics._rows import BadRow, count_rows
+from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.metrics.judge.protocol import Judge, JudgeStats
 from ragmeter.metrics.metric import lacks_input, run_metric
 from ragmeter.metrics.registry import resolve_metrics
 
 from ._decision import Asked, Decision, RowScore, RowScores, decide
-from ._score_file import ScoreFile, measurement_key
+from ._score_file import ScoreFile
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRow, WorstRows
 

@@ -18,8 +18,8 @@ from rich.console import Console
 
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._results import ResultFile, ScoredRequest, read_results, samples_at
-from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.metrics import ConfigurationError, RagSample
+from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.quality.estimate import always_valid_half
 from ragmeter.quality.labels import Label, LabelScale, append_label, read_labels
 

@@ -93,7 +93,7 @@ class _Old:
     """A baseline that was read already."""
 
     def __init__(self, rows):
-        self.rows = rows.by_question()
+        self.rows = rows
 
 
 def _rows(values, measurement="m@1", status="ok", first=0):
@@ -106,10 +106,7 @@ def _rows(values, measurement="m@1", status="ok", first=0):
 
 def _compared(old, new, direction="higher", tolerance=0.03, unreadable=0, limits=()):
     values = [
-        scores["recall"].value
-        for rows in new.by_question().values()
-        for scores in rows
-        if scores["recall"].value is not None
+        score.value for _, scores in new.of("recall") for score in scores if score.value is not None
     ]
     asked = Asked(limits=limits, baseline=_Old(old), tolerance=tolerance)
     (check,) = decide(asked, [_summary(values, direction=direction)], new, unreadable).checks
@@ -153,7 +150,8 @@ def test_questions_that_are_asked_twice_are_paired_in_order():
     rows = RowScores()
     for line, value in ((2, 0.0), (1, 1.0)):
         rows.add(line, "q", {"recall": RowScore("m@1", value, "ok")})
-    assert [one["recall"].value for one in rows.by_question()["q"]] == [1.0, 0.0]
+    [(_, found)] = rows.of("recall")
+    assert [one.value for one in found] == [1.0, 0.0]
 
 
 def test_the_strongest_outcome_is_the_runs():

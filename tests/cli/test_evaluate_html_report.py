@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from ragmeter.metrics._samples import Row
 from ragmeter.cli._summary import summarize
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate._html_report import render_page
@@ -18,6 +17,7 @@ from ragmeter.cli.evaluate._worst_rows import WorstRow
 from ragmeter.cli.evaluate.run import EvaluateOptions, Evaluation, run_evaluation
 from ragmeter.metrics import RagSample, Reference, Score, ScoreItem, Verdict
 from ragmeter.metrics._rows import BadRow
+from ragmeter.metrics._samples import Row
 from ragmeter.metrics.judge.protocol import JudgeStats
 
 ALLOWED_TAGS = frozenset(

@@ -20,11 +20,11 @@ from ragmeter.adapters.opentelemetry import RetrievalTool
 from ragmeter.adapters.opentelemetry.build import build_run
 from ragmeter.adapters.opentelemetry.record import SpanRecord
 from ragmeter.adapters.opentelemetry.requests import find_requests
-from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.cli.spans.run import as_row, read_recording
 from ragmeter.context import RequestScope, parse_scope
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, ReferenceFileError, evaluate
 from ragmeter.metrics._rows import BadRow
+from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.metrics.judge import Group, Item
 from ragmeter.metrics.judge.replies import UnusableReplyError, read_reply
 from ragmeter.references import load_references

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._rows import BadRow
+from ragmeter.metrics._samples import Row, read_samples
 
 
 def _read(tmp_path, *rows, name="data.jsonl"):

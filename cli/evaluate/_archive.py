@@ -1,0 +1,287 @@
+"""Scores a data set into a folder of Parquet parts: reads rows, measures what is not known, writes parts.
+
+A few hundred rows are in memory at a time, and some 20 bytes of every other.  Rows that ask a judge pass
+through a window: as one is done the next one begins, and a part is written as soon as enough have ended.
+What the parts amount to is found out afterwards, from the parts (`_summing`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from ragmeter.cli._progress import Advance
+from ragmeter.fleet.tables import scores_as_table
+from ragmeter.metrics import Metric
+from ragmeter.metrics._rows import BadRow, RawRow, open_rows
+from ragmeter.metrics._samples import Row, sample_row
+from ragmeter.metrics.results import SampleScores
+from ragmeter.scorer import Scorer
+
+from ._known import KnownRows
+from ._parts import Folder, ListWriter, Shard, described
+from ._score_file import FINAL
+
+__all__ = ["Archive", "Measured", "known_rows"]
+
+PART = 256
+"""Rows of a part, at most; what an interruption makes anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What is asked of each row: what parts and lists of rows are marked with."""
+
+    measurements: dict[str, str]
+    """By what each score is measured."""
+    sparing: tuple[str, ...]
+    """Inputs without which a row is spared what reads them."""
+    judge_model: str | None
+    """Who judges."""
+
+    @property
+    def mark(self) -> str:
+        """What stands for all of it; begins with no metric's name."""
+        text = json.dumps([sorted(self.measurements.items()), self.sparing])
+        return "*" + hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON-ready fields."""
+        return {
+            "measurements": self.measurements,
+            "sparing": list(self.sparing),
+            "judge_model": self.judge_model,
+            "mark": self.mark,
+        }
+
+
+def known_rows(folder: Folder) -> tuple[KnownRows, list[Path]]:
+    """Return what the parts of a folder hold, and the parts that cannot be read: their rows are not known."""
+    known, damaged = KnownRows(), []
+    for path in folder.parts():
+        try:
+            _learn(path, known)
+        except (OSError, pa.ArrowException, ValueError, KeyError):  # noqa: PERF203 -- one damaged part is one
+            damaged.append(path)
+    return known, damaged
+
+
+def _learn(path: Path, known: KnownRows) -> None:
+    with parquet.ParquetFile(path, pre_buffer=False, read_dictionary=["row"]) as file:
+        about = described(file.schema_arrow)
+        if about is None:
+            raise ValueError("not a part of ours")
+        uniform = about.get("uniform")
+        if uniform is not None:
+            everything = frozenset(uniform)
+            for key in _dictionary(file.read(["row"]).column("row")):
+                known.add(bytes.fromhex(key), everything)
+            return
+        table = file.read(["row", "measurement", "status"])
+    by_row: dict[str, tuple[set[str], set[str]]] = {}
+    columns = (table.column(name).to_pylist() for name in ("row", "measurement", "status"))
+    for row, measurement, status in zip(*columns, strict=True):
+        measured, failed = by_row.setdefault(row, (set(), set()))
+        (measured if status in FINAL else failed).add(measurement)
+    for row, (measured, failed) in by_row.items():
+        done = frozenset(measured - failed)
+        known.add(bytes.fromhex(row), done if failed else done | {about["mark"]})
+
+
+def _dictionary(column: pa.ChunkedArray) -> Iterator[str]:
+    for chunk in column.chunks:
+        yield from chunk.unique().to_pylist()
+
+
+class Archive:
+    """One pass over the data set.
+
+    Args:
+        files: The data set.
+        scorer: What measures.
+        asked: What it measures.
+        folder: Where parts are written.
+        shard: Which rows are read.
+        concurrency: Rows that may wait for a judge at a time.
+        limit: Readable rows to take, from the first; None: all.
+        with_text: Whether texts are written, too.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        scorer: Scorer,
+        asked: Measured,
+        folder: Folder,
+        shard: Shard,
+        *,
+        concurrency: int,
+        limit: int | None,
+        with_text: bool,
+    ) -> None:
+        self._files = files
+        self._scorer = scorer
+        self._asked = asked
+        self._folder = folder
+        self._shard = shard
+        self._judges = asked.judge_model is not None
+        self._window = concurrency if self._judges else 1
+        self._limit = limit
+        self._with_text = with_text
+        self._earlier, self.damaged = known_rows(folder)
+        self._fresh = KnownRows()
+        self._under_way: set[bytes] = set()
+        self._done: list[tuple[Row, SampleScores]] = []
+        # What is under way at an interruption is made anew as well.
+        self._part = max(1, PART - (self._window if self._judges else 0))
+        self._mark = asked.mark
+        self.rows = 0
+        self.resumed = 0
+
+    async def run(self, advance: Advance, note: Any) -> None:
+        """Score every row that is not known; write what has ended even where it is interrupted."""
+        about = self._asked.as_json() | {"files": [path.name for path in self._files]}
+        listed = ListWriter(self._folder, self._shard, about | {"limit": self._limit})
+        rows = self._wanted(listed, advance, note)
+
+        async def work() -> None:
+            for row, missing in rows:
+                try:
+                    [scores] = await self._scorer.ascore([row.sample], only=_giving(missing))
+                finally:
+                    self._under_way.discard(bytes.fromhex(row.key))
+                self._take(row, scores)
+                advance(note())
+
+        try:
+            await asyncio.gather(*(work() for _ in range(self._window)))
+        except BaseException:
+            self._write()
+            listed.abandon()
+            raise
+        self._write()
+        listed.finish()
+
+    def _wanted(
+        self, listed: ListWriter, advance: Advance, note: Any
+    ) -> Iterator[tuple[Row, frozenset[str]]]:
+        """Yield the rows to measure, each with the names of the scores that are missing."""
+        earlier = self._earlier_list()
+        for number, path in enumerate(self._files):
+            for raw in open_rows(path):
+                if self._limit is not None and self.rows >= self._limit:
+                    return
+                digest = raw.digest()
+                if not self._shard.has(digest):
+                    advance(note())
+                    continue
+                found = self._row(raw, earlier.get((number, raw.line), digest))
+                if isinstance(found, BadRow):
+                    listed.add(number, raw.line, digest, None, found.reason)
+                    advance(note())
+                    continue
+                self.rows += 1
+                key = found if isinstance(found, bytes) else bytes.fromhex(found.key)
+                listed.add(number, raw.line, digest, key, None)
+                missing = (
+                    frozenset[str]() if isinstance(found, bytes) else self._missing(found, key)
+                )
+                if isinstance(found, Row) and missing and key not in self._under_way:
+                    self._under_way.add(key)
+                    yield found, missing
+                    continue
+                if not self._fresh.of(key) and key not in self._under_way:
+                    self.resumed += 1
+                advance(note())
+
+    def _row(self, raw: RawRow, known_as: bytes | None) -> Row | BadRow | bytes:
+        """Return a row; only its key where that tells already that nothing is missing."""
+        if known_as is not None and self._mark in self._earlier.of(known_as):
+            return known_as
+        return sample_row(raw)
+
+    def _missing(self, row: Row, key: bytes) -> frozenset[str]:
+        known = self._earlier.of(key) | self._fresh.of(key)
+        if self._mark in known:
+            return frozenset()
+        by = self._asked.measurements
+        return frozenset(
+            name
+            for metric in self._metrics_of(row)
+            for name in metric.score_names
+            if by[name] not in known
+        )
+
+    def _metrics_of(self, row: Row) -> list[Metric]:
+        return self._scorer.metrics_of(row.sample)
+
+    def _take(self, row: Row, scores: SampleScores) -> None:
+        by = self._asked.measurements
+        failed = {by.get(one.name, one.name) for one in scores.values() if one.status not in FINAL}
+        measured = {by.get(name, name) for name in scores} - failed
+        # Also what failed: in this run it is not tried again.
+        self._fresh.add(bytes.fromhex(row.key), frozenset(measured | failed))
+        self._done.append((row, scores))
+        if len(self._done) >= self._part:
+            self._write()
+
+    def _write(self) -> None:
+        done, self._done = self._done, []
+        if not done:
+            return
+        by = self._asked.measurements
+        sets = {
+            frozenset(by.get(name, name) for name in scores)
+            if all(score.status in FINAL for score in scores.values())
+            else None
+            for _, scores in done
+        }
+        about: dict[str, Any] = {"mark": self._mark}
+        if len(sets) == 1 and (everything := sets.pop()) is not None:
+            about["uniform"] = sorted(everything | {self._mark})
+        table = scores_as_table(done, by, with_text=self._with_text)
+        self._folder.write_part(table, about)
+
+    def _earlier_list(self) -> _EarlierList:
+        return _EarlierList(self._folder.lists().get(self._shard))
+
+
+def _giving(names: frozenset[str]) -> Callable[[Metric], bool]:
+    return lambda metric: not names.isdisjoint(metric.score_names)
+
+
+class _EarlierList:
+    """The rows as an earlier run found them, in the same order: who stands at a place, if nothing changed."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._rows = iter(()) if path is None else _listed(path)
+        self._next: tuple[tuple[int, int], bytes, bytes | None] | None = next(self._rows, None)
+
+    def get(self, place: tuple[int, int], digest: bytes) -> bytes | None:
+        """Return the key of the row at a place; None: it is not known, or another one. Places ascend."""
+        while self._next is not None and self._next[0] < place:
+            self._next = next(self._rows, None)
+        if self._next is None or self._next[:2] != (place, digest):
+            return None
+        return self._next[2]
+
+
+def _listed(path: Path) -> Iterator[tuple[tuple[int, int], bytes, bytes | None]]:
+    try:
+        with parquet.ParquetFile(path, pre_buffer=False) as file:
+            for batch in file.iter_batches(batch_size=ListWriter.BATCH, use_threads=False):
+                columns = (
+                    batch.column(name).to_pylist() for name in ("file", "line", "digest", "row")
+                )
+                for number, line, digest, key in zip(*columns, strict=True):
+                    yield (number, line), digest, key
+    except (OSError, pa.ArrowException):
+        return  # the rows are read instead

@@ -1,0 +1,106 @@
+"""The scores of a run's rows by question, on disk: what two runs are compared by, however long they are."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from ragmeter.metrics._samples import key_of_question
+
+__all__ = ["RowScore", "RowScores"]
+
+_LACKING = ("judge_error", "timeout", "metric_error", "partial")
+"""Statuses of scores that have a value in principle."""
+_CACHE_KIB = 8 * 1024
+
+
+class RowScore(NamedTuple):
+    """A score of one row: by what it was measured, and its value, if it has one."""
+
+    measurement: str
+    value: float | None
+    status: str
+
+    @property
+    def is_lacking(self) -> bool:
+        """Whether there is no value although there is one in principle."""
+        return self.value is None and self.status in _LACKING
+
+
+class RowScores:
+    """Takes the scores of rows, and returns those of one name by question. In a file that nobody else sees."""
+
+    def __init__(self) -> None:
+        self._database = sqlite3.connect(
+            "", check_same_thread=False
+        )  # temporary, deleted when closed
+        self._database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database.execute(
+            "CREATE TABLE scores (name TEXT, question TEXT, place INTEGER, measurement TEXT, value REAL,"
+            " status TEXT)"
+        )
+
+    def add(self, line: int, question: str | None, scores: Mapping[str, RowScore]) -> None:
+        """Take in a row.
+
+        Args:
+            line: Where it stands in the data set.
+            question: What was asked.
+            scores: What was measured, by name.
+        """
+        key = None if question is None else key_of_question(question)
+        self.add_many((name, key, line, *score) for name, score in scores.items())
+
+    def add_many(
+        self, scores: Iterable[tuple[str, str | None, int, str, float | None, str]]
+    ) -> None:
+        """Take in scores: name, key of the question, place in the data set, and the fields of `RowScore`."""
+        self._database.executemany("INSERT INTO scores VALUES (?, ?, ?, ?, ?, ?)", scores)
+
+    def __len__(self) -> int:
+        """Return how many scores there are."""
+        return int(self._database.execute("SELECT count(*) FROM scores").fetchone()[0])
+
+    def of(self, name: str) -> Iterator[tuple[str | None, Sequence[RowScore]]]:
+        """Yield the scores of one name by question, the questions in order, each one's rows in theirs."""
+        self._database.execute(
+            "CREATE INDEX IF NOT EXISTS by_name ON scores (name, question, place)"
+        )
+        rows = self._database.execute(
+            "SELECT question, measurement, value, status FROM scores WHERE name = ? "
+            "ORDER BY question, place",
+            (name,),
+        )
+        for question, group in groupby(rows, key=lambda row: row[0]):
+            yield question, [RowScore(*row[1:]) for row in group]
+
+    def paired(
+        self, later: RowScores, name: str
+    ) -> Iterator[tuple[str | None, Sequence[RowScore], Sequence[RowScore]]]:
+        """Yield for each question of either run its scores here and in the later run."""
+        mine, theirs = self.of(name), later.of(name)
+        one, other = next(mine, None), next(theirs, None)
+        while one is not None or other is not None:
+            here = _place(one)
+            there = _place(other)
+            if one is not None and here <= there:
+                before, question = one[1], one[0]
+                if other is not None and here == there:
+                    yield question, before, other[1]
+                    other = next(theirs, None)
+                else:
+                    yield question, before, ()
+                one = next(mine, None)
+            elif other is not None:
+                yield other[0], (), other[1]
+                other = next(theirs, None)
+
+
+def _place(found: tuple[str | None, Sequence[RowScore]] | None) -> tuple[int, str]:
+    """Return where a question stands in SQLite's order: unknown ones first; what has ended, last."""
+    if found is None:
+        return 2, ""
+    return (0, "") if found[0] is None else (1, found[0])

@@ -1,0 +1,208 @@
+"""Scores as Arrow tables: the function that an engine of your own calls on its batches.
+
+`score_table` takes a table of rows and returns a table of scores, a line per score.  It is what Ray Data,
+Spark (``mapInArrow``), Dask and Daft ask for; none of them is needed here.  The parts that
+``ragmeter evaluate --out`` writes have the same columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ragmeter.metrics import MissingDependencyError, Score
+from ragmeter.metrics._rows import BadRow, GoodRow
+from ragmeter.metrics._samples import Row, key_of_question, row_of
+from ragmeter.metrics.results import SampleScores
+from ragmeter.scorer import Scorer
+
+try:
+    import pyarrow as pa
+except ImportError as _error:
+    raise MissingDependencyError("pyarrow", "parquet", "ragmeter.fleet.tables") from _error
+
+__all__ = [
+    "SCORES",
+    "UNREADABLE",
+    "score_of_line",
+    "score_table",
+    "scores_as_table",
+]
+
+UNREADABLE = "unreadable"
+"""The status of the one line of a row that could not be read; ``error_type`` says why."""
+
+_DETAIL = (
+    "method",
+    "target",
+    "label",
+    "lower",
+    "upper",
+    "range",
+    "direction",
+    "missing",
+    "judge_calls",
+    "input_tokens",
+    "output_tokens",
+    "cache_hits",
+)
+
+SCORES = pa.schema(
+    [
+        pa.field("row", pa.string()),  # hash of the row's content
+        pa.field("line", pa.int64()),  # where the row stood, counted from 1
+        pa.field("name", pa.string()),
+        pa.field("value", pa.float64()),  # null: it has none, and `status` says why
+        pa.field("status", pa.string()),
+        pa.field("measurement", pa.string()),  # metric, definition and judge
+        pa.field("definition", pa.string()),
+        pa.field("error_type", pa.string()),
+        pa.field("ended", pa.string()),  # how the request ended, a status of `RagSample`
+        pa.field("verdict", pa.string()),  # of the whole row
+        pa.field("codes", pa.string()),  # of the verdict, separated by commas
+        pa.field("items", pa.string()),  # the evidence, JSON
+        pa.field("summary", pa.string()),
+        pa.field("detail", pa.string()),  # the score's other fields, JSON
+        pa.field("question_key", pa.string()),  # hash of the question
+        pa.field("question", pa.string()),  # null without texts, as `explanation`
+        pa.field("explanation", pa.string()),
+    ]
+)
+"""The columns of a table of scores."""
+
+
+def score_table(rows: pa.Table, scorer: Scorer, *, with_text: bool = False) -> pa.Table:
+    """Score a table of rows.
+
+    Args:
+        rows: A row per request, with the columns of a data set (``question``, ``contexts``, ``answer``,
+            ``reference``, or those of ragas, continuous-eval, LangSmith, Phoenix, Langfuse).
+        scorer: What scores them; built once for many tables.
+        with_text: Whether texts of the requests leave, too: questions, explanations, evidence.
+
+    Returns:
+        A table with the columns of `SCORES`: a line per score, the lines of a row together and in the order
+        of the rows. ``line`` is the row's number in `rows`, counted from 1. A row that cannot be read has
+        one line without a name, of status ``unreadable``.
+    """
+    read = [
+        row_of(GoodRow(number, fields)) for number, fields in enumerate(rows.to_pylist(), start=1)
+    ]
+    good = [row for row in read if isinstance(row, Row)]
+    found = iter(scorer.score([row.sample for row in good]))
+    return _table(
+        [row if isinstance(row, BadRow) else (row, next(found)) for row in read],
+        scorer.measurements,
+        with_text=with_text,
+    )
+
+
+def scores_as_table(
+    found: Sequence[tuple[Row, SampleScores]],
+    measurements: Mapping[str, str],
+    *,
+    with_text: bool = False,
+) -> pa.Table:
+    """Return the scores of rows as a table with the columns of `SCORES`.
+
+    Args:
+        found: The rows, each with its scores.
+        measurements: By what each score is measured, as `Scorer.measurements`.
+        with_text: As of `score_table`.
+    """
+    return _table(found, measurements, with_text=with_text)
+
+
+def _table(
+    found: Iterable[tuple[Row, SampleScores] | BadRow],
+    measurements: Mapping[str, str],
+    *,
+    with_text: bool,
+) -> pa.Table:
+    columns: list[list[Any]] = [[] for _ in SCORES]
+    add = [column.append for column in columns]
+    for one in found:
+        if isinstance(one, BadRow):
+            line = dict.fromkeys(SCORES.names)
+            line |= {"line": one.line, "status": UNREADABLE, "error_type": one.reason}
+            for put, value in zip(add, line.values(), strict=True):
+                put(value)
+            continue
+        row, scores = one
+        question = row.sample.question
+        verdict = scores.verdict
+        of_row = (
+            row.sample.status,
+            None if verdict is None else verdict.word,
+            None if verdict is None else ",".join(verdict.codes),
+        )
+        last = (
+            None if question is None else key_of_question(question),
+            _storable(question) if with_text else None,
+        )
+        for score in scores.values():
+            values = (
+                row.key,
+                row.line,
+                score.name,
+                score.value,
+                score.status,
+                measurements.get(score.name, score.name),
+                score.definition,
+                score.error_type,
+                *of_row,
+                _items(score, with_text=with_text),
+                _storable(score.summary),
+                _detail(score),
+                *last,
+                _storable(score.explanation) if with_text else None,
+            )
+            for put, value in zip(add, values, strict=True):
+                put(value)
+    arrays = [
+        pa.array(column, type=field.type) for column, field in zip(columns, SCORES, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=SCORES)
+
+
+def score_of_line(line: Mapping[str, Any]) -> Score:
+    """Return the score that a line of a table holds."""
+    detail = json.loads(line["detail"]) if line["detail"] else {}
+    items = json.loads(line["items"]) if line["items"] else []
+    return Score(
+        name=line["name"],
+        value=line["value"],
+        status=line["status"],
+        definition=line["definition"],
+        error_type=line["error_type"],
+        summary=line["summary"],
+        explanation=line["explanation"],
+        items=tuple(items),
+        **detail,
+    )
+
+
+def _storable(text: str | None) -> str | None:
+    """Return a text as Arrow takes it: a lone surrogate has no UTF-8."""
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode()
+
+
+def _items(score: Score, *, with_text: bool) -> str | None:
+    if not score.items:
+        return None
+    shown = ("text", "evidence", "reason", "value") if with_text else ("value",)
+    return json.dumps(
+        [
+            {"id": item.id, "verdict": item.verdict}
+            | {name: value for name in shown if (value := getattr(item, name)) is not None}
+            for item in score.items
+        ]
+    )
+
+
+def _detail(score: Score) -> str:
+    fields = type(score).model_fields
+    return json.dumps(
+        {name: value for name in _DETAIL if (value := getattr(score, name)) != fields[name].default}
+    )
