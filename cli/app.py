@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -142,7 +143,13 @@ def demo(
 
 @app.command()
 def evaluate(
-    data: Annotated[Path, typer.Argument(help="Data set: .jsonl or .csv.", metavar="DATA")],
+    data: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Data set: .jsonl, .csv, .json, also with .gz, or .parquet; - is standard input.",
+            metavar="DATA...",
+        ),
+    ] = None,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -180,8 +187,24 @@ def evaluate(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Append scores to this JSONL file, and resume from it."),
+        typer.Option(
+            help="Keep scores in this folder, as Parquet, or in this .jsonl file, and resume from it."
+        ),
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N", help="Score one of N pieces, I from 0, e.g. 0/4. Needs --out DIR."
+        ),
+    ] = None,
+    merge: Annotated[
+        bool,
+        typer.Option("--merge", help="Report what all shards of --out DIR found; score nothing."),
+    ] = False,
+    with_text: Annotated[
+        bool,
+        typer.Option("--with-text", help="Keep questions and explanations in --out DIR, too."),
+    ] = False,
     html: Annotated[
         Path | None, typer.Option(help="Write a page with histograms and the worst samples.")
     ] = None,
@@ -198,7 +221,7 @@ def evaluate(
     ] = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(help="The --out file of an earlier run: fail when means became worse."),
+        typer.Option(help="The --out of an earlier run: fail when means became worse."),
     ] = None,
     tolerance: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="By how much they may become worse.")
@@ -215,20 +238,23 @@ def evaluate(
     4 inconclusive, 5 blocked.
     """
     errors = Console(stderr=True)
-    with explained():
+    with explained(), ExitStack() as stack:
         from ._output_paths import check_output_paths
+        from .evaluate._data import check_data, readable
         from .evaluate._decision import Asked, Baseline, limit_of
         from .evaluate._html_report import check_page, write_page
         from .evaluate._report import evaluation_as_json, print_bad_rows, print_evaluation
         from .evaluate.run import EvaluateOptions, run_evaluation
 
         # Before anything is opened, and long before a judge is paid.
-        check_output_paths(data, out=out, html=html, judge_cache=judge_cache)
+        check_data(data or (), merge=merge)
+        written = None if out is None or out.is_dir() or not out.suffix else out
+        for path in (*(data or ()), *(() if baseline is None else (baseline,))):
+            check_output_paths(path, out=written, html=html, judge_cache=judge_cache)
         check_page(html)
-        if baseline is not None:
-            check_output_paths(baseline, out=out, html=html)
+        files = stack.enter_context(readable(data or ()))
         options = EvaluateOptions(
-            data=data,
+            data=files,
             metrics=[name.strip() for name in (metrics or "").split(",") if name.strip()],
             judge=_judge(
                 judge_model,
@@ -242,6 +268,10 @@ def evaluate(
             fused=fused,
             concurrency=concurrency,
             limit=limit,
+            shard=shard,
+            merge=merge,
+            with_text=with_text,
+            page=html is not None,
             asked=Asked(
                 limits=[limit_of(text) for text in fail_under or ()],
                 baseline=None if baseline is None else Baseline(baseline),

@@ -33,6 +33,7 @@ __all__ = [
 UNREADABLE = "unreadable"
 """The status of the one line of a row that could not be read; ``error_type`` says why."""
 
+_OPTIONAL = ("reference", "stages")
 _DETAIL = (
     "method",
     "target",
@@ -59,6 +60,7 @@ SCORES = pa.schema(
         pa.field("definition", pa.string()),
         pa.field("error_type", pa.string()),
         pa.field("ended", pa.string()),  # how the request ended, a status of `RagSample`
+        pa.field("lacking", pa.string()),  # of `reference` and `stages` those that the row has not
         pa.field("verdict", pa.string()),  # of the whole row
         pa.field("codes", pa.string()),  # of the verdict, separated by commas
         pa.field("items", pa.string()),  # the evidence, JSON
@@ -134,6 +136,7 @@ def _table(
         verdict = scores.verdict
         of_row = (
             row.sample.status,
+            ",".join(name for name in _OPTIONAL if getattr(row.sample, name) is None),
             None if verdict is None else verdict.word,
             None if verdict is None else ",".join(verdict.codes),
         )

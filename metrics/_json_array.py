@@ -21,8 +21,8 @@ _SPACE = " \t\n\r"
 class Element(NamedTuple):
     """One element of the array."""
 
-    line: int
-    """Where it begins, counted from 1."""
+    number: int
+    """Which one it is, counted from 1: a whole array may stand in one line."""
     value: Any = None
     """What it is."""
     problem: str | None = None
@@ -35,32 +35,31 @@ class _BrokenError(ValueError):
 
 def read_array(file: IO[bytes]) -> Iterator[Element]:
     """Yield the elements in order; the last one says so where the file is broken from there on."""
-    text = _Text(file)
+    number = 1
     try:
-        yield from _elements(text)
+        for number, value in enumerate(_values(_Text(file)), start=1):
+            yield Element(number, value)
+            number += 1  # noqa: PLW2901 -- what is broken is the next one
     except _BrokenError as error:
-        yield Element(text.line, problem=f"not JSON: {error}")
+        yield Element(number, problem=f"not JSON: {error}")
 
 
-def _elements(text: _Text) -> Iterator[Element]:
+def _values(text: _Text) -> Iterator[Any]:
     first = text.peek()
     if first == "":
         return
     if first != "[":
-        line = text.line
         found = text.value()
         if text.peek():
             raise _BrokenError("more than one JSON value; name the file .jsonl if each line is one")
         inner = found.get("data") if isinstance(found, dict) else None
-        for value in inner if isinstance(inner, list) else [found]:
-            yield Element(line, value)
+        yield from inner if isinstance(inner, list) else [found]
         return
     text.take()
     while (sign := text.peek()) != "]":
         if sign == "":
             raise _BrokenError("the array does not end")
-        line = text.line
-        yield Element(line, text.value())
+        yield text.value()
         if text.peek() == ",":
             text.take()
         elif text.peek() != "]":
@@ -80,13 +79,12 @@ class _Text:
         self._held = ""
         self._at = 0
         self._ended = False
-        self.line = 1
 
     def peek(self) -> str:
         """Return the next character that is no space; empty at the end."""
         while True:
             while self._at < len(self._held) and self._held[self._at] in _SPACE:
-                self._forward(self._at + 1)
+                self._at += 1
             if self._at < len(self._held):
                 return self._held[self._at]
             if not self._more(CHUNK):
@@ -94,7 +92,7 @@ class _Text:
 
     def take(self) -> None:
         """Pass over the character that `peek` returned."""
-        self._forward(self._at + 1)
+        self._at += 1
 
     def value(self) -> Any:
         """Return the JSON value that begins here, and pass over it."""
@@ -111,12 +109,8 @@ class _Text:
                 raise _BrokenError(str(error)) from None
             if end == len(self._held) and self._more(step):
                 continue  # a number may go on
-            self._forward(end)
+            self._at = end
             return found
-
-    def _forward(self, to: int) -> None:
-        self.line += self._held.count("\n", self._at, to)
-        self._at = to
 
     def _more(self, count: int) -> bool:
         """Read on, and forget what is behind; return whether there was more."""

@@ -39,7 +39,8 @@ class GoodRow(NamedTuple):
     """One readable row."""
 
     line: int
-    """Where it stands in the file, counted from 1; in CSV the row's last line."""
+    """Where it stands in the file, counted from 1; in CSV the row's last line, in a JSON array and in
+    Parquet the number of the row."""
     fields: dict[str, Any]
     """Its columns; an empty CSV cell is None, as JSON's ``null`` and pandas' ``NaN`` are."""
 
@@ -191,10 +192,10 @@ def _parquet_rows(path: Path) -> Iterator[RawRow]:
 
 def _element(found: Element) -> RawRow:
     if found.problem is not None:
-        return RawRow(found.line, "bad", found.problem)
+        return RawRow(found.number, "bad", found.problem)
     if not isinstance(found.value, dict):
-        return RawRow(found.line, "bad", "not a JSON object")
-    return RawRow(found.line, "fields", found.value)
+        return RawRow(found.number, "bad", "not a JSON object")
+    return RawRow(found.number, "fields", found.value)
 
 
 def _json_rows(file: IO[bytes]) -> Iterator[RawRow]:

@@ -63,6 +63,8 @@ class Row:
 
     key: str
     """Hash of the sample: the same content has the same key whatever its columns are called."""
+    file: str = ""
+    """Name of the file, where there are several."""
 
 
 class _BadRowError(ValueError):

@@ -42,22 +42,22 @@ class Measured:
 
     measurements: dict[str, str]
     """By what each score is measured."""
-    sparing: tuple[str, ...]
-    """Inputs without which a row is spared what reads them."""
+    spared: dict[str, list[str]]
+    """By score: inputs without which a row is spared it."""
     judge_model: str | None
     """Who judges."""
 
     @property
     def mark(self) -> str:
         """What stands for all of it; begins with no metric's name."""
-        text = json.dumps([sorted(self.measurements.items()), self.sparing])
+        text = json.dumps([self.measurements, self.spared], sort_keys=True)
         return "*" + hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON-ready fields."""
         return {
             "measurements": self.measurements,
-            "sparing": list(self.sparing),
+            "spared": self.spared,
             "judge_model": self.judge_model,
             "mark": self.mark,
         }

@@ -112,7 +112,7 @@ def limit_of(text: str) -> Limit:
 
 
 class Baseline:
-    """The scores of an earlier run, read from its ``--out`` file.
+    """The scores of an earlier run, read from its ``--out`` file or folder.
 
     Raises:
         ConfigurationError: The file cannot be read, or was not written by ``ragmeter evaluate``.
@@ -120,6 +120,9 @@ class Baseline:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        if path.is_dir():
+            self.rows = _of_folder(path)
+            return
         rows: dict[str, tuple[int, str | None, dict[str, RowScore]]] = {}
         try:
             with path.open(encoding="utf-8") as lines:
@@ -148,6 +151,12 @@ class Baseline:
             raise ConfigurationError(
                 f"--baseline {str(self.path)!r}, line {number}: not written by ragmeter evaluate --out"
             ) from error
+
+
+def _of_folder(path: Path) -> RowScores:
+    from ._baseline_folder import scores_of_folder  # noqa: PLC0415 -- brings pyarrow, an extra
+
+    return scores_of_folder(path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

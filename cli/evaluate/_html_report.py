@@ -16,10 +16,10 @@ from ragmeter.cli._summary import ScoreSummary, standing
 from ragmeter.metrics import ConfigurationError, RagSample, Score, ScoreItem
 from ragmeter.metrics._samples import Row
 
+from ._evaluation import Evaluation
 from ._report import facts, problems
 from ._verdicts import BadVerdict
 from ._worst_rows import WorstRow
-from .run import Evaluation
 
 __all__ = ["check_page", "render_page", "write_page"]
 
@@ -91,7 +91,7 @@ def check_page(path: Path | None) -> None:
 
 def render_page(evaluation: Evaluation) -> str:
     """Return the whole page as HTML."""
-    name = escape(evaluation.data.name)
+    name = escape(", ".join(Path(one).name for one in evaluation.data.split(", ")))
     return "".join(
         (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
@@ -243,7 +243,8 @@ def _details(mark: str, row: Row, entries: Sequence[tuple[str, str]]) -> str:
     facts_of_it = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in entries if value)
     return (
         f"<details><summary>{mark} {_text(row.sample.question) or '<i>no question</i>'} "
-        f"<span class=id>line {row.line}</span></summary><dl>{facts_of_it}</dl></details>"
+        f"<span class=id>{escape(f'{row.file} '.lstrip())}line {row.line}</span></summary>"
+        f"<dl>{facts_of_it}</dl></details>"
     )
 
 

@@ -110,7 +110,11 @@ class Folder:
                     f"--out {str(path)!r} holds {stranger!r}, which ragmeter evaluate did not write; "
                     "name another folder"
                 )
-            self._hold(shard)
+            try:
+                self._hold(shard)
+            except ConfigurationError:
+                os.close(self._lock)
+                raise
             for half in path.glob(f".tmp-{shard.name}-*"):
                 half.unlink()
         except OSError as error:

@@ -13,8 +13,8 @@ from rich.text import Text
 from ragmeter.cli._score_table import summary_table
 
 from ._decision import Decision
+from ._evaluation import Evaluation
 from ._verdicts import Verdicts
-from .run import Evaluation
 
 __all__ = ["evaluation_as_json", "print_bad_rows", "print_evaluation"]
 
@@ -26,7 +26,7 @@ def print_bad_rows(evaluation: Evaluation, console: Console) -> None:
     shown = evaluation.bad_rows[:MAX_BAD_ROWS_SHOWN]
     for bad in shown:
         console.print(
-            f"{evaluation.data}:{bad.line}: {bad.reason}",
+            f"{bad.file}:{bad.line}: {bad.reason}",
             style="red",
             markup=False,
             highlight=False,
@@ -124,7 +124,7 @@ def evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return the summary as JSON-ready fields; the scores of each row are in the out file."""
     spent = evaluation.spent
     return {
-        "data": str(evaluation.data),
+        "data": evaluation.data,
         "rows": evaluation.rows,
         "resumed": evaluation.resumed,
         "bad_row_count": evaluation.bad_row_count,

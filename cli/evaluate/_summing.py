@@ -49,7 +49,7 @@ _READ = (
     "measurement",
     "verdict",
     "codes",
-    "detail",
+    "lacking",
     "question_key",
 )
 
@@ -123,7 +123,7 @@ class Listed:
             raise ConfigurationError(f"--out: the list of shard {shard} is of another version")
         asked = Measured(
             measurements=about["measurements"],
-            sparing=tuple(about["sparing"]),
+            spared=about["spared"],
             judge_model=about["judge_model"],
         )
         if self.asked is None:
@@ -232,7 +232,7 @@ class _Summing:
         self._listed = listed
         self._rules = rules
         self._wanted = frozenset(asked.measurements.values())
-        self._sparing = asked.sparing
+        self._spares = asked.spared
         self._row_scores = row_scores
         self._described: dict[str, Score] = {}
         self.found = Summed()
@@ -252,11 +252,8 @@ class _Summing:
         line_counts = counts_there.copy()
         if spread is not None and several is not None:
             wanted = np.array([one in self._wanted for one in word["measurement"]], dtype=bool)
-            spared = self._spared(word["detail"])
-            counted = wanted[at["measurement"]] & ~(
-                spared[at["detail"]]
-                & (np.array([one == "missing_input" for one in word["status"]])[at["status"]])
-            )
+            spared = self._spared(word["name"], word["lacking"])
+            counted = wanted[at["measurement"]] & ~spared[at["name"], at["lacking"]]
             broken = np.isin(as_keys(map(bytes.fromhex, rows)), several)
             broken[at["row"][~counted]] = True
             broken &= counts > 0
@@ -276,12 +273,15 @@ class _Summing:
         summarizer.take_over(self.found.summarizer, list(measurements))
         self.found.summarizer = summarizer
 
-    def _spared(self, details: Sequence[str | None]) -> NDArray[np.bool_]:
-        def missing(detail: str | None) -> str:
-            found = json.loads(detail).get("missing") if detail and "missing" in detail else None
-            return str(found or "").partition(".")[0]
-
-        return np.array([missing(one) in self._sparing for one in details], dtype=bool)
+    def _spared(self, names: Sequence[str], lacking: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which scores a row is spared that lacks certain inputs."""
+        return np.array(
+            [
+                [not set(self._spares.get(name, ())).isdisjoint(one.split(",")) for one in lacking]
+                for name in names
+            ],
+            dtype=bool,
+        ).reshape(len(names), len(lacking))
 
     def _scores(
         self,

@@ -50,9 +50,12 @@ class Verdicts:
             return
         self.words[verdict.word] += 1
         self.codes.update(verdict.codes)
-        if verdict.word != "bad":
-            return
-        entry = (-row.line, len(self._bad), BadVerdict(row, verdict))
+        if verdict.word == "bad":
+            self.keep(BadVerdict(row, verdict))
+
+    def keep(self, found: BadVerdict) -> None:
+        """Keep a bad row, if it is among the first; it is counted already."""
+        entry = (-found.row.line, len(self._bad), found)
         if len(self._bad) < SHOWN:
             heapq.heappush(self._bad, entry)
         elif entry[0] > self._bad[0][0]:

@@ -9,92 +9,36 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import Advance, progress
-from ragmeter.cli._summary import ScoreSummary, Summarizer
-from ragmeter.metrics import ConfigurationError, Metric, Score, Verdict, VerdictRules
+from ragmeter.cli._summary import Summarizer
+from ragmeter.metrics import (
+    ConfigurationError,
+    Metric,
+    MissingDependencyError,
+    Score,
+    Verdict,
+    VerdictRules,
+)
 from ragmeter.metrics._measuring import measurement_key
 from ragmeter.metrics._rows import BadRow, count_rows
 from ragmeter.metrics._samples import Row, read_samples
-from ragmeter.metrics.judge.protocol import Judge, JudgeStats
+from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.metric import lacks_input, run_metric
 from ragmeter.metrics.registry import resolve_metrics
 
-from ._decision import Asked, Decision, RowScore, RowScores, decide
+from ._decision import decide
+from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, Evaluation, SkippedRow
+from ._progress_note import note
+from ._row_scores import RowScore, RowScores
 from ._score_file import ScoreFile
 from ._verdicts import Verdicts
-from ._worst_rows import WorstRow, WorstRows
+from ._worst_rows import WorstRows
 
 __all__ = ["EvaluateOptions", "Evaluation", "run_evaluation"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluateOptions:
-    """What the user asked for on the command line."""
-
-    data: Path
-    """The data set, ``.jsonl`` or ``.csv``."""
-    metrics: Sequence[str | Metric] = ()
-    """Presets, names of metrics, or metrics; empty: the golden ones for rows with a reference, the live
-    ones for the others."""
-    judge: Judge | None = None
-    """The judge of judged metrics, or None."""
-    out: Path | None = None
-    """Where scores are kept for resuming, or None."""
-    fused: bool = False
-    """Judge precision, recall, relevancy and what live requests are asked in one call, when no metrics
-    are named."""
-    concurrency: int = 16
-    """Rows scored at the same time; more than one only helps judged metrics."""
-    limit: int | None = None
-    """How many rows to score, from the first."""
-    asked: Asked = field(default_factory=Asked)
-    """What is to be decided."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Everything a report needs."""
-
-    data: Path
-    """The data set."""
-    rows: int
-    """How many rows could be read; equal rows each count."""
-    worst: Mapping[str, Sequence[WorstRow]]
-    """The worst rows of each score that has a better end, worst first."""
-    bad_rows: Sequence[BadRow]
-    """The rows that were skipped, the first `MAX_BAD_ROWS` of them."""
-    bad_row_count: int
-    """How many were skipped."""
-    summaries: Sequence[ScoreSummary]
-    """One per score name."""
-    resumed: int
-    """Rows that an earlier run had already finished."""
-    spent: JudgeStats
-    """What the judge did and cost."""
-    duration_s: float
-    """Wall time in seconds."""
-    judge_model: str | None = None
-    """The judge's model, if any."""
-    failed_scores: Mapping[str, int] = field(default_factory=dict)
-    """Scores lost to a failing judge or metric, by status."""
-    verdicts: Verdicts = field(default_factory=Verdicts)
-    """How many rows are good, suspect and bad, and the first bad ones."""
-    decision: Decision | None = None
-    """What was decided; None: nothing was to be."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether every row was read and every score measured."""
-        return not self.bad_row_count and not self.failed_scores
-
-
-MAX_BAD_ROWS = 1_000
-"""Skipped rows that are kept with their reasons; the others are counted."""
 
 _FAILED = ("judge_error", "timeout", "metric_error")
 
@@ -121,18 +65,28 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
         ConfigurationError: An option makes no sense, or a file cannot be read or written.
         KeyboardInterrupt: The user stopped it; finished rows are in the out file.
     """
-    check_output_paths(options.data, out=options.out)
+    if options.folder is not None:
+        try:
+            from ._folder import evaluate_into_folder  # noqa: PLC0415 -- brings pyarrow, an extra
+        except ImportError as error:
+            raise MissingDependencyError("pyarrow", "parquet", "--out with a folder") from error
+        return evaluate_into_folder(options)
+    if options.shard is not None or options.merge or options.with_text:
+        raise ConfigurationError("--shard, --merge and --with-text need --out DIR, a folder")
+    for path in options.files:
+        check_output_paths(path, out=options.out)
     metrics = choose_metrics(options)
-    total = count_rows(options.data)
+    total = sum(map(count_rows, options.files))
     began = time.perf_counter()
     with ScoreFile(options.out) as kept:
         run = _Run(options, metrics, kept)
         asyncio.run(run.score_all(min(total, options.limit or total)))
+    names = ", ".join(map(str, options.files))
     if not run.rows and not run.bad_row_count:
-        raise ConfigurationError(f"{str(options.data)!r} has no rows: there is nothing to score")
+        raise ConfigurationError(f"{names!r} has no rows: there is nothing to score")
     summaries = run.summarizer.summaries()
     return Evaluation(
-        data=options.data,
+        data=names,
         rows=run.rows,
         worst=run.worst.by_score(),
         bad_rows=run.bad_rows,
@@ -158,7 +112,7 @@ class _Run:
         self.model = None if options.judge is None else options.judge.model
         self._concurrency = options.concurrency
         self._limit = options.limit
-        self._found = read_samples(options.data)
+        self._found = _rows_of(options.files)
         self._measurements = [(metric, measurement_key(metric, self.model)) for metric in metrics]
         # Where the metrics were not chosen, a row is spared those that it has nothing for.
         self._sparing = () if options.metrics else ("reference", "stages")
@@ -166,7 +120,7 @@ class _Run:
         self._under_way: dict[str, asyncio.Event] = {}
         self.rows = 0
         self.resumed = 0
-        self.bad_rows: list[BadRow] = []
+        self.bad_rows: list[SkippedRow] = []
         self.bad_row_count = 0
         self.failed: dict[str, int] = {}
         self.summarizer = Summarizer()
@@ -187,7 +141,7 @@ class _Run:
         async def work(advance: Advance) -> None:
             while (row := self._next_row()) is not None:
                 await self._score(row)
-                advance(_note(self.spent))
+                advance(note(self.spent))
 
         try:
             with progress("scoring", total) as advance:
@@ -199,15 +153,15 @@ class _Run:
     def _next_row(self) -> Row | None:
         """Return the next readable row; those before it that are not readable are noted."""
         while self._limit is None or self.rows < self._limit:
-            found = next(self._found, None)
-            if found is None:
+            file, found = next(self._found, (None, None))
+            if file is None or found is None:
                 break
             if isinstance(found, Row):
                 self.rows += 1
                 return found
             self.bad_row_count += 1
             if len(self.bad_rows) < MAX_BAD_ROWS:
-                self.bad_rows.append(found)
+                self.bad_rows.append(SkippedRow(str(file), *found))
         return None
 
     async def _score(self, row: Row) -> None:
@@ -278,12 +232,7 @@ class _Run:
         await asyncio.gather(*(judge(metric, key) for metric, key in missing if metric.judged))
 
 
-def _note(spent: JudgeStats) -> str:
-    if not spent.calls and not spent.cache_hits:
-        return ""
-    failed = sum(spent.errors.values())
-    return (
-        f"{spent.calls} calls, {spent.input_tokens:,} + {spent.output_tokens:,} tokens"
-        + (f", {spent.cache_hits} cached" if spent.cache_hits else "")
-        + (f", {failed} failed" if failed else "")
-    )
+def _rows_of(files: Sequence[Path]) -> Iterator[tuple[Path, Row | BadRow]]:
+    for path in files:
+        for found in read_samples(path):
+            yield path, found

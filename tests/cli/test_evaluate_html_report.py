@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from ragmeter.cli._summary import summarize
 from ragmeter.cli.app import app
+from ragmeter.cli.evaluate._evaluation import SkippedRow
 from ragmeter.cli.evaluate._html_report import render_page
 from ragmeter.cli.evaluate._verdicts import Verdicts
 from ragmeter.cli.evaluate._worst_rows import WorstRow
 from ragmeter.cli.evaluate.run import EvaluateOptions, Evaluation, run_evaluation
 from ragmeter.metrics import RagSample, Reference, Score, ScoreItem, Verdict
-from ragmeter.metrics._rows import BadRow
 from ragmeter.metrics._samples import Row
 from ragmeter.metrics.judge.protocol import JudgeStats
 
@@ -66,10 +66,10 @@ def _evaluation(tmp_path, text):
         reference=Reference(answer=text, contexts=[text]),
     )
     return Evaluation(
-        data=tmp_path / "data.jsonl",
+        data=str(tmp_path / "data.jsonl"),
         rows=1,
         worst={"recall": [WorstRow(Row(1, sample, "k"), score)]},
-        bad_rows=[BadRow(2, text)],
+        bad_rows=[SkippedRow("data.jsonl", 2, text)],
         bad_row_count=1,
         summaries=summarize([{"recall": score}]),
         resumed=0,

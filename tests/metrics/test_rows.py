@@ -174,10 +174,10 @@ def test_a_json_array_is_read_element_by_element(tmp_path):
     content = json.dumps(rows, indent=1, ensure_ascii=False).encode()
     found = _read(tmp_path, b"\xef\xbb\xbf" + content, "data.json")
 
-    assert [row.line for row in found] == [2, 5, 14, 17]
-    assert found[:2] == [GoodRow(2, rows[0]), GoodRow(5, rows[1])]
+    assert [row.line for row in found] == [1, 2, 3, 4]
+    assert found[:2] == [GoodRow(1, rows[0]), GoodRow(2, rows[1])]
     assert found[2].fields == {"a": None}
-    assert found[3] == BadRow(17, "not a JSON object")
+    assert found[3] == BadRow(4, "not a JSON object")
 
 
 def test_a_large_array_is_never_whole_in_memory(tmp_path):
@@ -215,7 +215,7 @@ def test_where_an_array_breaks_is_said(tmp_path, content, good, says):
 
 
 def test_an_object_is_one_row_or_the_rows_of_its_data(tmp_path):
-    assert _read(tmp_path, b'\n{"a": 1}', "data.json") == [GoodRow(2, {"a": 1})]
+    assert _read(tmp_path, b'\n{"a": 1}', "data.json") == [GoodRow(1, {"a": 1})]
     answered = b'{"data": [{"a": 1}, {"a": 2}], "meta": {"page": 1}}'
     assert [row.fields for row in _read(tmp_path, answered, "data.json")] == [{"a": 1}, {"a": 2}]
     assert _read(tmp_path, b" ", "data.json") == []

@@ -1,0 +1,78 @@
+"""Where a data set is read from: files, and standard input, which is kept in a file while it is needed."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics._rows import format_of
+
+__all__ = ["check_data", "readable"]
+
+_STANDARD_INPUT = Path("-")
+_GZIP = b"\x1f\x8b"
+_PARQUET = b"PAR1"
+_SNIFFED = 4096
+
+
+def check_data(data: Sequence[Path], *, merge: bool) -> None:
+    """Check which files were named, before anything is opened.
+
+    Raises:
+        ConfigurationError: None were, one was twice, or one has an ending that is not known.
+    """
+    if not data and not merge:
+        raise ConfigurationError("name a data set, or - for standard input")
+    names = [path.name for path in data]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigurationError(f"two of the files are called {twice!r}; rename one")
+    for path in data:
+        if path != _STANDARD_INPUT:
+            format_of(path)
+
+
+@contextmanager
+def readable(data: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
+    """Yield the files; standard input is copied into one, readable by its owner only, for the time being.
+
+    Raises:
+        ConfigurationError: The disk is full.
+    """
+    if _STANDARD_INPUT not in data:
+        yield tuple(data)
+        return
+    with tempfile.TemporaryDirectory(prefix="ragmeter-") as folder:
+        copied = _copied(Path(folder))
+        yield tuple(copied if path == _STANDARD_INPUT else path for path in data)
+
+
+def _copied(folder: Path) -> Path:
+    begun = sys.stdin.buffer.read(_SNIFFED)
+    path = folder / f"standard-input{_ending(begun)}"
+    try:
+        with path.open("wb") as file:
+            file.write(begun)
+            shutil.copyfileobj(sys.stdin.buffer, file)
+    except OSError as error:
+        raise ConfigurationError(f"standard input cannot be kept: {error.strerror}") from error
+    return path
+
+
+def _ending(begun: bytes) -> str:
+    """Return the ending of a file that begins like that."""
+    if begun.startswith(_PARQUET):
+        return ".parquet"
+    if begun.startswith(_GZIP):
+        raise ConfigurationError(
+            "standard input is compressed; unpack it: gzip -dc FILE | ragmeter …"
+        )
+    first = begun.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if first == b"[":
+        return ".json"
+    return ".jsonl" if first in (b"{", b"") else ".csv"

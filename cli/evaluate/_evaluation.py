@@ -1,0 +1,118 @@
+"""What `ragmeter evaluate` is asked, and what it returns: filled in by `run`, shown by the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from ragmeter.cli._summary import ScoreSummary
+from ragmeter.metrics import ConfigurationError, Metric
+from ragmeter.metrics.judge.protocol import Judge, JudgeStats
+
+from ._decision import Asked, Decision
+from ._verdicts import Verdicts
+from ._worst_rows import WorstRow
+
+__all__ = ["MAX_BAD_ROWS", "EvaluateOptions", "Evaluation", "SkippedRow"]
+
+MAX_BAD_ROWS = 1_000
+"""Skipped rows that are kept with their reasons; the others are counted."""
+
+
+class SkippedRow(NamedTuple):
+    """A row that could not be read."""
+
+    file: str
+    """Where it stands."""
+    line: int
+    """The line there, counted from 1."""
+    reason: str
+    """What is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluateOptions:
+    """What the user asked for on the command line."""
+
+    data: Path | Sequence[Path]
+    """The data set: one file, or several."""
+    metrics: Sequence[str | Metric] = ()
+    """Presets, names of metrics, or metrics; empty: the golden ones for rows with a reference, the live
+    ones for the others."""
+    judge: Judge | None = None
+    """The judge of judged metrics, or None."""
+    out: Path | None = None
+    """Where scores are kept for resuming: a file of JSON lines, or a folder of Parquet parts; or None."""
+    shard: str | None = None
+    """Which rows to score, ``i/n``: for a folder."""
+    merge: bool = False
+    """Report what all shards of a folder have found, and score nothing."""
+    with_text: bool = False
+    """Whether parts hold questions, explanations and the texts of the evidence, too."""
+    page: bool = False
+    """Whether the texts of the worst rows are wanted, for a page."""
+    fused: bool = False
+    """Judge precision, recall, relevancy and what live requests are asked in one call, when no metrics
+    are named."""
+    concurrency: int = 16
+    """Rows scored at the same time; more than one only helps judged metrics."""
+    limit: int | None = None
+    """How many rows to score, from the first."""
+    asked: Asked = field(default_factory=Asked)
+    """What is to be decided."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files of the data set."""
+        return (self.data,) if isinstance(self.data, Path) else tuple(self.data)
+
+    @property
+    def folder(self) -> Path | None:
+        """`out`, if it is a folder: one that is there, or a name without an ending."""
+        if self.out is None or self.out.is_dir() or not (self.out.suffix or self.out.is_file()):
+            return self.out
+        if self.out.suffix in (".parquet", ".csv"):
+            raise ConfigurationError(
+                f"--out {str(self.out)!r}: name a folder, which is filled with Parquet files, or a .jsonl "
+                "file"
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Everything a report needs."""
+
+    data: str
+    """The data set: the names of its files."""
+    rows: int
+    """How many rows could be read; equal rows each count."""
+    worst: Mapping[str, Sequence[WorstRow]]
+    """The worst rows of each score that has a better end, worst first."""
+    bad_rows: Sequence[SkippedRow]
+    """The rows that were skipped, the first `MAX_BAD_ROWS` of them."""
+    bad_row_count: int
+    """How many were skipped."""
+    summaries: Sequence[ScoreSummary]
+    """One per score name."""
+    resumed: int
+    """Rows that an earlier run had already finished."""
+    spent: JudgeStats
+    """What the judge did and cost."""
+    duration_s: float
+    """Wall time in seconds."""
+    judge_model: str | None = None
+    """The judge's model, if any."""
+    failed_scores: Mapping[str, int] = field(default_factory=dict)
+    """Scores lost to a failing judge or metric, by status."""
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    """How many rows are good, suspect and bad, and the first bad ones."""
+    decision: Decision | None = None
+    """What was decided; None: nothing was to be."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row was read and every score measured."""
+        return not self.bad_row_count and not self.failed_scores

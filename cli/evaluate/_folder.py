@@ -1,0 +1,214 @@
+"""``ragmeter evaluate --out DIR``: scores into a folder, and reports what its parts amount to.
+
+A run, a run again, and all shards together have one way to their report: from lists of rows and parts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from ragmeter.cli._output_paths import check_output_paths
+from ragmeter.cli._progress import progress
+from ragmeter.metrics import ConfigurationError, RagSample, VerdictRules
+from ragmeter.metrics._rows import BadRow, count_rows
+from ragmeter.metrics._samples import Row, read_samples
+from ragmeter.metrics.judge.protocol import JudgeStats
+from ragmeter.metrics.metric import lacks_input
+from ragmeter.scorer import Scorer
+
+from ._archive import Archive, Measured
+from ._decision import decide
+from ._evaluation import EvaluateOptions, Evaluation, SkippedRow
+from ._parts import Folder, Shard, shard_of
+from ._progress_note import note
+from ._row_scores import RowScores
+from ._summing import Listed, Summed, sum_up
+from ._verdicts import BadVerdict, Verdicts
+from ._worst_rows import WorstRow
+
+__all__ = ["evaluate_into_folder"]
+
+
+def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
+    """Score the data set into a folder, or report what is there.
+
+    Raises:
+        ConfigurationError: An option makes no sense, or something cannot be read or written.
+        KeyboardInterrupt: The user stopped it; what has ended is in the folder.
+    """
+    path = options.folder
+    if path is None:
+        raise ConfigurationError("--merge and --shard need --out DIR")
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"--out {str(path)!r}: there is no folder {str(path.parent)!r}")
+    began = time.perf_counter()
+    if options.merge:
+        return _merged(options, path, began)
+    if not options.files:
+        raise ConfigurationError("name a data set; only --merge needs none")
+    for file in options.files:
+        check_output_paths(file)
+    shard = Shard(0, 1) if options.shard is None else shard_of(options.shard)
+    total = sum(map(count_rows, options.files))
+    scorer = _scorer(options)
+    asked = Measured(
+        measurements=scorer.measurements,
+        spared={} if options.metrics else _spared(scorer),
+        judge_model=None if options.judge is None else options.judge.model,
+    )
+    with Folder(path, shard) as folder, scorer:
+        archive = Archive(
+            options.files,
+            scorer,
+            asked,
+            folder,
+            shard,
+            concurrency=options.concurrency,
+            limit=options.limit,
+            with_text=options.with_text,
+        )
+        for damaged in archive.damaged:
+            Console(stderr=True).print(
+                f"{damaged}: damaged, its rows are scored again; remove it",
+                style="yellow",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
+        with progress("scoring", min(total, options.limit or total)) as advance:
+            asyncio.run(archive.run(advance, lambda: note(_spent(options))))
+        listed = Listed({shard: folder.lists()[shard]})
+        found = _report(options, folder, listed, began)
+    return replace(found, resumed=archive.resumed, duration_s=time.perf_counter() - began)
+
+
+def _merged(options: EvaluateOptions, path: Path, began: float) -> Evaluation:
+    if options.shard is not None or options.limit is not None:
+        raise ConfigurationError("--merge is of all shards: leave --shard and --limit out")
+    with Folder(path, None) as folder:
+        lists = folder.lists()
+        counts = {shard.of for shard in lists}
+        if not lists:
+            raise ConfigurationError(f"--out {str(path)!r}: no run has come to its end there yet")
+        if len(counts) > 1:
+            raise ConfigurationError(
+                f"--out {str(path)!r} has lists of {' and of '.join(map(str, sorted(counts)))} shards; "
+                "remove the rows-*.parquet of those that are not meant"
+            )
+        [of] = counts
+        lacking = [str(Shard(number, of)) for number in range(of) if Shard(number, of) not in lists]
+        if lacking:
+            raise ConfigurationError(
+                f"--merge: no run of shard {', '.join(lacking)} has come to its end"
+            )
+        return _report(options, folder, Listed(lists), began)
+
+
+def _scorer(options: EvaluateOptions) -> Scorer:
+    # As fast as the judge answers, and without limits that live requests need.
+    return Scorer(
+        list(options.metrics) or None,
+        options.judge,
+        fused=options.fused,
+        concurrency=options.concurrency,
+        deadline_s=None,
+        max_text_chars=None,
+    )
+
+
+def _spared(scorer: Scorer) -> dict[str, list[str]]:
+    """Return which scores a row is spared that has no reference, or no stages, by name."""
+    nothing = RagSample(question=None)
+    found = {
+        name: [one for one in ("reference", "stages") if lacks_input(metric, nothing, (one,))]
+        for metric in scorer.metrics
+        for name in metric.score_names
+    }
+    return {name: inputs for name, inputs in found.items() if inputs}
+
+
+def _spent(options: EvaluateOptions) -> JudgeStats:
+    return JudgeStats() if options.judge is None else options.judge.stats
+
+
+def _report(options: EvaluateOptions, folder: Folder, listed: Listed, began: float) -> Evaluation:
+    if not listed.rows and not listed.bad_count:
+        raise ConfigurationError(
+            f"{', '.join(listed.files)!r} has no rows: there is nothing to score"
+        )
+    row_scores = None if options.asked.baseline is None else RowScores()
+    found = sum_up(folder, listed, VerdictRules(), row_scores)
+    if found.scored < listed.rows:
+        raise ConfigurationError(
+            f"--out {str(folder.path)!r}: of {listed.rows - found.scored} rows there are no scores: parts were "
+            "removed or are damaged; run the same command again"
+        )
+    summaries = found.summarizer.summaries()
+    rows = _rows(options, listed, found)
+    verdicts = Verdicts(words=found.words, codes=found.codes, unjudged=found.unjudged)
+    for place, key, verdict in found.bad:
+        verdicts.keep(BadVerdict(rows[key, -place], verdict))
+    model = None if listed.asked is None else listed.asked.judge_model
+    names = ", ".join(map(str, options.files)) or ", ".join(listed.files)
+    return Evaluation(
+        data=names,
+        rows=listed.rows,
+        worst={
+            name: [
+                WorstRow(rows[key, -place], score)
+                for _, place, key, score in sorted(heap, key=lambda one: one[:2], reverse=True)
+            ]
+            for name, heap in found.worst.items()
+        },
+        bad_rows=[SkippedRow(*bad) for bad in listed.bad],
+        bad_row_count=listed.bad_count,
+        summaries=summaries,
+        resumed=0,
+        spent=_spent(options),
+        duration_s=time.perf_counter() - began,
+        judge_model=model,
+        failed_scores=dict(found.failed),
+        verdicts=verdicts,
+        decision=decide(
+            options.asked,
+            summaries,
+            RowScores() if row_scores is None else row_scores,
+            listed.bad_count,
+        ),
+    )
+
+
+def _rows(options: EvaluateOptions, listed: Listed, found: Summed) -> Mapping[tuple[str, int], Row]:
+    """Return the rows to be shown, by key and place; with their texts where a page is wanted."""
+    shown = [(key, -place) for place, key, _ in found.bad]
+    shown += [(key, -place) for heap in found.worst.values() for _, place, key, _ in heap]
+    several = len(listed.files) > 1
+    rows: dict[tuple[str, int], Row] = {}
+    for key, place in shown:
+        name, line = listed.place(place)
+        rows[key, place] = Row(line, RagSample(question=None), key, name if several else "")
+    if options.page and options.files:
+        _add_texts(options.files, listed, rows)
+    return rows
+
+
+def _add_texts(files: Sequence[Path], listed: Listed, rows: dict[tuple[str, int], Row]) -> None:
+    """Read the data set once more, up to the last row that is shown."""
+    wanted: dict[str, dict[int, tuple[str, int]]] = {}
+    for key, place in rows:
+        name, line = listed.place(place)
+        wanted.setdefault(name, {})[line] = (key, place)
+    for path in files:
+        lines = wanted.get(path.name, {})
+        for row in read_samples(path) if lines else ():
+            entry = lines.pop(row.line, None)
+            if entry is not None and not isinstance(row, BadRow) and row.key == entry[0]:
+                rows[entry] = replace(row, file=rows[entry].file)
+            if not lines:
+                break
