@@ -22,6 +22,7 @@ from ragmeter.metrics import ConfigurationError
 from . import fleet, people, serving
 from ._ending import EXIT_FAILED, EXIT_INTERRUPTED, explained, print_json, print_line
 from ._options import ProtocolName, RetrievalToolOption, Signal, ToolSeparatorOption
+from .golden.commands import golden
 from .queue.commands import queue
 
 if TYPE_CHECKING:
@@ -474,4 +475,5 @@ def doctor(
 
 for command in (serving.serve, fleet.worker, people.label, people.agreement):
     app.command()(command)
+app.add_typer(golden, name="golden")
 app.add_typer(queue, name="queue")

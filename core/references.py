@@ -25,8 +25,8 @@ __all__ = ["ReferenceSource", "load_references", "normalise_question"]
 RECHECK_AFTER_S = 5.0
 """A reference file is looked at again for changes at most this often, in seconds."""
 
-_FIELDS = ("answer", "contexts", "context_ids", "alternative_answers")
-_LIST_FIELDS = ("contexts", "context_ids", "alternative_answers")
+_FIELDS = ("answer", "contexts", "context_ids", "alternative_answers", "orphaned_ids")
+_LIST_FIELDS = ("contexts", "context_ids", "alternative_answers", "orphaned_ids")
 _FINAL_PUNCTUATION = ".?!…。？！؟;；"
 
 

@@ -28,7 +28,7 @@ PACKAGES = {
     "cli": "ragmeter.cli",
 }
 GUIDE = (
-    "langchain.md", "llama-index.md", "already-traced.md", "recipes.md", "serve.md", "metrics.md", "verdict.md", "quality.md", "backends.md", "dashboards.md", "production.md",
+    "langchain.md", "llama-index.md", "already-traced.md", "recipes.md", "serve.md", "metrics.md", "verdict.md", "golden-sets.md", "quality.md", "backends.md", "dashboards.md", "production.md",
     "scale.md", "configuration.md", "command-line.md", "support.md",
 )  # fmt: skip
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")

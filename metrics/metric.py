@@ -20,6 +20,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, get_args, overload
 
+from ._wording import counted
 from .errors import ConfigurationError, TooLongError, loggable
 from .sample import RagSample
 from .score import (
@@ -350,6 +351,13 @@ def _not_measurable(
         return scores_without_value(
             metric, "missing_input", f"not given: {missing}", missing=missing
         )
+    orphaned = _orphaned(metric, sample)
+    if orphaned:
+        return scores_without_value(
+            metric,
+            "undefined",
+            f"{counted(orphaned, 'golden id')} orphaned: no chunk has its text now",
+        )
     if sample.contexts_by == "ids" and metric.reads_texts and _reads_contexts(metric):
         return scores_without_value(
             metric,
@@ -362,6 +370,20 @@ def _not_measurable(
         if longest > max_text_chars:
             return too_long_scores(metric, longest, max_text_chars, metric.score_names)
     return None
+
+
+def _orphaned(metric: Metric, sample: RagSample) -> int:
+    """Return how many golden ids name no chunk any more, of those that the metric would look for.
+
+    What is retrieved instead of them cannot be told from what is wrong: no number would be true.
+    """
+    reference = sample.reference
+    if reference is None or not reference.orphaned_ids:
+        return 0
+    by_id = "reference.context_ids" in metric.needs or (
+        not reference.contexts and any("reference.context_ids" in need for need in metric.needs)
+    )
+    return len(reference.orphaned_ids) if by_id else 0
 
 
 def failed_scores(

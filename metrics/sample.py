@@ -118,6 +118,9 @@ class Reference(BaseModel):
     """The ids that should have been retrieved, compared as strings."""
     alternative_answers: Annotated[tuple[str, ...], BeforeValidator(_as_texts)] = ()
     """Other answers that would have been as good; used by ``answer_overlap`` only."""
+    orphaned_ids: Annotated[tuple[str, ...], BeforeValidator(_as_ids)] = ()
+    """Ids that should have been retrieved, but name no chunk of the index any more, as ``ragmeter golden
+    check`` found: what is compared by id is then ``undefined``."""
 
     if (
         TYPE_CHECKING
@@ -130,6 +133,7 @@ class Reference(BaseModel):
             contexts: Sequence[str] = (),
             context_ids: Sequence[str | int] | int = (),
             alternative_answers: Sequence[str] = (),
+            orphaned_ids: Sequence[str | int] | int = (),
         ) -> None: ...
 
     def supplies(self, field: str) -> bool:

@@ -70,7 +70,7 @@ def redacted_reference(reference: Reference, redact: Redact) -> Reference:
     fields: dict[str, Any] = {}
     for name in reference.model_fields_set:
         value = getattr(reference, name)
-        if name == "context_ids" or value is None:
+        if name in {"context_ids", "orphaned_ids"} or value is None:
             fields[name] = value
         elif isinstance(value, str):
             fields[name] = _text(value, redact)

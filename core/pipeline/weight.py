@@ -57,7 +57,7 @@ def _weight_of_sample(sample: RagSample, known: set[int]) -> int:
         weight += weight_of(reference.answer) + sum(
             [weight_of(text) for text in (*reference.contexts, *reference.alternative_answers)]
         )
-        weight += weight_of(reference.context_ids)
+        weight += weight_of(reference.context_ids) + weight_of(reference.orphaned_ids)
     return weight
 
 

@@ -36,7 +36,7 @@ class IdPrecisionRecall(ComputedMetric):
     Without a value:
         ``missing_input``: no golden ids were given, or no retrieved chunk has an id.
         ``undefined``: `id_precision` when nothing was retrieved; `id_recall` when the golden ids
-        were given empty.
+        were given empty; both when a golden id names no chunk any more (`Reference.orphaned_ids`).
     """
 
     name = "id_precision_recall"

@@ -1,0 +1,252 @@
+"""Where the text of a golden label stands in the chunks of an index: the rule by which labels are sorted.
+
+Texts are compared as words in a row, Chinese character by character, without case, punctuation and
+layout, so that a text that was only cut or wrapped anew is found.  It reads and writes no files.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+__all__ = ["COVERED", "FILLED", "Chunk", "Found", "Index", "Kind", "Label"]
+
+Kind = Literal["valid", "re-anchorable", "merged", "split", "orphaned"]
+
+COVERED = 0.9
+"""Share of a label's words that must stand in a chunk, or in its parts together."""
+FILLED = 0.8
+"""Share of a chunk's words from which it is the label's text under another id, and not merged with more."""
+_RUN = 5
+"""Words in a row that count as found: single words stand everywhere."""
+_LEAST_PART = 0.1
+"""Share of a label's words that a part must add."""
+_NAMED = 5
+"""Chunks that are named where it is not clear which one holds a label."""
+_HAN = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk of the index."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One golden label: an id, and the text that it stood for."""
+
+    id: str
+    text: str | None
+    """None: it is not known any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What became of a label."""
+
+    kind: Kind
+    ids: tuple[str, ...]
+    """The chunks that hold its text; where that is not sure, those that may."""
+    share: float
+    """Share of its words that stand there, 0.0 to 1.0; 0.0 where its text is not known."""
+    sure: bool
+    """Whether it may be repaired without a person."""
+    reason: str
+    """The same in a sentence, without any text."""
+
+
+_NAME = re.compile(r"(?<=[^\W\d_]\s|[,;:]\s|\d\s)[^\W\d_]\w*")
+"""A word that does not begin a sentence; one with a capital letter is a name."""
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Return the words of a text in a form in which they are compared."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return tuple(re.findall(r"[^\W_]+", _HAN.sub(r" \1 ", folded)))
+
+
+class Index:
+    """What of an index has to do with the labels: its ids, and the chunks that share words in a row.
+
+    Several chunks may have one id, as where labels name documents.
+
+    Args:
+        labels: All labels that will be looked for.
+        chunks: All chunks; one is in memory at a time.
+    """
+
+    def __init__(self, labels: Iterable[Label], chunks: Iterable[Chunk]) -> None:
+        texts = {words_of(label.text or "") for label in labels}
+        wanted = {run for words in texts for run in _runs(words, min(_RUN, len(words)))}
+        sizes = {len(run) for run in wanted}
+        short = {run for words in texts for size in range(1, _RUN) for run in _runs(words, size)}
+        self.count = 0
+        self._ids: set[str] = set()
+        self._chunks: list[tuple[str, tuple[str, ...]]] = []
+        self._having: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+        for chunk in chunks:
+            self.count += 1
+            self._ids.add(chunk.id)
+            words = words_of(chunk.text)
+            shared = {run for size in sizes for run in _runs(words, size) if run in wanted}
+            if len(words) < _RUN and words in short:
+                shared.add(words)
+            if shared:
+                for run in shared:
+                    self._having[run].append(len(self._chunks))
+                self._chunks.append((chunk.id, words))
+
+    def find(self, label: Label) -> Found:
+        """Say what became of a label."""
+        words = words_of(label.text or "")
+        if not words:
+            return self._by_id(label)
+        telling = _telling(label.text or "", words)
+        matches = self._matches(words, telling)
+        holders = [match for match in matches if match.share >= COVERED]
+        own = next((match for match in holders if match.id == label.id), None)
+        if own is not None and own.tells_the_same:
+            return Found("valid", (own.id,), own.share, True, "its chunk still holds its text")
+        if holders:
+            return self._held(holders)
+        return self._in_parts(words, matches, telling)
+
+    def _by_id(self, label: Label) -> Found:
+        if label.id in self._ids:
+            reason = "there is a chunk with its id; what it was about is not known"
+            return Found("valid", (label.id,), 0.0, True, reason)
+        reason = "no chunk has its id, and what it was about is not known"
+        return Found("orphaned", (), 0.0, False, reason)
+
+    def _held(self, holders: list[_Match]) -> Found:
+        """Return what became of a label whose text stands whole in at least one chunk."""
+        whole = [match for match in holders if match.share == 1.0] or holders
+        alone = [match for match in whole if match.is_same] or whole
+        names = tuple(dict.fromkeys(match.id for match in alone))
+        match = alone[0]
+        if len(names) > 1:
+            reason = f"{len(names)} chunks hold its text: which one is meant is not sure"
+            kind: Kind = "re-anchorable" if match.filled >= FILLED else "merged"
+            return Found(kind, names[:_NAMED], match.share, False, reason)
+        if not match.tells_the_same:
+            reason = "a chunk holds nearly its text, with other numbers or names"
+            return Found("re-anchorable", (match.id,), match.share, False, reason)
+        if match.filled >= FILLED:
+            return Found(
+                "re-anchorable", (match.id,), match.share, True, "its text stands under another id"
+            )
+        reason = "its text stands in one chunk together with more"
+        return Found("merged", (match.id,), match.share, True, reason)
+
+    def _in_parts(
+        self, words: tuple[str, ...], matches: list[_Match], telling: Counter[str]
+    ) -> Found:
+        """Return what became of a label whose text no chunk holds whole."""
+        open_places, parts, sure = set(range(len(words))), [], True
+        least = max(1.0, _LEAST_PART * len(words))
+        left = list(matches)
+        while left and open_places:
+            left.sort(key=lambda match: (-len(match.places & open_places), match.id))
+            best = left.pop(0)
+            added = best.places & open_places
+            if len(added) < least:
+                break
+            # Another chunk that would add the same: it is not sure which of them is meant.
+            sure = sure and not any(added <= one.places and one.id != best.id for one in left)
+            parts.append(best)
+            open_places -= added
+        share = 1.0 - len(open_places) / len(words)
+        parts.sort(key=lambda part: min(part.places))
+        names = tuple(dict.fromkeys(part.id for part in parts))
+        if share < COVERED:
+            reason = f"{share:.0%} of its text stands in the chunks"
+            return Found("orphaned", names[:_NAMED], share, False, reason)
+        have = Counter(word for part in parts for word in part.words)
+        if not sure or telling - have:
+            reason = "its text stands in several chunks, not all of which are sure"
+            return Found("split", names, share, False, reason)
+        return Found("split", names, share, True, f"its text stands in {len(names)} chunks")
+
+    def _matches(self, words: tuple[str, ...], telling: Counter[str]) -> list[_Match]:
+        """Return the chunks that share a run of words, or a whole short chunk, with a text."""
+        found = {
+            n for run in _runs(words, min(_RUN, len(words))) for n in self._having.get(run, ())
+        }
+        for size in range(1, min(_RUN, len(words) + 1)):  # chunks that are shorter than a run
+            for run in set(_runs(words, size)):
+                found.update(n for n in self._having.get(run, ()) if self._chunks[n][1] == run)
+        matches = [
+            _Match(self._chunks[n][0], words, self._chunks[n][1], telling) for n in sorted(found)
+        ]
+        return sorted(matches, key=lambda match: match.id)
+
+
+class _Match:
+    """A chunk beside a label's text."""
+
+    def __init__(
+        self,
+        name: str,
+        wanted: tuple[str, ...],
+        words: tuple[str, ...],
+        telling: Counter[str],
+    ) -> None:
+        self._telling = telling
+        self.id = name
+        self._wanted = wanted
+        self.words = words
+        size = min(_RUN, len(wanted), len(words))
+        self.places = _places(wanted, words, size)
+        """Words of the label that stand in the chunk."""
+
+    @property
+    def share(self) -> float:
+        return len(self.places) / len(self._wanted)
+
+    @cached_property
+    def filled(self) -> float:
+        """Share of the chunk's words that are the label's."""
+        size = min(_RUN, len(self._wanted), len(self.words))
+        return len(_places(self.words, self._wanted, size)) / len(self.words)
+
+    @property
+    def is_same(self) -> bool:
+        return self._wanted == self.words
+
+    @property
+    def tells_the_same(self) -> bool:
+        """Whether the chunk has all numbers and names of the label: another price is another text."""
+        return not self._telling - Counter(self.words)
+
+
+def _telling(text: str, words: tuple[str, ...]) -> Counter[str]:
+    """Return the words by which texts differ that are made after one pattern: numbers and names."""
+    names = {word for name in _NAME.findall(text) if name[0].isupper() for word in words_of(name)}
+    return Counter(word for word in words if _is_number(word) or word in names)
+
+
+def _is_number(word: str) -> bool:
+    return any(character.isdigit() for character in word)
+
+
+def _runs(words: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:
+    return (tuple(words[at : at + size]) for at in range(len(words) - size + 1)) if size else ()
+
+
+def _places(words: tuple[str, ...], other: tuple[str, ...], size: int) -> set[int]:
+    """Return which of `words` belong to a run of `size` that stands in `other`, too."""
+    there = set(_runs(other, size))
+    return {
+        at + step
+        for at, run in enumerate(_runs(words, size))
+        if run in there
+        for step in range(size)
+    }

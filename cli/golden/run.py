@@ -1,0 +1,177 @@
+"""``ragmeter golden check``: what became of the labels of a golden set when the index was cut anew.
+
+Nothing is guessed: a label whose text is not surely found keeps its old id among ``orphaned_ids``, and
+scores by id of its question are then `undefined` instead of too low.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ragmeter.cli._output_paths import check_output_paths
+from ragmeter.metrics import ConfigurationError
+
+from ._anchors import COVERED, FILLED, Found, Index, Kind, Label
+from ._files import GoldenRow, as_line, read_chunks, read_golden, repaired
+
+__all__ = ["CheckOptions", "Checked", "check_labels", "print_checked"]
+
+_MEANINGS: dict[Kind, str] = {
+    "valid": "its chunk still holds its text",
+    "re-anchorable": "its text stands under another id",
+    "merged": "its text stands in a chunk with more",
+    "split": "its text stands in several chunks",
+    "orphaned": "its text stands nowhere, or is not known",
+}
+_SHOWN = 20
+"""Labels that need a person and are listed; JSON has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """What is checked against what."""
+
+    references: Path
+    against: Path
+    before: Path | None = None
+    out: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What became of every label."""
+
+    outcomes: tuple[tuple[GoldenRow, tuple[Found, ...]], ...]
+    chunks: int
+    """Chunks of the index."""
+    written: bool
+    """Whether the repaired set was written."""
+
+    @property
+    def found(self) -> list[tuple[GoldenRow, Label, Found]]:
+        """Every label with its outcome, in order."""
+        return [
+            (row, label, one)
+            for row, outcomes in self.outcomes
+            for label, one in zip(row.labels, outcomes, strict=True)
+        ]
+
+    @property
+    def to_repair(self) -> int:
+        """Labels that are not valid and surely found."""
+        return sum(one.sure and one.kind != "valid" for _, _, one in self.found)
+
+    @property
+    def unsure(self) -> int:
+        """Labels that need a person."""
+        return sum(not one.sure for _, _, one in self.found)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON can say it, without any text of the set."""
+        counts = Counter(one.kind for _, _, one in self.found)
+        return {
+            "labels": len(self.found),
+            "chunks": self.chunks,
+            "kinds": {kind: counts[kind] for kind in _MEANINGS},
+            "to_repair": self.to_repair,
+            "unsure": self.unsure,
+            "repaired": self.written,
+            "thresholds": {"covered": COVERED, "filled": FILLED},
+            "changed": [
+                {"line": row.line, "id": label.id, **asdict(one)}
+                for row, label, one in self.found
+                if one.kind != "valid"
+            ],
+        }
+
+
+def check_labels(options: CheckOptions) -> Checked:
+    """Sort the labels, and write the repaired set where that was asked for.
+
+    Raises:
+        ConfigurationError: A file cannot be read or written, or there is nothing to check.
+    """
+    check_output_paths(options.references, out=options.out)
+    check_output_paths(options.against, out=options.out)
+    if options.out is not None and options.out.suffix != ".jsonl":
+        raise ConfigurationError(f"--out {str(options.out)!r}: name a .jsonl file")
+    before: dict[str, str] = {}
+    if options.before is not None:
+        for chunk in read_chunks(options.before):
+            known = before.get(chunk.id)
+            before[chunk.id] = chunk.text if known is None else f"{known}\n{chunk.text}"
+    rows = read_golden(options.references, before)
+    labels = [label for row in rows for label in row.labels]
+    if not labels:
+        raise ConfigurationError(
+            f"{str(options.references)!r} has no labels: no row has 'context_ids'"
+        )
+    index = Index(labels, read_chunks(options.against))
+    if not index.count:
+        raise ConfigurationError(f"{str(options.against)!r} has no chunks")
+    outcomes = tuple((row, tuple(map(index.find, row.labels))) for row in rows)
+    if options.out is not None:
+        _write(options.out, outcomes, _texts_of_parts(options.against, outcomes))
+    return Checked(outcomes, index.count, options.out is not None)
+
+
+def print_checked(checked: Checked, out: Console) -> None:
+    """Print how many labels are of which kind, and which need a person."""
+    counts = Counter(one.kind for _, _, one in checked.found)
+    table = Table(box=None, pad_edge=False)
+    for name in ("kind", "labels", "sure", "meaning"):
+        table.add_column(name, justify="right" if name in ("labels", "sure") else "left")
+    for kind, meaning in _MEANINGS.items():
+        sure = sum(one.sure for _, _, one in checked.found if one.kind == kind)
+        table.add_row(kind, str(counts[kind]), str(sure), meaning)
+    out.print(table)
+    needy = [found for found in checked.found if not found[2].sure]
+    for row, label, one in needy[:_SHOWN]:
+        maybe = f" (perhaps {', '.join(one.ids)})" if one.ids else ""
+        out.print(
+            f"line {row.line}, {label.id}: {one.kind}: {one.reason}{maybe}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+    if len(needy) > _SHOWN:
+        out.print(f"... and {len(needy) - _SHOWN} more; --json lists all")
+    if checked.to_repair and not checked.written:
+        out.print(f"{checked.to_repair} can be repaired for sure: --out REPAIRED.jsonl")
+
+
+def _texts_of_parts(
+    against: Path, outcomes: Sequence[tuple[GoldenRow, Sequence[Found]]]
+) -> dict[str, str]:
+    """Return the texts of the chunks that hold parts of split labels: their new anchors."""
+    wanted = {
+        name
+        for _, found in outcomes
+        for one in found
+        if one.sure and len(one.ids) > 1
+        for name in one.ids
+    }
+    if not wanted:
+        return {}
+    return {chunk.id: chunk.text for chunk in read_chunks(against) if chunk.id in wanted}
+
+
+def _write(
+    path: Path,
+    outcomes: Sequence[tuple[GoldenRow, Sequence[Found]]],
+    texts: dict[str, str],
+) -> None:
+    try:
+        with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
+            file.writelines(as_line(repaired(row, found, texts)) for row, found in outcomes)
+    except OSError as error:
+        raise ConfigurationError(
+            f"--out {str(path)!r} cannot be written: {error.strerror}"
+        ) from error
