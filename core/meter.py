@@ -292,7 +292,7 @@ class RagMeter(MeterPort, QualityVerbs):
             self._no_data,
             self.guard,
             self._alarming,
-            Marking(told_apart, alarms=alarms),
+            Marking(told_apart, judge, alarms=alarms),
         )
         self._serve(pipeline)
         self._judge_budget = None if judge is None else judge.budget

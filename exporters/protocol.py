@@ -28,6 +28,7 @@ __all__ = [
     "CarriesRequests",
     "Exporter",
     "HoldsRuns",
+    "JudgeIdentity",
     "MayLackDestination",
     "MeasuresEveryRequest",
     "MeterStats",
@@ -387,6 +388,30 @@ def _never_end_early(timed: Retrieval | RagRun) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeIdentity:
+    """Who gave the verdicts, and what its tokens cost."""
+
+    model: str
+    """The model that was asked."""
+    endpoint: str = "custom"
+    """What kind of endpoint that was: ``openai``, ``azure``, ``local``, ``compatible`` or ``custom``."""
+    input_price: float | None = None
+    """Price of a million prompt tokens; None: not known."""
+    output_price: float | None = None
+    """Price of a million completion tokens; None: not known."""
+
+    def cost_of(self, score: Score) -> float | None:
+        """Return what asking for a score cost, in the currency of the prices; None: that is not known.
+
+        Prompt tokens that the endpoint read from a cache of its own count as the others.
+        """
+        if self.input_price is None or self.output_price is None:
+            return None
+        tokens = score.input_tokens * self.input_price + score.output_tokens * self.output_price
+        return tokens / 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRun:
     """A request and its scores: the payload of every exporter.
 
@@ -418,6 +443,8 @@ class ScoredRun:
     judged by was measured; in a ``late`` result also: as it was before."""
     segments: Mapping[str, str] = field(default_factory=dict)
     """The parts that it belongs to of those that the application tells apart, by name."""
+    judge: JudgeIdentity | None = None
+    """Who gave the verdicts; None: there is no judge, or it is not told."""
     alarms: bool = False
     """Whether its meter tells of changes of quality itself."""
     revision: str = ""

@@ -180,6 +180,8 @@ ALARMS: Final = _own("ragmeter.alarms")
 """True on the spans and events of a meter that tells of changes of quality itself (``alarms=True``)."""
 MISSING: Final = _own("ragmeter.missing")
 """The inputs that scores of the request lacked, separated by commas, e.g. ``reference``."""
+MISSING_SCORES: Final = _own("ragmeter.missing.scores")
+"""Names of the scores that have no value for want of an input."""
 REVISION: Final = _own("ragmeter.revision")
 """On an ``evaluation`` span: the n-th time that something was learned about the request afterwards."""
 LATE: Final = _own("ragmeter.late")

@@ -96,7 +96,7 @@ def retrieval_essentials(retrieval: Retrieval) -> Group:
 def score_groups(scores: Iterable[Score]) -> Iterator[Group]:
     """Yield one group per score: value, label, and the status when it is not ``ok``.
 
-    What lacked an input is left out: `request_essentials` names the inputs, once.  ``skipped`` scores
+    What lacked an input is left out: `request_essentials` names it and the inputs, once.  ``skipped`` scores
     come last: their status explains an absence, the others are what people came for.
     """
     said = [score for score in scores if score.status != "missing_input"]
@@ -156,6 +156,9 @@ def request_essentials(scored: ScoredRun) -> Group:
     missing = missing_inputs(scored)
     if missing:
         group[semconv.MISSING] = ",".join(missing)
+    lacking = [clean(s.name) for s in scored.scores.values() if s.status == "missing_input"]
+    if lacking:
+        group[semconv.MISSING_SCORES] = lacking
     return group
 
 

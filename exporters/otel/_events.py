@@ -87,6 +87,13 @@ def event_attributes(
         semconv.SCORE_CACHE_HITS: score.cache_hits,
     }
     attributes.update({key: count for key, count in usage.items() if count})
+    judge = scored.judge
+    if judge is not None and score.method == "llm":
+        attributes[semconv.SCORE_JUDGE_MODEL] = clean(judge.model)
+        attributes[semconv.SCORE_JUDGE_ENDPOINT] = judge.endpoint
+        cost = judge.cost_of(score) if any(usage.values()) else None
+        if cost is not None:
+            attributes[semconv.SCORE_COST] = cost
     return attributes
 
 

@@ -72,6 +72,8 @@ class CountingJudge(ABC):
     """The model that is asked."""
     budget: JudgeBudget | None = None
     """What may be asked of it: requests are judged with the probability that it allows."""
+    endpoint_kind: str = "custom"
+    """What kind of endpoint it is asked at: one of the words of ``ragmeter.evaluation.judge.endpoint``."""
     _record: JudgeRecord
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:

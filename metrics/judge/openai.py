@@ -7,6 +7,7 @@ belongs to an event loop apart per loop.  It never shows its key.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import secrets
@@ -30,6 +31,9 @@ from .endpoint import Endpoint
 from .protocol import Ask, JudgeCall, Reply
 
 __all__ = ["OpenAIJudge"]
+
+_AZURE = (".azure.com", ".azure.us", ".azure.cn")
+_LOCAL = (".local", ".localhost", ".internal", ".lan")
 
 
 class OpenAIJudge(CountingJudge):
@@ -108,6 +112,7 @@ class OpenAIJudge(CountingJudge):
         }
         self.model = model
         self.budget = budget
+        self.endpoint_kind = _endpoint_kind(caller.host, dated=api_version is not None)
         if isinstance(cache, bool):
             self.cache = JudgeCache() if cache else None
         else:
@@ -187,6 +192,21 @@ class OpenAIJudge(CountingJudge):
             await resources.close()
         if self.cache is not None:
             await self.cache.aclose()
+
+
+def _endpoint_kind(host: str, *, dated: bool) -> str:
+    """Return what kind of endpoint a host is; its address is told to nobody."""
+    if host == "api.openai.com":
+        return "openai"
+    if dated or host.endswith(_AZURE):
+        return "azure"
+    name = host.strip("[]")
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        # Without a dot it is a name of this machine's own network.
+        return "local" if "." not in name or name.endswith(_LOCAL) else "compatible"
+    return "local" if address.is_private or address.is_loopback else "compatible"
 
 
 def _check_numbers(

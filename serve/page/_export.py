@@ -89,6 +89,8 @@ def _score(score: ScoreView) -> dict[str, Any]:
         "input_tokens": score.input_tokens,
         "output_tokens": score.output_tokens,
         "cache_hits": score.cache_hits,
+        "judge_cost": score.cost,
+        "judge_model": score.judge,
         "items": [
             {"id": one.id, "verdict": one.verdict, "value": one.value} for one in score.items
         ],

@@ -8,8 +8,10 @@ from markupsafe import Markup
 
 from ragmeter.quality.estimate import Estimate
 
-__all__ = ["clock", "count", "number", "on_scale", "timestamp"]
+__all__ = ["clock", "count", "money", "number", "on_scale", "timestamp"]
 
+MOST_DIGITS = 8
+"""Of an amount of money after the point."""
 _DAY_MS = 86_400_000
 
 
@@ -25,6 +27,14 @@ def number(value: float | None) -> str:
 def count(value: float) -> str:
     """Return a whole number with its thousands apart."""
     return f"{value:,.0f}"
+
+
+def money(value: float) -> str:
+    """Return an amount of money with at least two digits that say something."""
+    digits = 2
+    while 0.0 < value < 10.0 ** (1 - digits) and digits < MOST_DIGITS:
+        digits += 1
+    return f"{value:,.{digits}f}"
 
 
 def clock(at_ms: float, now_ms: float | None = None) -> str:

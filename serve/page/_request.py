@@ -13,7 +13,7 @@ from ragmeter.serve.store import ContextView, RequestRow, RequestView, ScoreView
 
 from ._drawings import Scale, standing
 from ._evidence import Chunk, Evidence, evidence
-from ._numbers import number
+from ._numbers import money, number
 from ._overview import direction
 
 __all__ = [
@@ -56,6 +56,10 @@ class RequestScore:
     items_left_out: int
     calls: int
     tokens: int
+    cost: str
+    """What the judge cost for it; empty: not known."""
+    judge: str
+    """Who judged; empty: nobody, or it is not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +111,8 @@ def _line(score: ScoreView) -> RequestScore:
         items_left_out=score.items_left_out + max(0, len(score.items) - MOST_ITEMS),
         calls=score.judge_calls,
         tokens=score.input_tokens + score.output_tokens,
+        cost="" if score.cost is None else money(score.cost),
+        judge=" · ".join(part for part in (score.judge, score.endpoint) if part),
     )
 
 

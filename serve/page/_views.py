@@ -17,6 +17,7 @@ from ._asked import Asked, request_path
 from ._golden import GoldenEntry
 from ._labels import Form
 from ._news import Fallen, News, fresh, news
+from ._numbers import money
 from ._overview import columns, group_rows, score_rows
 from ._request import chunk_views, marks, row_scales, score_lines, trace_links
 from ._snapshots import Snapshots
@@ -27,6 +28,7 @@ __all__ = ["Views"]
 
 ROWS = 50
 """Requests on a page of the list."""
+_DAY_MS = 86_400_000
 WORST = 8
 """Groups of the worst requests on the overview."""
 FAILING = 0.05
@@ -81,6 +83,7 @@ class Views:
             "standing": self._sources.standing(),
             "refused": self._refused(),
             "judge_failing": overview.judge.failed >= max(1.0, FAILING * overview.judge.requests),
+            "judge_money": _judge_money(overview),
             "grpc_at_http": self._exports().get("grpc_on_http", 0),
             "dropped": sum(overview.dropped.values()),
             "segments": segments,
@@ -170,6 +173,7 @@ class Views:
                 ("tokens_out", judge.output_tokens),
                 ("cache_hits", judge.cache_hits),
             ],
+            "judge_money": _judge_money(overview),
             "drops": sorted(drops.items(), key=lambda one: (-one[1], one[0])),
             "received": sorted(
                 (f"{kind}: {name}", n)
@@ -269,6 +273,19 @@ class Views:
         return GoldenEntry(
             question=question, answer=known.answer, context_ids=tuple(known.context_ids or ())
         )
+
+
+def _judge_money(overview: Overview) -> dict[str, str] | None:
+    """Return what the judge cost: in all, for a request, and for a day at that rate; None: not known."""
+    judge = overview.judge
+    if judge.cost is None or not judge.priced:
+        return None
+    days = max(1, overview.until_ms - overview.from_ms) / _DAY_MS
+    return {
+        "money": money(judge.cost),
+        "each": money(judge.cost / judge.priced),
+        "day": money(judge.cost / days),
+    }
 
 
 def _missing(scores: tuple[ScoreSummary, ...]) -> list[tuple[str, int, str, str]]:

@@ -23,12 +23,14 @@ from ._names import ToldApart
 from ._parts import Kind
 from ._rows import segments_of
 
-__all__ = ["BINS", "Cell", "CellKey", "Cells", "GroupKey"]
+__all__ = ["BINS", "COST_UNITS", "Cell", "CellKey", "Cells", "GroupKey"]
 
 BINS = 20
 """Equal parts of a score's range in which values are counted, for percentiles."""
 _MANY = 4
 """Requests of the same groups from which on adding up is cheaper than counting each in all of them."""
+COST_UNITS = 10**9
+"""Of money is counted in whole parts of so many: so it adds up in any order."""
 _FAILED = frozenset({"judge_error", "timeout", "metric_error"})
 
 
@@ -96,6 +98,7 @@ class _Value(NamedTuple):
     lower: float | None
     upper: float | None
     usage: tuple[int, int, int, int]
+    cost: float | None
 
 
 class Cells:
@@ -232,7 +235,7 @@ _REQUESTS = (
 )
 _SCORES = (
     "SELECT s.request, s.name, s.value, s.status, s.kind, s.turned, s.lower, s.upper, s.judge_calls, "
-    "s.input_tokens, s.output_tokens, s.cache_hits FROM request r JOIN score s ON s.request = r.id"
+    "s.input_tokens, s.output_tokens, s.cache_hits, s.cost FROM request r JOIN score s ON s.request = r.id"
 )
 
 
@@ -272,7 +275,7 @@ def _kinds(database: Database) -> dict[int, Kind]:
 
 
 def _value(kinds: Mapping[int, Kind], by_name: Mapping[str, Kind], name: str, *row: Any) -> _Value:
-    _, status, kind_number, turned, lower, upper, *usage = row
+    _, status, kind_number, turned, lower, upper, *usage, cost = row
     kind = kinds.get(kind_number)
     if kind is None and status in ("skipped", "missing_input"):
         # Nothing more is told of a score that was not tried; what it is others have told.
@@ -282,7 +285,8 @@ def _value(kinds: Mapping[int, Kind], by_name: Mapping[str, Kind], name: str, *r
         value = 1.0 - turned
     calls, sent, written, hits = usage
     used = (calls or 0, sent or 0, written or 0, hits or 0)
-    return _Value(value, status or "ok", kind, _place(kind, lower), _place(kind, upper), used)
+    place = _place(kind, lower), _place(kind, upper)
+    return _Value(value, status or "ok", kind, *place, used, cost)
 
 
 def _place(kind: Kind | None, value: float | None) -> float | None:
@@ -317,6 +321,10 @@ def _counts(
         used = sum(usage[place] for usage in asking)
         if used:
             counts[f"judge:{name}"] = used
+    costs = [one.cost for one in values.values() if one.cost is not None]
+    if costs:
+        counts["judge:priced"] = 1
+        counts["judge:cost"] = round(sum(costs) * COST_UNITS)
     return counts
 
 

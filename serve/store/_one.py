@@ -106,15 +106,17 @@ def _contexts(database: Database, owner: tuple[bytes | None, ...]) -> tuple[Cont
 def _scores(database: Database, number: int, usual: Any) -> list[ScoreView]:
     rows = database.execute(
         "SELECT s.name, s.value, coalesce(s.status, 'ok'), s.label, s.lower, s.upper, s.error_type, "
-        "s.judge_calls, s.input_tokens, s.output_tokens, s.cache_hits, k.direction, k.method, k.target, "
-        "k.definition, k.lowest, k.highest, e.summary, e.explanation, e.items FROM score s "
+        "s.judge_calls, s.input_tokens, s.output_tokens, s.cache_hits, s.cost, k.judge, k.endpoint, "
+        "k.direction, k.method, k.target, k.definition, k.lowest, k.highest, e.summary, e.explanation, "
+        "e.items FROM score s "
         "LEFT JOIN kind k ON k.id = s.kind LEFT JOIN evidence e ON e.request = s.request AND e.name = s.name "
         "WHERE s.request = ? ORDER BY s.name",
         (number,),
     )
     found: list[ScoreView] = []
-    for (name, value, status, label, lower, upper, error_type, calls, sent, written, hits, direction, method,
-         target, definition, lowest, highest, summary, explanation, items) in rows:  # fmt: skip
+    for (name, value, status, label, lower, upper, error_type, calls, sent, written, hits, cost, judge,
+         endpoint, direction, method, target, definition, lowest, highest, summary, explanation,
+         items) in rows:  # fmt: skip
         pieces, left_out = _items(items)
         found.append(
             ScoreView(
@@ -138,6 +140,9 @@ def _scores(database: Database, number: int, usual: Any) -> list[ScoreView]:
                 input_tokens=sent or 0,
                 output_tokens=written or 0,
                 cache_hits=hits or 0,
+                cost=cost,
+                judge=judge or None,
+                endpoint=endpoint or None,
                 usual=usual_of(usual.get(name)),
             )
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ragmeter.quality.estimate import Estimate, estimate
 
-from ._cells import BINS, Cell, Cells, GroupKey
+from ._cells import BINS, COST_UNITS, Cell, Cells, GroupKey
 from ._parts import Kind
 from .views import Filters, Group, JudgeUse, ScoreSummary, TrendPoint
 
@@ -197,7 +197,10 @@ def _close(
 
 def judge_use(counts: Mapping[str, int]) -> JudgeUse:
     """Return what the judge was asked."""
+    priced = counts.get("judge:priced", 0)
     return JudgeUse(
+        priced=priced,
+        cost=counts.get("judge:cost", 0) / COST_UNITS if priced else None,
         **{
             name: counts.get(f"judge:{name}", 0)
             for name in (

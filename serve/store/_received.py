@@ -352,6 +352,10 @@ def _scores(told: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
             words[key.removeprefix(semconv.SPAN_LABEL_PREFIX)] = value
         elif key.startswith(semconv.SPAN_STATUS_PREFIX) and isinstance(value, str):
             statuses[key.removeprefix(semconv.SPAN_STATUS_PREFIX)] = value
+    lacking = told.get(semconv.MISSING_SCORES)
+    for name in lacking if isinstance(lacking, list) else ():
+        if isinstance(name, str):
+            statuses.setdefault(name, "missing_input")
     names = [name for name in {**values, **words, **statuses} if name][:MAX_SCORES]
     return {
         name: ScorePart(told=Told(at, values.get(name), statuses.get(name, "ok"), words.get(name)))

@@ -75,11 +75,7 @@ def told_by(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Te
         verdict=None
         if verdict is None
         else VerdictPart(now, verdict.word, verdict.codes, tuple(map(clean, verdict.reasons))),
-        scores={
-            clean(score.name): _score(scored, score, now)
-            for score in scored.scores.values()
-            if score.status != "missing_input"
-        },
+        scores={clean(score.name): _score(scored, score, now) for score in scored.scores.values()},
     )
     if not sample.contexts:
         return Telling((part,))
@@ -101,6 +97,8 @@ def _text(text: str | None) -> str | None:
 
 
 def _score(scored: ScoredRun, score: Score, now: int) -> ScorePart:
+    judge = scored.judge if score.method == "llm" else None
+    asked = score.judge_calls or score.input_tokens or score.output_tokens or score.cache_hits
     told = Told(now, score.value, score.status, score.label and clean(score.label))
     details = Details(
         now,
@@ -113,6 +111,8 @@ def _score(scored: ScoredRun, score: Score, now: int) -> ScorePart:
             lowest=score.range[0],
             highest=score.range[1],
             judged=score.method == "llm" or score.name in scored.judged,
+            judge="" if judge is None else clean(judge.model, 255),
+            endpoint="" if judge is None else judge.endpoint,
         ),
         lower=score.lower,
         upper=score.upper,
@@ -124,5 +124,6 @@ def _score(scored: ScoredRun, score: Score, now: int) -> ScorePart:
         input_tokens=score.input_tokens,
         output_tokens=score.output_tokens,
         cache_hits=score.cache_hits,
+        cost=judge.cost_of(score) if judge is not None and asked else None,
     )
     return ScorePart(told=told, details=details)

@@ -127,6 +127,10 @@ class JudgeUse:
     """Tokens that it wrote."""
     cache_hits: int = 0
     """Questions answered from its cache."""
+    cost: float | None = None
+    """What that cost, in the currency of the judge's prices; None: no price is known."""
+    priced: int = 0
+    """Requests that `cost` is of: those whose application knows the prices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +248,12 @@ class ScoreView:
     input_tokens: int
     output_tokens: int
     cache_hits: int
+    cost: float | None
+    """What asking the judge for it cost, in the currency of its prices; None: not known, or not asked."""
+    judge: str | None
+    """The model that judged; None: none did, or it is not told."""
+    endpoint: str | None
+    """What kind of endpoint that was: ``openai``, ``azure``, ``local``, ``compatible`` or ``custom``."""
     usual: tuple[float, float] | None
     """As `ScoreSummary.usual`, of its workflow during the day before the request."""
 

@@ -56,3 +56,7 @@ def test_cost_and_usage_follow_from_the_budget_alone(scoring):
         ("output_tokens", stats.output_tokens),
     ):
         assert sum(one[f"ragmeter.evaluation.judge.{key}"] for one in said) == total
+    told = sum(one["ragmeter.evaluation.judge.cost"] for one in said)
+    assert told == pytest.approx(cost)
+    assert {one["ragmeter.evaluation.judge.endpoint"] for one in said} == {"local"}
+    assert {one["ragmeter.evaluation.judge.model"] for one in said} == {judge.model}

@@ -16,6 +16,7 @@ REQUEST = {
     "ragmeter.run_id": "run-1",
     "ragmeter.contexts_by": "given",
     "ragmeter.missing": "reference.contexts",
+    "ragmeter.missing.scores": ("ndcg",),
     "gen_ai.conversation.id": "thread-7",
     "session.id": "thread-7",
     "user.id": "user-9",

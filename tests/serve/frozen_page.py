@@ -109,7 +109,9 @@ OVERVIEW = Overview(
             "lexical_context_relevance": estimate(0.1), "lexical_groundedness": estimate(0.12)}),
         Group(workflow="library-qa", segment="metadata.index_version:2026-11-21b", requests=83, estimates={}),
     ),
-    judge=JudgeUse(requests=70, failed=10, calls=70, input_tokens=500_000, output_tokens=15_526),
+    judge=JudgeUse(
+        requests=70, failed=10, calls=70, input_tokens=500_000, output_tokens=15_526, cost=0.1372, priced=70,
+    ),
     dropped={"queue_full": 3},
     services={"library": 360},
     workflows={"library-qa": 360},
@@ -154,7 +156,8 @@ def score(name, value, **given):
         "name": name, "value": value, "status": "ok", "label": None, "lower": None, "upper": None,
         "direction": "higher", "method": "lexical", "target": "retrieval", "definition": "1", "range": (0.0, 1.0),
         "error_type": None, "summary": None, "explanation": None, "items": (), "items_left_out": 0,
-        "judge_calls": 0, "input_tokens": 0, "output_tokens": 0, "cache_hits": 0, "usual": (0.6, 0.95),
+        "judge_calls": 0, "input_tokens": 0, "output_tokens": 0, "cache_hits": 0,
+        "cost": None, "judge": None, "endpoint": None, "usual": (0.6, 0.95),
     }  # fmt: skip
     return ScoreView(**{**values, **given})
 
@@ -172,6 +175,7 @@ VIEW = RequestView(
         score("context_count", 2.0, direction="none", range=(0.0, None), method="exact", usual=(2.0, 3.0)),
         score("empty_retrieval", 0.0, direction="lower", usual=(0.0, 0.0)),
         score("faithfulness", 0.5, status="partial", lower=0.25, upper=0.75, method="llm", target="answer",
+              judge="judge-1", endpoint="openai", cost=0.00196,
               summary="1 of 3 claims supported, 1 unknown", judge_calls=1, input_tokens=900, output_tokens=80,
               items=(ItemView(id="claim-1", verdict=True), ItemView(id="claim-2", verdict=False), ItemView(id="claim-3", verdict=None))),
         score("judged_precision", 0.5, method="llm", items=(ItemView(id="chunk-1", verdict=False), ItemView(id="chunk-2", verdict=True))),

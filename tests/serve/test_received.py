@@ -9,9 +9,11 @@ from received_traffic import Traffic, Weeks, one
 from stored import store
 
 from ragmeter._runtime.guard import ErrorLog, Guard
+from ragmeter.exporters.protocol import JudgeIdentity
 from ragmeter.pipeline.alarming import Alarming
 from ragmeter.quality.watch import Watch
 from ragmeter.serve._watch import Received
+from ragmeter.serve.store import Filters
 
 MONDAY = 1_799_625_600.0  # 2027-01-11 00:00 UTC
 DAY, HOUR = 86_400.0, 3_600.0
@@ -174,3 +176,23 @@ def test_the_parts_of_a_workflow_that_the_application_names_are_watched(weeks, k
         "metadata.tenant:acme": (3.0, 3.0),
         "metadata.tenant:umbrella": (3.0, 0.0),
     }
+
+
+def test_what_judging_cost_and_who_judged_reach_the_store_and_stay_unknown_where_they_are(
+    weeks, kept
+):
+    judged = {"method": "llm", "judge_calls": 1, "input_tokens": 1_000, "output_tokens": 100}
+    priced = JudgeIdentity(model="m-1", endpoint="azure", input_price=2.0, output_price=8.0)
+    unpriced = JudgeIdentity(model="m-2", endpoint="local", input_price=2.0)
+    for run_id, judge in (("p", priced), ("u", unpriced)):
+        Traffic(one(run_id=run_id, score=judged, judge=judge), "shop").send(kept, [0.5])
+    reader = kept.reader()
+    use = reader.overview(Filters(since_ms=0, until_ms=int(DAY * 1000))).judge
+    assert (use.calls, use.priced) == (2, 1)
+    assert use.cost == pytest.approx(0.0028)
+    seen = {
+        (score.judge, score.endpoint, score.cost)
+        for run_id in ("p-1", "u-1")
+        for score in reader.request(run_id).scores
+    }
+    assert seen == {("m-1", "azure", 0.0028), ("m-2", "local", None)}

@@ -151,6 +151,15 @@ class TestOverview:
 
         assert "got worse" not in words
 
+    def test_what_the_judge_cost_is_said_in_all_for_a_request_and_for_a_day(self):
+        words = seen(client().get("/"))
+        assert "judge: 0.14 (each judged request 0.0020; 3.29 a day)" in words
+        assert "judge: 0.14" in seen(client().get("/scoring"))
+
+    def test_money_that_is_not_known_is_not_said(self):
+        free = FrozenReader(replace(OVERVIEW, judge=JudgeUse(requests=70, calls=70)))
+        assert "a day" not in seen(client(reader=free).get("/"))
+
     def test_the_judge_fails(self):
         assert "The judge fails: 10 of 70 requests" in seen(client().get("/"))
 
@@ -309,7 +318,10 @@ class TestRequest:
 
         assert "1 of 3 claims supported, 1 unknown" in words
         assert "0.25 to 0.75" in words
-        assert "(llm, definition 1; judge: 1 calls, 980 tokens)" in words
+        assert (
+            "(llm, definition 1; judge-1 · openai; judge: 1 calls, 980 tokens; cost 0.0020)"
+            in words
+        )
         assert "usual 0.60 to 0.95" in words
         assert "claim-1 ✓ · claim-2 ✕ · claim-3" in words
         assert "missing_input an input was never given" in words
