@@ -46,7 +46,8 @@ PUBLIC = {
     "ragmeter.exporters": set(),
     "ragmeter.exporters.memory": {"InMemoryExporter", "Results"},
     "ragmeter.exporters.protocol": {
-        "CarriesRequests", "Exporter", "HoldsRuns", "MayLackDestination", "MeasuresEveryRequest", "MeterStats", "ObservesJudge",
+        "CarriesRequests", "Exporter", "HoldsRuns", "JudgeIdentity", "MayLackDestination",
+        "MeasuresEveryRequest", "MeterStats", "ObservesJudge",
         "ObservesMeter", "ObservesQuality", "QualitySums", "RagRun", "Retrieval", "RunsLostError", "ScoredRun", "Written",
     },
 }  # fmt: skip
