@@ -14,6 +14,7 @@ from ._configuration import check_configuration, settings_or_none
 from ._findings import TEST_REQUEST, Finding
 from ._instrumentations import check_instrumentations
 from ._packages import check_packages, installed
+from ._queue import check_queue
 
 __all__ = ["DoctorOptions", "examine"]
 
@@ -33,6 +34,7 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
     yield from check_packages()
     yield from check_configuration()
     yield from check_instrumentations(os.environ)
+    yield from check_queue(os.environ)
     if installed("opentelemetry-sdk") is None:
         yield TEST_REQUEST.skipped("everything", "needs the OpenTelemetry SDK")
         return

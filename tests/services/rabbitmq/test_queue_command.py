@@ -1,31 +1,23 @@
 """``ragmeter queue`` on a real broker, from the outside."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 from processes import free_port
+from typer.testing import CliRunner
 
+from ragmeter.cli.app import app
 from ragmeter.exporters.protocol import RagRun
 from ragmeter.fleet.payload import Batch, SentRun, pack
 from ragmeter.metrics import RagSample
 
 
 def run(url, *words, code=0):
-    env = {k: v for k, v in os.environ.items() if not k.startswith("RAGMETER_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "ragmeter", "queue", *words],
-        env=env | {"RAGMETER_QUEUE_URL": url, "COLUMNS": "200", "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == code, done.stderr
-    assert "guest:guest" not in done.stdout + done.stderr
-    return json.loads(done.stdout) if "--json" in words else done.stdout + done.stderr
+    variables = {"RAGMETER_QUEUE_URL": url, "COLUMNS": "200", "NO_COLOR": "1"}
+    done = CliRunner().invoke(app, ["queue", *words], env=variables)
+    assert done.exit_code == code, done.output
+    assert "guest:guest" not in done.output
+    return json.loads(done.stdout) if "--json" in words else done.output
 
 
 @pytest.fixture
@@ -104,3 +96,27 @@ def test_a_broker_that_is_away_is_one_line_and_exit_code_1():
 
 def test_no_queue_at_all_says_how_to_name_one():
     assert "RAGMETER_QUEUE_URL" in run("", "status", code=2)
+
+
+def test_the_doctor_says_how_the_queue_looks(dead):
+    from ragmeter.cli.doctor._queue import check_queue
+
+    dead.send("a")
+    found = list(check_queue({"RAGMETER_QUEUE_URL": dead.url}))
+    assert [(one.state, one.detail) for one in found] == [
+        ("ok", "1 messages wait, 0 workers connected"),
+        ("warning", "nobody scores what waits"),
+        ("warning", "2 messages could not be scored"),
+    ]
+    assert not any("guest:guest" in one.what + one.detail + one.fix for one in found)
+
+
+def test_the_doctor_says_what_is_wrong_with_the_queue():
+    from ragmeter.cli.doctor._queue import check_queue
+
+    away = f"amqp://me:hunter2@127.0.0.1:{free_port()}/"
+    for url, state in ((away, "failed"), ("amqp://", "failed"), ("nothing:hunter2", "failed")):
+        [found] = check_queue({"RAGMETER_QUEUE_URL": url})
+        assert found.state == state
+        assert "hunter2" not in found.what + found.detail + found.fix
+    assert list(check_queue({})) == []
