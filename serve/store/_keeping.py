@@ -96,7 +96,9 @@ class Keeping:
         cutoff = int((now - self._keep_s) * 1000)
         query = "SELECT id, at FROM request {} ORDER BY at, id LIMIT ?"
         if self._making_room:
-            rows = database.execute(query.format(""), (_SLICE,)).fetchall()
+            (count,) = database.execute("SELECT count(*) FROM request").fetchone()
+            too_many = int(count * (1.0 - self._max_bytes * _ROOM / size)) + 1
+            rows = database.execute(query.format(""), (min(_SLICE, too_many),)).fetchall()
         else:
             # What has just come is kept, be it about requests of long ago.
             rows = database.execute(

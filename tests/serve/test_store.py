@@ -69,12 +69,12 @@ def at(run, seconds):
 )
 @given(seed=st.integers(0, 2**32), repeated=st.integers(0, 20))
 def test_whatever_order_pieces_come_in_and_however_often_the_tables_are_the_same(
-    pieces, fresh, seed, repeated
+    pieces, tmp_path_factory, seed, repeated
 ):
     """Senders retry, batches overtake each other, events come before their spans."""
     chance = random.Random(seed)
     order = [*pieces, *chance.choices(pieces, k=repeated)]
-    reference, shuffled = fresh(), fresh()
+    reference, shuffled = (tmp_path_factory.mktemp("order") / "serve.db" for _ in range(2))
     with store(reference) as kept:
         for piece in pieces:
             kept.take(piece)
