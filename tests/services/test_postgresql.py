@@ -284,12 +284,12 @@ def test_who_cannot_use_it_says_why_and_never_the_password(postgresql):
     with pytest.raises(ConfigurationError, match="cannot be used") as away:
         Store(StoreOptions(url="postgresql://me:hush-hush@127.0.0.1:1/one"))
     assert "hush-hush" not in str(away.value)
-    anothers = postgresql.database()
-    with psycopg.connect(anothers, autocommit=True) as connection:
+    taken = postgresql.database()
+    with psycopg.connect(taken, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA ragmeter")
         connection.execute("CREATE TABLE ragmeter.precious (thing TEXT)")
     with pytest.raises(ConfigurationError, match="no store of ragmeter"):
-        Store(StoreOptions(url=anothers))
+        Store(StoreOptions(url=taken))
     later = postgresql.database()
     with store(later) as kept:
         assert "hush-hush" not in kept.shown + repr(kept.options)
