@@ -5,11 +5,14 @@ ragmeter sends them over OTLP: spans and events of 9 scores, three chunks. 200 i
 peer is the least that could be called a store, in the same run and on the same disk: the same bodies over the
 same HTTP, parsed, put into one table of SQLite as they are, and committed. Then the page, with many requests
 stored over a day: each view first in a server that was just started, and again.
+
+With ``RAGMETER_BENCH_POSTGRESQL=postgresql://…``, the address of an empty database, the same over HTTP into that.
 """
 
 from __future__ import annotations
 
 import http.client
+import os
 import tempfile
 import threading
 import time
@@ -29,6 +32,8 @@ AIMED_MB = 120.0
 SENDERS = 4
 PER_EXPORT = 64
 HTTP, GRPC, BARE = "over HTTP", "over gRPC", "bare"
+POSTGRESQL = "over HTTP, in PostgreSQL"
+ADDRESS = os.environ.get("RAGMETER_BENCH_POSTGRESQL")
 SIGNALS = ("traces", "logs")
 VIEWS = {
     "overview": "/",
@@ -56,8 +61,9 @@ def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Any]:
 
     folder = tempfile.TemporaryDirectory()
     path = Path(options.get("path") or Path(folder.name) / "serve.db")
+    store = StoreOptions(url=ADDRESS) if variant == POSTGRESQL else StoreOptions(path=path)
     server = Server(
-        ServeOptions(http_port=0, grpc_port=0, grace_s=0.0, store=StoreOptions(path=path)),
+        ServeOptions(http_port=0, grpc_port=0, grace_s=0.0, store=store),
         meter=RagMeter(metrics=["retrieval_health"], exporters=[]),
     )
     server.start()
@@ -345,7 +351,8 @@ def benchmark(settings: Settings) -> list[Row]:
     """Return the rows."""
     rounds, count, stored, looks = (2, 4, 1_000, 1) if settings.quick else (7, 25, 50_000, 3)
     exports = Exports(runs := scored_runs())
-    workers = {name: Worker(__file__, name) for name in (HTTP, GRPC, BARE)}
+    kept = (HTTP, GRPC, POSTGRESQL) if ADDRESS else (HTTP, GRPC)
+    workers = {name: Worker(__file__, name) for name in (*kept, BARE)}
     rates: dict[str, list[float]] = {name: [] for name in workers}
     cores: dict[str, list[float]] = {name: [] for name in workers}
     first = 1
@@ -390,9 +397,11 @@ def rate_rows(
             met=median(rates[name]) >= AIMED_RATE,
             spread=spread(rates[name]),
             note=f"{median(cores[name]):,.0f} a second of the server's CPU; {states[name]['stored']:,.0f} stored, "
-            f"{states[name]['mb']:.0f} MB; the senders are on the same cores",
+            f"{states[name]['mb']:.0f} MB; the senders{' and PostgreSQL' if name == POSTGRESQL else ''} are on the "
+            "same cores",
         )
-        for name in (HTTP, GRPC)
+        for name in rates
+        if name != BARE
     ]
 
 
