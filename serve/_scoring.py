@@ -98,6 +98,10 @@ class Scoring:
             stats.open_traces + len(self._ready), stats.open + spans, stats.open_bytes + size
         )
 
+    def partial(self) -> int:
+        """Return how many traces were read without a parent that their spans name."""
+        return self.assembler.stats().partial
+
     def spans_by_outcome(self) -> Mapping[str, int]:
         """Return what became of the spans that came in: ``read``, ``waiting``, or why they are lost."""
         stats = self.assembler.stats()

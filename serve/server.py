@@ -294,6 +294,7 @@ class Server:
             "uptime_s": round(time.monotonic() - self._began, 1),
             **self.stats(),
             "held": held._asdict(),
+            "partial_traces": self._scoring.partial(),
             "unsent_waiting": {} if self._telemetry is None else self._telemetry.waiting(),
             **({} if self._kafka is None else {"kafka": asdict(self._kafka.health())}),
         }

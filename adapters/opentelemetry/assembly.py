@@ -84,6 +84,8 @@ class AssemblyStats:
     """Spans not delivered, by reason: ``own`` (ragmeter's), ``duplicate`` (sent before), ``late`` (their
     trace was delivered twice), ``revoked`` (given up: another process reads them again), and the limit that
     was reached: ``traces``, ``spans``, ``bytes``."""
+    partial: int = 0
+    """Traces delivered without a parent that their spans name: the rest is elsewhere, or never was written."""
     evicted: Mapping[str, int] = field(default_factory=dict)
     """Traces given up, by the limit that was reached."""
     open: int = 0
@@ -168,7 +170,7 @@ class TraceAssembler:
         self._closed: OrderedDict[str, _Open] = OrderedDict()
         self._held = Counter({"traces": 0, "spans": 0, "bytes": 0})
         self._open_bytes = 0
-        self._received = self._received_logs = self._delivered = self._waiting = 0
+        self._received = self._received_logs = self._delivered = self._waiting = self._partial = 0
         self._lost: Counter[str] = Counter()
         self._evicted: Counter[str] = Counter()
 
@@ -262,6 +264,7 @@ class TraceAssembler:
                 logs=self._received_logs,
                 delivered=self._delivered,
                 lost=dict(self._lost),
+                partial=self._partial,
                 evicted=dict(self._evicted),
                 open=self._waiting,
                 open_traces=len(self._open),
@@ -347,6 +350,7 @@ class TraceAssembler:
     def _close(self, key: str, now: float) -> Assembled:
         trace = self._open.pop(key)
         trace.times += bool(trace.spans)
+        self._partial += trace.times == 1 and bool(trace.awaited)
         trace.changed = now
         fresh, trace.undelivered = trace.undelivered, 0
         self._delivered += fresh

@@ -54,6 +54,7 @@ def test_a_trace_whose_parents_are_missing_waits_longer():
     assembler.tick()
 
     assert len(traces) == 1
+    assert assembler.stats().partial == 1
 
 
 def test_late_spans_open_a_trace_once_more_and_no_more():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from postgresql_server import postgresql  # noqa: F401 -- a fixture
 from processes import free_port, listening_addresses, running
 from redis_server import RedisServer
 

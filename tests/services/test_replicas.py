@@ -1,0 +1,157 @@
+"""Two `ragmeter serve` behind a real Collector and before one PostgreSQL: one is killed, one is added, and all is accounted for."""
+
+import os
+from collections import Counter, defaultdict
+
+import httpx
+import pytest
+from kafka_traffic import messages_of, trace_of
+from otel_collector import ARRIVED_S, collecting, listening_here, shown_on, spans_of
+from otlp_receiver import OtlpReceiver
+from processes import wait_until
+from serving import serving
+from two_services import ask_many
+
+SHORT = bool(os.environ.get("RAGMETER_TEST_SHORT"))
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(SHORT, reason="part of the long form: RAGMETER_TEST_SHORT is set"),
+]
+COUNT = 60
+QUICK = {"OTEL_BSP_SCHEDULE_DELAY": "100", "RAGMETER_EVENTS": "off"}
+
+
+def balancing(servers):
+    """The part of the page's configuration that spreads traces, with these servers."""
+    config = shown_on("already-traced.md", "Behind a Collector")
+    http, grpc = listening_here(config, "otlp/applications")
+    del (
+        config["receivers"]["otlp/scored"],
+        config["processors"],
+        config["exporters"]["otlp_http/backend"],
+    )
+    balancer = config["exporters"]["load_balancing"]
+    balancer["resolver"]["static"]["hostnames"] = [server.grpc for server in servers]
+    balancer["protocol"]["otlp"]["retry_on_failure"] = {
+        "max_elapsed_time": "0s",
+        "max_interval": "1s",
+    }
+    pipelines = config["service"]["pipelines"]
+    config["service"]["pipelines"] = {
+        name: pipelines[name] for name in ("traces/applications", "logs/applications")
+    }
+    return config, http, grpc
+
+
+def health(server):
+    return httpx.get(f"{server.http}/healthz", timeout=60).json()
+
+
+def test_a_server_that_is_killed_and_comes_back_loses_nothing(
+    collector_program,
+    postgresql,
+    tmp_path,
+):
+    """What waits for it waits in the Collector, what it had in its spool; both pages show all requests once."""
+    receiver = OtlpReceiver()
+    store = {"RAGMETER_SERVE_STORE": postgresql.database(), **QUICK}
+    spools = [("--spool", str(tmp_path / f"spool-{number}")) for number in (1, 2)]
+    with (
+        serving(tmp_path / "1", receiver.url, *spools[0], **store) as one,
+        serving(tmp_path / "2", receiver.url, *spools[1], **store) as two,
+    ):
+        config, http, grpc = balancing([one, two])
+        with collecting(collector_program, config, tmp_path / "collector"):
+            asked = ask_many(http, grpc, COUNT // 2)
+            two.process.kill()
+            two.process.wait(60)
+            asked |= ask_many(http, grpc, COUNT // 2)
+            ports = [
+                "--http-port", two.http.rpartition(":")[2], "--grpc-port", two.grpc.rpartition(":")[2],
+            ]  # fmt: skip
+            with serving(tmp_path / "2b", receiver.url, *spools[1], *ports, **store) as again:
+                wait_until(
+                    lambda: (
+                        {span.trace_id for span in spans_of(receiver) if span.verdict} >= set(asked)
+                    ),
+                    ARRIVED_S,
+                    "not every request was scored",
+                )
+                for server in (one, again):
+                    wait_until(
+                        lambda server=server: overview(server) == COUNT,
+                        ARRIVED_S,
+                        "a page does not show all requests",
+                    )
+                assert [one.drain(), again.drain()] == [0, 0]
+    said = defaultdict(list)
+    for span in spans_of(receiver):
+        if span.scores:
+            said[span.trace_id, span.span_id].append(span.scores)
+    receiver.close()
+    assert set(Counter(trace for trace, _ in said).values()) == {
+        2
+    }  # what came again has the same ids
+    assert all(all(one == several[0] for one in several) for several in said.values())
+
+
+def overview(server):
+    return httpx.get(f"{server.http}/api/overview", timeout=60).json()["requests"]
+
+
+def test_traces_that_are_open_when_a_server_is_added_end_as_partial_and_are_counted(
+    collector_program, tmp_path
+):
+    """Their halves are with two servers then: what is there is scored once, and every span is accounted for."""
+    receiver = OtlpReceiver()
+    names = [f"half-{number}" for number in range(COUNT)]
+    lines = [messages_of(name, number) for number, name in enumerate(names)]
+    wait = ("--idle", "20", "--no-store")
+    with (
+        serving(tmp_path / "1", receiver.url, *wait, **QUICK) as one,
+        serving(tmp_path / "2", receiver.url, *wait, **QUICK) as two,
+    ):
+        for servers, parts in (([one], slice(0, 2)), ([one, two], slice(2, 3))):
+            config, http, _ = balancing(servers)
+            with collecting(collector_program, config, tmp_path / f"collector-{len(servers)}"):
+                for line in lines:
+                    for _, body in line[parts]:
+                        sent = httpx.post(
+                            f"{http}/v1/traces",
+                            content=body,
+                            headers={"Content-Type": "application/x-protobuf"},
+                            timeout=60,
+                        )
+                        assert sent.status_code == 200
+                wanted = sum({0: 4, 2: 1}[parts.start] for _ in lines)
+                before = 4 * COUNT if parts.start else 0
+                wait_until(
+                    lambda total=before + wanted: came(one) + came(two) == total,
+                    ARRIVED_S,
+                    "not every span arrived",
+                )
+        moved = came(two)
+        assert 0 < moved < COUNT
+        wait_until(lambda: health(one)["partial_traces"] == moved, ARRIVED_S, "they do not end")
+        wait_until(
+            lambda: (
+                {span.trace_id for span in spans_of(receiver) if span.verdict}
+                == set(map(trace_of, names))
+            ),
+            ARRIVED_S,
+            "not every request was scored",
+        )
+        wait_until(lambda: not health(two)["held"]["spans"], ARRIVED_S, "they do not end")
+        spans = Counter(health(one)["spans"]) + Counter(health(two)["spans"])
+        requests = Counter(health(one)["requests"]) + Counter(health(two)["requests"])
+        assert [one.drain(), two.drain()] == [0, 0]
+    verdicts = Counter(span.trace_id for span in spans_of(receiver) if span.verdict)
+    receiver.close()
+    assert spans == {"read": 5 * COUNT}
+    assert requests == {"scored": COUNT}
+    assert set(verdicts.values()) == {1}
+
+
+def came(server):
+    """Return how many spans a server was sent."""
+    return sum(health(server)["spans"].values())
