@@ -12,15 +12,17 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from measure import Row, Settings, run
+from measure import Row, Settings, held_to, run
 from numpy.typing import NDArray
 
 from ragmeter.quality.change import ALARM_EVIDENCE, Block, Fall, FallDetector, e_bh
 from ragmeter.quality.evidence import Evidence
 
 NAME = "alarms"
+_row = partial(held_to, NAME)
 Numbers = NDArray[np.float64]
 SLOT_S = 300
 PER_HOUR, PER_DAY, PER_WEEK = 12, 288, 2016
@@ -347,22 +349,6 @@ def cost_rows(weeks: int) -> list[Row]:
     return [
         _row("CPU of a block of five minutes", took, 31.0, unit="µs", note=f"{weeks} weeks, 200/h")
     ]
-
-
-def _row(
-    what: str,
-    ours: float,
-    target: float | None,
-    *,
-    least: bool = False,
-    unit: str = "",
-    note: str | None = None,
-) -> Row:
-    if target is None:
-        return Row(NAME, what, unit, ours, note=note)
-    word = "at least" if least else "at most"
-    met = bool(ours >= target if least else ours <= target)  # of numpy it has no JSON
-    return Row(NAME, what, unit, ours, target=f"{word} {target:g}", met=met, note=note)
 
 
 def benchmark(settings: Settings) -> list[Row]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from labelled_data import read_json
-from measure import Row, Settings, run
+from measure import Row, Settings, held_to, run
 from numpy.typing import NDArray
 
 from ragmeter import Estimate, RagRun, RagSample, Score
@@ -30,6 +31,7 @@ from ragmeter.quality.sums import QualityTable
 from ragmeter.quality.transport import Transported, transported
 
 NAME = "estimates"
+_row = partial(held_to, NAME, least=True)
 Numbers = NDArray[np.float64]
 KINDS = {"judge-like": 0.75, "0/1, mean .80": 0.80, "0/1, mean .97": 0.97, "graded": None}
 JUDGED = (8, 15, 30, 100, 400)
@@ -346,20 +348,6 @@ def kappa_rows(worlds: int) -> list[Row]:
             _row(f"interval of κ holds the truth, {n} requests", held / worlds, 0.925, note=note)
         )
     return found
-
-
-def _row(
-    what: str,
-    ours: float,
-    target: float,
-    *,
-    least: bool = True,
-    unit: str = "",
-    note: str | None = None,
-) -> Row:
-    word = "at least" if least else "at most"
-    met = bool(ours >= target if least else ours <= target)  # of numpy it has no JSON
-    return Row(NAME, what, unit, ours, target=f"{word} {target:g}", met=met, note=note)
 
 
 def benchmark(settings: Settings) -> list[Row]:

@@ -47,6 +47,24 @@ class Row:
     note: str | None = None
 
 
+def held_to(
+    benchmark: str,
+    what: str,
+    ours: float,
+    target: float | None,
+    *,
+    least: bool = False,
+    unit: str = "",
+    note: str | None = None,
+) -> Row:
+    """Return a line that is held to a number: at most that, or at least; None: to none."""
+    if target is None:
+        return Row(benchmark, what, unit, ours, note=note)
+    word = "at least" if least else "at most"
+    met = bool(ours >= target if least else ours <= target)  # of numpy it has no JSON
+    return Row(benchmark, what, unit, ours, target=f"{word} {target:g}", met=met, note=note)
+
+
 class WorkerError(RuntimeError):
     """A worker process ended or answered with an error."""
 

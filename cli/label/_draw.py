@@ -87,7 +87,7 @@ def _able(results: ResultFile, score: str, *, judged: bool = True) -> list[Score
     able = [one for one in results.requests if one.has.issuperset(needed)]
     if not able:
         raise ConfigurationError(
-            f"no request of {str(results.path)!r} has {' and '.join(needed)}, which whoever labels {score} "
+            f"no request of {str(results.path)!r} has {' and '.join(needed)}, which people who label {score} "
             "must read; JsonlExporter(path, include_content=True) writes texts, and with scores of "
             "`ragmeter evaluate --out` name the data set: --data DATA"
         )

@@ -1,6 +1,6 @@
 """How far people and a judge agree, and people among themselves: κ, α, errors, and what labels are worth.
 
-Called by `ragmeter agreement` and by whoever shows labels.  Imports `math`, `random` and the estimates,
+Called by `ragmeter agreement` and by what shows labels.  Imports `math`, `random` and the estimates,
 nothing else; pure functions, whose random draws have a fixed seed.
 
 Sources: Cohen (1960, 1968) for κ and its weights; Fleiss, Cohen, Everitt, "Large sample standard errors of

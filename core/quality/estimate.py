@@ -171,7 +171,7 @@ def difference_interval(differences: Sequence[float]) -> tuple[float, float, flo
 def always_valid_half(variance: float, n: float) -> float:
     """Return the half width of a 95 % interval that may be looked at after every single value.
 
-    For whoever watches one number and decides when to stop: an ordinary interval that is looked at often
+    For people who watch one number and decide when to stop: an ordinary interval that is looked at often
     enough misses the truth at some time nearly always. About half as wide again, narrowest near 200 values;
     for few values the variance that was seen is too small now and then, so mind them from 30 on.
 

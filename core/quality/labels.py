@@ -158,7 +158,7 @@ class LabelledRequest(NamedTuple):
 def labelled_requests(labels: Iterable[Label]) -> list[LabelledRequest]:
     """Return what the labels of one score say, by request.
 
-    Shares drawn from one source nest: whoever asks for more goes on where the last drawing ended. So the
+    Shares drawn from one source nest: a larger one goes on where the smaller one ended. So the
     probability of all of them is the largest that any was drawn with.
     A request that was both drawn and picked counts as drawn, with what the raters of both said.
     """

@@ -25,7 +25,7 @@ from .mix import mix_change
 from .ruler import Standing
 from .sums import SLOT_S, SlotSums
 
-__all__ = ["Ruler", "Standing", "Told", "Watch", "WatchedSeries"]
+__all__ = ["KnowsJudges", "Standing", "Told", "Watch", "WatchedSeries"]
 
 _Resource = tuple[tuple[str, str], ...]
 _NAME = "service.name"
@@ -48,7 +48,7 @@ MAX_CHANGES = 100
 STATE_VERSION = 1
 
 
-class Ruler(Protocol):
+class KnowsJudges(Protocol):
     """Knows whether a judge still judges as it did."""
 
     def standing(self, score: str, since: float) -> Standing:
@@ -104,7 +104,7 @@ class Watch:
         ruler: Knows whether judges still judge as they did; None: that is not checked.
     """
 
-    def __init__(self, *, zone: tzinfo | None = None, ruler: Ruler | None = None) -> None:
+    def __init__(self, *, zone: tzinfo | None = None, ruler: KnowsJudges | None = None) -> None:
         self._zone = zone
         self._ruler = ruler
         self._lock = fork.lock()

@@ -17,7 +17,8 @@ from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve.store import StoreOptions
 
 APP = Path(__file__).with_name("asking_app.py")
-HISTORY_H = 96
+HISTORY_H = 8 * 24
+"""All hours of workdays and of weekends are among them, whatever day it is."""
 LATER_S = 1_200.0
 
 
@@ -57,7 +58,7 @@ def test_a_fall_of_what_an_application_scored_itself_is_told_everywhere(tmp_path
     path = tmp_path / "serve.db"
     weeks = Weeks((time.time() // HOUR_S - HISTORY_H - 1) * HOUR_S)
     with store(path, clock=weeks.clock, keep_s=30 * 86_400.0) as kept:
-        weeks.pass_(HISTORY_H, kept, [(_recorded(name), 6, None) for name in ("shop", "bank")])
+        weeks.pass_(HISTORY_H, kept, [(_recorded(name), 4, None) for name in ("shop", "bank")])
     backend = OtlpReceiver()
     with Endpoint() as hook:
         server = Server(

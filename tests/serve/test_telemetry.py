@@ -12,22 +12,11 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from otlp_bodies import spans_of
-from otlp_receiver import OtlpReceiver, attributes_of
+from otlp_receiver import attributes_of
 from served import PATIENCE_S, until
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import ServeOptions, Server
-
-
-@pytest.fixture
-def backend(monkeypatch):
-    """A backend that the standard variables name."""
-    for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "RAGMETER_JSONL"):
-        monkeypatch.delenv(name, raising=False)
-    receiver = OtlpReceiver()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
-    yield receiver
-    receiver.close()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from otlp_receiver import OtlpReceiver, attributes_of
+from otlp_receiver import attributes_of
 from served import PATIENCE_S, served, until
 
 from ragmeter import RagMeter
@@ -28,17 +28,6 @@ from ragmeter.serve.page import Standing
 MONDAY = 1_699_833_600.0  # 2023-11-13 00:00 UTC
 DAY = 86_400.0
 SHOP = {"service.name": "shop"}
-
-
-@pytest.fixture
-def backend(monkeypatch):
-    """A backend that the standard variables name."""
-    for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "RAGMETER_JSONL"):
-        monkeypatch.delenv(name, raising=False)
-    receiver = OtlpReceiver()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
-    yield receiver
-    receiver.close()
 
 
 def _server(**options):
