@@ -111,6 +111,8 @@ class Evaluation:
     """How many rows are good, suspect and bad, and the first bad ones."""
     decision: Decision | None = None
     """What was decided; None: nothing was to be."""
+    recorded: bool = False
+    """Whether the scores stood in the data: nothing was scored."""
 
     @property
     def complete(self) -> bool:

@@ -96,6 +96,8 @@ def verdict_lines(verdicts: Verdicts) -> list[Text]:
 def facts(evaluation: Evaluation) -> str:
     """Return what was scored, by which judge and at what cost, in one line."""
     parts = [f"{evaluation.rows} rows of {evaluation.data} in {evaluation.duration_s:.1f} s"]
+    if evaluation.recorded:
+        parts.append("their recorded scores: without texts nothing was scored anew")
     if evaluation.resumed:
         parts.append(f"{evaluation.resumed} of them known from an earlier run")
     if evaluation.judge_model is not None:
@@ -127,6 +129,7 @@ def evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:
         "data": evaluation.data,
         "rows": evaluation.rows,
         "resumed": evaluation.resumed,
+        "recorded": evaluation.recorded,
         "bad_row_count": evaluation.bad_row_count,
         "bad_rows": [bad._asdict() for bad in evaluation.bad_rows],
         "duration_s": evaluation.duration_s,

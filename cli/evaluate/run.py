@@ -33,6 +33,7 @@ from ragmeter.metrics.registry import resolve_metrics
 from ._decision import decide
 from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, Evaluation, SkippedRow
 from ._progress_note import note
+from ._recorded import evaluate_recorded, is_recorded
 from ._row_scores import RowScore, RowScores
 from ._score_file import ScoreFile
 from ._verdicts import Verdicts
@@ -65,6 +66,8 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
         ConfigurationError: An option makes no sense, or a file cannot be read or written.
         KeyboardInterrupt: The user stopped it; finished rows are in the out file.
     """
+    if not options.merge and is_recorded(options.files):
+        return evaluate_recorded(options)
     if options.folder is not None:
         try:
             from ._folder import evaluate_into_folder  # noqa: PLC0415 -- brings pyarrow, an extra

@@ -1,0 +1,171 @@
+"""Files that `JsonlExporter` wrote without texts: nothing can be scored anew, and their scores are shown.
+
+A request may have several lines, its scores first and what came later; the last of each score counts.
+They are put together on disk, so that a file of any length can be read.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from ragmeter.cli._summary import Summarizer
+from ragmeter.metrics import ConfigurationError, RagSample, Score, Verdict
+from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
+from ragmeter.metrics._samples import Row
+from ragmeter.metrics.judge.protocol import JudgeStats
+from ragmeter.metrics.score import ScoreStatus
+
+from ._decision import decide
+from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, Evaluation, SkippedRow
+from ._row_scores import RowScores
+from ._verdicts import Verdicts
+from ._worst_rows import WorstRows
+
+__all__ = ["evaluate_recorded", "is_recorded"]
+
+_TEXTS = ("question", "contexts", "answer")
+_FAILED = ("judge_error", "timeout", "metric_error")
+
+
+def is_recorded(files: tuple[Path, ...]) -> bool:
+    """Return whether the first row of each file is a result without texts."""
+    firsts = [
+        next((row for row in read_rows(path, ()) if isinstance(row, GoodRow)), None)
+        for path in files
+    ]
+    return bool(firsts) and all(first is not None and _is_result(first.fields) for first in firsts)
+
+
+def evaluate_recorded(options: EvaluateOptions) -> Evaluation:
+    """Return what the recorded scores amount to.
+
+    Raises:
+        ConfigurationError: Something was asked that needs texts.
+    """
+    if options.metrics or options.judge is not None or options.out is not None:
+        raise ConfigurationError(
+            "the data are results without texts, whose recorded scores are shown; to score them anew, "
+            "let JsonlExporter(path, include_content=True) write them, or leave out --metrics, "
+            "--judge-model and --out"
+        )
+    if options.asked.baseline is not None:
+        raise ConfigurationError("--baseline compares by question; these results have none")
+    began = time.perf_counter()
+    read = _Read(options)
+    for number, (line, lines) in enumerate(read.requests()):
+        if options.limit is None or number < options.limit:
+            read.take(line, lines)
+    summaries = read.summarizer.summaries()
+    return Evaluation(
+        data=", ".join(map(str, options.files)),
+        rows=read.rows,
+        worst=read.worst.by_score(),
+        bad_rows=read.bad,
+        bad_row_count=read.bad_count,
+        summaries=summaries,
+        resumed=0,
+        spent=JudgeStats(),
+        duration_s=time.perf_counter() - began,
+        failed_scores=read.failed,
+        verdicts=read.verdicts,
+        decision=decide(options.asked, summaries, RowScores(), read.bad_count),
+        recorded=True,
+    )
+
+
+class _Read:
+    """The lines of the files, by request."""
+
+    def __init__(self, options: EvaluateOptions) -> None:
+        self.summarizer, self.worst, self.verdicts = Summarizer(), WorstRows(), Verdicts()
+        self.rows = 0
+        self.failed: dict[str, int] = {}
+        self.bad: list[SkippedRow] = []
+        self.bad_count = 0
+        self._database = sqlite3.connect("")
+        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database.execute(
+            "CREATE TABLE lines (run TEXT, first INTEGER, at INTEGER PRIMARY KEY, said TEXT)"
+        )
+        for path in options.files:
+            for row in read_rows(path, ()):
+                self._keep(path, row)
+        self._database.execute("CREATE INDEX by_run ON lines (run, at)")
+
+    def requests(self) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+        """Yield the lines of each request, in the order in which requests came first."""
+        rows = self._database.execute(
+            "SELECT began, line, said FROM lines AS one JOIN "
+            "(SELECT run, min(at) AS began, min(first) AS line FROM lines GROUP BY run) USING (run) "
+            "ORDER BY began, at"
+        )
+        for (_, line), group in groupby(rows, key=lambda row: row[:2]):
+            yield line, [json.loads(said) for *_, said in group]
+
+    def take(self, line: int, lines: list[dict[str, Any]]) -> None:
+        """Take in a request."""
+        scores: dict[str, Score] = {}
+        verdict: Verdict | None = None
+        for said in lines:
+            scores |= {name: _score(name, one) for name, one in said["scores"].items()}
+            if said["verdict"] is not None:
+                verdict = Verdict.model_validate(said["verdict"])
+        row = Row(line, RagSample(question=None), lines[0]["run_id"])
+        self.rows += 1
+        self.summarizer.add(scores)
+        self.worst.add(row, scores)
+        self.verdicts.add(row, verdict)
+        for score in scores.values():
+            if score.status in _FAILED:
+                self.failed[score.status] = self.failed.get(score.status, 0) + 1
+
+    def _keep(self, path: Path, row: GoodRow | BadRow) -> None:
+        reason = row.reason if isinstance(row, BadRow) else _problem(row.fields)
+        if reason is None and isinstance(row, GoodRow):
+            said = {name: row.fields.get(name) for name in ("run_id", "scores", "verdict")}
+            self._database.execute(
+                "INSERT INTO lines (run, first, said) VALUES (?, ?, ?)",
+                (str(said["run_id"]), row.line, json.dumps(said)),
+            )
+            return
+        self.bad_count += 1
+        if len(self.bad) < MAX_BAD_ROWS:
+            self.bad.append(SkippedRow(str(path), row.line, str(reason)))
+
+
+def _is_result(fields: Mapping[str, Any]) -> bool:
+    return (
+        bool(fields.get("run_id"))
+        and isinstance(fields.get("scores"), Mapping)
+        and all(fields.get(text) is None for text in _TEXTS)
+    )
+
+
+def _problem(fields: Mapping[str, Any]) -> str | None:
+    """Return why a line is no result; None: it is one."""
+    if not fields.get("run_id") or not isinstance(fields.get("scores"), Mapping):
+        return "not a result: it has no run_id or no scores"
+    try:
+        for name, one in fields["scores"].items():
+            _score(name, one)
+        if fields.get("verdict") is not None:
+            Verdict.model_validate(fields["verdict"])
+    except (ValidationError, TypeError, ValueError, KeyError):
+        return "its scores or its verdict are not those of a result"
+    return None
+
+
+def _score(name: str, given: Any) -> Score:
+    """Return a recorded score; what a later version may have added to it is left out."""
+    known = {key: value for key, value in dict(given).items() if key in Score.model_fields}
+    if known.get("status") not in get_args(ScoreStatus):
+        raise ValueError("no such status")
+    return Score.model_validate({"method": "exact", "definition": ""} | known | {"name": name})
