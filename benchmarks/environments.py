@@ -81,7 +81,7 @@ def installed_copy() -> str:
     package = folder / "ragmeter"
     stale = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "core", package, ignore=stale)
-    for room in ("metrics", "exporters", "adapters", "serve", "cli"):
+    for room in ("metrics", "exporters", "adapters", "serve", "fleet", "cli"):
         shutil.copytree(ROOT / room, package / room, ignore=stale)
     version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None

@@ -34,6 +34,7 @@ BENCHMARKS = {
     "receiving": "What the server takes over HTTP, with and without a spool",
     "shared_budget": "A judge's budget that processes share, in Redis",
     "storing": "What the store keeps of ragmeter's telemetry, and the page of 50,000 requests",
+    "archive": "Archives: memory and rows a second of ragmeter evaluate",
     "footprint": "Import time and installed size",
     "estimates": "Means of quality: do intervals hold the truth, and what do they cost",
     "alarms": "Alarms about quality: how often for nothing, how soon",

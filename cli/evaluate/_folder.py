@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 from rich.console import Console
 
 from ragmeter.cli._output_paths import check_output_paths
@@ -33,6 +34,9 @@ from ._verdicts import BadVerdict, Verdicts
 from ._worst_rows import WorstRow
 
 __all__ = ["evaluate_into_folder"]
+
+# A setting of the whole process, which is ours here: the other pools keep what is free for themselves.
+pa.set_memory_pool(pa.system_memory_pool())
 
 
 def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
@@ -83,9 +87,11 @@ def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
             )
         with progress("scoring", min(total, options.limit or total)) as advance:
             asyncio.run(archive.run(advance, lambda: note(_spent(options))))
+        resumed = archive.resumed
+        del archive  # what it knows of the rows is known from the list now
         listed = Listed({shard: folder.lists()[shard]})
         found = _report(options, folder, listed, began)
-    return replace(found, resumed=archive.resumed, duration_s=time.perf_counter() - began)
+    return replace(found, resumed=resumed, duration_s=time.perf_counter() - began)
 
 
 def _merged(options: EvaluateOptions, path: Path, began: float) -> Evaluation:

@@ -74,28 +74,58 @@ class Listed:
         places: list[NDArray[np.int64]] = []
         self.asked: Measured | None = None
         self.files: list[str] = []
-        self.rows = 0
         self.bad: list[BadLine] = []
         self.bad_count = 0
         for shard, path in sorted(lists.items()):
             self._read(shard, path, keys, places)
+        self.rows = sum(map(len, keys))
+        self._index(keys, places)
+
+    def _index(self, keys: list[NDArray[np.bytes_]], places: list[NDArray[np.int64]]) -> None:
+        """Sort the rows by key. Of millions each array counts: what is not needed any more goes at once."""
         joined = np.concatenate(keys) if keys else as_keys(())
+        keys.clear()
         at = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
-        order = np.argsort(at, kind="stable")
-        self._keys, first, self._counts = np.unique(
-            joined[order], return_index=True, return_counts=True
-        )
-        self._places = at[order][first]
-        self.rows = len(joined)
+        places.clear()
+        order = np.argsort(joined, kind="stable")  # of equal rows the first one stays the first
+        ordered = joined[order]
+        del joined
+        at = at[order]
+        del order
+        first = np.ones(len(ordered), dtype=bool)
+        first[1:] = ordered[1:] != ordered[:-1]
+        starts = np.nonzero(first)[0]
+        self._counts = np.diff(starts, append=len(ordered)).astype(np.uint32)
+        self._keys = ordered if len(starts) == len(ordered) else ordered[first]
+        self._places = at if len(starts) == len(ordered) else at[first]
+        self._parts = np.zeros(len(self._keys), dtype=np.uint8)
+
+    def note_part(self, keys: Sequence[str]) -> None:
+        """Note that these rows stand in a part."""
+        _, known, at = self._where(keys)
+        found = at[known]
+        self._parts[found] = np.minimum(self._parts[found] + 1, 2)
+
+    def in_several(self, keys: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which rows stand in several parts."""
+        _, known, at = self._where(keys)
+        return known & (self._parts[at] > 1) if len(self._parts) else known
+
+    def _where(
+        self, keys: Sequence[str]
+    ) -> tuple[NDArray[np.bytes_], NDArray[np.bool_], NDArray[np.int64]]:
+        wanted = as_keys(map(bytes.fromhex, keys))
+        if not len(self._keys):
+            return wanted, np.zeros(len(wanted), dtype=bool), np.zeros(len(wanted), dtype=np.int64)
+        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        return wanted, self._keys[at] == wanted, at
 
     def find(self, keys: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return how often each row occurs (0: it is not among them), and where the first one stands."""
-        wanted = as_keys(map(bytes.fromhex, keys))
+        wanted, known, at = self._where(keys)
         if not len(self._keys):
             return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
-        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        known = self._keys[at] == wanted
-        return np.where(known, self._counts[at], 0), self._places[at]
+        return np.where(known, self._counts[at], 0).astype(np.int64), self._places[at]
 
     def place(self, place: int) -> tuple[str, int]:
         """Return the name of the file, and the line."""
@@ -119,8 +149,10 @@ class Listed:
             ) from error
 
     def _agree(self, shard: Shard, about: dict[str, Any] | None) -> None:
-        if about is None:
-            raise ConfigurationError(f"--out: the list of shard {shard} is of another version")
+        if about is None or not {"measurements", "spared", "judge_model"} <= set(about):
+            raise ConfigurationError(
+                f"--out: the list of shard {shard} is of another version; run it again"
+            )
         asked = Measured(
             measurements=about["measurements"],
             spared=about["spared"],
@@ -191,11 +223,12 @@ def sum_up(
     summing = _Summing(listed, listed.asked, rules, row_scores)
     spread = _Spread(listed.asked, rules)
     paths = [path for path in folder.parts() if _is_readable(path)]
-    several = _in_several(paths)
     for path in paths:
-        summing.take(parquet.read_table(path, use_threads=False, memory_map=False), several, spread)
+        listed.note_part(_keys_of(path))
+    for path in paths:
+        summing.take(parquet.read_table(path, use_threads=False), spread)
     for table in spread.tables():
-        summing.take(table, None, None)
+        summing.take(table, None)
     summing.order(listed.asked.measurements)
     return summing.found
 
@@ -208,17 +241,10 @@ def _is_readable(path: Path) -> bool:
         return False  # said when the run began; its rows were measured again
 
 
-def _in_several(paths: Sequence[Path]) -> NDArray[np.bytes_]:
-    """Return the keys of rows that stand in more than one part, sorted."""
-    parts = []
-    for path in paths:
-        with parquet.ParquetFile(path, pre_buffer=False, read_dictionary=["row"]) as file:
-            column = file.read(["row"], use_threads=False).column("row")
-        parts.append(as_keys(map(bytes.fromhex, column.unique().to_pylist())))
-    if not parts:
-        return as_keys(())
-    keys, counts = np.unique(np.concatenate(parts), return_counts=True)
-    return keys[counts > 1]
+def _keys_of(path: Path) -> list[str]:
+    with parquet.ParquetFile(path, pre_buffer=False, read_dictionary=["row"]) as file:
+        keys: list[str] = file.read(["row"], use_threads=False).column("row").unique().to_pylist()
+    return keys
 
 
 class _Summing:
@@ -237,9 +263,7 @@ class _Summing:
         self._described: dict[str, Score] = {}
         self.found = Summed()
 
-    def take(
-        self, table: pa.Table, several: NDArray[np.bytes_] | None, spread: _Spread | None
-    ) -> None:
+    def take(self, table: pa.Table, spread: _Spread | None) -> None:
         """Take in a part; rows that are not whole in it go to `spread`."""
         codes, words = zip(
             *(_coded(table.column(name)) for name in _READ if name != "value"), strict=True
@@ -250,11 +274,11 @@ class _Summing:
         counts, places = self._listed.find(rows)
         counts_there = counts[at["row"]]
         line_counts = counts_there.copy()
-        if spread is not None and several is not None:
+        if spread is not None:
             wanted = np.array([one in self._wanted for one in word["measurement"]], dtype=bool)
             spared = self._spared(word["name"], word["lacking"])
             counted = wanted[at["measurement"]] & ~spared[at["name"], at["lacking"]]
-            broken = np.isin(as_keys(map(bytes.fromhex, rows)), several)
+            broken = self._listed.in_several(rows)
             broken[at["row"][~counted]] = True
             broken &= counts > 0
             if broken.any():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from ragmeter.cli._output_paths import check_output_paths
@@ -69,10 +70,10 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
     if not options.merge and is_recorded(options.files):
         return evaluate_recorded(options)
     if options.folder is not None:
-        try:
-            from ._folder import evaluate_into_folder  # noqa: PLC0415 -- brings pyarrow, an extra
-        except ImportError as error:
-            raise MissingDependencyError("pyarrow", "parquet", "--out with a folder") from error
+        if find_spec("pyarrow") is None:
+            raise MissingDependencyError("pyarrow", "parquet", "--out with a folder")
+        from ._folder import evaluate_into_folder  # noqa: PLC0415 -- brings pyarrow, an extra
+
         return evaluate_into_folder(options)
     if options.shard is not None or options.merge or options.with_text:
         raise ConfigurationError("--shard, --merge and --with-text need --out DIR, a folder")

@@ -561,6 +561,6 @@ def test_the_command_says_what_it_needs(data, tmp_path):
 
 
 def test_a_missing_pyarrow_is_named_with_its_extra(data, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ragmeter.cli.evaluate._folder", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"\[parquet\]"):
         evaluate(data, tmp_path / "out")
