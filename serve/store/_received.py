@@ -24,8 +24,18 @@ from ragmeter.quality.segments import MAX_NAMES, UNKNOWN
 from ._names import MAX_SEGMENT_CHARS, OWN_SEGMENTS
 from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Told, VerdictPart
 
-__all__ = ["DroppedCount", "Retrieved", "Telling", "dropped_in", "home_of", "told_in"]
+__all__ = [
+    "MAX_NAME",
+    "DroppedCount",
+    "Retrieved",
+    "Telling",
+    "dropped_in",
+    "home_of",
+    "told_in",
+]
 
+MAX_NAME = 256
+"""Characters of what is looked up by: no index of PostgreSQL takes more than 2,704 bytes."""
 MAX_SCORES = 500
 """Scores that are read of one span."""
 _LATEST_NS = 2**63 - 1
@@ -179,7 +189,7 @@ def _count(value: Any) -> int:
 
 
 def _of_span(span: Any, told: Mapping[str, Any], ran: _Origin) -> Iterator[RequestPart]:
-    run_id = _text(told.get(semconv.RUN_ID))
+    run_id = _text(told.get(semconv.RUN_ID), MAX_NAME)
     trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
     if run_id is None or trace_id is None or span_id is None:
         return
@@ -209,7 +219,7 @@ def _of_span(span: Any, told: Mapping[str, Any], ran: _Origin) -> Iterator[Reque
         ended_ns=ended if is_own else None,
         noted_ns=began,
         service=ran.service,
-        workflow=_text(told.get(semconv.GEN_AI_WORKFLOW_NAME)),
+        workflow=_text(told.get(semconv.GEN_AI_WORKFLOW_NAME), MAX_NAME),
         framework=_text(told.get(semconv.FRAMEWORK)),
         status=_text(told.get(semconv.REQUEST_STATUS)),
         question=_text(told.get(semconv.INPUT_VALUE), 2**20) if is_own else None,
@@ -248,8 +258,8 @@ def _of_record(record: Any, ran: _Origin) -> Iterator[RequestPart]:
 def _of_event(
     told: Mapping[str, Any], at: int, ran: _Origin, carrier: Any
 ) -> Iterator[RequestPart]:
-    run_id = _text(told.get(semconv.RUN_ID))
-    name = _text(told.get(semconv.GEN_AI_EVALUATION_NAME))
+    run_id = _text(told.get(semconv.RUN_ID), MAX_NAME)
+    name = _text(told.get(semconv.GEN_AI_EVALUATION_NAME), MAX_NAME)
     if run_id is None or name is None:
         return
     span_id = _id(carrier.span_id, 8)
@@ -266,7 +276,7 @@ def _of_event(
         place=(1, span_id) if about_answer and span_id else None,
         noted_ns=at,
         service=ran.service,
-        workflow=_text(told.get(semconv.GEN_AI_WORKFLOW_NAME)),
+        workflow=_text(told.get(semconv.GEN_AI_WORKFLOW_NAME), MAX_NAME),
         conversation_id=_text(told.get(semconv.GEN_AI_CONVERSATION_ID)),
         sample_rate=_rate(told.get(semconv.SAMPLE_RATE)),
         judge_sample_rate=_rate(told.get(semconv.JUDGE_SAMPLE_RATE)),
@@ -356,7 +366,8 @@ def _scores(told: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
     for name in lacking if isinstance(lacking, list) else ():
         if isinstance(name, str):
             statuses.setdefault(name, "missing_input")
-    names = [name for name in {**values, **words, **statuses} if name][:MAX_SCORES]
+    names = [name for name in {**values, **words, **statuses} if 0 < len(name) <= MAX_NAME]
+    names = names[:MAX_SCORES]
     return {
         name: ScorePart(told=Told(at, values.get(name), statuses.get(name, "ok"), words.get(name)))
         for name in names

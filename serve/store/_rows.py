@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ._database import Database
 from ._names import MAX_SEGMENT_CHARS, Names
 from ._parts import Details, Kind, RequestPart, ScorePart, Told, VerdictPart
-from ._received import DroppedCount, Retrieved, Telling
+from ._received import MAX_NAME, DroppedCount, Retrieved, Telling
 
 __all__ = ["NEXT_GENERATION", "SLOT_MS", "Rows", "segments_of"]
 
@@ -116,7 +116,11 @@ def segments_of(
         found["language"] = language
     if retriever:
         found["retriever"] = retriever
-    return found
+    return {
+        name: value
+        for name, value in found.items()
+        if len(name) <= MAX_NAME and len(value) <= MAX_NAME
+    }
 
 
 class Rows:
@@ -220,10 +224,8 @@ class Rows:
             self._touched.add(whole.at_ms // SLOT_MS)
             if kept is not None:
                 self._touched.add(kept.part.at_ms // SLOT_MS)
-            self._names.note_segments(
-                segments_of(whole.language, whole.retriever, whole.metadata, whole.segments),
-                whole.segments,
-            )
+            parts = segments_of(whole.language, whole.retriever, whole.metadata, whole.segments)
+            self._names.note_segments(parts, [name for name in whole.segments if name in parts])
             stored = now_ms if kept is None else kept.stored
             rows.append((whole.run_id, whole.at_ms, stored, *self._columns(whole, texts)))
         self._database.executemany(_PUT_REQUEST, rows)

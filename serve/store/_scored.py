@@ -13,7 +13,7 @@ from ragmeter.quality.segments import UNKNOWN, Segments
 
 from ._names import MAX_SEGMENT_CHARS, OWN_SEGMENTS
 from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Told, VerdictPart
-from ._received import Retrieved, Telling, home_of
+from ._received import MAX_NAME, Retrieved, Telling, home_of
 
 __all__ = ["told_by"]
 
@@ -38,14 +38,14 @@ def told_by(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Te
         for name, value in _SEGMENTS.of(run)
     }
     part = RequestPart(
-        run_id=clean(run.run_id),
+        run_id=clean(run.run_id, MAX_NAME),
         trace_id=trace_id,
         place=None if span_id is None else (2, span_id),
         started_ns=run.started_ns,
         ended_ns=run.ended_ns,
         noted_ns=run.started_ns,
         service=clean(run.resource.get("service.name", "")) or None,
-        workflow=clean(run.name) if run.name else None,
+        workflow=clean(run.name, MAX_NAME) if run.name else None,
         framework=clean(run.framework),
         status=sample.status,
         question=_text(sample.question),
@@ -75,7 +75,10 @@ def told_by(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Te
         verdict=None
         if verdict is None
         else VerdictPart(now, verdict.word, verdict.codes, tuple(map(clean, verdict.reasons))),
-        scores={clean(score.name): _score(scored, score, now) for score in scored.scores.values()},
+        scores={
+            clean(score.name, MAX_NAME): _score(scored, score, now)
+            for score in scored.scores.values()
+        },
     )
     if not sample.contexts:
         return Telling((part,))
@@ -103,7 +106,7 @@ def _score(scored: ScoredRun, score: Score, now: int) -> ScorePart:
     details = Details(
         now,
         Kind(
-            name=clean(score.name),
+            name=clean(score.name, MAX_NAME),
             method=score.method,
             target=score.target,
             definition=clean(score.definition),

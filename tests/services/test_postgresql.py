@@ -264,6 +264,25 @@ def test_texts_that_postgresql_does_not_know_are_kept_as_far_as_they_go(runs, ad
         assert "run-000002" in {row.run_id for row in found.requests}
 
 
+def test_names_of_any_length_are_kept_by_their_beginning(runs, address):
+    """What is looked up stands in an index, which takes so many bytes and no more."""
+    chance = random.Random(1)
+
+    def long():
+        return "".join(chr(chance.randrange(0x4E00, 0x9FFF)) for _ in range(5_000))
+
+    run = at(runs[0], 1, NOW_S)
+    sample = run.run.sample.model_copy(update={"name": long()})
+    metadata = {long(): "a", "note": long()}
+    made = replace(run.run, run_id=long(), sample=sample, metadata=metadata)
+    with store(address, clock=lambda: NOW_S) as kept:
+        kept.export([replace(run, run=made)])
+        for request in told([replace(run, run=made)]):
+            kept.take(request)
+        row = kept.reader().requests().requests[0]
+    assert row.workflow[:200] == sample.name[:200]
+
+
 def test_without_texts_no_word_of_them_is_in_the_database(runs, address):
     with store(address, texts=False) as kept:
         kept.export(runs)
