@@ -8,9 +8,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
@@ -22,7 +21,7 @@ from ragmeter.metrics.embedder import Embedder
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.registry import resolve_metrics
 
-from ._arguments import PREFIXES, exporters_of
+from ._arguments import PREFIXES
 from .quality.objectives import Objective, parse_objectives
 from .quality.segments import parse_segments
 from .references import ReferenceSource, load_references
@@ -37,8 +36,10 @@ __all__ = [
     "budget_and_cache",
     "embedder_of",
     "meter_arguments",
-    "queued_exporters",
+    "naming",
     "read_settings",
+    "scoring_arguments",
+    "spans_exporter",
     "unit_of",
     "variable_of",
     "worker_arguments",
@@ -354,7 +355,7 @@ def _scoring_arguments(settings: Settings) -> dict[str, Any]:
 
 
 @contextmanager
-def _naming(field: str, *, hidden: bool = False) -> Iterator[None]:
+def naming(field: str, *, hidden: bool = False) -> Iterator[None]:
     """Let what goes wrong inside name the variable and its value, unless that may hold a password."""
     try:
         yield
@@ -367,7 +368,7 @@ def _naming(field: str, *, hidden: bool = False) -> Iterator[None]:
 def _metrics(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] | None:
     if settings.metrics is None:
         return None
-    with _naming("metrics"):
+    with naming("metrics"):
         metrics = resolve_metrics(
             settings.metrics,
             judged=settings.judge_model is not None,
@@ -385,17 +386,17 @@ def _metrics(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] 
 
 
 def _references(settings: Settings) -> ReferenceSource | None:
-    with _naming("references"):
+    with naming("references"):
         return load_references(settings.references)
 
 
 def _objectives(settings: Settings) -> tuple[Objective, ...] | None:
-    with _naming("objectives"):
+    with naming("objectives"):
         return None if settings.objectives is None else parse_objectives(settings.objectives)
 
 
 def _segments(settings: Settings) -> Sequence[str] | None:
-    with _naming("segments"):
+    with naming("segments"):
         return None if settings.segments is None else parse_segments(settings.segments)
 
 
@@ -487,7 +488,8 @@ def embedder_of(settings: Settings) -> Embedder | None:
     )
 
 
-def _spans_exporter(settings: Settings, *, below: bool = False) -> Exporter:
+def spans_exporter(settings: Settings, *, below: bool = False) -> Exporter:
+    """Return the exporter of spans, events and metrics; `below`: of requests that were captured elsewhere."""
     from ragmeter.exporters.otel import OpenTelemetryExporter  # noqa: PLC0415 -- loads when wanted
 
     mode = settings.span_mode
@@ -500,7 +502,7 @@ def _spans_exporter(settings: Settings, *, below: bool = False) -> Exporter:
 
 def _exporters(settings: Settings, *, below: bool = False) -> tuple[Exporter, ...]:
     """Return the exporters of the settings; `below`: the requests' own spans were written elsewhere."""
-    exporters = [_spans_exporter(settings, below=below)]
+    exporters = [spans_exporter(settings, below=below)]
     if settings.console:
         from ragmeter.exporters.console import ConsoleExporter  # noqa: PLC0415 -- likewise
 
@@ -510,6 +512,19 @@ def _exporters(settings: Settings, *, below: bool = False) -> tuple[Exporter, ..
 
         exporters.append(JsonlExporter(settings.jsonl))
     return tuple(exporters)
+
+
+def scoring_arguments() -> dict[str, Any]:
+    """Return keyword arguments for a meter that scores here, whatever ``RAGMETER_SCORING`` has applications do.
+
+    Raises:
+        ConfigurationError: See `meter_arguments`.
+        MissingDependencyError: Likewise.
+    """
+    settings = read_settings()
+    if settings.scoring == "queue":
+        settings = settings.model_copy(update={"scoring": "thread"})
+    return _scoring_arguments(settings)
 
 
 def worker_arguments() -> dict[str, Any]:
@@ -526,59 +541,6 @@ def worker_arguments() -> dict[str, Any]:
         "hold_s": settings.judge_deadline_s + 60.0,
         "exporters": _exporters(settings, below=True),
     }
-
-
-def queued_exporters(
-    given: str | Sequence[str | Exporter] | None,
-    theirs: Mapping[str, object],
-    *,
-    judge_sample_rate: float,
-) -> tuple[Exporter, ...]:
-    """Return the exporters of a meter that publishes: its own, and `FleetPublisher`, of the settings.
-
-    Args:
-        given: Its own; None: OpenTelemetry.
-        theirs: Arguments of the meter that are for workers, by name: those that are given are refused.
-        judge_sample_rate: Probability that a request is judged.
-
-    Raises:
-        ConfigurationError: There is no address, or an argument is for workers.
-        MissingDependencyError: The package for this kind of queue is not installed.
-    """
-    wrong = [name for name, value in theirs.items() if value is not None]
-    if wrong:
-        raise ConfigurationError(
-            f"scoring='queue' takes no {', '.join(wrong)}: `ragmeter worker` scores, by its own settings "
-            "(RAGMETER_METRICS, RAGMETER_JUDGE_MODEL, ...); leave them out here"
-        )
-    settings = read_settings()
-    if settings.queue_url is None:
-        raise ConfigurationError(
-            f"scoring='queue' needs a queue; set {variable_of('queue_url')}, e.g. "
-            "spool:///var/lib/ragmeter/queue"
-        )
-    own = (_spans_exporter(settings),) if given is None else exporters_of(given)
-    spans = next((one for one in own if hasattr(one, "judged_spans")), None)
-    with _naming("queue_url", hidden=True):
-        publisher = _publisher_class()(
-            settings.queue_url.get_secret_value(),
-            spans=spans,
-            batch=settings.queue_batch,
-            linger_s=settings.queue_linger_s,
-            patience_s=settings.queue_patience_s,
-            confirm_s=settings.queue_confirm_s,
-            spool=settings.queue_spool,
-            spool_bytes=settings.queue_spool_bytes,
-            judge_sample_rate=judge_sample_rate,
-        )
-    return (*own, publisher)
-
-
-def _publisher_class() -> Callable[..., Exporter]:
-    # By its entry point: the fleet stands above the meter, and the meter imports nothing of it.
-    found = entry_points(group="ragmeter.exporters", name="queue")
-    made: Callable[..., Exporter] = next(iter(found)).load()
-    return made
 
 
 def _is_secret(field: str) -> bool:

@@ -189,7 +189,7 @@ class RagMeter(MeterPort, QualityVerbs):
         one_of("keep", keep, "none", "worst")
         one_of("scoring", scoring, "thread", "process", "queue")
         if scoring == "queue":
-            from .config import queued_exporters  # noqa: PLC0415 -- only when wanted
+            from ._queued import queued_exporters  # noqa: PLC0415 -- only when wanted
 
             theirs = {
                 "metrics": metrics,

@@ -26,14 +26,16 @@ from ragmeter.metrics.errors import loggable
 from ._spool_file import DamagedError, SpoolFile, Waiting, set_aside
 from .transport import TransportDownError
 
-__all__ = ["DEFAULT_BYTES", "SpoolReader", "SpoolSender", "Taken"]
+__all__ = ["DEAD", "DEFAULT_BYTES", "MESSAGES", "SpoolReader", "SpoolSender", "Taken"]
 
 _log = logging.getLogger("ragmeter")
 
 DEFAULT_BYTES = 256 * 1024 * 1024
 """What a process may have waiting, unless told otherwise."""
-_DEAD = "dead.db"
-_MESSAGES = ".messages.db"
+DEAD = "dead.db"
+"""The file of dead letters."""
+MESSAGES = ".messages.db"
+"""What the name of a file with messages ends with."""
 _LOCK = ".lock"
 _READER = "reader-"
 _ROOM_ASKED_EVERY = 16
@@ -161,7 +163,7 @@ class SpoolSender:
                 self._lock = _Lock(_made(self._folder), name)
             except (OSError, ConfigurationError) as error:
                 raise TransportDownError(f"{self._folder}: {loggable(error)}") from error
-            self._file = SpoolFile(self._folder / f"{name}{_MESSAGES}")
+            self._file = SpoolFile(self._folder / f"{name}{MESSAGES}")
         return self._file
 
     def _replace(self, error: Exception) -> None:
@@ -236,6 +238,18 @@ class SpoolReader:
                     return False
             return not self._undone
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no message is left, with whoever has it."""
+        with self._turn:
+            for file in self._in_turn():
+                empty = False
+                with self._contained(file):
+                    empty = file.is_empty
+                if not empty:
+                    return False
+            return True
+
     def done(self, taken: Taken, split: tuple[bytes, ...] = ()) -> None:
         """Forget a message, and put those in its place that it was split into."""
         with self._damage_aside(taken.file.path):
@@ -252,7 +266,7 @@ class SpoolReader:
     def bury(self, body: bytes, requests: int, reason: str, deaths: int) -> None:
         """Add a message to the dead letters."""
         if self._dead is None:
-            self._dead = SpoolFile(self._folder / _DEAD)
+            self._dead = SpoolFile(self._folder / DEAD)
         self._dead.put([(requests, body)], since_ns=time.time_ns(), deaths=deaths, reason=reason)
 
     def give_back(self) -> None:
@@ -285,7 +299,7 @@ class SpoolReader:
         """Open files that are new, and forget those that were deleted."""
         try:
             with os.scandir(self._folder) as found:
-                there = {one.name for one in found if one.name.endswith(_MESSAGES)}
+                there = {one.name for one in found if one.name.endswith(MESSAGES)}
         except OSError as error:
             raise TransportDownError(f"{self._folder}: {loggable(error)}") from error
         for name in set(self._files) - there:
@@ -297,7 +311,7 @@ class SpoolReader:
 
     def _remove_if_over(self, file: SpoolFile) -> None:
         """Delete a file that nobody writes to any more and nothing is in."""
-        writer = file.path.name.removesuffix(_MESSAGES)
+        writer = file.path.name.removesuffix(MESSAGES)
         if _is_gone(self._folder, writer) and file.is_empty:
             self._files.pop(file.path.name, None)
             file.remove()

@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 from ragmeter.metrics import ConfigurationError
 
 from ._spool_folder import DEFAULT_BYTES, SpoolReader, SpoolSender, Taken
+from ._spool_queue import SpoolQueue
 from .transport import TransportDownError
 
 if TYPE_CHECKING:
@@ -30,7 +31,15 @@ if TYPE_CHECKING:
 
     from .worker import BatchWorker
 
-__all__ = ["MAX_DEATHS", "SpoolReader", "SpoolSender", "folder_of", "open_sender", "run_worker"]
+__all__ = [
+    "MAX_DEATHS",
+    "SpoolReader",
+    "SpoolSender",
+    "folder_of",
+    "open_queue",
+    "open_sender",
+    "run_worker",
+]
 
 _log = logging.getLogger("ragmeter")
 
@@ -67,6 +76,11 @@ def open_sender(
     """Return the way into the folder that `url` names; see `transport.open_sender`."""
     del confirm_s  # the disk answers when it answers
     return SpoolSender(folder_of(url), max_bytes=spool_bytes)
+
+
+def open_queue(url: str) -> SpoolQueue:
+    """Return what an operator asks of the folder that `url` names; see `queue.open_queue`."""
+    return SpoolQueue(folder_of(url))
 
 
 def run_worker(
@@ -168,7 +182,7 @@ def _work(folder: Path, make: Callable[[], BatchWorker], *, once: bool) -> bool:
                 try:
                     found = reader.take()
                     if not found:
-                        if once and reader.is_drained:
+                        if once and reader.is_empty:
                             return True
                         time.sleep(_IDLE_S)
                         continue

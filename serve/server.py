@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute
 
 from ragmeter import RagMeter
 from ragmeter.adapters.opentelemetry.otlp import Signal
-from ragmeter.config import meter_arguments, read_settings
+from ragmeter.config import read_settings, scoring_arguments
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError
 
@@ -352,7 +352,7 @@ class Server:
 
     def _meter_of_settings(self) -> RagMeter:
         options = self.options
-        given = meter_arguments()
+        given = scoring_arguments()
         settings = read_settings()
         if options.references is not None:
             given["references"] = options.references

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ragmeter.config import meter_arguments
+from ragmeter.config import scoring_arguments
 from ragmeter.metrics import RagmeterError
 
 from ._configuration import check_configuration, settings_or_none
@@ -77,6 +77,6 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
 def _judge() -> Any:
     """Return the environment's judge, or the error that making it raised."""
     try:
-        return meter_arguments()["judge"]
+        return scoring_arguments()["judge"]
     except RagmeterError as error:
         return error

@@ -201,6 +201,30 @@ def test_what_the_judges_endpoint_takes_is_found_out(monkeypatch, supports, sile
     assert "usage yes" in takes["detail"]
 
 
+def test_a_folder_is_asked_what_waits_and_what_is_dead(monkeypatch, tmp_path):
+    from ragmeter.fleet.spool import SpoolReader, SpoolSender
+
+    monkeypatch.setenv("RAGMETER_SCORING", "queue")
+    monkeypatch.setenv("RAGMETER_QUEUE_URL", f"spool://{tmp_path}/queue")
+    assert [state for state, _ in _of_queue(tmp_path)] == ["failed"]
+
+    sender = SpoolSender(tmp_path / "queue")
+    sender.send(b"x", count=1)
+    reader = SpoolReader(tmp_path / "queue")
+    reader.bury(b"y", 1, "it kills", 4)
+    reader.close()
+    sender.close(1.0)
+
+    waits, dead = _of_queue(tmp_path)
+    assert (waits[0], "1 messages wait" in waits[1]) == ("ok", True)
+    assert (dead[0], dead[1].startswith("1 ")) == ("warning", True)
+
+
+def _of_queue(folder):
+    _, _, findings = doctor("--no-judge")
+    return [(one["state"], one["detail"]) for one in findings if str(folder) in one["what"]]
+
+
 def test_no_judge_leaves_a_configured_judge_in_peace(monkeypatch):
     with OpenAIServer() as server:
         monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "scripted")

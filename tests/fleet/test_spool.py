@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragmeter.fleet._spool_folder import SpoolReader, SpoolSender
+from ragmeter.fleet.queue import open_queue
 from ragmeter.fleet.spool import folder_of
 from ragmeter.fleet.transport import TransportDownError, open_sender
 from ragmeter.metrics import ConfigurationError
@@ -93,6 +94,7 @@ def test_what_was_taken_and_not_done_is_free_again_when_its_reader_closes(tmp_pa
     other = a_reader(tmp_path)
     assert other.take() == []
     assert other.is_drained  # the reader lives
+    assert not other.is_empty
 
     reader.close()
 
@@ -277,3 +279,29 @@ def test_a_queue_of_an_unknown_kind_names_those_there_are_and_no_password(url):
         open_sender(url)
 
     assert "secret" not in str(caught.value)
+
+
+def test_dead_letters_are_seen_sent_again_and_deleted(tmp_path):
+    queue = open_queue(f"spool://{tmp_path}")
+    assert queue.declare(max_bytes=1, dead_ttl_s=1) == ()
+    assert (queue.status().waiting, queue.status().dead) == (0, 0)
+    assert (queue.dead(5), queue.replay(5), queue.drop(5)) == ([], 0, 0)
+    a_sender(tmp_path).send(b"alive", count=2)
+    reader = a_reader(tmp_path)
+    for number in range(3):
+        reader.bury(b"%d" % number, 1, "it kills", 4)
+
+    assert (queue.status().waiting, queue.status().dead) == (1, 3)
+    (oldest, *_) = queue.dead(2)
+    assert (oldest.body, oldest.reason, oldest.deaths) == (b"0", "it kills", 4)
+    assert queue.replay(1) == 1
+    assert queue.drop(1) == 1
+
+    assert (queue.status().waiting, queue.status().dead) == (2, 1)
+    assert sorted(one.body for one in drained(tmp_path)) == [b"0", b"alive"]
+    assert queue.status().waiting == 0
+
+
+def test_a_folder_that_is_not_there_cannot_be_asked(tmp_path):
+    with pytest.raises(TransportDownError):
+        open_queue(f"spool://{tmp_path}/nowhere").status()

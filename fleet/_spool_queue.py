@@ -1,0 +1,91 @@
+"""`SpoolQueue`: what an operator asks of a folder; a ``ragmeter.fleet.queue.Queue``."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from ragmeter.metrics.errors import loggable
+
+from ._spool_file import DamagedError, SpoolFile, Waiting
+from ._spool_folder import DEAD, MESSAGES, SpoolSender
+from .queue import DeadLetter, QueueStatus
+from .transport import TransportDownError
+
+__all__ = ["SpoolQueue"]
+
+
+class SpoolQueue:
+    """A folder as its operator sees it.
+
+    Args:
+        folder: Where it lies.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def declare(self, *, max_bytes: int, dead_ttl_s: float) -> tuple[str, ...]:
+        """Make the folder; its bounds are those of the processes that publish."""
+        del max_bytes, dead_ttl_s
+        SpoolSender(self._folder)
+        return ()
+
+    def status(self) -> QueueStatus:
+        """Count what is there."""
+        try:
+            names = sorted(self._folder.iterdir())
+        except OSError as error:
+            raise TransportDownError(f"{self._folder}: {loggable(error)}") from error
+        waiting = sum(self._count(path) for path in names if path.name.endswith(MESSAGES))
+        return QueueStatus(waiting=waiting, dead=self._count(self._folder / DEAD))
+
+    def dead(self, limit: int) -> list[DeadLetter]:
+        """Return the oldest dead letters, and leave them where they are."""
+        return [
+            DeadLetter(
+                body=one.body, reason=one.reason or "", deaths=one.deaths, dead_ns=one.since_ns
+            )
+            for one in self._oldest(limit)
+        ]
+
+    def replay(self, count: int) -> int:
+        """Send the oldest dead letters to be scored again, and return how many went."""
+        sender = SpoolSender(self._folder)
+        try:
+            found = self._oldest(count)
+            for one in found:
+                sender.send(one.body, count=one.requests)
+                self._forget(one)
+        finally:
+            sender.close(0.0)
+        return len(found)
+
+    def drop(self, count: int) -> int:
+        """Delete the oldest dead letters, and return how many are gone."""
+        found = self._oldest(count)
+        for one in found:
+            self._forget(one)
+        return len(found)
+
+    def _oldest(self, limit: int) -> list[Waiting]:
+        if not (self._folder / DEAD).exists():
+            return []
+        with closing(self._opened(self._folder / DEAD)) as file:
+            return file.oldest(limit)
+
+    def _forget(self, one: Waiting) -> None:
+        with closing(self._opened(self._folder / DEAD)) as file:
+            file.done(one.number)
+
+    def _count(self, path: Path) -> int:
+        if not path.exists():
+            return 0
+        with closing(self._opened(path)) as file:
+            return file.counts()[0]
+
+    def _opened(self, path: Path) -> SpoolFile:
+        try:
+            return SpoolFile(path)
+        except DamagedError as error:
+            raise TransportDownError(f"{self._folder}: {error}") from error
