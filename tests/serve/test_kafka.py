@@ -65,6 +65,7 @@ def test_requests_in_a_topic_are_scored_and_their_messages_are_done(topic):
         until(lambda: server.stats()["requests"].get("scored") == 2)
         until(lambda: topic.committed() == 2)
         until(lambda: kafka_of(server)["lag"] == {f"{TOPIC}/0": 0})
+        until(lambda: kafka_of(server)["state"] == "reading")
         told = kafka_of(server)
         assert (told["state"], told["error"]) == ("reading", None)
         assert f"{TOPIC}/0" in told["partitions"]

@@ -232,7 +232,9 @@ def test_a_broker_that_is_away_is_waited_for(kafka_jars, tmp_path):
             server = group.join()
             ready = f"{server.http}/readyz"
             assert health(server)["status"] == "ok"
-            assert health(server)["kafka"]["state"] == "away"
+            wait_until(
+                lambda: health(server)["kafka"]["state"] == "away", SCORED_S, "it does not notice"
+            )
             assert httpx.get(ready, timeout=60).status_code == 503
 
             for part in (names[:10], names[10:]):
