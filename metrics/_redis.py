@@ -273,7 +273,8 @@ class RedisLine:
                 again = self._piped([_in_full(commands[number]) for number in unknown])
                 for number, one in zip(unknown, again, strict=True):
                     answers[number] = one
-        except (RedisError, OSError, ValueError) as error:
+        except (RedisError, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+            # The last ones: an answer that its client does not understand, as of another kind of server.
             self._failed(type(error).__name__)
             return None
         failures = [one for one in answers if isinstance(one, Exception)]

@@ -72,7 +72,8 @@ class SharedBudget(JudgeBudget):
             to 1.0: one divided by the number of processes; 0.0: nothing is granted.
         cost_per_minute: As in `JudgeBudget`, for all processes together.
         max_cost: Likewise, and for good: what was spent under `name` stays in Redis. While Redis is
-            away, nothing is granted where this is set.
+            away, nothing is granted where this is set. Processes that run remember the sum: for a new
+            one give another name.
         input_price: As in `JudgeBudget`.
         output_price: Likewise.
         cached_input_price: Likewise.
@@ -245,6 +246,7 @@ class SharedBudget(JudgeBudget):
             return
         tokens = input_tokens + output_tokens
         cost = self.price(input_tokens, output_tokens, cached_tokens)
+        booked: Command = ()
         with self._lock:
             self._cost += cost
             held, took = _billionths(reservation.held_cost), _billionths(cost)
@@ -252,13 +254,13 @@ class SharedBudget(JudgeBudget):
             if isinstance(reservation, _Booked):
                 reservation.settled = True
                 estimated = reservation.estimated_tokens
-                booked: Command = (_SCRIPT, 2, *self._keys, "settle", self._limit_for_good())
+                booked = (_SCRIPT, 2, *self._keys, "settle", self._limit_for_good())
                 booked += (reservation.window, self._known_spent, int(reservation.at), estimated)
                 booked += (held, _billionths(reservation.estimated_cost), tokens, took)
                 reservation.tokens, reservation.cost = tokens, cost
                 if tokens:
                     self._remember(reservation)
-        if isinstance(reservation, _Booked):
+        if booked:
             self._line.send([booked])  # away: it stays booked as it was estimated
         elif self._alone is not None:
             self._alone.settle(reservation, input_tokens, output_tokens, cached_tokens)
@@ -337,9 +339,9 @@ class SharedBudget(JudgeBudget):
                     self.settle(room, 0, 0)
 
     def _taken_alone(self, wanted: _Wanted) -> Reservation | float:
-        with self._lock:
-            self._came += wanted.came  # to be told when Redis is back
-            alone = self._alone
+        # Requests that came meanwhile are told to nobody: an outage's worth of them in one moment would
+        # look like a flood.
+        alone = self._alone
         if alone is None:
             raise JudgeError("the shared budget cannot be asked", "budget", status="skipped")
         room = alone.take(wanted.input, wanted.output, patient=wanted.patient)

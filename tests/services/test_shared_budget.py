@@ -369,3 +369,23 @@ def test_as_many_are_judged_in_the_fleet_as_in_one_process(redis_server, patient
         if request % 20 < 2:
             taken(budgets[place])
     assert rates["fleet"] == pytest.approx(rates["alone"], rel=0.3)  # powers of two
+
+
+def test_room_that_nobody_waits_for_any_more_is_given_back(redis_server, patient_redis):
+    """A request may miss its deadline while Redis answers; only its call stays counted."""
+
+    async def give_up(budget):
+        redis_server.hang()
+        asking = asyncio.create_task(budget.obtain(60, 0))
+        while not budget._line._client.connection_pool._in_use_connections:
+            await asyncio.sleep(0.01)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        redis_server.go_on()
+
+    budget = SharedBudget(redis_server.url, tokens_per_minute=100)
+    budget.settle(taken(budget, 1), 1, 0)  # it is connected
+    asyncio.run(give_up(budget))
+    other = SharedBudget(redis_server.url, tokens_per_minute=100)
+    wait_until(lambda: taken(other, 90) is not None, 60)
