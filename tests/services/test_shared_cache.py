@@ -149,6 +149,7 @@ def test_budget_and_cache_hold_however_requests_are_scored(
         monkeypatch.setenv("RAGMETER_JUDGE_SHARED_URL", url)
         monkeypatch.setenv("RAGMETER_JUDGE_CALLS_PER_MINUTE", "100000")
         monkeypatch.setenv("RAGMETER_METRICS", "context_precision")
+        monkeypatch.setenv("RAGMETER_HOLD_S", "200")  # however slowly a worker process starts
         for begin in (0, 2):
             memory = InMemoryExporter()
             arguments = {**meter_arguments(), "exporters": [memory], "scoring": scoring}
