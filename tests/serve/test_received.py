@@ -196,3 +196,22 @@ def test_what_judging_cost_and_who_judged_reach_the_store_and_stay_unknown_where
         for score in reader.request(run_id).scores
     }
     assert seen == {("m-1", "azure", 0.0028), ("m-2", "local", None)}
+
+
+def test_either_kind_of_store_counts_what_came_and_finds_it_by_the_parts_that_were_named(
+    weeks, fresh
+):
+    with store(fresh(), clock=weeks.clock) as kept:
+        tell = one(run_id="a", segments={"index_version": "7"}, alarms=True)
+        Traffic(tell, "shop").send(kept, [0.5, 1.0])
+        Traffic(one(run_id="b", segments={"index_version": "8"}), "shop").send(kept, [0.0])
+        reader = kept.reader()
+        (slot,) = reader.received(0.0, weeks.now + 300.0)
+        assert slot.self_telling == (("shop", ""),)
+        assert {counted.segment: counted.sums["kd"] for _, counted in slot.sums} == {
+            "": 3.0,
+            "index_version:7": 2.0,
+            "index_version:8": 1.0,
+        }
+        asked = Filters(since_ms=0, until_ms=int(DAY * 1000), segment="index_version:7")
+        assert {each.run_id for each in reader.requests(asked).requests} == {"a-1", "a-2"}
