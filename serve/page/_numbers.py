@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timezone
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from markupsafe import Markup
 
 from ragmeter.quality.estimate import Estimate
 
-__all__ = ["clock", "count", "money", "number", "on_scale", "timestamp"]
+__all__ = ["clock", "count", "money", "number", "on_scale", "read_in", "timestamp", "zone_name"]
 
 MOST_DIGITS = 8
 """Of an amount of money after the point."""
 _DAY_MS = 86_400_000
+_ZONE: ContextVar[ZoneInfo | None] = ContextVar("zone", default=None)
+"""The reader's; None: not known, the server's own then."""
 
 
 def number(value: float | None) -> str:
@@ -38,11 +45,11 @@ def money(value: float) -> str:
 
 
 def clock(at_ms: float, now_ms: float | None = None) -> str:
-    """Return a moment in local time, to the minute, with its day where that is not today's."""
-    local = datetime.fromtimestamp(at_ms / 1000, timezone.utc).astimezone()
+    """Return a moment in the reader's zone, to the minute, with its day where that is not today's."""
+    local = _local(at_ms)
     if now_ms is not None and abs(now_ms - at_ms) < _DAY_MS / 2:
         return f"{local:%H:%M}"
-    today = datetime.now(timezone.utc).astimezone() if now_ms is None else _local(now_ms)
+    today = _local(time.time() * 1000 if now_ms is None else now_ms)
     return f"{local:%H:%M}" if local.date() == today.date() else f"{local:%Y-%m-%d %H:%M}"
 
 
@@ -55,7 +62,31 @@ def timestamp(at_ms: float, now_ms: float | None = None) -> Markup:
 
 
 def _local(at_ms: float) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, timezone.utc).astimezone()
+    return datetime.fromtimestamp(at_ms / 1000, timezone.utc).astimezone(_ZONE.get())
+
+
+@contextmanager
+def read_in(zone: str | None) -> Iterator[None]:
+    """Write moments in a reader's zone within the block.
+
+    Args:
+        zone: Its name, as ``Europe/Moscow``; None, or one that is not known here: the server's own.
+    """
+    try:
+        found = ZoneInfo(zone) if zone else None
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        found = None
+    token = _ZONE.set(found)
+    try:
+        yield
+    finally:
+        _ZONE.reset(token)
+
+
+def zone_name(at_ms: float) -> str:
+    """Return the name of the zone in which moments are written."""
+    zone = _ZONE.get()
+    return _local(at_ms).tzname() or "UTC" if zone is None else zone.key
 
 
 def on_scale(

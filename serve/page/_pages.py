@@ -27,7 +27,7 @@ from ._asked import RANGES, Asked, UnreadableAddressError, asked_of
 from ._export import lines
 from ._labels import MOST_FORM_BYTES, Form, NotSavedError, read_form
 from ._live import Live
-from ._numbers import clock, count, number, timestamp
+from ._numbers import clock, count, number, read_in, timestamp, zone_name
 from ._rendering import PAGE_HEADERS, respond, static_file
 from ._snapshots import Snapshots
 from ._sources import Sources
@@ -125,10 +125,11 @@ class Pages:
 
     def _readable(self, request: Request, make: Callable[[], Response]) -> Response:
         """Return what `make` gives, or a page that says why the address cannot be read."""
-        try:
-            return make()
-        except UnreadableAddressError as error:
-            return self._message(request, 400, "gone", why=str(error))
+        with read_in(request.cookies.get("zone")):
+            try:
+                return make()
+            except UnreadableAddressError as error:
+                return self._message(request, 400, "gone", why=str(error))
 
     def _overview(self, request: Request, asked: Asked) -> Response:
         return self._shown(
@@ -342,6 +343,7 @@ class Pages:
             "lively": here in ("/", "/requests", "/scoring"),
             "when": lambda at_ms: timestamp(at_ms, now_ms),
             "time": lambda at_ms: clock(at_ms, now_ms),
+            "zone": zone_name(now_ms),
             "number": number,
             "whole": count,
             "spoken": language_of,

@@ -23,7 +23,7 @@ from ragmeter.serve.store import (
     TrendPoint,
 )
 
-NOW_MS = 1_795_350_000_000  # 2026-11-22, 11:40 UTC
+NOW_MS = 1_795_350_000_000  # 2026-11-22, 12:20 UTC
 FROM_MS = NOW_MS - 3_600_000
 CHANGE_MS = NOW_MS - 1_200_000
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

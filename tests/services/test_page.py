@@ -110,6 +110,19 @@ def test_an_open_page_shows_what_came_and_keeps_its_place(tabs, tmp_path, keep_p
         assert page.evaluate("window.complaints") == []
 
 
+def test_times_are_in_the_zone_of_who_reads(tabs, fallen):
+    page = tabs("about:blank")
+    page.call("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
+    page.call("Page.navigate", url=fallen.url)
+    page.wait_for("Times: Asia/Tokyo")
+
+    assert page.evaluate("window.complaints") == []
+    assert page.evaluate(
+        "[...document.querySelectorAll('time')].every((one) => one.innerText.endsWith("
+        "new Date(one.dateTime).toTimeString().slice(0, 5)))"
+    )
+
+
 def test_it_is_read_without_a_script(browser, fallen):
     page = browser.open("about:blank")
     page.call("Network.clearBrowserCookies")

@@ -12,6 +12,10 @@
   const refresh = () => {
     wanted = true;
     if (busy || held || document.hidden || !live() || main().querySelector("form :focus, details[open]")) return;
+    fetched();
+  };
+
+  const fetched = () => {
     busy = true;
     wanted = false;
     const request = new XMLHttpRequest();
@@ -31,6 +35,7 @@
     main().replaceChildren(...[...fresh.childNodes].map((node) => document.importNode(node, true)));
     main().dataset.live = fresh.dataset.live;
     document.title = page.title;
+    document.querySelector("footer")?.replaceChildren(...[...(page.querySelector("footer")?.childNodes ?? [])].map((node) => document.importNode(node, true)));
     const [old, now] = [document.querySelector(".live"), page.querySelector(".live")];
     if (old && now && old.textContent !== now.textContent) { old.className = now.className; old.textContent = now.textContent; }
     if (focused) [...main().querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus({ preventScroll: true });
@@ -59,6 +64,14 @@
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
     keys[event.key]?.();
   });
+
+  // Times are written by the server, in the zone that this cookie names: the same on the page, in drawings, in files.
+  const zone = `zone=${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
+  const told = () => document.cookie.split("; ").includes(zone);
+  if (!told()) {
+    document.cookie = `${zone}; path=/; max-age=31536000; samesite=strict`;
+    if (told()) fetched();
+  }
 
   // A browser keeps six connections to a server, for all its tabs: only those that are seen hold one.
   let stream = null;

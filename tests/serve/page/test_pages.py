@@ -435,6 +435,27 @@ class TestSettings:
         assert '<html lang="ru" data-theme="dark" data-keys="off">' in pages.get("/").text
 
 
+class TestZone:
+    @pytest.mark.parametrize(
+        ("zone", "reads"), [("Asia/Tokyo", "21:00"), ("America/New_York", "07:00")]
+    )
+    def test_times_are_written_in_the_readers_zone(self, zone, reads):
+        pages = client()
+        pages.cookies = {"zone": zone}
+
+        for path in ("/", "/export.html"):
+            assert f"got worse since {reads}" in seen(pages.get(path))
+        assert f"Times: {zone}" in seen(pages.get("/"))
+
+    @pytest.mark.parametrize("zone", ["Nowhere/Land", "../../etc/passwd", "x" * 300])
+    def test_a_zone_that_is_not_known_is_the_servers(self, zone):
+        pages = client()
+        plain = seen(pages.get("/"))
+        pages.cookies = {"zone": zone}
+
+        assert seen(pages.get("/")) == plain
+
+
 class TestExports:
     def test_one_file_without_a_script(self):
         response = client().get("/export.html", params={"workflow": "library-qa"})
