@@ -117,9 +117,8 @@ class _Process:
     def __init__(self, address: Address, make: Callable[[], Worker]) -> None:
         self._address, self._make = address, make
         self._handler: Worker | None = None
-        self._sender = RabbitSender(
-            address
-        )  # connects when it sends, which the first process does not
+        # It connects when it sends, which the process that the others are forked from never does.
+        self._sender = RabbitSender(address)
 
     def begin(self, **_: object) -> None:
         """Load everything before the first message comes."""
