@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import amqp
+from amqp import exceptions
 from amqp.exceptions import AMQPError, MessageNacked
 
 from ragmeter.fleet.transport import TransportDownError
@@ -85,9 +86,9 @@ def reason_of(error: BaseException) -> str:
         return "the queue is full"
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    if isinstance(error, amqp.exceptions.AccessRefused):
+    if isinstance(error, exceptions.AccessRefused):
         return "the broker refuses this user"
-    if isinstance(error, amqp.exceptions.NotAllowed):
+    if isinstance(error, exceptions.NotAllowed):
         return "the broker has no such virtual host, or refuses it to this user"
     if isinstance(error, OSError) and error.errno is not None:
         return os.strerror(error.errno)

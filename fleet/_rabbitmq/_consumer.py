@@ -29,7 +29,7 @@ class RagmeterConsumer(Consumer):
         """The steps that begin with a connection."""
 
         # Nothing of ours is sent to be done later; the step would make some thirty exchanges and queues for it.
-        default_steps: ClassVar = [
+        default_steps: ClassVar[Any] = [  # pyright: ignore[reportIncompatibleVariableOverride]
             step for step in Consumer.Blueprint.default_steps if "delayed_delivery" not in step
         ]
 
@@ -53,20 +53,24 @@ class RagmeterConsumer(Consumer):
 
         return on_message
 
-    def on_unknown_message(self, _body: object, message: Any) -> None:
+    def on_unknown_message(self, body: object, message: Any) -> None:
         """Bury what has no task."""
+        del body
         self._bury(message)
 
-    def on_unknown_task(self, _body: object, message: Any, _error: BaseException) -> None:
+    def on_unknown_task(self, body: object, message: Any, exc: BaseException) -> None:
         """Bury what is for another task."""
+        del body, exc
         self._bury(message)
 
-    def on_invalid_task(self, _body: object, message: Any, _error: BaseException) -> None:
+    def on_invalid_task(self, body: object, message: Any, exc: BaseException) -> None:
         """Bury what lacks something."""
+        del body, exc
         self._bury(message)
 
-    def on_decode_error(self, message: Any, _error: BaseException) -> None:
+    def on_decode_error(self, message: Any, exc: BaseException) -> None:
         """Bury what is written otherwise."""
+        del exc
         self._bury(message)
 
     def _bury(self, message: Any) -> None:

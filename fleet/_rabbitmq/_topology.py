@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-import amqp
+from amqp import exceptions
 
 from ragmeter.fleet.queue import DEAD_TTL_S, MAX_BYTES
 
@@ -46,7 +46,7 @@ def declare(
 
 def declare_if_allowed(connection: Any, address: Address) -> None:
     """Make the queues, unless this user may not: then somebody who may has to."""
-    with suppress(amqp.exceptions.AccessRefused):
+    with suppress(exceptions.AccessRefused):
         declare(connection, address)
 
 
@@ -84,7 +84,7 @@ def _declared(connection: Any, name: str, arguments: dict[str, Any]) -> bool:
     try:
         with connection.channel() as channel:
             channel.queue_declare(name, durable=True, auto_delete=False, arguments=arguments)
-    except amqp.exceptions.PreconditionFailed:
+    except exceptions.PreconditionFailed:
         return False
     return True
 
@@ -93,6 +93,6 @@ def _exists(connection: Any, name: str) -> bool:
     try:
         with connection.channel() as channel:
             channel.queue_declare(name, passive=True)
-    except amqp.exceptions.NotFound:
+    except exceptions.NotFound:
         return False
     return True

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import amqp
+from amqp import exceptions
 
 from ragmeter.fleet.queue import DeadLetter, QueueStatus
 from ragmeter.fleet.transport import TransportDownError
@@ -98,7 +99,7 @@ class RabbitQueue:
     def _look(self, channel: Any, name: str) -> Any:
         try:
             return channel.queue_declare(name, passive=True)
-        except amqp.exceptions.NotFound:
+        except exceptions.NotFound:
             raise TransportDownError(
                 f"{self._address.shown} has no queue {name!r}; `ragmeter queue declare` makes it"
             ) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import amqp
+from amqp import exceptions
 
 from ragmeter.fleet.transport import TransportDownError
 from ragmeter.metrics import _fork
@@ -63,7 +64,7 @@ class RabbitSender:
         try:
             self._publish(made, queue)
         except FAILURES as error:
-            if not was_open or isinstance(error, (amqp.exceptions.MessageNacked, TimeoutError)):
+            if not was_open or isinstance(error, (exceptions.MessageNacked, TimeoutError)):
                 raise self._down(error) from None
             self._abandon()
         else:
@@ -93,7 +94,7 @@ class RabbitSender:
         return self._channel
 
     def _down(self, error: BaseException) -> TransportDownError:
-        if not isinstance(error, amqp.exceptions.MessageNacked):
+        if not isinstance(error, exceptions.MessageNacked):
             self._abandon()
         return TransportDownError(f"{self._address.shown}: {reason_of(error)}")
 

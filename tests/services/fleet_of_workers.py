@@ -12,7 +12,7 @@ from pathlib import Path
 from processes import wait_until
 
 from ragmeter.fleet.queue import DEAD_TTL_S, MAX_BYTES, open_queue
-from ragmeter.fleet.transport import open_sender
+from ragmeter.fleet.transport import TransportDownError, open_sender
 
 PROGRAM = Path(__file__).with_name("counting_worker.py")
 
@@ -37,7 +37,7 @@ class Fleet:
     def __enter__(self):
         self.queue = open_queue(self.url)
         self.queue.declare(max_bytes=MAX_BYTES, dead_ttl_s=DEAD_TTL_S)
-        self.sender = open_sender(self.url)
+        self.sender = open_sender(self.url, confirm_s=60.0)
         return self
 
     def __exit__(self, *_):
@@ -47,7 +47,16 @@ class Fleet:
 
     def send(self, *ids):
         """Publish one message with these requests. What `counting_worker.py` does depends on their names."""
-        self.sender.send(json.dumps({"ids": ids}).encode(), count=len(ids))
+        body = json.dumps({"ids": ids}).encode()
+
+        def sent():
+            try:
+                self.sender.send(body, count=len(ids))
+            except TransportDownError:
+                return False  # a busy machine did not connect in time
+            return True
+
+        wait_until(sent, 60, "the broker takes no message")
 
     def start(self, *options, processes=1, **variables):
         """Start a worker, in a process group of its own."""

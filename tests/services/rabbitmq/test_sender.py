@@ -113,18 +113,18 @@ def test_a_full_queue_refuses_and_takes_again_when_there_is_room(broker):
 @pytest.mark.long_form
 def test_a_broker_that_has_no_memory_left_ends_the_wait_and_what_it_had_may_come_later(fleet):
     fleet.send("a")
-    with fleet.broker.memory_alarm():
-        assert "no answer in time" in down(fleet.sender)
-        assert "no answer in time" in down(fleet.sender)
+    with sending(fleet.url) as sender, fleet.broker.memory_alarm():
+        assert "no answer in time" in down(sender)
+        assert "no answer in time" in down(sender)
     fleet.send("b")
     assert 2 <= fleet.queue.status().waiting <= 4
 
 
 def test_a_broker_that_hangs_ends_the_wait(fleet):
     fleet.send("a")
-    with fleet.broker.paused():
-        assert "no answer in time" in down(fleet.sender)
-        assert "no answer in time" in down(fleet.sender)
+    with sending(fleet.url) as sender, fleet.broker.paused():
+        assert "no answer in time" in down(sender)
+        assert "no answer in time" in down(sender)
     fleet.send("b")
 
 
