@@ -21,6 +21,7 @@ class Found(Protocol):
 
     def fetchall(self) -> list[Any]:
         """Return the rest."""
+        ...
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the rest."""
@@ -32,12 +33,14 @@ class Database(Protocol):
     @property
     def has_word(self) -> str:
         """A condition with two arguments: the JSON object in ``{column}`` has this word under this name."""
+        ...
 
     def execute(self, statement: str, arguments: Sequence[Any] = ..., /) -> Found:
         """Run a statement."""
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
         """Run one for each row of arguments."""
+        ...
 
     def among(self, statement: str, values: Collection[Any], /) -> list[Any]:
         """Run one that has ``IN (these)`` for these values, and return what it found, in any order."""
@@ -57,6 +60,7 @@ class Home(Protocol):
     @property
     def errors(self) -> tuple[type[Exception], ...]:
         """What it raises when it cannot do what it is told."""
+        ...
 
     @property
     def writer(self) -> Database:
@@ -64,21 +68,25 @@ class Home(Protocol):
 
     def transaction(self) -> AbstractContextManager[Database]:
         """Write: of all processes one at a time, and nothing where the block raises."""
+        ...
 
     def moment(self) -> AbstractContextManager[Database]:
         """Read what was committed when the block began."""
 
     def turn(self) -> AbstractContextManager[bool]:
         """Say whether upkeep is this process's for the block; no two have it at once."""
+        ...
 
     def size(self, database: Database) -> int:
         """Return the bytes that are in use, as a transaction or a moment sees it."""
 
     def give_back(self) -> None:
         """Give unused room back to the disk, some of it; outside of any transaction."""
+        ...
 
     def why(self, error: Exception) -> str:
         """Return what `error` says, without any word of a request and without any secret."""
 
     def close(self) -> None:
         """Let go of it."""
+        ...
