@@ -18,6 +18,7 @@ class Found(Protocol):
 
     def fetchone(self) -> Any:
         """Return the next; None: there is no more."""
+        ...
 
     def fetchall(self) -> list[Any]:
         """Return the rest."""
@@ -25,6 +26,7 @@ class Found(Protocol):
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the rest."""
+        ...
 
 
 class Database(Protocol):
@@ -37,6 +39,7 @@ class Database(Protocol):
 
     def execute(self, statement: str, arguments: Sequence[Any] = ..., /) -> Found:
         """Run a statement."""
+        ...
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
         """Run one for each row of arguments."""
@@ -44,6 +47,7 @@ class Database(Protocol):
 
     def among(self, statement: str, values: Collection[Any], /) -> list[Any]:
         """Run one that has ``IN (these)`` for these values, and return what it found, in any order."""
+        ...
 
 
 class Home(Protocol):
@@ -65,6 +69,7 @@ class Home(Protocol):
     @property
     def writer(self) -> Database:
         """What `transaction` writes with."""
+        ...
 
     def transaction(self) -> AbstractContextManager[Database]:
         """Write: of all processes one at a time, and nothing where the block raises."""
@@ -72,6 +77,7 @@ class Home(Protocol):
 
     def moment(self) -> AbstractContextManager[Database]:
         """Read what was committed when the block began."""
+        ...
 
     def turn(self) -> AbstractContextManager[bool]:
         """Say whether upkeep is this process's for the block; no two have it at once."""
@@ -79,6 +85,7 @@ class Home(Protocol):
 
     def size(self, database: Database) -> int:
         """Return the bytes that are in use, as a transaction or a moment sees it."""
+        ...
 
     def give_back(self) -> None:
         """Give unused room back to the disk, some of it; outside of any transaction."""
@@ -86,6 +93,7 @@ class Home(Protocol):
 
     def why(self, error: Exception) -> str:
         """Return what `error` says, without any word of a request and without any secret."""
+        ...
 
     def close(self) -> None:
         """Let go of it."""
