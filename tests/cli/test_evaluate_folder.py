@@ -60,6 +60,7 @@ class PaidJudge(CountingJudge):
     def __init__(self, model="paid"):
         self.model = model
         self.asked = []
+        self.stopped = False
 
     async def ask(self, ask):
         raise NotImplementedError
@@ -447,7 +448,9 @@ def test_an_interrupted_run_keeps_what_has_ended(data, tmp_path):
     class Stops(Paid):
         async def measure(self, sample, judge):
             if len(judge.asked) == 30:
-                os.kill(os.getpid(), signal.SIGINT)
+                if not judge.stopped:  # a second one would interrupt the writing as well
+                    judge.stopped = True
+                    os.kill(os.getpid(), signal.SIGINT)
                 await asyncio.Event().wait()
             return await super().measure(sample, judge)
 
