@@ -298,6 +298,8 @@ def _metadata(about: Mapping[str, Any]) -> dict[bytes, bytes]:
 
 
 def _locked(file: int) -> bool:
+    if fcntl is None:
+        return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

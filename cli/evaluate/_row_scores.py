@@ -52,7 +52,10 @@ class RowScores:
             scores: What was measured, by name.
         """
         key = None if question is None else key_of_question(question)
-        self.add_many((name, key, line, *score) for name, score in scores.items())
+        self.add_many(
+            (name, key, line, score.measurement, score.value, score.status)
+            for name, score in scores.items()
+        )
 
     def add_many(
         self, scores: Iterable[tuple[str, str | None, int, str, float | None, str]]

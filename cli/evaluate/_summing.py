@@ -341,12 +341,12 @@ class _Summing:
         if self._row_scores is not None:
             self._row_scores.add_many(
                 (
-                    word["name"][at["name"][line]],
-                    word["question_key"][at["question_key"][line]],
+                    word["name"][int(at["name"][line])],
+                    word["question_key"][int(at["question_key"][line])],
                     int(places[at["row"][line]]),
-                    word["measurement"][at["measurement"][line]],
+                    word["measurement"][int(at["measurement"][line])],
                     None if np.isnan(values[line]) else float(values[line]),
-                    word["status"][at["status"][line]],
+                    word["status"][int(at["status"][line])],
                 )
                 for line in kept
                 for _ in range(int(counts[line]))
@@ -388,13 +388,13 @@ class _Summing:
         lines = kept[first]
         found.scored += int(counts[rows].sum())
         for row, line in zip(rows, lines, strict=True):
-            verdict = word["verdict"][at["verdict"][line]]
+            verdict = word["verdict"][int(at["verdict"][line])]
             count = int(counts[row])
             if verdict is None:
                 found.unjudged += count
                 continue
             found.words[verdict] += count
-            codes = word["codes"][at["codes"][line]]
+            codes = word["codes"][int(at["codes"][line])]
             for code in codes.split(",") if codes else ():
                 found.codes[code] += count
             place = -int(places[row])

@@ -36,7 +36,7 @@ def declare(
     A queue that somebody declared differently is used as it is.
 
     Raises:
-        amqp.exceptions.AccessRefused: This user may not declare queues.
+        exceptions.AccessRefused: This user may not declare queues.
     """
     wanted = _queues(address, max_bytes, dead_ttl_s)
     return [
