@@ -52,6 +52,7 @@ def served(hosts, tmp_path):
             "RAGMETER_JSONL": str(tmp_path / "scored.jsonl"),
             "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true",
             "HOME": str(tmp_path),
+            "CHAINLIT_APP_ROOT": str(tmp_path),
         }
         words = [word.format(port=port) for word in command]
         # Hosts write settings and translations beside the program they run.
