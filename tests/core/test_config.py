@@ -94,7 +94,7 @@ def test_a_meter_from_the_environment(monkeypatch, tmp_path):
         ("RAGMETER_METRICS", "faithfulness", "faithfulness ask a judge; set RAGMETER_JUDGE_MODEL"),
         ("RAGMETER_REFERENCES", "nowhere.jsonl", "cannot read"),
         ("RAGMETER_SEGMENTS", "language,two words", "'two words' is no name"),
-        ("OTEL_INSTRUMENTATION_RAGMETER_REFERENCES", "golden.txt", "neither in .jsonl nor in .csv"),
+        ("OTEL_INSTRUMENTATION_RAGMETER_REFERENCES", "golden.txt", "ends in none of .jsonl"),
     ],
 )
 def test_what_only_the_meter_can_check_names_the_variable_too(monkeypatch, variable, value, said):
