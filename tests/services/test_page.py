@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from page_server import shown
 from page_traffic import NEW_VERSION, fall, runs
+from processes import wait_until
 
 from ragmeter.references import load_references
 from ragmeter.serve.page import GoldenSet, Labels, Sources, Standing
@@ -94,6 +95,31 @@ def test_what_somebody_says_of_a_request_becomes_a_reference(tabs, fallen):
     page.wait_for("Saved")
 
     assert load_references(fallen.labels.golden.path)(question) is not None
+
+
+def test_what_is_being_said_is_not_replaced_by_a_page_that_comes_later(tabs, fallen):
+    """A first visit fetches the page once more, with times in the reader's zone."""
+    page = tabs("about:blank")
+    page.call("Network.clearBrowserCookies")
+    page.call(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source="""
+            window.asked = [];
+            const send = XMLHttpRequest.prototype.send;
+            XMLHttpRequest.prototype.send = function () {
+              this.addEventListener("loadend", () => { window.arrived = true; });
+              window.asked.push(() => send.call(this));
+            };
+        """,
+    )
+    page.call("Page.navigate", url=f"{fallen.url}/trace/{1:032x}")
+    page.wait_for("Your word on it")
+    wait_until(lambda: page.evaluate("window.asked.length"), 60)
+    page.evaluate("document.querySelector('input[value=right]').click()")
+    page.evaluate("window.asked[0]()")
+    wait_until(lambda: page.evaluate("!!window.arrived"), 60)
+
+    assert page.evaluate("document.querySelector('input[value=right]').checked")
 
 
 def test_an_open_page_shows_what_came_and_keeps_its_place(tabs, tmp_path, keep_picture):

@@ -11,9 +11,13 @@
 
   const refresh = () => {
     wanted = true;
-    if (busy || held || document.hidden || !live() || main().querySelector("form :focus, details[open]")) return;
+    if (busy || held || document.hidden || !live() || inUse()) return;
     fetched();
   };
+
+  // What somebody has begun to say or to read is not taken out of his hands.
+  const inUse = () => main().querySelector("form :focus, details[open]") || [...main().querySelectorAll("form :is(input, textarea, option)")].some(changed);
+  const changed = (one) => (one.tagName === "OPTION" ? one.selected !== one.defaultSelected : one.checked !== one.defaultChecked || one.value !== one.defaultValue);
 
   const fetched = () => {
     busy = true;
@@ -23,7 +27,8 @@
     request.responseType = "document"; // parsed, never run
     request.onload = () => {
       const fresh = request.response && request.response.getElementById("main");
-      if (fresh) replace(fresh, request.response);
+      if (fresh && inUse()) wanted = true;
+      else if (fresh) replace(fresh, request.response);
     };
     request.onloadend = () => setTimeout(() => { busy = false; if (wanted) refresh(); }, LEAST_MS);
     request.send();

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytest.importorskip("amqp")
+
 from ragmeter.fleet._rabbitmq._message import CONTENT_TYPE, deaths_of, headers_of, message, ours
 
 
