@@ -173,7 +173,9 @@ def address_shown(url: str) -> str:
         host, port = parts.hostname or "", parts.port
     except ValueError:
         return "(unreadable)"
-    path = parts.path.rpartition("@")[2]  # where the slashes are missing, the password stands there
+    path = parts.path
+    if not path.startswith("/") and path:
+        path = "..."  # where the slashes are missing, the password stands there
     if not parts.scheme:
         return path
     return f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{path}"
