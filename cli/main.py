@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import sys
 
@@ -26,6 +27,8 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a character shows its escape; printing never fails.
             stream.reconfigure(errors="backslashreplace")
+    # A limit of the whole process, which is ours here: the readers leave an application's alone.
+    csv.field_size_limit(64 * 1024 * 1024)
     try:
         from .app import app  # noqa: PLC0415 -- typer and rich are an extra
 

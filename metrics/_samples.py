@@ -7,7 +7,6 @@ read becomes a `BadRow` with its line and reason: nothing is guessed, and one ba
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,9 +46,6 @@ LIST_COLUMNS = frozenset(
     for field in ("contexts", "context ids", "reference contexts", "reference context ids")
     for name in COLUMN_NAMES[field]
 ) | {"ground_truth_answers"}
-
-# A limit of the whole process, which is ours here: the reader itself leaves the application's alone.
-csv.field_size_limit(64 * 1024 * 1024)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """From Arrow table to Arrow table: what an engine of one's own calls."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -102,3 +103,11 @@ def test_the_documented_example_runs(capsys):
     exec(compile(example, "docs/command-line.md", "exec"), {})
 
     assert "lexical_groundedness" in capsys.readouterr().out
+
+
+def test_what_is_the_hosts_is_left_as_it_is():
+    """How long a cell of CSV may be is a limit of the whole process."""
+    code = "import csv; before = csv.field_size_limit(); import ragmeter.fleet.tables; print(csv.field_size_limit() == before)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "True"
