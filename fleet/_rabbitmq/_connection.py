@@ -54,7 +54,7 @@ def connect(address: Address) -> Any:
         read_timeout=_SOCKET_S,
         write_timeout=_SOCKET_S,
         confirm_publish=True,
-        heartbeat=0,  # whoever uses it sleeps for long; a broken one shows at the next message
+        heartbeat=0,  # its user sleeps for long; a broken one shows at the next message
     )
     try:
         connection.connect()

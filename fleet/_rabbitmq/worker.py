@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -104,11 +105,9 @@ def _ending_when_empty(address: Address) -> Callable[..., None]:
     def look() -> None:
         nonlocal seen_empty
         waiting = None
-        try:
-            with reachable(address) as channel:
-                waiting = channel.queue_declare(address.queue, passive=True).message_count
-        except TransportDownError:
-            pass  # the connection of the worker says so
+        # Where it is away, the connection of the worker says so.
+        with suppress(TransportDownError), reachable(address) as channel:
+            waiting = channel.queue_declare(address.queue, passive=True).message_count
         seen_empty = seen_empty + 1 if waiting == 0 and not state.reserved_requests else 0
         if seen_empty >= _EMPTY_LOOKS:
             shared.should_stop = 0

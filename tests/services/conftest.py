@@ -142,19 +142,24 @@ def traced_node():
     return Path(modules)
 
 
+def named_or_cached(variable, what, script):
+    """Return the path that a variable names, else what a script finds in its cache, or skip."""
+    found = os.environ.get(variable)
+    if found:
+        return found
+    cached = subprocess.run(
+        ["bash", str(Path(__file__).parent / script), "--cached"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if cached.returncode:
+        pytest.skip(f"{variable} names no {what}, and {cached.stderr.strip()}")
+    return cached.stdout.strip()
+
+
 @pytest.fixture(scope="session")
 def collector_program():
     """The program of the OpenTelemetry Collector that collector/manifest.yaml describes."""
-    found = os.environ.get(COLLECTOR)
-    if found:
-        return found
-    build = Path(__file__).with_name("collector") / "build"
-    cached = subprocess.run(
-        ["bash", str(build), "--cached"], capture_output=True, text=True, check=False
-    )
-    if cached.returncode:
-        pytest.skip(f"{COLLECTOR} names no Collector, and {cached.stderr.strip()}")
-    return cached.stdout.strip()
+    return named_or_cached(COLLECTOR, "Collector", "collector/build")
 
 
 @pytest.fixture(scope="session")
@@ -222,16 +227,7 @@ def axe():
 def kafka_jars():
     """The folder of a Kafka broker's JARs."""
     program("java")
-    found = os.environ.get(KAFKA)
-    if found:
-        return found
-    fetch = Path(__file__).with_name("kafka") / "fetch"
-    cached = subprocess.run(
-        ["bash", str(fetch), "--cached"], capture_output=True, text=True, check=False
-    )
-    if cached.returncode:
-        pytest.skip(f"{KAFKA} names no broker's JARs, and {cached.stderr.strip()}")
-    return cached.stdout.strip()
+    return named_or_cached(KAFKA, "broker's JARs", "kafka/fetch")
 
 
 @pytest.fixture(scope="session")
