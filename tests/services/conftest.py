@@ -36,6 +36,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.service)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(300))
+            # CI runs the short form: without what waits for time-outs, brokers or whole minutes.
+            if os.environ.get("RAGMETER_TEST_SHORT") and item.get_closest_marker("long_form"):
+                item.add_marker(pytest.mark.skip(reason="RAGMETER_TEST_SHORT is set"))
 
 
 @dataclass

@@ -1,19 +1,8 @@
 """One private RabbitMQ for all tests of the run, and queues of its own for each."""
 
-import os
-
 import pytest
 from fleet_of_workers import Fleet
 from rabbitmq_broker import Broker, installed
-
-
-def pytest_collection_modifyitems(items):
-    """Leave the slowest out of the short form, which CI runs: they wait for time-outs or brokers."""
-    if not os.environ.get("RAGMETER_TEST_SHORT"):
-        return
-    for item in items:
-        if item.get_closest_marker("long_form"):
-            item.add_marker(pytest.mark.skip(reason="RAGMETER_TEST_SHORT is set"))
 
 
 @pytest.fixture(scope="session")
