@@ -50,7 +50,7 @@ def test_nothing_is_lost_through_random_faults(broker, fleet):
         else:
             killed += 3  # messages at hand are finished, and handed out again
             broker.kill()
-            broker.start_again()
+            broker.start()
     fleet.wait_exported(*sent, timeout_s=120)
     wait_until(lambda: fleet.queue.status().waiting == 0, 60)
     judged = fleet.judged().total() - len(sent)

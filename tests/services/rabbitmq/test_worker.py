@@ -181,7 +181,7 @@ def test_sender_and_workers_go_on_when_the_broker_was_killed_and_what_waited_is_
     broker.kill()
     with pytest.raises(TransportDownError):
         fleet.sender.send(b"nowhere", count=1)
-    broker.start_again()
+    broker.start()
     fleet.send(*ids("d"))
     fleet.gate.touch()
     everything = [one for name in ("a", "held", "b", "c", "d") for one in ids(name)]
