@@ -12,8 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragmeter.metrics import Score
-
-from ._summary import ScoreSummary, Standing, standing
+from ragmeter.quality.summary import ScoreSummary, Standing, standing
 
 __all__ = ["STANDINGS", "legend", "new_table", "score_cell", "summary_table"]
 

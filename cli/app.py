@@ -240,9 +240,11 @@ def evaluate(
     """
     errors = Console(stderr=True)
     with explained(), ExitStack() as stack:
+        from ragmeter.quality.decision import Asked, limit_of
+
         from ._output_paths import check_output_paths
+        from .evaluate._baseline import read_baseline
         from .evaluate._data import check_data, readable
-        from .evaluate._decision import Asked, Baseline, limit_of
         from .evaluate._html_report import check_page, write_page
         from .evaluate._report import evaluation_as_json, print_bad_rows, print_evaluation
         from .evaluate.run import EvaluateOptions, run_evaluation
@@ -275,7 +277,7 @@ def evaluate(
             page=html is not None,
             asked=Asked(
                 limits=[limit_of(text) for text in fail_under or ()],
-                baseline=None if baseline is None else Baseline(baseline),
+                baseline=None if baseline is None else read_baseline(baseline),
                 tolerance=tolerance,
             ),
         )

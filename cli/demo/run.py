@@ -21,7 +21,6 @@ from opentelemetry.trace import SpanKind
 
 from ragmeter import RagMeter
 from ragmeter.cli._progress import progress, waiting
-from ragmeter.cli._summary import ScoreSummary, summarize
 from ragmeter.cli._telemetry import (
     SIGNALS,
     Collected,
@@ -33,6 +32,7 @@ from ragmeter.cli._telemetry import (
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import MissingDependencyError, Score, Verdict, VerdictWord
+from ragmeter.quality.summary import ScoreSummary, summarize
 
 from ._embedding import HashedNgramEmbedding
 from ._responders import choose_responder

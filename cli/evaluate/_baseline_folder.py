@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ragmeter.metrics import ConfigurationError, VerdictRules
+from ragmeter.quality.row_scores import RowScores
 
 from ._parts import Folder
-from ._row_scores import RowScores
 from ._summing import Listed, sum_up
 
 __all__ = ["scores_of_folder"]

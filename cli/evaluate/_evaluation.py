@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from ragmeter.cli._summary import ScoreSummary
 from ragmeter.metrics import ConfigurationError, Metric
 from ragmeter.metrics.judge.protocol import Judge, JudgeStats
+from ragmeter.quality.decision import Asked, Decision
+from ragmeter.quality.summary import ScoreSummary
 
-from ._decision import Asked, Decision
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRow
 

@@ -21,14 +21,14 @@ from ragmeter.metrics._rows import BadRow, count_rows
 from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.metric import lacks_input
+from ragmeter.quality.decision import decide
+from ragmeter.quality.row_scores import RowScores
 from ragmeter.scorer import Scorer
 
 from ._archive import Archive, Measured
-from ._decision import decide
 from ._evaluation import EvaluateOptions, Evaluation, SkippedRow
 from ._parts import Folder, Shard, shard_of
 from ._progress_note import note
-from ._row_scores import RowScores
 from ._summing import Listed, Summed, sum_up
 from ._verdicts import BadVerdict, Verdicts
 from ._worst_rows import WorstRow

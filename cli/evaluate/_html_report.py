@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from ragmeter.cli._summary import ScoreSummary, standing
 from ragmeter.metrics import ConfigurationError, RagSample, Score, ScoreItem
 from ragmeter.metrics._samples import Row
+from ragmeter.quality.summary import ScoreSummary, standing
 
 from ._evaluation import Evaluation
 from ._report import facts, problems

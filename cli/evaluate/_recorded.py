@@ -16,16 +16,16 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from ragmeter.cli._summary import Summarizer
 from ragmeter.metrics import ConfigurationError, RagSample, Score, Verdict
 from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
 from ragmeter.metrics._samples import Row
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.score import ScoreStatus
+from ragmeter.quality.decision import decide
+from ragmeter.quality.row_scores import RowScores
+from ragmeter.quality.summary import Summarizer
 
-from ._decision import decide
 from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, Evaluation, SkippedRow
-from ._row_scores import RowScores
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRows
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from ragmeter.cli._score_table import summary_table
+from ragmeter.quality.decision import Decision
 
-from ._decision import Decision
 from ._evaluation import Evaluation
 from ._verdicts import Verdicts
 

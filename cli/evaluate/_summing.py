@@ -20,14 +20,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from ragmeter.cli._summary import Summarizer
 from ragmeter.fleet.tables import SCORES, score_of_line
 from ragmeter.metrics import ConfigurationError, Score, Verdict, VerdictRules
+from ragmeter.quality.row_scores import RowScores
+from ragmeter.quality.summary import Summarizer
 
 from ._archive import Measured
 from ._known import as_keys
 from ._parts import Folder, ListWriter, Shard, described
-from ._row_scores import RowScores
 from ._worst_rows import SHOWN
 
 __all__ = ["BadLine", "Listed", "Summed", "sum_up"]

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import Advance, progress
-from ragmeter.cli._summary import Summarizer
 from ragmeter.metrics import (
     ConfigurationError,
     Metric,
@@ -30,12 +29,13 @@ from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.metric import lacks_input, run_metric
 from ragmeter.metrics.registry import resolve_metrics
+from ragmeter.quality.decision import decide
+from ragmeter.quality.row_scores import RowScore, RowScores
+from ragmeter.quality.summary import Summarizer
 
-from ._decision import decide
 from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, Evaluation, SkippedRow
 from ._progress_note import note
 from ._recorded import evaluate_recorded, is_recorded
-from ._row_scores import RowScore, RowScores
 from ._score_file import ScoreFile
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRows

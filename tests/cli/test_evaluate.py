@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ragmeter.cli import _summary as summary_module
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
 from ragmeter.metrics import ConfigurationError, Metric, Score
 from ragmeter.metrics.judge import CountingJudge
 from ragmeter.metrics.judge.protocol import JudgeCall
+from ragmeter.quality import summary as summary_module
 
 ROWS = [
     {"question": "q1", "contexts": ["a", "a"], "answer": "a"},

@@ -6,20 +6,12 @@ import random
 import pytest
 from typer.testing import CliRunner
 
-from ragmeter.cli._summary import ScoreSummary, mean_interval
 from ragmeter.cli.app import app
-from ragmeter.cli.evaluate._decision import (
-    Asked,
-    Check,
-    Decision,
-    Limit,
-    RowScore,
-    RowScores,
-    decide,
-    limit_of,
-)
 from ragmeter.metrics import ConfigurationError
+from ragmeter.quality.decision import Asked, Check, Decision, Limit, decide, limit_of
 from ragmeter.quality.estimate import difference_interval
+from ragmeter.quality.row_scores import RowScore, RowScores
+from ragmeter.quality.summary import ScoreSummary, mean_interval
 
 EXITS = {"pass": 0, "fail": 1, "inconclusive": 4, "blocked": 5}
 
@@ -89,13 +81,6 @@ def test_without_evidence_nothing_is_decided():
     assert decide(Asked(), [], RowScores(), 0) is None
 
 
-class _Old:
-    """A baseline that was read already."""
-
-    def __init__(self, rows):
-        self.rows = rows
-
-
 def _rows(values, measurement="m@1", status="ok", first=0):
     rows = RowScores()
     for number, value in enumerate(values, first):
@@ -108,7 +93,7 @@ def _compared(old, new, direction="higher", tolerance=0.03, unreadable=0, limits
     values = [
         score.value for _, scores in new.of("recall") for score in scores if score.value is not None
     ]
-    asked = Asked(limits=limits, baseline=_Old(old), tolerance=tolerance)
+    asked = Asked(limits=limits, baseline=old, tolerance=tolerance)
     (check,) = decide(asked, [_summary(values, direction=direction)], new, unreadable).checks
     return check
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ragmeter.cli import _tally
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
 from ragmeter.metrics import ConfigurationError, Metric, Score
 from ragmeter.metrics.judge import CountingJudge
 from ragmeter.metrics.judge.protocol import JudgeCall
+from ragmeter.quality import _tally
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

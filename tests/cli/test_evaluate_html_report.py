@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from ragmeter.cli._summary import summarize
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate._evaluation import SkippedRow
 from ragmeter.cli.evaluate._html_report import render_page
@@ -19,6 +18,7 @@ from ragmeter.cli.evaluate.run import EvaluateOptions, Evaluation, run_evaluatio
 from ragmeter.metrics import RagSample, Reference, Score, ScoreItem, Verdict
 from ragmeter.metrics._samples import Row
 from ragmeter.metrics.judge.protocol import JudgeStats
+from ragmeter.quality.summary import summarize
 
 ALLOWED_TAGS = frozenset(
     "html head meta title style body main h1 h2 h3 p div table thead tbody tr th td span svg rect "

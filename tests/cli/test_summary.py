@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmeter.cli._score_table import legend, score_cell
-from ragmeter.cli._summary import bootstrap_interval, percentile, standing, summarize
 from ragmeter.metrics import Score
+from ragmeter.quality import summary as summary_module
+from ragmeter.quality.summary import (
+    bootstrap_interval,
+    mean_interval,
+    percentile,
+    standing,
+    summarize,
+)
 
 SHARES = st.lists(st.floats(0.0, 1.0), min_size=2, max_size=50)
 
@@ -116,3 +123,12 @@ def test_the_legend_has_what_the_cells_have_and_nothing_else():
     assert legend(cells, colours=False) == said
     assert legend(cells, colours=True) == f"{said}; red: among the worst tenth of its column"
     assert not legend(cells[1:2], colours=True)
+
+
+def test_without_numpy_the_interval_of_an_open_range_is_students(monkeypatch):
+    monkeypatch.setattr(summary_module, "find_spec", lambda name: None)
+    low, high = mean_interval([1.0, 2.0, 3.0, 4.0, 5.0], (0.0, None))
+    # t at 97.5 % with four degrees is 2.776; the standard error is √(2.5 / 5).
+    assert low == pytest.approx(3 - 2.776 * 0.5**0.5, rel=0.01)
+    assert high == pytest.approx(3 + 2.776 * 0.5**0.5, rel=0.01)
+    assert mean_interval([1.0], (0.0, None)) is None

@@ -2,38 +2,26 @@
 
 A mean of a few rows is no fact: what is decided by is its 95 % interval.  ``pass`` and ``fail`` are said
 where the whole interval lies on one side, ``inconclusive`` where it does not, ``blocked`` where evidence is
-missing that could change the outcome, or where two runs cannot be compared.  Called by `run` and `app`.
+missing that could change the outcome, or where two runs cannot be compared.  Called by the
+command line and by tests of users.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ragmeter.cli._summary import ScoreSummary
 from ragmeter.metrics import ConfigurationError
-from ragmeter.quality.estimate import difference_interval
 
-from ._row_scores import RowScore, RowScores
+from .estimate import difference_interval
+from .row_scores import RowScores
+from .summary import ScoreSummary
 
-__all__ = [
-    "Asked",
-    "Baseline",
-    "Check",
-    "Decision",
-    "Limit",
-    "Outcome",
-    "RowScore",
-    "RowScores",
-    "decide",
-    "limit_of",
-]
+__all__ = ["Asked", "Check", "Decision", "Limit", "Outcome", "decide", "limit_of"]
 
 Outcome = Literal["pass", "fail", "inconclusive", "blocked"]
 _STRENGTH: Sequence[Outcome] = ("fail", "blocked", "inconclusive", "pass")
@@ -111,60 +99,13 @@ def limit_of(text: str) -> Limit:
     return Limit(name.strip(), value)
 
 
-class Baseline:
-    """The scores of an earlier run, read from its ``--out`` file or folder.
-
-    Raises:
-        ConfigurationError: The file cannot be read, or was not written by ``ragmeter evaluate``.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        if path.is_dir():
-            self.rows = _of_folder(path)
-            return
-        rows: dict[str, tuple[int, str | None, dict[str, RowScore]]] = {}
-        try:
-            with path.open(encoding="utf-8") as lines:
-                for number, line in enumerate(lines, 1):
-                    if line.strip():
-                        self._read(number, line, rows)
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"--baseline {str(path)!r} cannot be read: {error}") from error
-        if not rows:
-            raise ConfigurationError(f"--baseline {str(path)!r} holds no scores")
-        self.rows = RowScores()
-        for place, question, scores in rows.values():
-            self.rows.add(place, question, scores)
-
-    def _read(
-        self, number: int, line: str, rows: dict[str, tuple[int, str | None, dict[str, RowScore]]]
-    ) -> None:
-        try:
-            record = json.loads(line)
-            row = rows.setdefault(record["row"], (int(record["line"]), record["question"], {}))
-            for measurement, scores in record["measured"].items():
-                for one in scores:
-                    scored = RowScore(measurement, one.get("value"), str(one["status"]))
-                    row[2][str(one["name"])] = scored
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ConfigurationError(
-                f"--baseline {str(self.path)!r}, line {number}: not written by ragmeter evaluate --out"
-            ) from error
-
-
-def _of_folder(path: Path) -> RowScores:
-    from ._baseline_folder import scores_of_folder  # noqa: PLC0415 -- brings pyarrow, an extra
-
-    return scores_of_folder(path)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What is to be decided."""
 
     limits: Sequence[Limit] = ()
-    baseline: Baseline | None = None
+    baseline: RowScores | None = None
+    """The scores of an earlier run; None: it is not compared with any."""
     tolerance: float = 0.03
     """How much worse than the baseline a mean may be."""
 
@@ -194,8 +135,7 @@ def decide(
             and (not named or one.name in named)
         ]
         checks += [
-            _compared(one, asked.baseline.rows, rows, asked.tolerance, unreadable)
-            for one in compared
+            _compared(one, asked.baseline, rows, asked.tolerance, unreadable) for one in compared
         ]
         if not compared:
             checks.append(Check("not worse than the baseline", "blocked", "no score to compare"))

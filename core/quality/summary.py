@@ -1,7 +1,7 @@
 """What many scores of one name amount to: mean, percentiles, confidence, and how many had no value.
 
-Used by `demo` and `evaluate` alike, for tables, JSON and HTML.  Pure arithmetic: it prints
-nothing and reads nothing.
+Used by the command line, for tables, JSON and HTML, and by what decides whether a mean is good enough.
+Pure arithmetic: it prints nothing and reads nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from itertools import accumulate, repeat
 from typing import Any, Literal
 
 from ragmeter.metrics import Score, ScoreDirection
-from ragmeter.quality.estimate import estimate, student_quantile
-from ragmeter.quality.moments import FreeMoments
 
 from ._tally import Tally
+from .estimate import estimate, student_quantile
+from .moments import FreeMoments
 
 __all__ = [
     "ScoreSummary",
@@ -158,7 +159,7 @@ def bootstrap_interval(values: Sequence[float]) -> tuple[float, float] | None:
     """
     if len(values) < 2:
         return None
-    import numpy as np  # noqa: PLC0415 -- slow to import, and only summaries need it
+    import numpy as np  # noqa: PLC0415 -- slow to import, and in an extra
 
     generator = np.random.default_rng(_SEED)
     data = np.asarray(values, dtype=float)
@@ -179,10 +180,14 @@ def mean_interval(
     """Return the 95 % interval of the mean, or None for fewer than two values.
 
     Where the score's range has two ends it is that of live requests, `ragmeter.quality.estimate`, which is
-    safe for few values and for values that are nearly all the same; elsewhere `bootstrap_interval`.
+    safe for few values and for values that are nearly all the same; elsewhere `bootstrap_interval`, or
+    Student's where numpy is not installed.
     """
     lowest, highest = ends
     if lowest is None or highest is None or lowest >= highest:
+        if find_spec("numpy") is None:
+            squares = math.fsum(value * value for value in values)
+            return _students_interval(len(values), math.fsum(values), squares)
         return bootstrap_interval(values)
     if len(values) < 2:
         return None
@@ -194,18 +199,25 @@ def mean_interval(
     return lowest + found.lower * width, lowest + found.upper * width
 
 
+def _students_interval(count: int, total: float, squares: float) -> tuple[float, float] | None:
+    """Return Student's 95 % interval of a mean from what the values and their squares add up to."""
+    if count < 2:
+        return None
+    mean = total / count
+    variance = max(0.0, squares - total * mean) / (count - 1)
+    half = student_quantile(count - 1) * math.sqrt(variance / count)
+    return mean - half, mean + half
+
+
 def _interval_of_sums(
     count: int, total: float, squares: float, ends: tuple[float | None, float | None]
 ) -> tuple[float, float] | None:
     """Return the same as `mean_interval` for very many values: without two ends it is the normal one."""
     lowest, highest = ends
+    if lowest is None or highest is None or lowest >= highest:
+        return _students_interval(count, total, squares)
     if count < 2:
         return None
-    if lowest is None or highest is None or lowest >= highest:
-        mean = total / count
-        variance = max(0.0, squares - total * mean) / (count - 1)
-        half = student_quantile(count - 1) * math.sqrt(variance / count)
-        return mean - half, mean + half
     width = highest - lowest
     sums = FreeMoments()
     sums.n = sums.kd = sums.wb = float(count)
