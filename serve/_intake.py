@@ -11,7 +11,7 @@ import threading
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmeter.adapters.opentelemetry.otlp import ExportRequest, Signal, received_in
+from ragmeter.adapters.opentelemetry.otlp import ExportRequest, Received, Signal, received_in
 from ragmeter.metrics import RagmeterError
 
 from ._bodies import TooLargeError
@@ -130,13 +130,14 @@ class Intake:
                 raise BusyError(why)
             self._entering += count
         try:
+            received = received_in(request)
             if self._store is not None:
                 # First: where the other then has no room the sender comes again, and it is the same request.
-                self._store.take(request)
+                self._store.take(request, received)
             if kept is None:
                 plain = request.SerializeToString() if body is None else body
                 kept = self._journal.keep(signal, plain)
-            return self.admit(kept, request)
+            return self._admitted(kept, received)
         except (SpoolFullError, StoreFullError) as error:
             raise BusyError(str(error)) from error
         finally:
@@ -157,7 +158,10 @@ class Intake:
 
     def admit(self, kept: Kept, request: ExportRequest) -> Taken:
         """Take an export request in for which there is room, and which is kept."""
-        received = kept.left_of(received_in(request))
+        return self._admitted(kept, received_in(request))
+
+    def _admitted(self, kept: Kept, found: Received) -> Taken:
+        received = kept.left_of(found)
         self._counts.spans("invalid", received.invalid)
         self._scoring.assembler.add(received.spans, received.logs)
         self._journal.admitted(kept, received)

@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -25,6 +25,7 @@ from typing import Literal, NamedTuple
 
 from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.metrics import ConfigurationError, RagmeterError
+from ragmeter.metrics._group_commit import GroupCommit
 from ragmeter.metrics.errors import loggable
 
 __all__ = ["FORWARDED", "Entry", "Spool", "SpoolFullError", "SpoolStats"]
@@ -92,20 +93,16 @@ class SpoolStats:
     """Appends that found no room, by `SpoolFullError.reason`."""
 
 
-class _Ticket:
+class _Piece(NamedTuple):
     """One body on its way to the disk."""
 
-    __slots__ = ("body", "failure", "position", "signal")
-
-    def __init__(self, signal: Signal, body: bytes) -> None:
-        self.signal: Signal = signal
-        self.body = body
-        self.position = 0
-        self.failure: SpoolFullError | None = None
+    signal: Signal
+    body: bytes
 
     @property
-    def is_settled(self) -> bool:
-        return self.position > 0 or self.failure is not None
+    def size(self) -> int:
+        """The bytes that it takes up there."""
+        return len(self.body) + _ENTRY_BYTES
 
 
 class Spool:
@@ -126,10 +123,12 @@ class Spool:
         self._max_bytes = max_bytes
         self._damaged = 0
         self._refused: Counter[str] = Counter()
-        self._queueing = threading.Lock()
-        self._queued: list[_Ticket] = []
+        self._counting = threading.Lock()
         self._coming = 0  # bytes of those on their way to the disk
-        self._writing = threading.RLock()
+        self._commits: GroupCommit[_Piece, int] = GroupCommit(
+            self._append, lambda: SpoolFullError("it was not written", "disk")
+        )
+        self._writing = self._commits.turn
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._database = self._open()
@@ -167,24 +166,15 @@ class Spool:
         Raises:
             SpoolFullError: It was not kept.
         """
-        ticket = _Ticket(signal, body)
-        size = len(body) + _ENTRY_BYTES
-        with self._queueing:
-            if self._bytes + self._coming + size > self._max_bytes:
+        piece = _Piece(signal, body)
+        with self._counting:
+            if self._bytes + self._coming + piece.size > self._max_bytes:
                 self._refused["full"] += 1
                 raise SpoolFullError(
                     f"the spool holds {self._bytes} bytes, as much as it may", "full"
                 )
-            self._coming += size
-            self._queued.append(ticket)
-        with self._writing:
-            if not ticket.is_settled:  # else whoever wrote before us took ours along
-                self._write_queued()
-        if ticket.failure is not None:
-            raise ticket.failure
-        if not ticket.position:  # whoever was writing was interrupted
-            raise SpoolFullError("it was not written", "disk")
-        return ticket.position
+            self._coming += piece.size
+        return self._commits.put(piece)
 
     def settle(
         self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None
@@ -214,7 +204,7 @@ class Spool:
                     "spool: what is done could not be noted (%s); tried again", loggable(error)
                 )
                 return False
-            with self._queueing:
+            with self._counting:
                 self._entries -= len(freed)
                 self._bytes -= sum(freed) + _ENTRY_BYTES * len(freed)
             self._give_back()
@@ -251,7 +241,7 @@ class Spool:
 
     def stats(self) -> SpoolStats:
         """Return what it holds."""
-        with self._queueing:
+        with self._counting:
             return SpoolStats(
                 entries=self._entries,
                 bytes=self._bytes,
@@ -261,7 +251,7 @@ class Spool:
 
     def fill(self) -> float:
         """Return how much of the room that it may take is taken, 0 to 1."""
-        with self._queueing:
+        with self._counting:
             return float(self._bytes / self._max_bytes)
 
     def close(self) -> None:
@@ -269,35 +259,34 @@ class Spool:
         with self._writing:
             self._database.close()
 
-    def _write_queued(self) -> None:
-        with self._queueing:
-            tickets, self._queued = self._queued, []
+    def _append(self, pieces: Sequence[_Piece]) -> Sequence[int]:
+        """Write bodies; return their positions."""
         positions: list[int] = []
-        failure: SpoolFullError | None = None
+        kept = False
         try:
             self._database.execute("BEGIN IMMEDIATE")
-            for ticket in tickets:
-                row = (ticket.signal, ticket.body, zlib.crc32(ticket.body))
+            for piece in pieces:
+                row = (piece.signal, piece.body, zlib.crc32(piece.body))
                 cursor = self._database.execute(
                     "INSERT INTO entries (signal, body, crc) VALUES (?, ?, ?)", row
                 )
                 positions.append(int(cursor.lastrowid or 0))
             self._database.execute("COMMIT")
+            kept = True
         except sqlite3.Error as error:
-            self._roll_back()
-            failure = SpoolFullError(f"the disk does not take it: {error}", "disk")
-        with self._queueing:
-            size = sum(len(ticket.body) + _ENTRY_BYTES for ticket in tickets)
-            self._coming -= size
-            if failure is None:
-                self._bytes += size
-                self._entries += len(tickets)
-            else:
-                self._refused["disk"] += len(tickets)
-        for number, ticket in enumerate(tickets):
-            ticket.failure = failure
-            if failure is None:
-                ticket.position = positions[number]
+            raise SpoolFullError(f"the disk does not take it: {error}", "disk") from error
+        finally:
+            if not kept:
+                self._roll_back()
+            size = sum(piece.size for piece in pieces)
+            with self._counting:
+                self._coming -= size
+                if kept:
+                    self._bytes += size
+                    self._entries += len(pieces)
+                else:
+                    self._refused["disk"] += len(pieces)
+        return positions
 
     def _roll_back(self) -> None:
         with suppress(sqlite3.Error):  # it may have happened by itself

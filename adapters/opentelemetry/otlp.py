@@ -30,6 +30,7 @@ __all__ = [
     "Received",
     "Signal",
     "attributes_of",
+    "has_ids",
     "parse_json",
     "parse_protobuf",
     "read_json",
@@ -226,6 +227,11 @@ def _base64_id(text: str) -> str:
         return ""
 
 
+def has_ids(carrier: Any) -> bool:
+    """Return whether a span or log record has usable ids: `Received` holds it."""
+    return _is_id(carrier.trace_id, 16) and _is_id(carrier.span_id, 8)
+
+
 def _is_id(value: bytes, length: int) -> bool:
     return len(value) == length and any(value)
 
@@ -239,7 +245,7 @@ def _spans_of(request: ExportTraceServiceRequest) -> Received:
         for scoped in group.scope_spans:
             scope = scoped.scope.name
             for span in scoped.spans:
-                if not _is_id(span.trace_id, 16) or not _is_id(span.span_id, 8):
+                if not has_ids(span):
                     invalid += 1
                     continue
                 spans.append(
@@ -285,7 +291,7 @@ def _logs_of(request: ExportLogsServiceRequest) -> Received:
             for group in request.resource_logs
             for scoped in group.scope_logs
             for record in scoped.log_records
-            if _is_id(record.trace_id, 16) and _is_id(record.span_id, 8)
+            if has_ids(record)
         )
     )
 
@@ -316,15 +322,20 @@ def _event_name(items: Iterable[Any]) -> str:
 
 def attributes_of(items: Iterable[Any]) -> Mapping[str, Any]:
     """Return attributes as they are in the protocol's messages, as plain values by key."""
-    return {item.key: _value(item.value) for item in items}
+    found: dict[str, Any] = {}
+    for item in items:
+        value = item.value
+        # Most are texts, and one that is none has an empty one here: reading it is cheaper than asking which.
+        found[item.key] = value.string_value or _value(value)
+    return found
 
 
 def _value(value: Any) -> Any:
     which = value.WhichOneof("value")
-    if which == "string_value":
-        return value.string_value
+    if which is None:
+        return None
     if which == "array_value":
-        return [_value(item) for item in value.array_value.values]
+        return [item.string_value or _value(item) for item in value.array_value.values]
     if which == "kvlist_value":
-        return {item.key: _value(item.value) for item in value.kvlist_value.values}
-    return None if which is None else getattr(value, which)
+        return attributes_of(value.kvlist_value.values)
+    return getattr(value, which)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 __all__ = ["Chunk", "Details", "Kind", "RequestPart", "ScorePart", "Told", "VerdictPart"]
@@ -74,7 +75,9 @@ class Details(NamedTuple):
     """What asking cost, in the currency of the judge's prices; None: not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Nothing of the two changes once it is made; they are not frozen as that makes them slow to make, and
+# each event of each request is one of both.
+@dataclass(slots=True, kw_only=True)
 class ScorePart:
     """One score of a request."""
 
@@ -105,7 +108,7 @@ class Chunk(NamedTuple):
     text: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RequestPart:
     """What is told of one request. None, and what is empty: nothing is told of it."""
 
@@ -157,10 +160,12 @@ class RequestPart:
 
     def merged(self, *others: RequestPart) -> RequestPart:
         """Return all together; they are of the same request."""
+        if not others:
+            return self
         parts = (self, *others)
         plain: dict[str, Any] = {}
-        for name in _PLAIN:
-            known = [value for part in parts if (value := getattr(part, name)) is not None]
+        for name, values in zip(_PLAIN, zip(*map(_plain_of, parts), strict=True), strict=True):
+            known = [value for value in values if value is not None]
             if known:
                 plain[name] = known[0] if len(known) == 1 else max(known)
         noted = [part.noted_ns for part in parts if part.noted_ns is not None]
@@ -193,6 +198,7 @@ _PLAIN = tuple(
     for each in fields(RequestPart)
     if each.name not in ("run_id", "noted_ns", "metadata", "segments", "verdict", "scores")
 )
+_plain_of = attrgetter(*_PLAIN)
 
 
 def _later(one: T | None, other: T | None) -> T | None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmeter.adapters.opentelemetry.otlp import ExportRequest, attributes_of
+from ragmeter.adapters.opentelemetry.otlp import ExportRequest, Received, attributes_of, has_ids
 from ragmeter.exporters import semconv
 from ragmeter.metrics.text.languages import language_of
 from ragmeter.quality.segments import MAX_NAMES, UNKNOWN
@@ -34,6 +34,8 @@ __all__ = [
     "told_in",
 ]
 
+T = TypeVar("T")
+
 MAX_NAME = 256
 """Characters of what is looked up by: no index of PostgreSQL takes more than 2,704 bytes."""
 MAX_SCORES = 500
@@ -43,6 +45,13 @@ _LEAST_RATE = 1e-6
 """One request with a weight beyond that would be all that a mean is of."""
 _DOCUMENT = re.compile(re.escape(semconv.RETRIEVAL_DOCUMENTS) + r"\.(\d{1,4})\.(document\..+)")
 _CUMULATIVE = 2
+_OF_KIND = (
+    semconv.SCORE_METHOD, semconv.SCORE_TARGET, semconv.EVALUATOR_VERSION, semconv.SCORE_DIRECTION,
+    semconv.SCORE_MIN, semconv.SCORE_MAX, semconv.SELECTION, semconv.SCORE_JUDGE_MODEL,
+    semconv.SCORE_JUDGE_ENDPOINT,
+)  # fmt: skip
+"""What a score's kind is read from."""
+_Kinds: TypeAlias = dict[tuple[Any, ...], Kind]
 
 
 def home_of(run_id: str) -> tuple[str, str]:
@@ -86,27 +95,52 @@ class DroppedCount(NamedTuple):
     value: float
 
 
-def told_in(request: ExportRequest) -> Telling:
-    """Return what spans and events of scope ``ragmeter`` in an export request tell."""
+def told_in(request: ExportRequest, received: Received) -> Telling:
+    """Return what spans and events of scope ``ragmeter`` in an export request tell.
+
+    Args:
+        request: It.
+        received: What `received_in` finds in it: attributes are not read twice.
+    """
     parts: list[RequestPart] = []
     retrieved: list[Retrieved] = []
+    kinds: _Kinds = {}
     if isinstance(request, ExportTraceServiceRequest):
+        spans = iter(received.spans)
         for group in request.resource_spans:
             for scoped in group.scope_spans:
                 if scoped.scope.name == semconv.SCOPE:
                     ran = _origin(group.resource)
-                    for span in scoped.spans:
-                        told = attributes_of(span.attributes)
-                        parts += _of_span(span, told, ran)
-                        retrieved += _retrieved(span, told)
+                    for span, known in _with_known(scoped.spans, spans):
+                        if known is not None:  # without its ids nothing is told
+                            parts += _of_span(span, known.attributes, ran, kinds)
+                            retrieved += _retrieved(span, known.attributes)
+                else:
+                    _pass_over(scoped.spans, spans)
     else:
+        notes = iter(received.logs)
         for records in request.resource_logs:
             for written in records.scope_logs:
                 if written.scope.name == semconv.SCOPE:
                     ran = _origin(records.resource)
-                    for record in written.log_records:
-                        parts += _of_record(record, ran)
+                    for record, note in _with_known(written.log_records, notes):
+                        told = attributes_of(record.attributes) if note is None else note.attributes
+                        parts += _of_record(record, told, ran, kinds)
+                else:
+                    _pass_over(written.log_records, notes)
     return Telling(tuple(parts), tuple(retrieved))
+
+
+def _with_known(carriers: Iterable[Any], known: Iterator[T]) -> Iterator[tuple[Any, T | None]]:
+    """Yield each with what `received_in` made of it; None: nothing, for want of ids."""
+    for carrier in carriers:
+        yield carrier, next(known) if has_ids(carrier) else None
+
+
+def _pass_over(carriers: Iterable[Any], known: Iterator[object]) -> None:
+    for carrier in carriers:
+        if has_ids(carrier):
+            next(known)
 
 
 def dropped_in(request: ExportMetricsServiceRequest) -> Iterator[DroppedCount]:
@@ -172,10 +206,11 @@ def _text(value: Any, limit: int = 1024) -> str | None:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    number = float(value)
-    return number if math.isfinite(number) else None
+    if type(value) is not float:  # most that are none are not there at all
+        if value is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        value = float(value)
+    return value if math.isfinite(value) else None
 
 
 def _rate(value: Any) -> float | None:
@@ -188,7 +223,9 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and 0 <= value < 2**53 else 0
 
 
-def _of_span(span: Any, told: Mapping[str, Any], ran: _Origin) -> Iterator[RequestPart]:
+def _of_span(
+    span: Any, told: Mapping[str, Any], ran: _Origin, kinds: _Kinds
+) -> Iterator[RequestPart]:
     run_id = _text(told.get(semconv.RUN_ID), MAX_NAME)
     trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
     if run_id is None or trace_id is None or span_id is None:
@@ -243,20 +280,25 @@ def _of_span(span: Any, told: Mapping[str, Any], ran: _Origin) -> Iterator[Reque
         if event.name == semconv.EVENT_EVALUATION_RESULT:
             said = attributes_of(event.attributes)
             yield from _of_event(
-                {semconv.RUN_ID: run_id, **said}, _time(event.time_unix_nano) or at, ran, span
+                {semconv.RUN_ID: run_id, **said},
+                _time(event.time_unix_nano) or at,
+                ran,
+                span,
+                kinds,
             )
 
 
-def _of_record(record: Any, ran: _Origin) -> Iterator[RequestPart]:
-    told = attributes_of(record.attributes)
+def _of_record(
+    record: Any, told: Mapping[str, Any], ran: _Origin, kinds: _Kinds
+) -> Iterator[RequestPart]:
     name = record.event_name or told.get("event.name")
     at = _time(record.time_unix_nano) or _time(record.observed_time_unix_nano)
     if name == semconv.EVENT_EVALUATION_RESULT and at is not None:
-        yield from _of_event(told, at, ran, record)
+        yield from _of_event(told, at, ran, record, kinds)
 
 
 def _of_event(
-    told: Mapping[str, Any], at: int, ran: _Origin, carrier: Any
+    told: Mapping[str, Any], at: int, ran: _Origin, carrier: Any, kinds: _Kinds
 ) -> Iterator[RequestPart]:
     run_id = _text(told.get(semconv.RUN_ID), MAX_NAME)
     name = _text(told.get(semconv.GEN_AI_EVALUATION_NAME), MAX_NAME)
@@ -264,7 +306,7 @@ def _of_event(
         return
     span_id = _id(carrier.span_id, 8)
     is_verdict = name == semconv.VERDICT
-    score = None if is_verdict else _score(name, told, at)
+    score = None if is_verdict else _score(name, told, at, kinds)
     about_answer = is_verdict or told.get(semconv.SCORE_TARGET) == "answer"
     judged = score is not None and score.details is not None and score.details.kind.judged
     yield RequestPart(
@@ -301,8 +343,36 @@ def _verdict(told: Mapping[str, Any], at: int) -> VerdictPart | None:
     )
 
 
-def _score(name: str, told: Mapping[str, Any], at: int) -> ScorePart:
+def _kind(name: str, told: Mapping[str, Any], kinds: _Kinds) -> Kind:
+    """Return what a score is, made once for all requests of an export that tell the same."""
+    said = (name, *map(told.get, _OF_KIND))
+    key = (said, *map(type, said))  # as True == 1, which are told apart here
+    try:
+        known = kinds.get(key)
+        if known is None:
+            known = kinds[key] = _kind_of(name, told)
+    except TypeError:  # one of them is a list
+        return _kind_of(name, told)
+    return known
+
+
+def _kind_of(name: str, told: Mapping[str, Any]) -> Kind:
     method = _text(told.get(semconv.SCORE_METHOD)) or ""
+    return Kind(
+        name=name,
+        method=method,
+        target=_text(told.get(semconv.SCORE_TARGET)) or "",
+        definition=_text(told.get(semconv.EVALUATOR_VERSION)) or "",
+        direction=_text(told.get(semconv.SCORE_DIRECTION)) or "higher",
+        lowest=_number(told.get(semconv.SCORE_MIN)),
+        highest=_number(told.get(semconv.SCORE_MAX)),
+        judged=_is_judged(method, told.get(semconv.SELECTION)),
+        judge=_text(told.get(semconv.SCORE_JUDGE_MODEL), 255) or "",
+        endpoint=_text(told.get(semconv.SCORE_JUDGE_ENDPOINT), 64) or "",
+    )
+
+
+def _score(name: str, told: Mapping[str, Any], at: int, kinds: _Kinds) -> ScorePart:
     value = _number(told.get(semconv.GEN_AI_EVALUATION_SCORE_VALUE))
     label = _text(told.get(semconv.GEN_AI_EVALUATION_SCORE_LABEL))
     status = _text(told.get(semconv.SCORE_STATUS)) or "ok"
@@ -312,18 +382,7 @@ def _score(name: str, told: Mapping[str, Any], at: int) -> ScorePart:
         told=Told(at, value, status, label),
         details=Details(
             at,
-            Kind(
-                name=name,
-                method=method,
-                target=_text(told.get(semconv.SCORE_TARGET)) or "",
-                definition=_text(told.get(semconv.EVALUATOR_VERSION)) or "",
-                direction=_text(told.get(semconv.SCORE_DIRECTION)) or "higher",
-                lowest=_number(told.get(semconv.SCORE_MIN)),
-                highest=_number(told.get(semconv.SCORE_MAX)),
-                judged=_is_judged(method, told.get(semconv.SELECTION)),
-                judge=_text(told.get(semconv.SCORE_JUDGE_MODEL), 255) or "",
-                endpoint=_text(told.get(semconv.SCORE_JUDGE_ENDPOINT), 64) or "",
-            ),
+            _kind(name, told, kinds),
             lower=_number(told.get(semconv.SCORE_LOWER)),
             upper=_number(told.get(semconv.SCORE_UPPER)),
             error_type=_text(told.get(semconv.ERROR_TYPE)),

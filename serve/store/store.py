@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from ragmeter.adapters.opentelemetry.otlp import ExportRequest
+from ragmeter.adapters.opentelemetry.otlp import ExportRequest, Received, received_in
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import ConfigurationError, RagmeterError
+from ragmeter.metrics._group_commit import GroupCommit
 from ragmeter.metrics.errors import install_command, loggable
 
 from ._database import Home
@@ -91,16 +93,11 @@ class StoreStats:
     """How often a name was one too many, since it was opened: ``workflow``, ``score``."""
 
 
-class _Ticket:
+class _Piece(NamedTuple):
     """What one caller wants written."""
 
-    __slots__ = ("done", "dropped", "failure", "telling")
-
-    def __init__(self, telling: Telling, dropped: Sequence[DroppedCount]) -> None:
-        self.telling = telling
-        self.dropped = dropped
-        self.done = False
-        self.failure: StoreFullError | None = None
+    telling: Telling
+    dropped: Sequence[DroppedCount] = ()
 
 
 class Store:
@@ -125,9 +122,10 @@ class Store:
                 "a store keeps requests for some time, and in a megabyte at least: give it more"
             )
         self._clock = clock
-        self._queueing = threading.Lock()
-        self._queued: list[_Ticket] = []
-        self._writing = threading.RLock()
+        self._commits: GroupCommit[_Piece, None] = GroupCommit(
+            self._commit, lambda: StoreFullError("it was not written")
+        )
+        self._writing = self._commits.turn
         self._refused = 0
         self._writable = True
         self._failed_at = 0.0
@@ -143,8 +141,12 @@ class Store:
         """Where requests are kept, without any secret."""
         return self._home.shown
 
-    def take(self, request: ExportRequest) -> int:
+    def take(self, request: ExportRequest, received: Received | None = None) -> int:
         """Keep what ragmeter elsewhere tells in an export request; when this returns, it is kept.
+
+        Args:
+            request: It.
+            received: What `received_in` finds in it, where that is known.
 
         Returns:
             How many pieces of requests were in it.
@@ -152,7 +154,7 @@ class Store:
         Raises:
             StoreFullError: It was not kept.
         """
-        telling = told_in(request)
+        telling = told_in(request, received_in(request) if received is None else received)
         if telling.requests or telling.retrieved:
             self._write(telling)
         return len(telling.requests) + len(telling.retrieved)
@@ -259,46 +261,30 @@ class Store:
     def _write(self, telling: Telling, dropped: Sequence[DroppedCount] = ()) -> None:
         if not self.options.texts:
             telling = without_texts(telling)
-        ticket = _Ticket(telling, dropped)
-        with self._queueing:
-            self._queued.append(ticket)
-        with self._writing:
-            if not ticket.done:  # else whoever wrote before us took ours along
-                self._write_queued()
-        if ticket.failure is not None:
-            raise ticket.failure
+        self._commits.put(_Piece(telling, dropped))
 
-    def _write_queued(self) -> None:
-        with self._queueing:
-            tickets, self._queued = self._queued, []
-        failure: StoreFullError | None = None
+    def _commit(self, pieces: Sequence[_Piece]) -> Sequence[None]:
+        kept = False
         try:
             if self._closed:
-                failure = StoreFullError("the store is closed")
-            else:
-                self._commit(tickets)
-                self._writable = True
+                raise StoreFullError("the store is closed")
+            with self._home.transaction():
+                self._rows.put(
+                    _joined(piece.telling for piece in pieces), int(self._clock() * 1000)
+                )
+                self._rows.count_dropped([each for piece in pieces for each in piece.dropped])
+                self._rows.finish()
+            kept = self._writable = True
         except self._home.errors as error:
-            failure = StoreFullError(f"the store does not take it: {self._home.why(error)}")
             self._writable = False
             self._failed_at = time.monotonic()
-        except BaseException:
-            failure = StoreFullError("it was not written")
-            raise
+            raise StoreFullError(f"the store does not take it: {self._home.why(error)}") from error
         finally:
-            if failure is not None:
-                self._refused += len(tickets)
+            if not kept:
+                self._refused += len(pieces)
                 self._names.forget()
                 self._rows.forget()
-            for ticket in tickets:
-                ticket.failure = failure
-                ticket.done = True
-
-    def _commit(self, tickets: Sequence[_Ticket]) -> None:
-        with self._home.transaction():
-            self._rows.put(_joined(ticket.telling for ticket in tickets), int(self._clock() * 1000))
-            self._rows.count_dropped([each for ticket in tickets for each in ticket.dropped])
-            self._rows.finish()
+        return [None] * len(pieces)
 
 
 def _joined(tellings: Iterable[Telling]) -> Telling:
