@@ -14,6 +14,7 @@ from .quality.objectives import DEFAULT_SHARE, Objective, Objectives
 
 if TYPE_CHECKING:
     from .pipeline.alarming import Alarming, Elsewhere
+    from .pipeline.telling import Claims
     from .quality.change import Change
     from .quality.watch import WatchedSeries
 
@@ -134,16 +135,17 @@ class QualityVerbs:
         """
         return self._watching("mark").watch.mark(service)
 
-    def watch_elsewhere(self, elsewhere: Elsewhere | None) -> None:
+    def watch_elsewhere(self, elsewhere: Elsewhere | None, claims: Claims | None = None) -> None:
         """Watch over what other processes scored, too; for servers that receive that.
 
         Args:
             elsewhere: Knows it; None: no longer.
+            claims: Says which of several servers that look at the same tells of a change; None: this one does.
 
         Raises:
             ConfigurationError: The meter does not watch.
         """
-        self._watching("watch_elsewhere").look_elsewhere(elsewhere)
+        self._watching("watch_elsewhere").look_elsewhere(elsewhere, claims)
 
     def _watching(self, verb: str) -> Alarming:
         if self._alarming is None:

@@ -29,6 +29,7 @@ from ragmeter.metrics import ConfigurationError
 
 from ._access import TOKEN_VARIABLE, Access, guarded
 from ._api import api_routes
+from ._claiming import SharedClaims
 from ._counts import Counts
 from ._endpoint import Endpoint
 from ._forward import Forwarder
@@ -248,8 +249,12 @@ class Server:
 
     def _watch_received(self, *, on: bool) -> None:
         """Have the meter watch over what applications scored themselves, if it watches at all."""
-        if self.reader is not None and self.meter.watches:
-            self.meter.watch_elsewhere(Received(self.reader) if on else None)
+        if self.store is None or self.reader is None or not self.meter.watches:
+            return
+        if on:
+            self.meter.watch_elsewhere(Received(self.reader), SharedClaims(self.store))
+        else:
+            self.meter.watch_elsewhere(None)
 
     def _finish(self, timeout_s: float) -> bool:
         """Have everything leave that was read or is to be passed on; return whether all of it did."""

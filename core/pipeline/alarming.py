@@ -1,13 +1,11 @@
 """Runs the watch over scores: a look at every five minutes that are over, and telling of what changed.
 
-Two threads of its own, for a meter that was asked to watch: one looks, the other tells, so that a
-callback that takes its time delays no look.  The request's path has no part in it.  What is told goes to
-the log, the exporters, the webhook and the callbacks, in this order; what one of them raises is contained.
+A thread of its own, for a meter that was asked to watch; another one tells (`telling`).  The request's
+path has no part in it.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -17,40 +15,25 @@ from ragmeter.exporters.changes import (
     ChangeEvidence,
     ObservesChanges,
     ObservesDrift,
-    QualityChange,
 )
 from ragmeter.quality.change import Change
 from ragmeter.quality.joined import Joined
-from ragmeter.quality.sentence import sentence
 from ragmeter.quality.sums import SLOT_S, SlotSums, unix_clock
 from ragmeter.quality.watch import Told, Watch
 
 from ._watch_file import WatchFile
 from .queue import WorkerQueue, remaining
+from .telling import Claims, OnChange, Telling, TellsChanges
 
 if TYPE_CHECKING:
     from ragmeter.exporters.webhook import ChangeWebhook
 
     from .rejudging import JudgeCheck
 
-__all__ = ["Alarming", "Elsewhere", "ElsewhereSlot", "OnChange", "TellsChanges", "alarming_of"]
+__all__ = ["Alarming", "Elsewhere", "ElsewhereSlot", "alarming_of"]
 
-OnChange = Callable[[Change], object]
-"""Called with each change of quality."""
 GRACE_S = 1.0
 """Seconds after the end of five minutes at which they are looked at."""
-MAX_WAITING = 1_000
-"""Changes that may wait to be told."""
-
-_log = logging.getLogger("ragmeter")
-
-
-class TellsChanges(Protocol):
-    """Tells others of a change: an exporter, or a webhook."""
-
-    def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
-        """Tell of `change`, of which `said` is one sentence."""
-        ...
 
 
 class ElsewhereSlot(NamedTuple):
@@ -115,10 +98,7 @@ class Alarming:
         observers = [one for one in exporters if isinstance(one, ObservesChanges)]
         for observer in observers:
             observer.observe_changes(self._evidence)
-        self._tellers: tuple[TellsChanges, ...] = (
-            *observers,
-            *([] if webhook is None else [webhook]),
-        )
+        tellers: tuple[TellsChanges, ...] = (*observers, *([] if webhook is None else [webhook]))
         self._check = check
         if check is not None:
             check.on_moved(self.tell)
@@ -131,8 +111,8 @@ class Alarming:
         self._joined = Joined()
         # What is as old as that was told by the process before, if it was to be told.
         self._silent_before = 0.0 if watch.next else self._clock() - 2 * SLOT_S
-        self._callbacks: tuple[OnChange, ...] = ()
         self._guard = guard_for("meter.changes")
+        self._telling = Telling(tellers, self._guard, self._clock)
         self._looking: WorkerQueue[None] = WorkerQueue(
             "ragmeter-watch",
             lambda _: self.look(),
@@ -142,32 +122,26 @@ class Alarming:
             max_items=1,
             max_bytes=1,
         )
-        self._telling: WorkerQueue[Told] = WorkerQueue(
-            "ragmeter-changes",
-            self._tell,
-            guard=self._guard,
-            on_drop=_ignore,
-            max_items=MAX_WAITING,
-            max_bytes=1,
-        )
 
     def on_change(self, callback: OnChange) -> None:
         """Call `callback` with every change from now on, on a thread of ours."""
-        self._callbacks = (*self._callbacks, callback)
+        self._telling.on_change(callback)
 
     def tell(self, change: Change, resource: Mapping[str, str] | None = None) -> None:
         """Tell of a change that was found elsewhere. Never blocks."""
         self.watch.keep(change)
         self._telling.put(Told(change, resource or {}))
 
-    def look_elsewhere(self, elsewhere: Elsewhere | None) -> None:
+    def look_elsewhere(self, elsewhere: Elsewhere | None, claims: Claims | None = None) -> None:
         """Watch over what other processes scored, too, from now on; None: no longer.
 
         Nothing need be captured here for that: the threads start now.  Everything is looked at when
         that of other processes is complete, which is later.  Where nothing is known of the past, as the
         file is gone that it was kept in, it is learned from what they have sent, and not told anew.
+        Of several processes that look at the same, `claims` says who tells; None: there is one.
         """
         self._elsewhere = elsewhere
+        self._telling.claim_by(claims)
         if elsewhere is not None:
             self._looking.start()
             self._telling.start()
@@ -181,13 +155,17 @@ class Alarming:
             for at, slots in self._slots_with(elsewhere):
                 self._take(slots, silently=at < self._silent_before)
             self._silent_before = 0.0
+        self._telling.take_up()
+        # After what was found is claimed: who is killed in between finds it again.
         if self._file is not None:
             self._file.save_if_due()
 
     def _take(self, slots: Iterable[SlotSums], *, silently: bool = False) -> None:
+        elsewhere = self._elsewhere
         for told in self.watch.take(slots):
-            if not silently:
-                self._telling.put(told)
+            # Where the application tells of its changes itself, people have been told.
+            if not (silently or (elsewhere is not None and elsewhere.tells_itself(told.resource))):
+                self._telling.put_claimed(told)
 
     def _slots_with(self, elsewhere: Elsewhere) -> Iterator[tuple[float, list[SlotSums]]]:
         """Yield what was counted here and elsewhere, by when it began, oldest first."""
@@ -223,20 +201,22 @@ class Alarming:
             return True  # nothing was captured
         self._looking.put(None)
         looked = self._looking.flush(remaining(deadline))
-        return self._telling.flush(remaining(deadline)) and looked
+        return self._telling.flush(deadline) and looked
 
     def close(self, deadline: float) -> None:
         """Look and tell a last time, until `deadline` (monotonic), and stop."""
         if self._check is not None:
             self._check.close()
         self.flush(deadline)
+        self._telling.take_up(last=True)
+        self._telling.flush(deadline)
         self._looking.close(0.0)
         if self._file is not None:
             with self._guard:
                 self._file.save()
         if self._webhook is not None:
             self._webhook.close()
-        self._telling.close(0.0)
+        self._telling.close()
 
     def before_fork(self, deadline: float) -> None:
         """Let no thread of these be in the middle of something, if that is so before `deadline`."""
@@ -252,24 +232,6 @@ class Alarming:
         with self._guard:
             self.look()
         return SLOT_S - self._clock() % SLOT_S + GRACE_S
-
-    def _tell(self, batch: Sequence[Told]) -> None:
-        for change, resource in batch:
-            if self._elsewhere is not None and self._elsewhere.tells_itself(resource):
-                continue  # people have been told
-            said = sentence(change)
-            with self._guard:
-                _log.log(
-                    logging.INFO if change.kind == "recovered" else logging.WARNING,
-                    "ragmeter: %s",
-                    said,
-                )
-            for teller in self._tellers:
-                with self._guard:
-                    teller.changed(change, said, resource)
-            for callback in self._callbacks:
-                with self._guard:
-                    callback(change)
 
 
 def alarming_of(
@@ -305,4 +267,4 @@ def alarming_of(
 
 
 def _ignore(_item: object, _reason: str) -> None:
-    """Drop it: a newer change says more."""
+    """Drop it: there is another look."""

@@ -67,6 +67,20 @@ class Told(NamedTuple):
     resource: Mapping[str, str]
     """The service that it is about, where that is another process."""
 
+    def state(self) -> dict[str, Any]:
+        """Return it as values that JSON can hold."""
+        return {"change": asdict(self.change), "resource": dict(self.resource)}
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> Told:
+        """Return what `state` returned.
+
+        Raises:
+            ValueError, KeyError, TypeError: It is of another version, or damaged.
+        """
+        resource = {str(key): str(value) for key, value in state["resource"].items()}
+        return cls(change_of(state["change"]), resource)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedSeries:

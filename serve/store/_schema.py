@@ -88,6 +88,14 @@ ALTER TABLE kind ADD COLUMN endpoint TEXT NOT NULL DEFAULT '';
 ALTER TABLE score ADD COLUMN cost REAL;
 CREATE TABLE segment_name (name TEXT PRIMARY KEY) WITHOUT ROWID;
 """,
+    """
+CREATE TABLE telling (
+    claim TEXT PRIMARY KEY, series TEXT NOT NULL, kind TEXT NOT NULL, at INTEGER NOT NULL,
+    body TEXT NOT NULL, until INTEGER NOT NULL, told INTEGER
+) WITHOUT ROWID;
+CREATE INDEX telling_series ON telling (series, at);
+CREATE INDEX telling_open ON telling (until) WHERE told IS NULL;
+""",
 )
 VERSION = len(_STEPS)
 """The version that this program writes."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,8 @@ from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics._group_commit import GroupCommit
 from ragmeter.metrics.errors import install_command, loggable
 
-from ._database import Home
+from ._claims import StoredClaims
+from ._database import Database, Home
 from ._keeping import Keeping
 from ._names import Names
 from ._received import DroppedCount, Telling, dropped_in, told_in
@@ -193,6 +194,10 @@ class Store:
         """Return a reader, which sees what is committed, until the store is closed."""
         return Reader(self._home, self._clock)
 
+    def claims(self) -> StoredClaims:
+        """Return what says which of all servers on this store tells of a change; it raises as `take`."""
+        return StoredClaims(self._changing, self._clock)
+
     def maintain(self) -> bool:
         """Sum up hours that are over, and make room; called now and then, on a thread that may wait.
 
@@ -242,6 +247,20 @@ class Store:
                 return
             self._closed = True
             self._home.close()
+
+    @contextmanager
+    def _changing(self) -> Iterator[Database]:
+        """Write something small in a transaction of its own."""
+        with self._writing:
+            if self._closed:
+                raise StoreFullError("the store is closed")
+            try:
+                with self._home.transaction() as database:
+                    yield database
+            except self._home.errors as error:
+                raise StoreFullError(
+                    f"the store does not take it: {self._home.why(error)}"
+                ) from error
 
     def _open(self) -> Home:
         options = self.options

@@ -12,6 +12,7 @@ from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.protocol import JudgeIdentity
 from ragmeter.pipeline.alarming import Alarming
 from ragmeter.quality.watch import Watch
+from ragmeter.serve._claiming import SharedClaims
 from ragmeter.serve._watch import Received
 from ragmeter.serve.store import Filters
 
@@ -35,11 +36,12 @@ class Teller:
 
 
 @contextmanager
-def watching(weeks, kept, *, own=lambda since: ()):
-    """A watch over what comes to a store."""
+def watching(weeks, kept, *, own=lambda since: (), shared=False):
+    """A watch over what comes to a store; several servers may share that."""
     teller, errors = Teller(), ErrorLog()
     alarming = Alarming(Watch(), own, [teller], lambda name: Guard(name, errors), clock=weeks.clock)
-    alarming.look_elsewhere(Received(kept.reader(), weeks.clock))
+    claims = SharedClaims(kept) if shared else None
+    alarming.look_elsewhere(Received(kept.reader(), weeks.clock), claims)
 
     def look():
         assert alarming.flush(time.monotonic() + PATIENCE_S)
@@ -82,6 +84,24 @@ def test_a_fall_is_told_of_the_service_and_workflow_that_fell_and_of_no_other(we
     assert change.now.mean < 0.4
     assert change.at - fell_at <= 6 * HOUR
     assert "shop" in said
+
+
+def test_of_two_servers_on_one_store_both_show_a_fall_and_its_end_and_one_tells(weeks, kept):
+    shop = Traffic(one(), "shop")
+    with watching(weeks, kept, shared=True) as first, watching(weeks, kept, shared=True) as second:
+
+        def look():
+            first.look()
+            second.look()
+
+        weeks.pass_(HISTORY_H, kept, [(shop, 8, 0.8)], look)
+        weeks.pass_(8, kept, [(shop, 20, 0.3)], look)
+        assert first.watch.changes(on=True) == second.watch.changes(on=True) != ()
+        assert [each.kind for each, _, _ in first.told] == ["fell"]
+        weeks.pass_(48, kept, [(shop, 20, 0.8)], look)
+        assert first.watch.changes(on=True) == second.watch.changes(on=True) == ()
+        assert [each.kind for each, _, _ in first.told] == ["fell", "recovered"]
+        assert second.told == []
 
 
 def test_a_quiet_week_tells_nothing(weeks, kept):

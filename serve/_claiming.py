@@ -1,0 +1,85 @@
+"""`SharedClaims`: of several servers on one store one tells of a change, as `ragmeter.pipeline.telling` asks.
+
+It says which changes are the same, and puts them into the store's words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ragmeter.pipeline.telling import ClaimError
+from ragmeter.quality.watch import Told
+
+from .store import Store, StoreFullError
+
+__all__ = ["SharedClaims"]
+
+_log = logging.getLogger("ragmeter")
+
+
+class SharedClaims:
+    """The claims of all servers on a store: a `ragmeter.pipeline.telling.Claims`.
+
+    Args:
+        store: Where they are.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._claims = store.claims()
+
+    def claim(self, told: Told) -> str | None:
+        """Return the claim to tell of a change; None: another server has it."""
+        series, kind = _named(told)
+        with _known():
+            return self._claims.claim(series, kind, told.change.at, json.dumps(told.state()))
+
+    def left(self) -> list[tuple[str, Told]]:
+        """Take over what other servers have claimed and not told in time."""
+        with _known():
+            left = self._claims.left()
+        read = [(claim, _read(body)) for claim, body in left]
+        return [(claim, told) for claim, told in read if told is not None]
+
+    def hold(self, claim: str) -> bool:
+        """Return whether a claim is this server's still, and keep it a while longer."""
+        with _known():
+            return self._claims.hold(claim)
+
+    def done(self, claim: str) -> None:
+        """Note that it was told."""
+        with _known():
+            self._claims.done(claim)
+
+
+@contextmanager
+def _known() -> Iterator[None]:
+    try:
+        yield
+    except StoreFullError as error:
+        raise ClaimError(str(error)) from error
+
+
+def _read(body: str) -> Told | None:
+    try:
+        return Told.of_state(json.loads(body))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        _log.warning("a change that another server has found is of a version not known here")
+        return None
+
+
+def _named(told: Told) -> tuple[str, str]:
+    """Return the name of what changed, and in which way.
+
+    A fall and a change of the mix are one way: how the parts look may differ a little between servers.
+    """
+    change = told.change
+    judge = change.kind == "judge"
+    about = [
+        sorted(told.resource.items()), change.service, change.workflow, change.score, change.segment, judge,
+    ]  # fmt: skip
+    series = hashlib.blake2b(json.dumps(about).encode(), digest_size=16).hexdigest()
+    return series, "better" if change.kind == "recovered" else "worse"
