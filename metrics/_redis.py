@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from . import _fork as fork
+from ._certificates import tls_failure
 from ._clerk import Clerk
 from .errors import ConfigurationError, MissingDependencyError
 
@@ -149,8 +150,14 @@ class RedisLine:
         from redis.exceptions import ConnectionError as CutError  # noqa: PLC0415 -- likewise
         from redis.retry import Retry  # noqa: PLC0415 -- likewise
 
+        # redis-py before 6 compares no name with a certificate unless asked to.
+        query = urlsplit(self.url).query
+        checked = self.address.startswith("rediss:") and not (
+            "ssl_check_hostname=" in query or "ssl_cert_reqs=" in query
+        )
         return Redis.from_url(
             self.url,
+            **({"ssl_check_hostname": True} if checked else {}),
             socket_timeout=LONGEST_WAIT_S,
             socket_connect_timeout=LONGEST_WAIT_S,
             # Once, at once: a connection that was idle may have been cut in between.
@@ -275,7 +282,7 @@ class RedisLine:
                     answers[number] = one
         except (RedisError, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
             # The last ones: an answer that its client does not understand, as of another kind of server.
-            self._failed(type(error).__name__)
+            self._failed(tls_failure(error, "?ssl_ca_certs=FILE") or type(error).__name__)
             return None
         failures = [one for one in answers if isinstance(one, Exception)]
         if failures:  # out of memory, a replica, not allowed: the next ones would fail alike

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ _TLS = {
     "server_name_indication": "server_hostname",
 }
 """RabbitMQ's own names of these parameters, and py-amqp's."""
+_FILES = ("cacertfile", "certfile", "keyfile")
 _EXAMPLE = "amqps://user:password@rabbitmq.example:5671/scoring"
 
 
@@ -47,7 +49,8 @@ class Address:
                 ``keyfile``, ``server_name_indication``. The certificate of the broker is always checked.
 
         Raises:
-            ConfigurationError: It is no such URL; says why, without user and password.
+            ConfigurationError: It is no such URL, or names a file that cannot be read; says why, without user and
+                password.
         """
         try:
             parts = urlsplit(url)
@@ -71,6 +74,11 @@ class Address:
             )
         tls = {"server_hostname": parts.hostname} if encrypted else None
         if tls is not None:
+            for name in set(_FILES) & set(options):
+                if not os.access(options[name], os.R_OK):
+                    raise ConfigurationError(
+                        f"{name}= of the queue's URL: {options[name]} is no file that this user can read"
+                    )
             tls |= {_TLS[name]: value for name, value in options.items()}
         return cls(
             host=parts.hostname,

@@ -8,6 +8,7 @@ socket's limit ends.
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -17,6 +18,7 @@ from amqp import exceptions
 from amqp.exceptions import AMQPError, MessageNacked
 
 from ragmeter.fleet.transport import TransportDownError
+from ragmeter.metrics._certificates import tls_failure
 
 from ._address import Address
 
@@ -66,6 +68,13 @@ def connect(address: Address) -> Any:
 
 def abandon(connection: Any) -> None:
     """Close the socket of a connection without a word: the other end may hang."""
+    transport: Any = getattr(connection, "_transport", None)
+    sock = getattr(transport, "sock", None)
+    if isinstance(sock, ssl.SSLSocket):
+        # py-amqp would say good-bye, and wait for the answer.
+        transport.sock = None
+        with suppress(OSError):
+            sock.close()
     with suppress(*FAILURES):
         connection.collect()
 
@@ -90,6 +99,11 @@ def reason_of(error: BaseException) -> str:
         return "the broker refuses this user"
     if isinstance(error, exceptions.NotAllowed):
         return "the broker has no such virtual host, or refuses it to this user"
+    tls = tls_failure(error, "?cacertfile=FILE", other_name="server_name_indication=NAME")
+    if tls is not None:
+        return tls
+    if isinstance(error, ConnectionResetError):
+        return f"{os.strerror(error.errno or 0)}; where it expects TLS, write amqps://"
     if isinstance(error, OSError) and error.errno is not None:
         return os.strerror(error.errno)
     return type(error).__name__

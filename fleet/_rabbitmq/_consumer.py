@@ -10,8 +10,10 @@ from typing import Any, ClassVar
 
 from celery.utils.log import get_logger
 from celery.worker.consumer import Consumer
+from celery.worker.state import maybe_shutdown
 from vine import promise
 
+from ._connection import reason_of
 from ._message import COUNT, DEATHS, ours
 from ._topology import declare_if_allowed
 
@@ -38,6 +40,18 @@ class RagmeterConsumer(Consumer):
         connection = super().connect()
         declare_if_allowed(connection.connection, self.app.conf.ragmeter_address)
         return connection
+
+    def ensure_connected(self, conn: Any) -> Any:
+        """Wait until there is a connection, and say in our words why there is none: Celery's hold the bare error."""
+        address = self.app.conf.ragmeter_address
+
+        def said(error: BaseException, pause_s: float) -> None:
+            _logger.error("%s: %s; tried again in %.0f s", address.shown, reason_of(error), pause_s)
+
+        connected = conn.ensure_connection(said, callback=maybe_shutdown)
+        self.first_connection_attempt = False
+        self.broker_connection_retry_attempt = 0
+        return connected
 
     def create_task_handler(self, promise: Any = promise) -> Callable[[Any], Any]:
         """Return what is called with each message."""

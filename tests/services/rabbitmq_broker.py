@@ -8,6 +8,7 @@ import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
+from certificates import Certificates
 from processes import free_port, wait_until
 
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
@@ -20,16 +21,22 @@ def installed():
 
 
 class Broker:
-    """One node. What it keeps survives `kill` and `start`."""
+    """One node, with and without TLS. What it keeps survives `kill` and `start`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port, self._epmd_port = folder, free_port(), free_port()
         self.host = f"127.0.0.1:{self.port}"
         self.url = f"amqp://guest:guest@{self.host}//"
+        self.certificates = Certificates(folder / "certificates")
+        self.tls_port = free_port()
         self._process = self._epmd = None
         (folder / "home").mkdir(parents=True)
         (folder / "rabbitmq.conf").write_text(
-            f"listeners.tcp.1 = 127.0.0.1:{self.port}\nlog.console = false\n"
+            f"listeners.tcp.1 = 127.0.0.1:{self.port}\nlisteners.ssl.1 = 127.0.0.1:{self.tls_port}\n"
+            f"ssl_options.cacertfile = {self.certificates.authority}\n"
+            f"ssl_options.certfile = {self.certificates.server}\n"
+            f"ssl_options.keyfile = {self.certificates.server_key}\n"
+            "ssl_options.verify = verify_none\nlog.console = false\n"
         )
         (folder / "enabled_plugins").write_text("[].\n")
         ours = ("RABBITMQ_", "ERL_")

@@ -1,7 +1,8 @@
 """The worker's marks, on a real Redis."""
 
 import pytest
-from processes import wait_until
+from certificates import Certificates
+from processes import free_port, wait_until
 
 pytest.importorskip("redis")
 
@@ -56,3 +57,28 @@ def test_a_redis_that_is_gone_raises_nothing_and_its_password_is_not_shown(start
     server.start()
     wait_until(lambda: marks.add(["run:a:"]) or marks.seen(["run:a:"]) == {"run:a:"}, 60)
     assert DoneMarks(server.url).seen(["run:a:"]) == set()  # without the password nothing is seen
+
+
+def test_over_tls_the_authority_is_named_and_a_stranger_is_refused(
+    start_redis, tmp_path, caplog, patient_redis
+):
+    made, port = Certificates(tmp_path), free_port()
+    start_redis(
+        "--bind", "127.0.0.1", "127.0.0.2", "--tls-port", str(port), "--tls-auth-clients", "no", "--tls-ca-cert-file", str(made.authority),
+        "--tls-cert-file", str(made.server), "--tls-key-file", str(made.server_key),
+    )  # fmt: skip
+
+    def marked(host="127.0.0.1", authority=made.authority):
+        marks = DoneMarks(f"rediss://{host}:{port}/0?ssl_ca_certs={authority}")
+        marks.add(["run:1:"])
+        found = marks.seen(["run:1:", "run:2:"])
+        marks.close()
+        return found
+
+    assert marked() == marked("localhost") == {"run:1:"}
+    assert not caplog.records
+    assert marked(authority=made.stranger) == set()
+    assert "name the authority with ?ssl_ca_certs=FILE" in caplog.text
+    caplog.clear()
+    assert marked("127.0.0.2") == set()
+    assert "its certificate is for another name" in caplog.text

@@ -1,5 +1,7 @@
 """What an ``amqp://`` URL says, and that its password is shown nowhere."""
 
+from pathlib import Path
+
 import pytest
 
 from ragmeter.fleet._rabbitmq._address import Address
@@ -27,15 +29,27 @@ def test_what_is_escaped_comes_back_for_celery():
     assert found.url == "amqp://me:p%40ss%2Fw%C3%B6rd@broker:99/the%20host"
 
 
-def test_with_tls_the_certificate_is_checked_against_the_name():
-    found = Address.of("amqps://broker?cacertfile=/ca.pem&certfile=/me.pem&keyfile=/me.key")
+def test_with_tls_the_certificate_is_checked_against_the_name(tmp_path):
+    files = {name: str(tmp_path / name) for name in ("ca.pem", "me.pem", "me.key")}
+    for path in files.values():
+        Path(path).touch()
+    found = Address.of(
+        f"amqps://broker?cacertfile={files['ca.pem']}&certfile={files['me.pem']}&keyfile={files['me.key']}"
+    )
     assert found.port == 5671
     assert found.tls == {
         "server_hostname": "broker",
-        "ca_certs": "/ca.pem",
-        "certfile": "/me.pem",
-        "keyfile": "/me.key",
+        "ca_certs": files["ca.pem"],
+        "certfile": files["me.pem"],
+        "keyfile": files["me.key"],
     }
+
+
+@pytest.mark.parametrize("name", ["cacertfile", "certfile", "keyfile"])
+def test_a_file_that_cannot_be_read_is_named_before_anybody_connects(name, tmp_path):
+    with pytest.raises(ConfigurationError, match=f"{name}= .*none.pem is no file") as caught:
+        Address.of(f"amqps://me:hunter2@broker?{name}={tmp_path}/none.pem")
+    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

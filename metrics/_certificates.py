@@ -1,0 +1,56 @@
+"""What a failed TLS handshake means, in words that say what to do: the error's own say "Operation not permitted".
+
+Asked by whatever connects to a server that the user names: a broker, a Redis.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+
+__all__ = ["tls_failure"]
+
+_OTHER_NAME = (62, 63, 64)
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH, _EMAIL_ and _IP_ADDRESS_MISMATCH."""
+_UNTRUSTED = (18, 19, 20, 21)
+"""Self-signed, self-signed in the chain, no local issuer, leaf that cannot be verified."""
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
+
+
+def tls_failure(error: BaseException, authority: str, *, other_name: str = "") -> str | None:
+    """Return what is wrong with the TLS of a connection, and what to do.
+
+    Args:
+        error: What connecting raised; its causes are looked at, too.
+        authority: How the file of an authority's certificates is named there, e.g. ``?cacertfile=FILE``.
+        other_name: Likewise the name that the certificate is for; empty: there is no way.
+
+    Returns:
+        One sentence that quotes no address and no file; None: TLS is not what failed.
+    """
+    for one in _chain(error):
+        if isinstance(one, ssl.SSLCertVerificationError):
+            if one.verify_code in _OTHER_NAME:
+                hint = f" or give that name with {other_name}" if other_name else ""
+                return f"its certificate is for another name: connect by the name in it{hint}"
+            if one.verify_code in _UNTRUSTED:
+                return f"its certificate is signed by nobody known here: name the authority with {authority}"
+            return f"its certificate is refused: {one.verify_message}"
+        if isinstance(one, ssl.SSLError):
+            reason = one.reason or ""
+            if reason in _NO_TLS:
+                return "it speaks no TLS on this port"
+            if "ALERT" in reason:
+                return f"it refuses our side of TLS ({reason}); does it want a certificate of ours?"
+            if not one.library or one.library in ("X509", "PEM"):
+                return f"a file of certificates or keys is none ({reason or one.strerror})"
+            return f"TLS fails ({reason})"
+    return None
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__

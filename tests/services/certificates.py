@@ -1,0 +1,47 @@
+"""A private authority and what it signs, made by openssl for one run of the tests; and one that signs nothing."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+DAYS = "2"
+
+
+class Certificates:
+    """Files in PEM form: `authority` signed `server`, for 127.0.0.1 and localhost alone; `stranger` signed nothing.
+
+    Args:
+        folder: Where they are made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._openssl = shutil.which("openssl") or pytest.skip("no openssl found")
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.authority, authority_key = self._own("authority")
+        self.stranger, _ = self._own("stranger")
+        self.server, self.server_key = folder / "server.pem", folder / "server.key"
+        asked, extension = folder / "server.csr", folder / "server.ext"
+        extension.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        self._run(
+            "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            "-keyout", self.server_key, "-out", asked, "-subj", "/CN=ragmeter-test",
+        )  # fmt: skip
+        self._run(
+            "x509", "-req", "-in", asked, "-CA", self.authority, "-CAkey", authority_key, "-CAcreateserial",
+            "-days", DAYS, "-extfile", extension, "-out", self.server,
+        )  # fmt: skip
+
+    def _own(self, name):
+        certificate, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
+        self._run(
+            "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            "-keyout", key, "-out", certificate, "-days", DAYS, "-subj", f"/CN={name}",
+            "-addext", "keyUsage=critical,keyCertSign",
+        )  # fmt: skip
+        return certificate, key
+
+    def _run(self, *words):
+        subprocess.run([self._openssl, *words], check=True, capture_output=True)
