@@ -1,4 +1,4 @@
-"""What a failed TLS handshake means, in words that say what to do: the error's own say "Operation not permitted".
+"""What a failed TLS handshake means, and what to do; the error's own words are "Operation not permitted".
 
 Asked by whatever connects to a server that the user names: a broker, a Redis.
 """

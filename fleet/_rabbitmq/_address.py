@@ -49,8 +49,8 @@ class Address:
                 ``keyfile``, ``server_name_indication``. The certificate of the broker is always checked.
 
         Raises:
-            ConfigurationError: It is no such URL, or names a file that cannot be read; says why, without user and
-                password.
+            ConfigurationError: It is no such URL, or names a file that cannot be read; says why, without
+                user and password.
         """
         try:
             parts = urlsplit(url)

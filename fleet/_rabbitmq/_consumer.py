@@ -42,7 +42,7 @@ class RagmeterConsumer(Consumer):
         return connection
 
     def ensure_connected(self, conn: Any) -> Any:
-        """Wait until there is a connection, and say in our words why there is none: Celery's hold the bare error."""
+        """Wait until there is a connection, and say in our words why there is none."""
         address = self.app.conf.ragmeter_address
 
         def said(error: BaseException, pause_s: float) -> None:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from postgresql_server import postgresql  # noqa: F401 -- a fixture
 from processes import free_port, listening_addresses, running
+from rabbitmq_broker import broker  # noqa: F401 -- a fixture
 from redis_server import RedisServer
 
 PHOENIX_PYTHON = "RAGMETER_TEST_PHOENIX_PYTHON"
@@ -238,8 +239,8 @@ def kafka(kafka_jars, tmp_path_factory):
     """A Kafka broker that no test stops."""
     from kafka_broker import broker_in
 
-    with broker_in(program("java"), kafka_jars, tmp_path_factory.mktemp("kafka")) as broker:
-        yield broker
+    with broker_in(program("java"), kafka_jars, tmp_path_factory.mktemp("kafka")) as kafka_node:
+        yield kafka_node
 
 
 @pytest.fixture(scope="session")

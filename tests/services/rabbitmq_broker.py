@@ -8,6 +8,7 @@ import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from certificates import Certificates
 from processes import free_port, wait_until
 
@@ -133,3 +134,16 @@ class Broker:
             if process is not None and process.poll() is None:
                 process.kill()
                 process.wait()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory):
+    """One node for all tests of the run."""
+    if not installed():
+        pytest.skip("no RabbitMQ found; .ci/services installs it")
+    running = Broker(tmp_path_factory.mktemp("rabbitmq"))
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()

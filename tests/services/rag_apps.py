@@ -1,6 +1,6 @@
 """Two small real RAG applications, LangChain and LlamaIndex; only their models are scripted."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 QUESTION = "How often is the tide high?"
 ANSWER = "The tide is high twice a day."
@@ -14,14 +14,14 @@ FRAMEWORKS = ("langchain", "llama_index")
 
 
 @contextmanager
-def asking(framework, meter):
-    """Give a function that asks the application, with ragmeter attached to it."""
-    with (_langchain if framework == "langchain" else _llama_index)(meter) as ask:
+def asking(framework, meter, reference=REFERENCE):
+    """Give a function that asks the application, with ragmeter attached to it; None: without a reference."""
+    with (_langchain if framework == "langchain" else _llama_index)(meter, reference) as ask:
         yield ask
 
 
 @contextmanager
-def _langchain(meter):
+def _langchain(meter, reference):
     from langchain_core.documents import Document
     from langchain_core.embeddings import DeterministicFakeEmbedding
     from langchain_core.vectorstores import InMemoryVectorStore
@@ -30,11 +30,11 @@ def _langchain(meter):
     store.add_documents(
         [Document(id=f"tides-{place}", page_content=text) for place, text in enumerate(TEXTS)]
     )
-    ask = langchain_chain(store.as_retriever(search_kwargs={"k": 3}), meter)
+    ask = langchain_chain(store.as_retriever(search_kwargs={"k": 3}), meter, reference)
     yield lambda: ask(QUESTION)
 
 
-def langchain_chain(retriever, meter):
+def langchain_chain(retriever, meter, reference=REFERENCE):
     """Return a function that asks a chain around `retriever`, with ragmeter attached to it."""
     from langchain_core.language_models import FakeListChatModel
     from langchain_core.output_parsers import StrOutputParser
@@ -54,14 +54,14 @@ def langchain_chain(retriever, meter):
         | StrOutputParser()
     ).with_config(run_name="tides")
     handler = RagMeterCallbackHandler(meter)
-    metadata = {"ragmeter": {"reference": REFERENCE}}
+    metadata = {} if reference is None else {"ragmeter": {"reference": reference}}
     return lambda question: chain.invoke(
         question, config={"callbacks": [handler], "metadata": metadata}
     )
 
 
 @contextmanager
-def _llama_index(meter):
+def _llama_index(meter, given):
     from llama_index.core.query_engine import RetrieverQueryEngine
     from llama_index_fakes import ListRetriever, llm, nodes
 
@@ -72,7 +72,7 @@ def _llama_index(meter):
     engine = RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(ANSWER))
 
     def ask():
-        with reference(**REFERENCE):
+        with nullcontext() if given is None else reference(**given):
             return str(engine.query(QUESTION))
 
     with RagMeterHandler(meter):

@@ -1,20 +1,7 @@
-"""One private RabbitMQ for all tests of the run, and queues of its own for each."""
+"""Queues of its own for each test, on the run's one RabbitMQ."""
 
 import pytest
 from fleet_of_workers import Fleet
-from rabbitmq_broker import Broker, installed
-
-
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory):
-    if not installed():
-        pytest.skip("no RabbitMQ found; .ci/services installs it")
-    running = Broker(tmp_path_factory.mktemp("rabbitmq"))
-    try:
-        running.start()
-        yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture
