@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from processes import wait_until
 from websockets.sync.client import connect
 
 SWITCHES = (
@@ -136,7 +137,8 @@ class Page:
         assert found, f"nothing says {text!r}"
 
     def press(self, key):
-        """Press a key and let it go."""
+        """Press a key and let it go, once the page's own script listens."""
+        wait_until(lambda: self.evaluate("document.readyState") == "complete", 60)
         text = {"Enter": "\r", "Tab": ""}.get(key, key)
         code = {"Enter": 13, "Tab": 9}.get(key, 0)
         down = {"type": "keyDown", "text": text} if text else {"type": "rawKeyDown"}
