@@ -37,13 +37,16 @@ LANGCHAIN = "from langchain_core.runnables import RunnableLambda"
 LLAMA_INDEX = "from llama_index.core.instrumentation import get_dispatcher"
 OPENAI = "from openai import AsyncOpenAI, OpenAI"
 SDK = "from opentelemetry.sdk import metrics, trace"
+METER = "from ragmeter import RagMeter\n"
 WITH_EXTRAS = {
-    "langchain": (LANGCHAIN, "from ragmeter.adapters.langchain import RagMeterCallbackHandler"),
-    "llama-index": (LLAMA_INDEX, "from ragmeter.adapters.llama_index import RagMeterHandler"),
-    "judge": (OPENAI, "from ragmeter.metrics.judge import OpenAIJudge\nOpenAIJudge('m', 'http://x', 'k')"),
-    "otlp": (SDK, "from ragmeter.exporters.otel import OpenTelemetryExporter"),
+    "langchain": (LANGCHAIN, f"{METER}from ragmeter.adapters.langchain import RagMeterCallbackHandler"),
+    "llama-index": (LLAMA_INDEX, f"{METER}from ragmeter.adapters.llama_index import RagMeterHandler"),
+    "judge": (OPENAI, f"{METER}from ragmeter.metrics.judge import OpenAIJudge\nOpenAIJudge('m', 'http://x', 'k')"),
+    "otlp": (SDK, f"{METER}from ragmeter.exporters.otel import OpenTelemetryExporter"),
+    "pytest": ("import pytest", "import ragmeter.testing.plugin"),
 }  # fmt: skip
-"""Extra: an application's own import, without us; and what it then imports of ragmeter, with a meter."""
+"""Extra: an application's own import, without us; and what it then imports of ragmeter: with a meter, but for
+pytest, which loads the plugin in every run."""
 
 PEERS = {
     "openinference-langchain": ("langchain", "from openinference.instrumentation.langchain import LangChainInstrumentor"),
@@ -129,7 +132,7 @@ def installed_mb(python: Path | str, names: list[str]) -> float:
 
 def own_size_mb() -> float:
     """Return megabytes of ragmeter's own files."""
-    rooms = ("core", "metrics", "exporters", "adapters", "serve", "cli")
+    rooms = ("core", "metrics", "exporters", "adapters", "fleet", "testing", "serve", "cli")
     files = [
         f
         for room in rooms
@@ -152,7 +155,7 @@ def import_rows(settings: Settings) -> list[Row]:
         plan[f"{extra} alone"] = (sys.executable, theirs)
         plan[f"{extra} and ragmeter"] = (
             sys.executable,
-            f"{theirs}\nfrom ragmeter import RagMeter\n{ours}",
+            f"{theirs}\n{ours}",
         )
     for python, code in plan.values():
         import_cpu_ms(python, code)  # leaves the bytecode behind

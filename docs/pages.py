@@ -25,10 +25,11 @@ PACKAGES = {
     "adapters": "ragmeter.adapters",
     "serve": "ragmeter.serve",
     "fleet": "ragmeter.fleet",
+    "testing": "ragmeter.testing",
     "cli": "ragmeter.cli",
 }
 GUIDE = (
-    "langchain.md", "llama-index.md", "already-traced.md", "recipes.md", "serve.md", "metrics.md", "verdict.md", "golden-sets.md", "quality.md", "backends.md", "dashboards.md", "production.md",
+    "langchain.md", "llama-index.md", "already-traced.md", "recipes.md", "serve.md", "metrics.md", "verdict.md", "golden-sets.md", "testing.md", "quality.md", "backends.md", "dashboards.md", "production.md",
     "scale.md", "configuration.md", "command-line.md", "support.md",
 )  # fmt: skip
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("core", "cli", "serve", "fleet", "adapters", "metrics", "exporters")
+ROOMS = ("core", "cli", "serve", "fleet", "testing", "adapters", "metrics", "exporters")
 SOURCES = sorted(
     path
     for room in (*ROOMS, "examples", "benchmarks")
@@ -73,7 +73,8 @@ def test_forks_are_followed_in_one_place():
 
 def test_rooms_are_imported_by_their_installed_names():
     wrong = re.compile(
-        r"^\s*(from|import)\s+(core|cli|serve|fleet|adapters|metrics|exporters)\b", re.MULTILINE
+        r"^\s*(from|import)\s+(core|cli|serve|fleet|testing|adapters|metrics|exporters)\b",
+        re.MULTILINE,
     )
 
     assert not [_name(p) for p in SOURCES if wrong.search(p.read_text(encoding="utf-8"))]
@@ -142,7 +143,9 @@ def test_nothing_is_left_unfinished():
     assert not [_name(p) for p in INSTALLED if marks.search(p.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("room", ["adapters", "cli", "fleet", "metrics", "exporters", "serve"])
+@pytest.mark.parametrize(
+    "room", ["adapters", "cli", "fleet", "metrics", "exporters", "serve", "testing"]
+)
 def test_every_room_says_how_to_add_to_it(room):
     readme = ROOT / room / "README.md"
 

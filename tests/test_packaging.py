@@ -17,6 +17,7 @@ ROOMS = {
     "cli": "ragmeter/cli",
     "adapters": "ragmeter/adapters",
     "fleet": "ragmeter/fleet",
+    "testing": "ragmeter/testing",
     "exporters": "ragmeter/exporters",
     "metrics": "ragmeter/metrics",
     "serve": "ragmeter/serve",

@@ -331,8 +331,10 @@ class _Summing:
             without = lines[np.isnan(values[lines])]
             for status in np.unique(at["status"][without]):
                 shown = str(word["status"][status])
-                number = int(counts[without[at["status"][without] == status]].sum())
-                found.summarizer.missing(name, shown, number)
+                these = without[at["status"][without] == status]
+                number = int(counts[these].sum())
+                lacking = _line(table, int(these[0])).missing
+                found.summarizer.missing(name, shown, number, lacking)
             for status in np.unique(at["status"][lines]):
                 shown = str(word["status"][status])
                 if shown in FAILED:

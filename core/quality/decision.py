@@ -11,17 +11,28 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
-from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics import ConfigurationError, Score, ScoreDirection
 
-from .estimate import difference_interval
+from .estimate import NORMAL_QUANTILE, difference_interval
 from .row_scores import RowScores
 from .summary import ScoreSummary
 
-__all__ = ["Asked", "Check", "Decision", "Limit", "Outcome", "decide", "limit_of"]
+__all__ = [
+    "Asked",
+    "Check",
+    "Decision",
+    "Limit",
+    "Outcome",
+    "Side",
+    "decide",
+    "decide_each",
+    "limit_of",
+]
 
 Outcome = Literal["pass", "fail", "inconclusive", "blocked"]
 _STRENGTH: Sequence[Outcome] = ("fail", "blocked", "inconclusive", "pass")
@@ -32,11 +43,16 @@ _MISSING = ("judge_error", "timeout", "metric_error", "partial")
 """Statuses of scores that have a value in principle."""
 
 
+Side = Literal["least", "most"]
+
+
 class Limit(NamedTuple):
-    """What a mean must reach: be at least, or at most where lower is better."""
+    """What a mean must reach."""
 
     name: str
     value: float
+    side: Side | None = None
+    """At least or at most this value; None: at least, or at most where lower is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +99,31 @@ class Decision:
         return "blocked"
 
 
-def limit_of(text: str) -> Limit:
-    """Read ``NAME=VALUE``.
+_SIGNS: Mapping[str, Side | None] = {">=": "least", "<=": "most", "=": None}
+
+
+def limit_of(text: str, given_as: str = "--fail-under") -> Limit:
+    """Read ``NAME=VALUE``, ``NAME>=VALUE`` or ``NAME<=VALUE``.
+
+    Args:
+        text: What was given.
+        given_as: What the error says it was given as.
 
     Raises:
         ConfigurationError: It is something else.
     """
-    name, _, number = text.partition("=")
+    sign = next((one for one in _SIGNS if one in text), "=")
+    name, _, number = text.partition(sign)
     try:
         value = float(number)
     except ValueError:
         value = math.nan
     if not name.strip() or not math.isfinite(value):
-        raise ConfigurationError(f"--fail-under {text!r}: write NAME=VALUE, e.g. recall=0.8")
-    return Limit(name.strip(), value)
+        sign_of = "=" if given_as.startswith("--") else ">="  # a shell reads > as a redirection
+        raise ConfigurationError(
+            f"{given_as} {text!r}: write NAME{sign_of}VALUE, e.g. recall{sign_of}0.8"
+        )
+    return Limit(name.strip(), value, _SIGNS[sign])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +151,7 @@ def decide(
     if not asked.limits and asked.baseline is None:
         return None
     known = {one.name: one for one in summaries}
-    checks = [_held(limit, known.get(limit.name), unreadable) for limit in asked.limits]
+    checks = [_held(limit, known.get(limit.name), unreadable, known) for limit in asked.limits]
     if asked.baseline is not None:
         named = {limit.name for limit in asked.limits}
         compared = [
@@ -147,37 +174,115 @@ def _ends(one: ScoreSummary) -> tuple[float, float] | None:
     return None if lowest is None or highest is None or lowest >= highest else (lowest, highest)
 
 
-def _held(limit: Limit, one: ScoreSummary | None, unreadable: int) -> Check:
-    better = "at most" if one is not None and one.direction == "lower" else "at least"
-    what = f"{limit.name} {better} {limit.value:g}"
+def _held(limit: Limit, one: ScoreSummary | None, unreadable: int, names: Collection[str]) -> Check:
+    side = _side_of(limit, "none" if one is None else one.direction)
+    what = f"{limit.name} at {side} {limit.value:g}"
     if one is None:
-        return Check(what, "blocked", "this run has no such score")
+        return Check(what, "blocked", f"this run has no such score{_meant(limit.name, names)}")
     ends = _ends(one)
-    if one.direction == "none" or ends is None:
-        return Check(what, "blocked", "of this score neither end is better, or its range is open")
+    problem = _contradiction(limit, one.direction)
+    if ends is None and problem is None:
+        problem = "of this score neither end is better, or its range is open"
+    if problem is not None or ends is None:
+        return Check(what, "blocked", str(problem))
     missing = unreadable + sum(one.without_value.get(status, 0) for status in _MISSING)
     if not one.count:
         return Check(what, "blocked", _without_values(one))
     lower, upper = one.interval() or ends
-    outcome = _side(lower, upper, limit.value, one.direction)
-    others = {
-        _side(*(one.interval(missing, end) or ends), limit.value, one.direction) for end in ends
-    }
-    said = f"mean {one.mean:.3f}, 95 % interval {lower:.3f} to {upper:.3f}, {one.count} values"
+    outcome = _side(lower, upper, limit.value, side)
+    others = {_side(*(one.interval(missing, end) or ends), limit.value, side) for end in ends}
+    values = "1 value" if one.count == 1 else f"{one.count} values"
+    said = f"mean {one.mean:.3f}, 95 % interval {lower:.3f} to {upper:.3f}, {values}"
     if missing and others != {outcome}:
         outcome = "blocked"
         said += f"; {missing} values are missing and could change the outcome"
+    elif outcome == "inconclusive" and (least := _fewest(limit.value, ends, side)) > one.count:
+        said += f"; no fewer than {least} can pass, even if each is as good as can be"
     return Check(what, outcome, said, one.mean, (lower, upper), one.count)
+
+
+def _side_of(limit: Limit, direction: ScoreDirection) -> Side:
+    return limit.side or ("most" if direction == "lower" else "least")
+
+
+def _contradiction(limit: Limit, direction: ScoreDirection) -> str | None:
+    """Return why a limit makes no sense for a score; None: it does."""
+    if direction == "none":
+        told = limit.side is not None
+        return None if told else "of this score neither end is better, or its range is open"
+    usual = _side_of(Limit(limit.name, limit.value), direction)
+    if _side_of(limit, direction) == usual:
+        return None
+    return f"of this score {direction} values are better: ask for at {usual} {limit.value:g}"
+
+
+def _meant(name: str, names: Collection[str]) -> str:
+    near = get_close_matches(name, names, n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def decide_each(limits: Sequence[Limit], rows: Sequence[Mapping[str, Score]]) -> Decision:
+    """Decide whether every single row reaches its limits: of a few chosen rows nothing is estimated.
+
+    A row without a value blocks, whatever its status: what a row was chosen for must be known of it.
+
+    Args:
+        limits: What the value of each row must reach.
+        rows: The scores of each row by name.
+    """
+    names = {name for scores in rows for name in scores}
+    return Decision([_each(limit, rows, names) for limit in limits])
+
+
+def _each(limit: Limit, rows: Sequence[Mapping[str, Score]], names: Collection[str]) -> Check:
+    found = [scores.get(limit.name) for scores in rows]
+    there = [score for score in found if score is not None]
+    direction = there[0].direction if there else "none"
+    side = _side_of(limit, direction)
+    what = f"each {limit.name} at {side} {limit.value:g}"
+    if not there:
+        said = (
+            f"no row has such a score{_meant(limit.name, names)}" if rows else "there are no rows"
+        )
+        return Check(what, "blocked", said)
+    if (problem := _contradiction(limit, direction)) is not None:
+        return Check(what, "blocked", problem)
+    values = [score.value for score in there if score.value is not None]
+    below = sum(_side(value, value, limit.value, side) == "fail" for value in values)
+    lacking = Counter(
+        "no such score" if score is None else score.status
+        for score in found
+        if score is None or score.value is None
+    )
+    said = f"{len(values) - below} of {len(rows)} reach it"
+    if lacking:
+        said += f", {', '.join(f'{count} {status}' for status, count in lacking.items())}"
+    outcome: Outcome = "fail" if below else "blocked" if lacking else "pass"
+    mean = math.fsum(values) / len(values) if values else None
+    return Check(what, outcome, said, mean, None, len(values))
+
+
+def _fewest(limit: float, ends: tuple[float, float], side: Side) -> int:
+    """Return how many values it takes for a whole interval to reach a limit, when all are the best; 0: never.
+
+    Wilson's interval of n values that are all the best ends at n / (n + z²).
+    """
+    place = (limit - ends[0]) / (ends[1] - ends[0])
+    reach = place if side == "least" else 1.0 - place
+    if not 0.0 < reach < 1.0:
+        return 0
+    return math.ceil(reach / (1.0 - reach) * NORMAL_QUANTILE**2 - 1e-9)
 
 
 def _without_values(one: ScoreSummary) -> str:
     statuses = ", ".join(f"{count} {status}" for status, count in one.without_value.items())
-    return f"no value: {statuses or 'nothing was measured'}"
+    lacking = f" (not given: {', '.join(one.lacking)})" if one.lacking else ""
+    return f"no value: {statuses or 'nothing was measured'}{lacking}"
 
 
-def _side(lower: float, upper: float, limit: float, direction: str) -> Outcome:
+def _side(lower: float, upper: float, limit: float, side: Side = "least") -> Outcome:
     """Return on which side of a limit a whole interval lies."""
-    if direction == "lower":
+    if side == "most":
         lower, upper, limit = -upper, -lower, -limit
     return "pass" if lower >= limit else "fail" if upper < limit else "inconclusive"
 
@@ -220,7 +325,7 @@ def _compared(
     missing = lacking + unreadable
 
     def side(low: float, high: float) -> Outcome:
-        return _side(*((-high, -low) if one.direction == "lower" else (low, high)), -tolerance, "")
+        return _side(*((-high, -low) if one.direction == "lower" else (low, high)), -tolerance)
 
     outcome = side(lower, upper)
     others = {

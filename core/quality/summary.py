@@ -79,6 +79,8 @@ class ScoreSummary:
     """How many values there are at each of those places; empty: one."""
     sums: tuple[float, float] | None = field(default=None, repr=False)
     """Of very many values: what they and their squares add up to."""
+    lacking: tuple[str, ...] = ()
+    """The inputs that requests lacked whose score is ``missing_input``, e.g. ``reference.answer``."""
 
     def interval(self, missing: int = 0, end: float = 0.0) -> tuple[float, float] | None:
         """Return the mean's 95 % interval, see `mean_interval`; None with fewer than two values.
@@ -247,6 +249,7 @@ class Summarizer:
     def __init__(self) -> None:
         self._values: dict[str, Tally] = {}
         self._missing: dict[str, Counter[str]] = {}
+        self._lacking: dict[str, set[str]] = {}
         self._described: dict[str, Score] = {}
 
     def add(self, scores: Mapping[str, Score]) -> None:
@@ -254,7 +257,7 @@ class Summarizer:
         for name, score in scores.items():
             self.add_many(score, () if score.value is None else (score.value,))
             if score.value is None:
-                self.missing(name, score.status, 1)
+                self.missing(name, score.status, 1, score.missing)
 
     def add_many(self, described: Score, values: Sequence[float]) -> None:
         """Take in values of one name.
@@ -273,9 +276,11 @@ class Summarizer:
         if values:
             found.add(values)
 
-    def missing(self, name: str, status: str, count: int) -> None:
-        """Take in scores of one name that have no value."""
+    def missing(self, name: str, status: str, count: int, lacking: str | None = None) -> None:
+        """Take in scores of one name that have no value, and which input they lacked, where it is known."""
         self._missing.setdefault(name, Counter())[status] += count
+        if lacking is not None:
+            self._lacking.setdefault(name, set()).add(lacking)
 
     def take_over(self, other: Summarizer, names: Sequence[str]) -> None:
         """Take what another one has, in the order of `names`, those that it does not name last."""
@@ -285,6 +290,8 @@ class Summarizer:
                 self._described[name] = other._described[name]
                 if name in other._missing:
                     self._missing[name] = other._missing[name]
+                if name in other._lacking:
+                    self._lacking[name] = other._lacking[name]
 
     def summaries(self, *, interval: bool = True) -> list[ScoreSummary]:
         """Summarize what was taken in, by name, in order of first appearance.
@@ -323,6 +330,7 @@ class Summarizer:
             values=values,
             counts=counts,
             sums=None if moments is None else moments[1:],
+            lacking=tuple(sorted(self._lacking.get(name, ()))),
         )
         low_high = summary.interval() if interval else None
         if low_high is None:

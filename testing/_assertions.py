@@ -1,0 +1,163 @@
+"""`assert_quality` and `assert_each`: whether what was scored in a test is good enough.
+
+Both decide by `ragmeter.quality.decision`, as the command line does: pass, fail, inconclusive, blocked.
+Only ``pass`` passes; what is inconclusive fails as well, unless the user has it warned of.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+
+from ragmeter.metrics import ConfigurationError, Metric, RagSample
+from ragmeter.metrics.judge.protocol import Judge
+from ragmeter.quality.decision import Asked, Check, Decision, Limit, decide, decide_each, limit_of
+from ragmeter.quality.row_scores import RowScores
+from ragmeter.quality.summary import summarize
+
+from ._results import MeterResults
+from ._rows import Given, Tested, tested
+from ._session import Inconclusive, session
+
+__all__ = ["QualityError", "assert_each", "assert_quality"]
+
+SHOWN = 5
+"""Worst rows that a message names."""
+MAX_TEXT = 100
+"""Characters of a question that a message quotes, where texts are asked for."""
+
+
+class QualityError(AssertionError):
+    """The quality is not what was asked for, or that cannot be said.
+
+    Attributes:
+        decision: What was decided, with the numbers it rests on.
+    """
+
+    def __init__(self, message: str, decision: Decision) -> None:
+        super().__init__(message)
+        self.decision = decision
+
+
+def assert_quality(
+    results: MeterResults | Iterable[Given],
+    *limits: str,
+    metrics: str | Sequence[str | Metric] | None = None,
+    judge: Judge | None = None,
+    inconclusive: Inconclusive | None = None,
+) -> Decision:
+    """Decide whether means are good enough, by their 95 % intervals.
+
+    Args:
+        results: The fixture ``ragmeter_results`` or what it returns, the results of an `InMemoryExporter`, what
+            `ragmeter.metrics.evaluate` or `ragmeter.Scorer` returns, or samples, which are scored here.
+        limits: ``NAME>=VALUE`` or ``NAME<=VALUE``, e.g. ``context_recall>=0.8``.
+        metrics: With samples: what is measured, as of `ragmeter.metrics.evaluate`.
+        judge: With samples: whom judged metrics ask.
+        inconclusive: ``fail``, or ``warn``: whether a limit that lies within the interval fails;
+            None: as ``--ragmeter-inconclusive`` says, else ``fail``.
+
+    Returns:
+        What was decided.
+
+    Raises:
+        QualityError: A mean is not good enough, or that cannot be said.
+        ConfigurationError: A limit cannot be read, or the rows are none.
+    """
+    __tracebackhide__ = True
+    asked = _limits(limits)
+    rows = tested(results, metrics, judge)
+    summaries = summarize((row.scores for row in rows), interval=False)
+    decision = decide(Asked(limits=asked), summaries, RowScores(), 0) or Decision(())
+    return _settled(decision, asked, rows, inconclusive or session.inconclusive)
+
+
+def assert_each(
+    results: MeterResults | Iterable[Given],
+    *limits: str,
+    metrics: str | Sequence[str | Metric] | None = None,
+    judge: Judge | None = None,
+) -> Decision:
+    """Decide whether each single row reaches the limits: for a few chosen questions, of which no mean is known.
+
+    A row without a value fails the test, too, whatever the reason.
+
+    Args:
+        results: As of `assert_quality`.
+        limits: Likewise.
+        metrics: Likewise.
+        judge: Likewise.
+
+    Returns:
+        What was decided.
+
+    Raises:
+        QualityError: A row is not good enough, or has no value.
+        ConfigurationError: A limit cannot be read, or the rows are none.
+    """
+    __tracebackhide__ = True
+    asked = _limits(limits)
+    rows = tested(results, metrics, judge)
+    decision = decide_each(asked, [row.scores for row in rows])
+    return _settled(decision, asked, rows, "fail")
+
+
+def _limits(limits: Sequence[str]) -> list[Limit]:
+    if not limits:
+        raise ConfigurationError(
+            "name a limit, e.g. assert_quality(results, 'context_recall>=0.8')"
+        )
+    return [limit_of(text, "limit") for text in limits]
+
+
+def _settled(
+    decision: Decision, limits: Sequence[Limit], rows: Sequence[Tested], inconclusive: Inconclusive
+) -> Decision:
+    """Tell of every check, and raise where one does not pass."""
+    __tracebackhide__ = True
+    if session.listener is not None:
+        for check in decision.checks:
+            session.listener(check.as_json())
+    said = [
+        _message(check, limit, rows)
+        for check, limit in zip(decision.checks, limits, strict=True)
+        if check.outcome != "pass"
+    ]
+    message = "\n".join(said)
+    if inconclusive == "warn" and decision.outcome == "inconclusive":
+        warnings.warn(message, stacklevel=3)
+    elif said:
+        raise QualityError(message, decision)
+    return decision
+
+
+def _message(check: Check, limit: Limit, rows: Sequence[Tested]) -> str:
+    lines = [f"{check.outcome}: {check.what}: {check.reason}"]
+    lines += [f"  {line}" for line in _worst(limit, rows)]
+    return "\n".join(lines)
+
+
+def _worst(limit: Limit, rows: Sequence[Tested]) -> list[str]:
+    """Return a line for each of the worst rows: without a text, unless texts are asked for."""
+    found = [(row, row.scores[limit.name]) for row in rows if limit.name in row.scores]
+    valued = [(row, score, score.value) for row, score in found if score.value is not None]
+    downwards = limit.side == "most" or (
+        limit.side is None and any(score.direction == "lower" for _, score in found)
+    )
+    valued.sort(key=lambda one: -one[2] if downwards else one[2])
+    lines = []
+    for row, score, value in valued[:SHOWN]:
+        why = f": {score.summary}" if score.summary else ""
+        lines.append(f"{row.name} {value:.3f}{why}{_quoted(row.sample)}")
+    lacking = [(row, score) for row, score in found if score.value is None]
+    for row, score in lacking[: max(1, SHOWN - len(lines))]:
+        missing = f" (not given: {score.missing})" if score.missing else ""
+        lines.append(f"{row.name} {score.status}{missing}{_quoted(row.sample)}")
+    return lines
+
+
+def _quoted(sample: RagSample | None) -> str:
+    if not session.texts or sample is None or not sample.question:
+        return ""
+    text = " ".join(sample.question.split())
+    return f" {text[:MAX_TEXT]!r}" + ("…" if len(text) > MAX_TEXT else "")

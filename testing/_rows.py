@@ -1,0 +1,68 @@
+"""What an assertion is about: rows with scores, whatever they came as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from ragmeter.exporters.protocol import ScoredRun
+from ragmeter.metrics import ConfigurationError, Metric, RagSample, Score
+from ragmeter.metrics.evaluation import evaluate
+from ragmeter.metrics.judge.protocol import Judge
+from ragmeter.metrics.results import SampleScores
+
+from ._results import MeterResults, merged
+
+__all__ = ["Given", "Tested", "tested"]
+
+Given: TypeAlias = "ScoredRun | RagSample | Mapping[str, Score]"
+"""What a row may come as."""
+
+
+class Tested(NamedTuple):
+    """One row."""
+
+    name: str
+    """What a message calls it: its number, counted from 0, and the id of the request, if it has one."""
+    scores: Mapping[str, Score]
+    """Its scores by name."""
+    sample: RagSample | None
+    """What was scored, where that is known."""
+
+
+def tested(
+    given: MeterResults | Iterable[Given],
+    metrics: str | Sequence[str | Metric] | None,
+    judge: Judge | None,
+) -> list[Tested]:
+    """Return the rows of what was given; samples are scored.
+
+    Raises:
+        ConfigurationError: It is something else, or of several kinds.
+    """
+    if isinstance(given, (ScoredRun, RagSample, Mapping, str)):
+        raise ConfigurationError(f"pass a list of results, not one {type(given).__name__}")
+    rows = given() if isinstance(given, MeterResults) else list(given)
+    samples = [row for row in rows if isinstance(row, RagSample)]
+    if samples and len(samples) == len(rows):
+        return [_of_scores(n, one) for n, one in enumerate(evaluate(samples, metrics, judge))]
+    if metrics is not None or judge is not None:
+        raise ConfigurationError("metrics and judge are for samples; these rows are scored already")
+    runs = [row for row in rows if isinstance(row, ScoredRun)]
+    if len(runs) == len(rows):
+        return [
+            Tested(f"row {number} (request {one.run.run_id})", one.scores, one.sample)
+            for number, one in enumerate(merged(runs))
+        ]
+    scores = [row for row in rows if isinstance(row, Mapping)]
+    if len(scores) != len(rows):
+        kinds = ", ".join(sorted({type(row).__name__ for row in rows}))
+        raise ConfigurationError(
+            f"rows are results, or samples, or mappings of score names to Score, not {kinds}"
+        )
+    return [_of_scores(number, one) for number, one in enumerate(scores)]
+
+
+def _of_scores(number: int, scores: Mapping[str, Score]) -> Tested:
+    sample = scores.sample if isinstance(scores, SampleScores) else None
+    return Tested(f"row {number}", scores, sample)

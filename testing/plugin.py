@@ -1,0 +1,185 @@
+"""The pytest plugin: a meter for each test that asks for it, the mark ``ragmeter``, and a summary at the end.
+
+pytest loads it in every run of an environment that ragmeter is installed in, so it imports pytest and
+nothing of the meter; fixtures import what they need.  Without a test that uses it, it prints nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ._session import Inconclusive, session
+
+if TYPE_CHECKING:
+    from ragmeter import RagMeter
+    from ragmeter.exporters.memory import InMemoryExporter
+
+    from ._results import MeterResults
+
+__all__ = ["ragmeter_meter", "ragmeter_options", "ragmeter_results"]
+
+PROPERTY = "ragmeter"
+"""Name of the property of a test's report that holds a check, as JSON; it stands in JUnit files, too."""
+MAX_LINES = 50
+"""Checks that passed and are listed at the end, unless ``-v`` is given."""
+HOLD_S = 60.0
+"""Seconds that a request waits for its judged scores, so that each is one result."""
+QUEUE = 100_000
+"""Requests that may wait: in a test none is dropped for speed."""
+_BEFORE = pytest.StashKey[tuple[Inconclusive, bool]]()
+_COLOURS = {"pass": "green", "fail": "red", "inconclusive": "yellow", "blocked": "purple"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options and their settings."""
+    group = parser.getgroup("ragmeter", "quality of RAG requests")
+    group.addoption(
+        "--ragmeter-texts",
+        action="store_true",
+        default=False,
+        help="Quote the questions of the worst rows in messages.",
+    )
+    group.addoption(
+        "--ragmeter-inconclusive",
+        choices=("fail", "warn"),
+        default=None,
+        help="What becomes of a test whose interval lies on both sides of the limit: fail (default), warn.",
+    )
+    parser.addini("ragmeter_inconclusive", "As --ragmeter-inconclusive.", default="fail")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark and read the settings."""
+    config.addinivalue_line(
+        "markers",
+        "ragmeter(*limits, **options): options of the meter of ragmeter_meter; limits, e.g. "
+        "'context_recall>=0.8', are decided about at the end of the test",
+    )
+    wanted = config.getoption("--ragmeter-inconclusive") or config.getini("ragmeter_inconclusive")
+    if wanted not in ("fail", "warn"):
+        raise pytest.UsageError(f"ragmeter_inconclusive is {wanted!r}; write fail or warn")
+    config.stash[_BEFORE] = (session.inconclusive, session.texts)
+    session.inconclusive = wanted
+    session.texts = bool(config.getoption("--ragmeter-texts"))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave the settings of a run around this one as they were."""
+    session.inconclusive, session.texts = config.stash.get(_BEFORE, ("fail", False))
+
+
+@pytest.fixture
+def ragmeter_options() -> Mapping[str, Any]:
+    """Arguments of the meters of `ragmeter_meter`; override it in a conftest.py, e.g. for a judge."""
+    return {}
+
+
+@pytest.fixture
+def _ragmeter_memory() -> InMemoryExporter:
+    from ragmeter.exporters.memory import InMemoryExporter  # noqa: PLC0415 -- see above
+
+    return InMemoryExporter()
+
+
+@pytest.fixture
+def ragmeter_meter(
+    request: pytest.FixtureRequest,
+    ragmeter_options: Mapping[str, Any],
+    _ragmeter_memory: InMemoryExporter,
+) -> Iterator[RagMeter]:
+    """A meter for this test, which writes into memory and is drained at the end of the test.
+
+    Its arguments are those of `ragmeter_options` and of the test's marks ``ragmeter``. Without a judge it uses
+    no network.
+    """
+    from ragmeter import ConfigurationError, RagMeter  # noqa: PLC0415 -- see above
+
+    options: dict[str, Any] = {"hold_s": HOLD_S, "queue_size": QUEUE, **ragmeter_options}
+    for mark in reversed([*request.node.iter_markers("ragmeter")]):
+        options.update(mark.kwargs)
+    exporters = [_ragmeter_memory, *options.pop("exporters", ())]
+    try:
+        meter = RagMeter(exporters=exporters, **options)
+    except (TypeError, ConfigurationError) as error:
+        raise pytest.UsageError(f"the meter of {request.node.nodeid}: {error}") from error
+    with meter:
+        yield meter
+
+
+@pytest.fixture
+def ragmeter_results(ragmeter_meter: RagMeter, _ragmeter_memory: InMemoryExporter) -> MeterResults:
+    """Call it for what `ragmeter_meter` has scored: it waits until everything is."""
+    from ._results import MeterResults  # noqa: PLC0415 -- see above
+
+    return MeterResults(ragmeter_meter, _ragmeter_memory)
+
+
+def _limits_of(item: pytest.Item) -> tuple[str, ...]:
+    """Return the limits of the nearest mark that has some."""
+    return next((mark.args for mark in item.iter_markers("ragmeter") if mark.args), ())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Note what the test decides about quality, and decide about the limits of its mark."""
+
+    def note(check: Mapping[str, Any]) -> None:
+        item.user_properties.append((PROPERTY, json.dumps(check)))
+
+    before, session.listener = session.listener, note
+    try:
+        result = yield
+        if limits := _limits_of(item):
+            _decide(item, limits)
+    finally:
+        session.listener = before
+    return result
+
+
+def _decide(item: pytest.Item, limits: tuple[str, ...]) -> None:
+    from ragmeter.metrics import ConfigurationError  # noqa: PLC0415 -- see above
+
+    from ._assertions import QualityError, assert_quality  # noqa: PLC0415 -- see above
+    from ._results import MeterResults  # noqa: PLC0415 -- see above
+
+    arguments: Mapping[str, Any] = getattr(item, "funcargs", {})
+    if "ragmeter_meter" not in arguments:
+        pytest.fail("the mark ragmeter has limits: the test needs ragmeter_meter", pytrace=False)
+    results = MeterResults(arguments["ragmeter_meter"], arguments["_ragmeter_memory"])
+    try:
+        assert_quality(results, *limits)
+    except (QualityError, ConfigurationError) as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what was decided about quality in all tests, with the intervals; nothing when nothing was."""
+    decided = [
+        (report.nodeid, json.loads(str(value)))
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "teardown"
+        for name, value in report.user_properties
+        if name == PROPERTY
+    ]
+    if not decided:
+        return
+    counts = {word: sum(check["outcome"] == word for _, check in decided) for word in _COLOURS}
+    words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    terminalreporter.section(f"ragmeter: {words}")
+    shown = 0
+    for nodeid, check in sorted(decided, key=lambda one: one[1]["outcome"] == "pass"):
+        if check["outcome"] == "pass" and terminalreporter.verbosity < 1:
+            shown += 1
+            if shown > MAX_LINES:
+                break
+        terminalreporter.write(f"{check['outcome']:<12}", **{_COLOURS[check["outcome"]]: True})
+        terminalreporter.write_line(f" {nodeid}: {check['what']}: {check['reason']}")
+    if shown > MAX_LINES:
+        terminalreporter.write_line(
+            f"… and {counts['pass'] - MAX_LINES} more that passed; -v lists them"
+        )
