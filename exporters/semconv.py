@@ -445,6 +445,10 @@ SERVE_SPANS: Final = _watched(
     "ragmeter.serve.spans", "observable_counter", "{span}", OUTCOME,
     description="Spans in accepted export requests, by what became of them: read, or why not.",
 )  # fmt: skip
+SERVE_PARTIAL: Final = _watched(
+    "ragmeter.serve.partial", "observable_counter", "{request}",
+    description="Requests of which a part never came: told as partial, and not measured.",
+)  # fmt: skip
 SERVE_WAITING: Final = _watched(
     "ragmeter.serve.waiting", "observable_updowncounter", "{span}",
     description="Spans that wait for the rest of their trace or to be scored.",
@@ -469,6 +473,7 @@ SERVE_CONNECTED: Final = _watched(
 SERVER_INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     SERVE_EXPORTS,
     SERVE_SPANS,
+    SERVE_PARTIAL,
     SERVE_WAITING,
     SERVE_UNSENT,
     SERVE_MESSAGES,

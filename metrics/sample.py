@@ -28,8 +28,9 @@ SampleStatus = Literal[
 """How a request ended.
 
 ``ok``: answered. ``no_answer``: ended cleanly without an answer. ``retrieval_only``: no answer
-was asked for. ``partial``: the answer was streamed and not read to its end. ``cancelled``: the
-caller gave up. ``interrupted``: paused for a person and not resumed. ``error``: it raised.
+was asked for. ``partial``: the answer was streamed and not read to its end; or, of a request in spans
+that others sent, a part never came. ``cancelled``: the caller gave up. ``interrupted``: paused for
+a person and not resumed. ``error``: it raised.
 """
 
 ContextsBy = Literal["prompt", "runs", "given", "ids"]

@@ -17,6 +17,7 @@ __all__ = ["publish"]
 _PARTS: Mapping[str, str] = {
     semconv.SERVE_EXPORTS.name: "exports",
     semconv.SERVE_SPANS.name: "spans",
+    semconv.SERVE_PARTIAL.name: "partial",
     semconv.SERVE_UNSENT.name: "unsent",
     semconv.SERVE_MESSAGES.name: "messages",
 }
@@ -58,6 +59,9 @@ def _callback(
             yield from _of_kafka(instrument, kafka())
             return
         counts = stats().get(_PARTS.get(instrument.name, "spans"), {})
+        if instrument is semconv.SERVE_PARTIAL:
+            yield Observation(counts.get("requests", 0))
+            return
         if instrument is semconv.SERVE_WAITING:
             yield Observation(counts.get("waiting", 0))
             return

@@ -270,8 +270,9 @@ class Server:
         ``exports``: export requests by outcome. ``spans``: those in accepted ones by what became of them:
         ``read`` (looked at for requests), ``waiting``, or why they were not. ``requests``: those found, by
         what became of them: ``scored``, ``in_flight``, ``captured`` (a callback of ragmeter's scored them in
-        the application) or why they were not scored. ``unsent``: spans and events of scores that no
-        endpoint took. ``spool``: export requests that are kept, or were damaged or refused there.
+        the application) or why they were not scored. ``partial``: ``requests`` among them, of which a part
+        never came. ``unsent``: spans and events of scores that no endpoint took. ``spool``: export requests
+        that are kept, or were damaged or refused there.
         ``forwarded``: export requests that were passed on, by what became of them. ``messages``: those of
         Kafka that were read: ``accepted``, or why they were passed over.
         """
@@ -279,12 +280,14 @@ class Server:
         spans = dict(self._counts.spans_by_outcome()) | dict(self._scoring.spans_by_outcome())
         requests = {"scored": meter.exported, "in_flight": meter.in_flight, **meter.dropped}
         captured = self._scoring.reporter.captured
+        partial = self._scoring.reporter.partial
         if captured:
             requests["captured"] = captured
         return {
             "exports": self._counts.exports_by_outcome(),
             "spans": spans,
             "requests": {name: count for name, count in requests.items() if count},
+            "partial": {"requests": partial} if partial else {},
             "unsent": {} if self._telemetry is None else self._telemetry.unsent(),
             **self._journal.stats(),
             **({} if self._kafka is None else {"messages": self._kafka.messages()}),

@@ -67,6 +67,21 @@ class SpanTree:
             return found
         return {key: _or(found, key, wanted) for key in found}
 
+    def cut_off(self) -> dict[str, SpanRecord]:
+        """Return, for each span below a parent that is not here, the uppermost span that is.
+
+        A parent in another process is none of these: the request came in there.
+        """
+        missing = {
+            key
+            for key, span in self.spans.items()
+            if span.parent_id is not None and not span.is_entry and self.parent(span) is None
+        }
+        if not missing:
+            return {}
+        tops = self.outermost(missing, itself=True)
+        return {key: self.spans[top] for key, top in tops.items() if top is not None}
+
     def entry_above(self, span: SpanRecord) -> SpanRecord | None:
         """Return the span by which the request came into the process, or None."""
         path: list[str] = []

@@ -59,12 +59,15 @@ def sample_of(found: Found, scope: RequestScope | None = None) -> RagSample:
 def _sample(found: Found, scope: RequestScope, context: _Contexts) -> RagSample:
     question = found.question if scope.question is None else scope.question
     contexts = found.contexts if found.shown is None else found.shown
-    unknown = found.reason == "retrieval_error"
+    # Of a part of what was retrieved, nothing can be said about what was.
+    unknown = found.reason == "retrieval_error" or found.partial
     made = tuple(map(context.of, contexts))
     return RagSample(
         question=question,
         contexts=None if unknown else made,
-        stages=_stages(found, made, context) if found.usable == "full" and found.seen else None,
+        stages=_stages(found, made, context)
+        if found.usable == "full" and found.seen and not found.partial
+        else None,
         search_query=search_query_of(
             question, [query for seen in found.seen for query in _queries(seen)]
         ),
@@ -73,7 +76,8 @@ def _sample(found: Found, scope: RequestScope, context: _Contexts) -> RagSample:
         else "prompt"
         if found.shown is not None
         else "runs",
-        answer=found.answer,
+        # Without its own span, what a model said last may be on its way to a further step.
+        answer=None if found.partial and found.span is None else found.answer,
         reference=scope.reference or reference_in(span.attributes for span in found.members),
         status=_status(found),
         name=scope.name or _name(found),
@@ -194,6 +198,8 @@ class _Contexts:
 def _status(found: Found) -> SampleStatus:
     if found.failed or found.reason == "retrieval_error":
         return "error"
+    if found.partial:
+        return "partial"
     if found.answer is not None:
         return "ok"
     return "no_answer" if found.asked_model else "retrieval_only"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +14,7 @@ from ragmeter.adapters._other_spans import captured
 from ragmeter.context import RequestScope
 
 from ._passages import RetrievalTool
+from ._wholeness import Wholeness
 from .assembly import Assembled
 from .build import build_run, scored
 from .conventions import READERS
@@ -69,6 +71,9 @@ class Reporter:
         self._pace = pace
         self._once = ReportedOnce()
         self._missing: Counter[Missing] = Counter()
+        self._wholeness = Wholeness()
+        self.partial = 0
+        """Requests of which only a part came from other processes: offered, and not measured."""
         self.captured = 0
         """Requests that a callback had captured already, in this process or in the application's."""
 
@@ -84,14 +89,19 @@ class Reporter:
             trace: The trace; late, it is looked at again for what was not seen before.
             scopes: What the code around a span said, by the span's id.
         """
+        if self._remote:
+            self._wholeness.see(trace.spans)
         for found in find_requests(trace.spans, trace.logs, self._tools):
             if self._is_known(found, trace):
                 continue
+            if self._remote and found.cut_off and not found.failed:
+                found = replace(found, partial=self._wholeness.is_partial(found.cut_off))  # noqa: PLW2901
             if found.reason is not None:
                 self._note(found, found.reason)
             if not scored(found):
                 self._meter.lost(found.reason or "error")
                 continue
+            self.partial += found.partial
             if self._pace is not None:
                 self._pace()
             scope = _scope_of(found, scopes or {})

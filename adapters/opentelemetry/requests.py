@@ -43,7 +43,7 @@ Reason = Literal[
 OWN_SCOPE = "ragmeter"
 _DETAILS = "gen_ai.client.inference.operation.details"
 _NEVER_END = "opentelemetry.instrumentation.llamaindex"
-"""Leaves spans open, and so unsent, when an exception goes through them."""
+"""Leaves spans open, and so unsent, when an exception goes through them or an answer is streamed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,11 @@ class Found:
     """What retrievals searched, by the retrieval's span, where spans of stores' clients below it tell."""
     shown: tuple[Document, ...] | None = None
     """The documents as the prompts show them, in their order; None: no prompt shows any."""
+    cut_off: tuple[SpanRecord, ...] = ()
+    """Spans whose parents should stand in the request, or above it as the request's own, and did not come."""
+    partial: bool = False
+    """Whether so much of it is known to be missing that nothing of it can be measured. What
+    `find_requests` returns never says so, as that shows in other requests."""
 
     @property
     def trace_id(self) -> str:
@@ -157,6 +162,7 @@ class _Finder:
         self._request_of = tree.outermost(steps, itself=True)
         retrievals = {key for key, read in reads.items() if read.is_retrieval}
         self._retrieval_above = tree.outermost(retrievals, itself=False)
+        self._cut_off = tree.cut_off()
         self._sources: dict[str, str] = {}
         for key, span in tree.spans.items():
             above = None if key in reads else self._retrieval_above[key]
@@ -251,6 +257,7 @@ class _Finder:
             asked_model=bool(models),
             members=self._members(request, members),
             sources=self._sources,
+            cut_off=self._cut_off_of(request, members),
         )
         found = self._judged(found, hidden=asked.hidden, answer_hidden=answer_hidden)
         if found.usable != "full" or not contexts or not _was_answered(seen, models):
@@ -270,6 +277,34 @@ class _Finder:
         spans = [read.span for read in members]
         entry = self._tree.entry_above(request or spans[0])
         return tuple(spans) if entry is None else (*spans, entry)
+
+    def _cut_off_of(
+        self, request: SpanRecord | None, members: Sequence[Read]
+    ) -> tuple[SpanRecord, ...]:
+        """Return the spans at which something of the request is missing.
+
+        Without a span of its own, they are those above its members.  Else they are those that ran within
+        its time and hang below nothing: what is above its own span is not its own.
+        """
+        if not self._cut_off:
+            return ()
+        if request is None:
+            ours: Iterable[Read] = members
+        else:
+            ours = (
+                read
+                for key, read in self._reads.items()
+                if self._request_of[key] is None
+                and request.started_ns <= read.span.started_ns
+                and read.span.ended_ns <= request.ended_ns
+            )
+        tops = (self._cut_off.get(read.span.span_id) for read in ours)
+        # Who leaves spans open when an answer is streamed has lost nothing by it.
+        return tuple(
+            {
+                top.span_id: top for top in tops if top is not None and top.scope != _NEVER_END
+            }.values()
+        )
 
     def _models(self, members: Sequence[Read], seen: Sequence[Seen]) -> list[Read]:
         """Return the calls to models that may have seen what was retrieved, in start order."""

@@ -177,7 +177,7 @@ class Views:
             "drops": sorted(drops.items(), key=lambda one: (-one[1], one[0])),
             "received": sorted(
                 (f"{kind}: {name}", n)
-                for kind in ("exports", "spans", "requests", "unsent")
+                for kind in ("exports", "spans", "requests", "partial", "unsent")
                 for name, n in health.get(kind, {}).items()
             ),
         }
