@@ -24,6 +24,7 @@ HERE = Path(__file__).resolve().parent
 BENCHMARKS = {
     "request_overhead_langchain": "CPU added to a LangChain request, on the request's path",
     "request_overhead_llama_index": "CPU added to a LlamaIndex request, on the request's path",
+    "rivals": "Twenty ways to retrieve: what others capture, and what they add to a request",
     "live_latency": "Latency of an application at a fixed request rate",
     "waking_up": "How late a thread wakes up beside scoring",
     "deterministic_metrics": "Metrics without a judge: time by size, equal results",
@@ -44,7 +45,7 @@ SHOWN = ("ragmeter-otel", "langchain-core", "langgraph", "llama-index-core", "op
          "rapidfuzz", "openai")  # fmt: skip
 PEERS_SHOWN = (
     "continuous-eval", "deepeval", "langfuse", "langchain-core", "langgraph", "llama-index-core",
-    "llama-index-observability-otel", "openinference-instrumentation-langchain",
+    "llama-index-observability-otel", "mlflow", "openlit", "openinference-instrumentation-langchain",
     "openinference-instrumentation-llama-index", "opentelemetry-instrumentation-genai-langchain",
     "opentelemetry-instrumentation-langchain", "opentelemetry-instrumentation-llamaindex", "ragas",
     "rouge-score", "trulens-feedback",

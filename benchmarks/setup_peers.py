@@ -43,6 +43,12 @@ def ragmeter_requirements() -> list[str]:
     return list(project["dependencies"])
 
 
+def _requirements(entry: dict) -> list[str]:
+    """Return what a peer's table asks for: one requirement, or a list of them."""
+    asked = entry["requirement"]
+    return [asked] if isinstance(asked, str) else list(asked)
+
+
 def versions(python: Path) -> dict[str, str]:
     done = run([str(python), "-m", "pip", "list", "--format=json"])
     return {item["name"].lower(): item["version"] for item in json.loads(done.stdout or "[]")}
@@ -57,13 +63,14 @@ def make_env(name: str, table: dict, peers: dict[str, dict], into: Path) -> dict
     base = [*table.get("requirements", ())]
     if table.get("with_ragmeter"):
         base += ragmeter_requirements()
-    wanted = [peer["requirement"] for peer in peers.values()]
+    asked = {peer: _requirements(entry) for peer, entry in peers.items()}
+    wanted = [one for requirements in asked.values() for one in requirements]
     failures: dict[str, str] = {}
     if install(python, [*base, *wanted]) is not None:
         # Together they do not go: one by one, so that the one in the way is named.
         install(python, base)
-        for peer, entry in peers.items():
-            problem = install(python, [*base, entry["requirement"]])
+        for peer, requirements in asked.items():
+            problem = install(python, [*base, *requirements])
             if problem is not None:
                 failures[peer] = problem
     states: dict[str, str] = {}
