@@ -29,6 +29,7 @@ PACKAGES = {
     "cli": "ragmeter.cli",
 }
 GUIDE = (
+    "first-ten-minutes.md",
     "langchain.md", "llama-index.md", "already-traced.md", "recipes.md", "serve.md", "metrics.md", "verdict.md", "golden-sets.md", "testing.md", "quality.md", "backends.md", "dashboards.md", "production.md",
     "scale.md", "configuration.md", "command-line.md", "support.md",
 )  # fmt: skip
