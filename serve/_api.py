@@ -19,9 +19,11 @@ from starlette.routing import Route
 
 from ragmeter.quality.change import Change
 
+from ._counts import Overload
 from .store import (
     LONGEST_RANGE_S,
     Filters,
+    JudgeOutage,
     Overview,
     Reader,
     RequestPage,
@@ -83,6 +85,8 @@ _OVERVIEW = TypeAdapter(Overview)
 _PAGE = TypeAdapter(RequestPage)
 _REQUEST = TypeAdapter(RequestView)
 _CHANGE = TypeAdapter(Change)
+_OVERLOAD = TypeAdapter(Overload)
+_OUTAGE = TypeAdapter(JudgeOutage)
 
 
 def filters_of(asked: Mapping[str, str]) -> Filters:
@@ -117,6 +121,7 @@ def filters_of(asked: Mapping[str, str]) -> Filters:
 def api_routes(
     reader: Reader,
     changes: Callable[..., Sequence[Change]],
+    overloads: Callable[[], Sequence[Overload]],
     guard: AbstractContextManager[None],
 ) -> list[Route]:
     """Return the routes of the API.
@@ -124,6 +129,7 @@ def api_routes(
     Args:
         reader: Reads the store.
         changes: Returns what has changed in quality, as `RagMeter.changes`.
+        overloads: Returns when senders were told to come again.
         guard: Contains errors of ours.
     """
 
@@ -141,7 +147,19 @@ def api_routes(
             and filters.segment in (None, change.segment)
             and (change in on or change.at * 1000 >= from_ms)
         ]
-        return {**said, "changes": told}
+        return {
+            **said,
+            "changes": told,
+            "overloads": [
+                _OVERLOAD.dump_python(one)
+                for one in overloads()
+                if one.until_ms >= from_ms and one.from_ms < said["until_ms"]
+            ],
+            "outages": [
+                _OUTAGE.dump_python(one)
+                for one in (reader.outages(filters) if said["judge"]["failed"] else ())
+            ],
+        }
 
     def requests(asked: Mapping[str, str], _: str) -> Any:
         _check(asked, _FILTERS + _LIST)
@@ -157,7 +175,12 @@ def api_routes(
 
     def request(asked: Mapping[str, str], key: str) -> Any:
         _check(asked, ("span_id",))
-        found = reader.request(key.lower() if _is_trace_id(key) else key, asked.get("span_id"))
+        span_id = asked.get("span_id") or None
+        if span_id is not None and not _is_hex(span_id, 16):
+            raise ValueError("span_id is 16 hex digits")
+        found = reader.request(
+            key.lower() if _is_trace_id(key) else key, span_id and span_id.lower()
+        )
         if found is None:
             return None
         said = _REQUEST.dump_python(found, mode="json")
@@ -244,7 +267,11 @@ def _yes(asked: Mapping[str, str], name: str) -> bool:
 
 
 def _is_trace_id(key: str) -> bool:
-    return len(key) == 32 and all(letter in "0123456789abcdefABCDEF" for letter in key)
+    return _is_hex(key, 32)
+
+
+def _is_hex(text: str, digits: int) -> bool:
+    return len(text) == digits and all(letter in "0123456789abcdefABCDEF" for letter in text)
 
 
 def _error(status: int, why: str) -> Response:
@@ -254,7 +281,9 @@ def _error(status: int, why: str) -> Response:
 @cache
 def _description() -> Mapping[str, Any]:
     """Return the OpenAPI document."""
-    kinds: list[type[Any]] = [Overview, RequestPage, RequestRow, RequestView, Change]
+    kinds: list[type[Any]] = [
+        Overview, RequestPage, RequestRow, RequestView, Change, Overload, JudgeOutage,
+    ]  # fmt: skip
     names, schemas = TypeAdapter.json_schemas(
         [(kind.__name__, "serialization", TypeAdapter(kind)) for kind in kinds],
         ref_template="#/components/schemas/{model}",
@@ -266,6 +295,16 @@ def _description() -> Mapping[str, Any]:
         "type": "array",
         "items": {"$ref": "#/components/schemas/Change"},
         "description": "What has changed in quality within that time, and what is still so, which comes first.",
+    }
+    whole["properties"]["overloads"] = {
+        "type": "array",
+        "items": {"$ref": "#/components/schemas/Overload"},
+        "description": "When this server told senders within that time to come again, as there was no room.",
+    }
+    whole["properties"]["outages"] = {
+        "type": "array",
+        "items": {"$ref": "#/components/schemas/JudgeOutage"},
+        "description": "When the judge failed within that time.",
     }
     components["Change"]["properties"]["on"] = {
         "type": "boolean",

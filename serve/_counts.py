@@ -1,26 +1,71 @@
-"""What the server counts of what it is sent. Thread-safe."""
+"""What the server counts of what it is sent, and when it had to refuse some. Thread-safe."""
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Mapping
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
-__all__ = ["Counts"]
+from pydantic import ConfigDict
+
+__all__ = ["Counts", "Overload"]
+
+_APART_MS = 60_000
+"""Milliseconds without a refusal after which the next one is of another time."""
+_MOST_TIMES = 100
+_MOST_REASONS = 8
+
+
+@dataclass(slots=True, kw_only=True)
+class Overload:
+    """A time in which senders were told to come again, as there was no room for what they sent."""
+
+    __pydantic_config__: ClassVar = ConfigDict(use_attribute_docstrings=True)
+
+    from_ms: int
+    """When the first was, in milliseconds since the epoch."""
+    until_ms: int
+    """When the last was, so far."""
+    refused: int = 0
+    """Export requests that were refused. Senders send them again, so one may be refused several times."""
+    why: dict[str, int] = field(default_factory=dict)
+    """How many of them for which reason, as the senders were told it."""
 
 
 class Counts:
-    """Counters by what became of it."""
+    """Counters by what became of it.
 
-    def __init__(self) -> None:
+    Args:
+        clock: Seconds since the epoch.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
         self._exports: Counter[str] = Counter()
         self._spans: Counter[str] = Counter()
+        self._overloads: deque[Overload] = deque(maxlen=_MOST_TIMES)
 
     def export(self, outcome: str) -> None:
         """Count one export request by its outcome: ``accepted``, or why it was refused."""
         with self._lock:
             self._exports[outcome] += 1
+
+    def busy(self, why: str) -> None:
+        """Count one export request that was refused for want of room, and note when that was."""
+        now = int(self._clock() * 1000)
+        with self._lock:
+            self._exports["busy"] += 1
+            if not self._overloads or now - self._overloads[-1].until_ms > _APART_MS:
+                self._overloads.append(Overload(from_ms=now, until_ms=now))
+            time_of_it = self._overloads[-1]
+            time_of_it.until_ms = max(now, time_of_it.until_ms)
+            time_of_it.refused += 1
+            if why in time_of_it.why or len(time_of_it.why) < _MOST_REASONS:
+                time_of_it.why[why] = time_of_it.why.get(why, 0) + 1
 
     def spans(self, outcome: str, count: int) -> None:
         """Count spans that got no further than the door."""
@@ -37,3 +82,16 @@ class Counts:
         """Return how many spans got no further than the door, by reason."""
         with self._lock:
             return dict(self._spans)
+
+    def overloads(self) -> Sequence[Overload]:
+        """Return when requests were refused for want of room, since the server began; the last 100 times."""
+        with self._lock:
+            return [
+                Overload(
+                    from_ms=one.from_ms,
+                    until_ms=one.until_ms,
+                    refused=one.refused,
+                    why=dict(one.why),
+                )
+                for one in self._overloads
+            ]

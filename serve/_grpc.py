@@ -6,8 +6,8 @@ read here, so that a malformed one is answered with the reason, as over HTTP.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -26,6 +26,7 @@ from ragmeter.metrics import RagmeterError
 from ._access import Access
 from ._answers import Answer, answer_to, answer_to_metrics
 from ._bodies import TooLargeError
+from ._counts import Counts
 from ._intake import RETRY_AFTER_S, BusyError, Intake
 from ._limits import Limits
 
@@ -35,7 +36,7 @@ __all__ = ["grpc_server"]
 def grpc_server(
     intake: Intake,
     limits: Limits,
-    counted: Callable[[str], None],
+    counts: Counts,
     guard: AbstractContextManager[None],
     access: Access,
 ) -> grpc.Server:
@@ -44,18 +45,20 @@ def grpc_server(
     Args:
         intake: Takes what was received.
         limits: Of bodies and of calls.
-        counted: Counts a call by its outcome.
+        counts: Counts calls by their outcomes.
         guard: Contains errors of ours.
         access: What senders must know.
     """
+    readers = _Readers(limits.readers, thread_name_prefix="ragmeter-grpc")
     server = grpc.server(
-        ThreadPoolExecutor(limits.readers, thread_name_prefix="ragmeter-grpc"),
+        readers,
         options=[
             ("grpc.max_receive_message_length", limits.body_bytes),
             # Two servers of one port would each get some of the spans of a trace.
             ("grpc.so_reuseport", 0),
         ],
-        maximum_concurrent_rpcs=limits.connections // 8,
+        # Beyond that gRPC itself refuses, and does not say when to try again: without that, no sender does.
+        maximum_concurrent_rpcs=limits.connections,
     )
     services: list[tuple[Any, str, Signal | None]] = [
         (trace_service_pb2, "TraceService", "traces"),
@@ -65,13 +68,59 @@ def grpc_server(
     for module, name, signal in services:
         service = module.DESCRIPTOR.services_by_name[name]
         (method,) = service.methods
-        handler = grpc.unary_unary_rpc_method_handler(
-            _Export(intake, signal, counted, guard, access)
-        )
-        server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(service.full_name, {method.name: handler}),)
-        )
+        export = _Export(intake, signal, counts, guard, access)
+        path = f"/{service.full_name}/{method.name}"
+        server.add_generic_rpc_handlers((_Method(path, export, readers, limits.connections // 8),))
     return server
+
+
+class _Readers(ThreadPoolExecutor):
+    """The threads that read, which know how many calls they have."""
+
+    _lock = threading.Lock()
+    under_way = 0
+    """Calls that are being answered, or wait for it."""
+
+    def submit(self, *job: Any, **named: Any) -> Future[Any]:
+        with self._lock:
+            self.under_way += 1
+        try:
+            future = super().submit(*job, **named)
+        except BaseException:
+            self._ended()
+            raise
+        future.add_done_callback(self._ended)
+        return future
+
+    def _ended(self, _: object = None) -> None:
+        with self._lock:
+            self.under_way -= 1
+
+
+class _Method(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Finds who answers a call, before anything of its body is received.
+
+    Args:
+        path: Of the method.
+        export: Reads a body.
+        readers: Have the calls that are under way.
+        most: As many may be; one more is told to come again.
+    """
+
+    def __init__(self, path: str, export: _Export, readers: _Readers, most: int) -> None:
+        self._path = path
+        self._export = grpc.unary_unary_rpc_method_handler(export)
+        # On the wire it is the same; but the body of a stream comes only when it is asked for.
+        self._refusal = grpc.stream_unary_rpc_method_handler(export.refuse)
+        self._readers = readers
+        self._most = most
+
+    def service(
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        if handler_call_details.method != self._path:
+            return None
+        return self._export if self._readers.under_way < self._most else self._refusal
 
 
 class _Export:
@@ -81,42 +130,54 @@ class _Export:
         self,
         intake: Intake,
         signal: Signal | None,
-        counted: Callable[[str], None],
+        counts: Counts,
         guard: AbstractContextManager[None],
         access: Access,
     ) -> None:
         self._access = access
         self._intake = intake
         self._signal: Signal | None = signal
-        self._counted = counted
+        self._counts = counts
         self._guard = guard
 
     def __call__(self, body: bytes, context: grpc.ServicerContext) -> bytes:
+        self._admit(context)
+        why = self._intake.busy()  # known without reading
+        answer = self._read(body) if why is None else BusyError(why)
+        if isinstance(answer, BusyError):
+            self._counts.busy(str(answer))
+            _try_later(context, str(answer))
+        if isinstance(answer, TooLargeError):
+            # Without a hint when to try again: sent once more it would be as large.
+            self._counts.export("too_large")
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(answer))
+        if isinstance(answer, RagmeterError):
+            self._counts.export("malformed")
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(answer))
+            return b""  # not reached: aborting raises
+        if answer is None:
+            self._counts.export("error")
+            context.abort(grpc.StatusCode.INTERNAL, "an error of the server's")
+            return b""
+        self._counts.export("accepted" if self._signal is not None else "metrics")
+        return bytes(answer.SerializeToString())
+
+    def refuse(self, _: object, context: grpc.ServicerContext) -> bytes:
+        """Answer a call of which nothing is read: too many are under way."""
+        self._admit(context)
+        why = "too many calls at once"
+        self._counts.busy(why)
+        _try_later(context, why)
+        return b""  # not reached: aborting raises
+
+    def _admit(self, context: grpc.ServicerContext) -> None:
         said = dict(context.invocation_metadata() or ())
         if not self._access.knows(str(said.get("authorization", ""))):
-            self._counted("token")
+            self._counts.export("token")
             context.abort(
                 grpc.StatusCode.UNAUTHENTICATED,
                 "a token is needed: set OTEL_EXPORTER_OTLP_HEADERS='authorization=Bearer%20TOKEN'",
             )
-        answer = self._read(body)
-        if isinstance(answer, BusyError):
-            self._counted("busy")
-            _try_later(context, str(answer))
-        if isinstance(answer, TooLargeError):
-            # Without a hint when to try again: sent once more it would be as large.
-            self._counted("too_large")
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(answer))
-        if isinstance(answer, RagmeterError):
-            self._counted("malformed")
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(answer))
-            return b""  # not reached: aborting raises
-        if answer is None:
-            self._counted("error")
-            context.abort(grpc.StatusCode.INTERNAL, "an error of the server's")
-            return b""
-        self._counted("accepted" if self._signal is not None else "metrics")
-        return bytes(answer.SerializeToString())
 
     def _read(self, body: bytes) -> Answer | RagmeterError | None:
         """Read a body; return the answer, why it is refused, or None: we failed."""

@@ -29,6 +29,7 @@ from ragmeter.metrics import RagmeterError
 
 from ._answers import Answer, answer_to, answer_to_metrics
 from ._bodies import ENCODINGS, TooLargeError, UnknownEncodingError, unpacked
+from ._counts import Counts
 from ._intake import RETRY_AFTER_S, BusyError, Intake
 from ._limits import Limits
 
@@ -97,7 +98,7 @@ class _Lingering(Response):
 def http_application(
     intake: Intake,
     limits: Limits,
-    counted: Callable[[str], None],
+    counts: Counts,
     health: Callable[[], Mapping[str, Any]],
     why_not_ready: Callable[[], str | None],
     guard: AbstractContextManager[None],
@@ -108,14 +109,14 @@ def http_application(
     Args:
         intake: Takes what was received.
         limits: Of bodies.
-        counted: Counts a request by its outcome.
+        counts: Counts requests by their outcomes.
         health: Says how the server is; ``status`` is ``ok`` or why it takes nothing.
         why_not_ready: Says why nothing is to be sent here just now; None: it may be.
         guard: Contains errors of ours.
         more: What is served beside that.
     """
     readers = ThreadPoolExecutor(limits.readers, thread_name_prefix="ragmeter-http")
-    door = _Door(intake, limits, counted, readers, guard)
+    door = _Door(intake, limits, counts, readers, guard)
 
     async def healthz(_: Request) -> Response:
         state = await asyncio.get_running_loop().run_in_executor(None, health)
@@ -143,15 +144,16 @@ class _Door:
         self,
         intake: Intake,
         limits: Limits,
-        counted: Callable[[str], None],
+        counts: Counts,
         readers: ThreadPoolExecutor,
         guard: AbstractContextManager[None],
     ) -> None:
         self._intake = intake
         self._limits = limits
-        self._counted = counted
+        self._counts = counts
         self._readers = readers
         self._guard = guard
+        self._requests = 0
         self._under_way = 0
 
     def endpoint(self, signal: Signal | None) -> Callable[[Request], Awaitable[Response]]:
@@ -162,11 +164,14 @@ class _Door:
             try:
                 return await self._export(request, signal, media_type)
             except _RefusedError as refused:
-                self._counted(refused.outcome)
+                if refused.outcome == "busy":
+                    self._counts.busy(str(refused))
+                else:
+                    self._counts.export(refused.outcome)
                 body = Status(code=refused.code, message=str(refused))
                 return _answer(body, media_type, refused.status, refused.headers, refused.rest)
             except ClientDisconnect:
-                self._counted("broken_off")
+                self._counts.export("broken_off")
                 return Response(status_code=400)
 
         return export
@@ -177,9 +182,13 @@ class _Door:
                 415, _INVALID_ARGUMENT, f"Content-Type must be {PROTOBUF} or {JSON}", "media_type"
             )
         why = self._intake.busy()
+        if why is None and self._requests >= self._limits.connections * 3 // 4:
+            # Where there are more, uvicorn refuses connections, and neither says when to come again nor counts.
+            why = "too many requests at once"
         if why is not None:
             raise _busy(why)
         held: list[int] = []
+        self._requests += 1
         try:
             body = await self._received(request, held)
             encoding = request.headers.get("content-encoding", "")
@@ -191,12 +200,13 @@ class _Door:
                 408, _INVALID_ARGUMENT, "the body did not come in time", "slow", Connection="close"
             ) from None
         finally:
+            self._requests -= 1
             self._under_way -= sum(held)
         if isinstance(answer, RagmeterError):
             raise _refused(answer)
         if answer is None:
             raise _RefusedError(500, _INTERNAL, "an error of the server's", "error")
-        self._counted("accepted" if signal is not None else "metrics")
+        self._counts.export("accepted" if signal is not None else "metrics")
         return _answer(answer, media_type)
 
     async def _received(self, request: Request, held: list[int]) -> bytes:

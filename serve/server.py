@@ -123,9 +123,7 @@ class Server:
             )
             self._kafka = self._reading_kafka()
             guard = self.meter.guard("serve.receive")
-            self._grpc = grpc_server(
-                self.intake, self._limits, self._counts.export, guard, self.access
-            )
+            self._grpc = grpc_server(self.intake, self._limits, self._counts, guard, self.access)
             self.grpc_port = _bind_grpc(self._grpc, self.options.host, self.options.grpc_port)
             self.http_port = int(self._socket.getsockname()[1])
             self._refuse_own_address(forwarded)
@@ -142,7 +140,7 @@ class Server:
         application, self._readers = http_application(
             self.intake,
             self._limits,
-            self._counts.export,
+            self._counts,
             self.health,
             self.why_not_ready,
             guard,
@@ -294,7 +292,11 @@ class Server:
         }
 
     def health(self) -> Mapping[str, Any]:
-        """Return how the server is: ``status`` is ``ok``, or why nothing is taken just now."""
+        """Return how the server is: ``status`` is ``ok``, or why nothing is taken just now.
+
+        Beside `stats` that is what waits (``held``), when senders were told to come again (``overloads``), and
+        how the store is (``store``), where there is one. Nothing of it is secret: anybody may ask.
+        """
         held = self._scoring.held()
         state = self._state if self._state != "ok" else self.intake.busy() or "ok"
         return {
@@ -302,6 +304,8 @@ class Server:
             "uptime_s": round(time.monotonic() - self._began, 1),
             **self.stats(),
             "held": held._asdict(),
+            "overloads": [asdict(one) for one in self._counts.overloads()],
+            **({} if self.store is None else {"store": asdict(self.store.state())}),
             "partial_traces": self._scoring.partial(),
             "unsent_waiting": {} if self._telemetry is None else self._telemetry.waiting(),
             **({} if self._kafka is None else {"kafka": asdict(self._kafka.health())}),
@@ -331,7 +335,7 @@ class Server:
         guard = self.meter.guard("serve.api")
         routes: list[BaseRoute] = [*watch_routes(self.meter, guard)]
         if self.reader is not None and self._page is not None:
-            routes += api_routes(self.reader, self.meter.changes, guard)
+            routes += api_routes(self.reader, self.meter.changes, self._counts.overloads, guard)
             routes += self._page.routes()
         return routes
 

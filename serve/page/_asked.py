@@ -8,10 +8,15 @@ from urllib.parse import quote, urlencode
 
 from ragmeter.serve.store import Filters
 
-__all__ = ["RANGES", "Asked", "UnreadableAddressError", "asked_of", "request_path"]
+from ._words import LANGUAGES
+
+__all__ = ["RANGES", "SETTINGS", "Asked", "UnreadableAddressError", "asked_of", "request_path"]
 
 RANGES = {"15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
 """What ``range=`` may be, in seconds."""
+VERDICTS = ("good", "suspect", "bad")
+SETTINGS = {"lang": tuple(LANGUAGES), "theme": ("dark", "light"), "keys": ("on", "off")}
+"""What the page's own settings may be, by parameter and cookie."""
 NO_WORKFLOW = "-"
 """``workflow=-``: requests that have none."""
 _MOST_CHARACTERS = 500
@@ -74,7 +79,7 @@ class Asked:
 
 
 def asked_of(query: Mapping[str, str]) -> Asked:
-    """Read the parameters of an address; unknown ones are passed over.
+    """Read the parameters of an address; those of other names are passed over.
 
     Raises:
         UnreadableAddressError: One has a value that it cannot have.
@@ -87,6 +92,12 @@ def asked_of(query: Mapping[str, str]) -> Asked:
     asked = Asked(**{name: value for name, value in given.items() if value})
     if asked.range not in RANGES:
         raise UnreadableAddressError(f"range is one of {', '.join(RANGES)}")
+    for name, allowed in {**SETTINGS, "verdict": VERDICTS}.items():
+        said = query.get(name, "").strip()
+        if name == "lang":  # as browsers write it: zh-CN
+            said = said.lower().partition("-")[0]
+        if said not in ("", *allowed):
+            raise UnreadableAddressError(f"{name} is one of {', '.join(allowed)}")
     if asked.since and not (asked.since.isascii() and asked.since.isdecimal()):
         raise UnreadableAddressError("since is milliseconds since 1970-01-01 00:00 UTC")
     if len(asked.since) > 15:

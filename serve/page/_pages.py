@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
+from itertools import chain, islice
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -23,7 +24,7 @@ from starlette.routing import Route
 import ragmeter
 from ragmeter.metrics.text.languages import language_of
 
-from ._asked import RANGES, Asked, UnreadableAddressError, asked_of
+from ._asked import RANGES, SETTINGS, Asked, UnreadableAddressError, asked_of
 from ._export import lines
 from ._labels import MOST_FORM_BYTES, Form, NotSavedError, read_form
 from ._live import Live
@@ -43,7 +44,6 @@ READERS = 2
 LIGHT_MS = 60_000
 """Milliseconds without a request after which the page says that nothing comes."""
 CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-_COOKIES = {"lang": tuple(LANGUAGES), "theme": ("dark", "light"), "keys": ("on", "off")}
 _COOKIE_S = 365 * 86_400
 
 
@@ -97,7 +97,7 @@ class Pages:
             response = await self._on_thread(lambda: self._made(request, make))
             if response is None:
                 return self._failed(request)
-            for name, allowed in _COOKIES.items():
+            for name, allowed in SETTINGS.items():
                 if request.query_params.get(name) in allowed:
                     response.set_cookie(
                         name,
@@ -137,11 +137,13 @@ class Pages:
         )
 
     def _requests(self, request: Request, asked: Asked) -> Response:
+        return self._shown(request, asked, "requests.html", "/requests", self._listed(asked))
+
+    def _listed(self, asked: Asked) -> dict[str, Any]:
         try:
-            values = self._views.requests(asked)
+            return self._views.requests(asked)
         except ValueError as error:
             raise UnreadableAddressError(str(error)) from None
-        return self._shown(request, asked, "requests.html", "/requests", values)
 
     def _scoring(self, request: Request, asked: Asked) -> Response:
         return self._shown(request, asked, "scoring.html", "/scoring", self._views.scoring(asked))
@@ -198,13 +200,17 @@ class Pages:
 
     def _export_page(self, request: Request, asked: Asked) -> Response:
         if asked.sort:
-            values = self._views.requests(asked)
+            values = self._listed(asked)
             return self._shown(request, asked, "requests.html", "/requests", values, export=True)
         values = self._views.overview(asked, self._t(request))
         return self._shown(request, asked, "overview.html", "/", values, export=True)
 
     def _export_rows(self, _: Request, asked: Asked) -> Response:
-        rows = lines(self._sources.reader, asked.filters(), asked.sort or "worst")
+        rest = lines(self._sources.reader, asked.filters(), asked.sort or "worst")
+        try:
+            rows = chain(list(islice(rest, 1)), rest)  # what makes no sense is known with the first
+        except ValueError as error:
+            raise UnreadableAddressError(str(error)) from None
         headers = {**PAGE_HEADERS, "Content-Disposition": 'attachment; filename="requests.jsonl"'}
         return StreamingResponse(
             iterate_in_threadpool(rows), media_type="application/jsonl", headers=headers
@@ -393,4 +399,4 @@ def _own_origin(request: Request) -> str:
 
 def _setting(request: Request, name: str) -> str:
     given = request.query_params.get(name) or request.cookies.get(name) or ""
-    return given if given in _COOKIES[name] else ""
+    return given if given in SETTINGS[name] else ""

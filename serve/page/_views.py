@@ -10,10 +10,10 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
-from ragmeter.serve.store import Filters, Overview, RequestRow, ScoreSummary
+from ragmeter.serve.store import Filters, JudgeOutage, Overview, RequestRow, ScoreSummary
 from ragmeter.serve.store import TrendPoint as StoredPoint
 
-from ._asked import Asked, request_path
+from ._asked import Asked, UnreadableAddressError, request_path
 from ._golden import GoldenEntry
 from ._labels import Form
 from ._news import Fallen, News, fresh, news
@@ -72,6 +72,12 @@ class Views:
         told, fallen = self._news(asked, overview)
         names = columns(overview, fallen)
         segments = sorted(overview.segments)
+        if asked.by and asked.by not in segments:
+            known = self._sources.reader.segment_names()
+            if asked.by not in known:
+                raise UnreadableAddressError(
+                    f"by is the name of a segment: {', '.join(sorted(known))}"
+                )
         wished = [asked.by, "language", "metadata.language", *segments]
         by = next((name for name in wished if name in segments), "")
         fault = next((one for one in told if one.kind == "fell"), None)
@@ -82,6 +88,8 @@ class Views:
             "told": [self._told(one, asked) for one in told],
             "standing": self._sources.standing(),
             "refused": self._refused(),
+            "overloads": self._overloads(overview),
+            "by_missing": asked.by if asked.by and by != asked.by else "",
             "judge_failing": overview.judge.failed >= max(1.0, FAILING * overview.judge.requests),
             "judge_money": _judge_money(overview),
             "grpc_at_http": self._exports().get("grpc_on_http", 0),
@@ -174,6 +182,8 @@ class Views:
                 ("cache_hits", judge.cache_hits),
             ],
             "judge_money": _judge_money(overview),
+            "outages": self._outages(asked, overview),
+            "overloads": self._overloads(overview),
             "drops": sorted(drops.items(), key=lambda one: (-one[1], one[0])),
             "received": sorted(
                 (f"{kind}: {name}", n)
@@ -236,6 +246,22 @@ class Views:
             ("trends", filters), lambda: self._sources.reader.trends(filters)
         )
         return {name: tuple(points) for name, points in found.items()}
+
+    def _overloads(self, overview: Overview) -> list[Mapping[str, Any]]:
+        """Return when within that time senders were told to come again."""
+        return [
+            one
+            for one in self._sources.health().get("overloads", ())
+            if one["until_ms"] >= overview.from_ms and one["from_ms"] < overview.until_ms
+        ]
+
+    def _outages(self, asked: Asked, overview: Overview) -> tuple[JudgeOutage, ...]:
+        if not overview.judge.failed:
+            return ()
+        filters = asked.filters()
+        return self._snapshots.get(
+            ("outages", filters), lambda: self._sources.reader.outages(filters)
+        )
 
     def _refused(self) -> str:
         why = str(self._sources.health().get("status", "ok"))

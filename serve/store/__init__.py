@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from ._slots import ReceivedSlot, resource_of
 from .reader import LONGEST_RANGE_S, Reader, UnreadableStoreError
-from .store import Store, StoreFullError, StoreOptions, StoreStats
+from .store import Store, StoreFullError, StoreOptions, StoreState, StoreStats
 from .views import (
     ContextView,
     Filters,
     Group,
     ItemView,
+    JudgeOutage,
     JudgeUse,
     Overview,
     RequestPage,
@@ -30,6 +31,7 @@ __all__ = [
     "Filters",
     "Group",
     "ItemView",
+    "JudgeOutage",
     "JudgeUse",
     "Overview",
     "Reader",
@@ -43,6 +45,7 @@ __all__ = [
     "Store",
     "StoreFullError",
     "StoreOptions",
+    "StoreState",
     "StoreStats",
     "TrendPoint",
     "UnreadableStoreError",

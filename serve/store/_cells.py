@@ -23,7 +23,7 @@ from ._names import ToldApart
 from ._parts import Kind
 from ._rows import segments_of
 
-__all__ = ["BINS", "COST_UNITS", "Cell", "CellKey", "Cells", "GroupKey"]
+__all__ = ["BINS", "COST_UNITS", "FAILED", "Cell", "CellKey", "Cells", "GroupKey"]
 
 BINS = 20
 """Equal parts of a score's range in which values are counted, for percentiles."""
@@ -31,7 +31,8 @@ _MANY = 4
 """Requests of the same groups from which on adding up is cheaper than counting each in all of them."""
 COST_UNITS = 10**9
 """Of money is counted in whole parts of so many: so it adds up in any order."""
-_FAILED = frozenset({"judge_error", "timeout", "metric_error"})
+FAILED = frozenset({"judge_error", "timeout", "metric_error"})
+"""Statuses of a judged score that was tried and failed."""
 
 
 class GroupKey(NamedTuple):
@@ -314,7 +315,7 @@ def _counts(
     tried = [one for one in values.values() if _is_tried(one)]
     if tried:
         counts["judge:requests"] = 1
-        if any(one.status in _FAILED for one in tried):
+        if any(one.status in FAILED for one in tried):
             counts["judge:failed"] = 1
     asking = [one.usage for one in values.values() if any(one.usage)]
     for place, name in enumerate(("calls", "input_tokens", "output_tokens", "cache_hits")):

@@ -14,7 +14,7 @@ from ._rows import segments_of
 from ._sums import Sums
 from .views import Filters, RequestPage, RequestRow, ScoreValue
 
-__all__ = ["ROW", "Lists", "rows_of"]
+__all__ = ["ROW", "Lists", "rows_of", "where_of"]
 
 MAX_LIMIT = 500
 ROW = (
@@ -56,6 +56,7 @@ class Lists:
         """Return a page; see `Reader.requests`."""
         if not 1 <= limit <= MAX_LIMIT:
             raise ValueError(f"limit is {limit}; allowed are 1 to {MAX_LIMIT}")
+        self._check(sort)
         after: Sequence[Any] | None = None
         list_name = [sort, grouped]
         before = 0
@@ -96,6 +97,14 @@ class Lists:
             requests=tuple(rows), next=following, previous_count=before, total=int(total)
         )
 
+    def _check(self, sort: str) -> None:
+        if sort in ("worst", "newest"):
+            return
+        names = {name for (name,) in self._database.execute("SELECT name FROM score_name")}
+        if sort not in names:
+            told = ", ".join(sorted(names)) or "none is known yet"
+            raise ValueError(f"sort is worst, newest, or the name of a score: {told}")
+
     def _find(self, filters: Filters, bounds: tuple[int, int], sort: str) -> None:
         """Put what is asked for into a table for this moment: two numbers to order by, the greater first."""
         database = self._database
@@ -115,7 +124,7 @@ class Lists:
             # Neither way is better: the smallest first, then.
             one, two = "-x.turned", "-x.value"
             arguments.append(sort)
-        where, given = _where(filters, bounds, database.has_word)
+        where, given = where_of(filters, bounds, database.has_word)
         database.execute(
             f"CREATE TEMP TABLE found AS SELECT r.id AS id, r.at AS at, coalesce({one}, 0) AS one, "
             f"coalesce({two}, 0) AS two, coalesce(r.question, -r.id) AS same "
@@ -140,7 +149,8 @@ def means_before(
     return [(workflow, name, mean) for (workflow, name), mean in found.items()]
 
 
-def _where(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[str, list[Any]]:
+def where_of(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[str, list[Any]]:
+    """Return the condition on requests ``r`` that filters and bounds are, and its arguments."""
     conditions = ["r.at >= ?", "r.at < ?"]
     given: list[Any] = [*bounds]
     for column, wanted in (

@@ -12,13 +12,14 @@ from ragmeter.metrics import RagmeterError
 
 from ._database import Database, Home
 from ._lists import Lists
-from ._names import segments_told_apart
+from ._names import OWN_SEGMENTS, segments_told_apart
 from ._one import one_request
+from ._outages import outages
 from ._overview import Chosen, judge_use, prefixed, summary, trends
 from ._rows import SLOT_MS
 from ._slots import ReceivedSlot, next_slot
 from ._sums import Sums
-from .views import Filters, Overview, RequestPage, RequestView, TrendPoint
+from .views import Filters, JudgeOutage, Overview, RequestPage, RequestView, TrendPoint
 
 __all__ = ["LONGEST_RANGE_S", "Reader", "UnreadableStoreError"]
 
@@ -137,6 +138,17 @@ class Reader:
         """
         with self._reading() as database:
             return one_request(database, self._sums, key, span_id)
+
+    def outages(self, filters: Filters | None = None) -> tuple[JudgeOutage, ...]:
+        """Return when the judge failed, in order of time; the last fifty times."""
+        wanted = filters or Filters()
+        with self._reading() as database:
+            return outages(database, wanted, self.bounds(wanted))
+
+    def segment_names(self) -> frozenset[str]:
+        """Return the segments that there are at all, whatever time is looked at."""
+        with self._reading() as database:
+            return frozenset(segments_told_apart(database)) | OWN_SEGMENTS
 
     def received(self, since: float, until: float) -> Iterator[ReceivedSlot]:
         """Yield what ragmeter elsewhere scored, by the five minutes in which it came.

@@ -35,7 +35,7 @@ from ._sqlite import File
 from ._texts import without_texts
 from .reader import Reader
 
-__all__ = ["Store", "StoreFullError", "StoreOptions", "StoreStats"]
+__all__ = ["Store", "StoreFullError", "StoreOptions", "StoreState", "StoreStats"]
 
 _log = logging.getLogger("ragmeter")
 
@@ -94,6 +94,22 @@ class StoreStats:
     """How often a name was one too many, since it was opened: ``workflow``, ``score``."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreState:
+    """How the store is, as far as that is known without asking the database."""
+
+    kind: str
+    """``file`` or ``postgresql``; not where it is, which is nobody's business."""
+    writable: bool
+    """Whether the last write succeeded."""
+    why: str | None
+    """What was in the way of the last write, or of the last upkeep; None: nothing."""
+    refused: int
+    """Writes that found no room, or no database, since it was opened."""
+    deleted: int
+    """Requests that made room, since it was opened."""
+
+
 class _Piece(NamedTuple):
     """What one caller wants written."""
 
@@ -128,8 +144,8 @@ class Store:
         )
         self._writing = self._commits.turn
         self._refused = 0
-        self._writable = True
         self._failed_at = 0.0
+        self._why: dict[str, str | None] = {"write": None, "upkeep": None}
         self._closed = False
         self._ended = threading.Event()
         self._home = self._open()
@@ -207,14 +223,18 @@ class Store:
         try:
             with self._home.turn() as mine:
                 if not mine:
+                    self._why["upkeep"] = None
                     return False
                 # Adding up takes its time, and nobody need wait for that.
                 summed = self._keeping.summed(self._clock())
                 with self._writing:
-                    return not self._closed and self._keeping.step(self._clock(), summed)
+                    more = not self._closed and self._keeping.step(self._clock(), summed)
         except self._home.errors as error:
+            self._why["upkeep"] = self._home.why(error)
             _log.warning("store: upkeep failed (%s); tried again", loggable(error))
             return False
+        self._why["upkeep"] = None
+        return more
 
     def stats(self) -> StoreStats:
         """Return what it holds."""
@@ -232,6 +252,16 @@ class Store:
                 writable=self._writable,
                 other=dict(self._names.refused),
             )
+
+    def state(self) -> StoreState:
+        """Return how it is; asks nobody, so it is said at once even where the database hangs."""
+        return StoreState(
+            kind="file" if self.options.url is None else "postgresql",
+            writable=self._writable,
+            why=self._why["write"] or self._why["upkeep"],
+            refused=self._refused,
+            deleted=self._keeping.deleted,
+        )
 
     def why_not(self) -> str | None:
         """Return why nothing can be written just now; None: it can, or it is time to try again."""
@@ -261,6 +291,10 @@ class Store:
                 raise StoreFullError(
                     f"the store does not take it: {self._home.why(error)}"
                 ) from error
+
+    @property
+    def _writable(self) -> bool:
+        return self._why["write"] is None
 
     def _open(self) -> Home:
         options = self.options
@@ -293,11 +327,12 @@ class Store:
                 )
                 self._rows.count_dropped([each for piece in pieces for each in piece.dropped])
                 self._rows.finish()
-            kept = self._writable = True
+            kept = True
+            self._why["write"] = None
         except self._home.errors as error:
-            self._writable = False
+            why = self._why["write"] = self._home.why(error)
             self._failed_at = time.monotonic()
-            raise StoreFullError(f"the store does not take it: {self._home.why(error)}") from error
+            raise StoreFullError(f"the store does not take it: {why}") from error
         finally:
             if not kept:
                 self._refused += len(pieces)

@@ -20,6 +20,7 @@ __all__ = [
     "Filters",
     "Group",
     "ItemView",
+    "JudgeOutage",
     "JudgeUse",
     "Overview",
     "RequestPage",
@@ -131,6 +132,24 @@ class JudgeUse:
     """What that cost, in the currency of the judge's prices; None: no price is known."""
     priced: int = 0
     """Requests that `cost` is of: those whose application knows the prices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeOutage:
+    """A time in which judged scores failed."""
+
+    __pydantic_config__: ClassVar = _DESCRIBED
+
+    from_ms: int
+    """When the first request began that has none for that."""
+    until_ms: int
+    """When the last one did."""
+    requests: int
+    """Requests with a judged score that failed."""
+    models: tuple[str, ...]
+    """The models that were asked, as far as they are told."""
+    errors: Mapping[str, int]
+    """Requests by class of the error, the commonest first; where that is not told, by `Score.status`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

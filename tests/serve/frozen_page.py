@@ -12,6 +12,7 @@ from ragmeter.serve.store import (
     ContextView,
     Group,
     ItemView,
+    JudgeOutage,
     JudgeUse,
     Overview,
     RequestPage,
@@ -151,6 +152,12 @@ ROWS = (
 )  # fmt: skip
 
 
+OUTAGES = (
+    JudgeOutage(from_ms=NOW_MS - 1_800_000, until_ms=NOW_MS - 1_200_000, requests=9, models=("judge-1",),
+                errors={"APITimeoutError": 7, "RateLimitError": 2}),
+)  # fmt: skip
+
+
 def score(name, value, **given):
     values = {
         "name": name, "value": value, "status": "ok", "label": None, "lower": None, "upper": None,
@@ -224,6 +231,13 @@ class FrozenReader:
     def request(self, key, span_id=None):
         view = self._views.get(key)
         return None if view is None or span_id not in (None, view.row.span_id) else view
+
+    def outages(self, filters):
+        self.asked.append(filters)
+        return OUTAGES
+
+    def segment_names(self):
+        return frozenset({*self._overview.segments, "retriever"})
 
     def revision(self):
         return self.at

@@ -112,6 +112,23 @@ STATES = {
         ("/", "/scoring"),
         "The judge fails",
     ),
+    "was overloaded": State(
+        {
+            "reader": FrozenReader(QUIET),
+            "changes": lambda: (),
+            "health": lambda: {
+                "status": "ok",
+                "exports": {"accepted": 700, "busy": 512},
+                "overloads": [
+                    {"from_ms": NOW_MS - 900_000, "until_ms": NOW_MS - 840_000, "refused": 512,
+                     "why": {"too much waits to be scored": 500, "too many calls at once": 12}},
+                    {"from_ms": 0, "until_ms": 60_000, "refused": 1, "why": {"long ago": 1}},
+                ],
+            },
+        },
+        ("/", "/scoring"),
+        "512 exports were told to come again",
+    ),
     "no text": State(
         {
             "reader": FrozenReader(

@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 from contextlib import contextmanager
+from dataclasses import replace
 
 from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -16,9 +17,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmeter import RagMeter
+from ragmeter import RagMeter, Score
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.protocol import JudgeIdentity
 from ragmeter.serve.store import Store, StoreOptions
 
 try:
@@ -48,6 +50,28 @@ def scored(count, **options):
     assert meter.flush(60)
     meter.shutdown(60)
     return results.results
+
+
+def judged(run, *failed, at_ms=None, model="judge-1", number=None):
+    """The scored run with two judged scores, of which these failed, each with a class of error; begun then."""
+    classes = dict(failed)
+    names = ("faithfulness", "context_precision")
+    scores = {
+        name: Score(
+            name=name, value=None if name in classes else 0.9, method="llm", definition="1", target="answer",
+            status="judge_error" if name in classes else "ok", error_type=classes.get(name),
+        )
+        for name in names
+    }  # fmt: skip
+    made = run.run
+    if at_ms is not None:
+        made = replace(
+            made, run_id=f"run-{number}", started_ns=at_ms * 10**6, ended_ns=(at_ms + 5) * 10**6, target=None,
+        )  # fmt: skip
+    return replace(
+        run, run=made, scores={**run.scores, **scores}, judged=frozenset(names),
+        judge=JudgeIdentity(model=model, endpoint="openai"),
+    )  # fmt: skip
 
 
 def told(runs, *, content=True, service="shop"):

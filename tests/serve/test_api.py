@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_serv
 from served import PATIENCE_S, traced_as, until
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
-from stored import scored, told
+from stored import judged, scored, told
 
 from ragmeter import RagMeter
 from ragmeter.metrics import ConfigurationError
@@ -185,7 +185,9 @@ def test_a_request_is_answered_by_its_trace_and_by_its_own_id(filled):
         ("/api/requests?cursor=nonsense", 400, "cursor"),
         ("/api/requests?cursor=W10", 400, "cursor"),
         ("/api/requests/" + "0" * 32, 404, "no such request"),
-        ("/api/requests/nobody?span_id=1", 404, "no such request"),
+        ("/api/requests?sort=nonsense", 400, "the name of a score: context_count"),
+        ("/api/requests/nobody?span_id=1", 400, "16 hex digits"),
+        ("/api/requests/nobody?span_id=" + "1" * 16, 404, "no such request"),
         ("/api/nothing", 404, "/api/overview"),
     ],
 )
@@ -219,7 +221,7 @@ def test_changes_stand_beside_the_overview(filled):
     still = change("still", now - 90_000)
     all_ = [still, change("new", now - 5), change("old", now - 90_000), change("else", now, "shop")]
     routes = api_routes(
-        server.reader, lambda *, on: [still] if on else all_, server.meter.guard("serve.api")
+        server.reader, lambda *, on: [still] if on else all_, list, server.meter.guard("serve.api")
     )
     with TestClient(Starlette(routes=routes)) as client:
         found = client.get("/api/overview?workflow=museum").json()["changes"]
@@ -328,13 +330,51 @@ def test_senders_wait_while_the_store_takes_nothing(tmp_path):
         refused = client.post("/v1/traces", content=body, headers=PROTOBUF)
         assert refused.status_code == 503
         assert int(refused.headers["Retry-After"]) > 0
-        assert "store" in client.get("/healthz").json()["status"]
+        health = client.get("/healthz").json()
+        assert "store" in health["status"]
+        assert health["store"] == {
+            "kind": "file", "writable": False, "why": "attempt to write a readonly database", "refused": 1, "deleted": 0,
+        }  # fmt: skip
         database.execute("PRAGMA query_only = OFF")
         until(
             lambda: client.post("/v1/traces", content=body, headers=PROTOBUF).status_code == 200,
             "it was not taken again",
         )
-        assert ask(client, "/api/overview")["requests"] == 2
+        found = ask(client, "/api/overview")
+        assert found["requests"] == 2
+        (time_of_it,) = found["overloads"]
+        assert time_of_it["from_ms"] <= time_of_it["until_ms"]
+        assert (
+            time_of_it["refused"]
+            == server.stats()["exports"]["busy"]
+            == sum(time_of_it["why"].values())
+        )
+        health = client.get("/healthz").json()
+        assert health["overloads"] == [time_of_it]
+        assert (health["status"], health["store"]["writable"], health["store"]["why"]) == (
+            "ok",
+            True,
+            None,
+        )
+        schemas = ask(client, "/api/openapi.json")["components"]["schemas"]
+        assert wrong(time_of_it, schemas["Overload"], schemas, "overload") == []
+        later = ask(client, "/api/overview", until=str(time_of_it["from_ms"]), since="0")
+        assert later["overloads"] == []
+        assert "came than could be taken" in client.get("/?lang=en").text
+
+
+def test_when_the_judge_failed_stands_beside_the_overview():
+    with running() as (server, client):
+        runs = scored(8)
+        server.store.export([judged(run, ("faithfulness", "APITimeoutError")) for run in runs[:3]])
+        (outage,) = ask(client, "/api/overview")["outages"]
+        schemas = ask(client, "/api/openapi.json")["components"]["schemas"]
+        page = client.get("/scoring?lang=en").text
+    assert (outage["requests"], outage["models"]) == (3, ["judge-1"])
+    assert outage["errors"] == {"APITimeoutError": 3}
+    assert wrong(outage, schemas["JudgeOutage"], schemas, "outage") == []
+    assert "3 requests without a judged score" in page
+    assert "judge-1 · APITimeoutError (3)" in page
 
 
 @pytest.mark.parametrize(

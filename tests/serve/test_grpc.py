@@ -1,5 +1,7 @@
 """OTLP over gRPC: the same requests, the same answers in its words."""
 
+import threading
+
 import grpc
 import pytest
 from google.rpc.error_details_pb2 import RetryInfo
@@ -13,7 +15,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import Me
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from otlp_bodies import many_spans, spans_of
-from served import FULL, PATIENCE_S, served
+from served import FULL, PATIENCE_S, served, traced_as
+
+from ragmeter.serve import _grpc
+from ragmeter.serve._limits import Limits
 
 TRACES = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 MIB = 1024 * 1024
@@ -113,3 +118,40 @@ def test_another_service_is_unimplemented(channel):
     error = refused(channel.unary_unary("/other.Service/Export"), b"")
 
     assert error.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_calls_beyond_those_that_may_wait_are_told_when_to_try_again(monkeypatch):
+    """Without a time to try again no sender may, and what it has is lost."""
+    come, calls = threading.Semaphore(0), 80
+    go_on = threading.Event()
+    found = _grpc._Method.service
+
+    def service(self, details):
+        handler = found(self, details)
+        if handler is not None:
+            come.release()
+        return handler
+
+    monkeypatch.setattr(_grpc._Method, "service", service)
+    with served() as server, grpc.insecure_channel(server.grpc) as channel:
+        take = server.intake.take
+
+        def slow(*given, **named):
+            assert go_on.wait(PATIENCE_S)
+            return take(*given, **named)
+
+        monkeypatch.setattr(server.intake, "take", slow)
+        export = channel.unary_unary(TRACES)
+        sent = [export.future(traced_as(n + 1)[0], timeout=PATIENCE_S) for n in range(calls)]
+        for _ in range(calls):
+            assert come.acquire(timeout=PATIENCE_S)
+        go_on.set()
+        turned_away = [one for one in sent if one.exception(PATIENCE_S) is not None]
+        most = Limits().connections // 8
+        assert len(turned_away) == calls - most
+        for one in turned_away:
+            assert one.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert dict(one.trailing_metadata())["google.rpc.retryinfo-bin"]
+        assert server.stats()["exports"] == {"accepted": most, "busy": calls - most}
+        (told,) = server.health()["overloads"]
+        assert told["why"] == {"too many calls at once": calls - most}

@@ -22,6 +22,7 @@ from frozen_page import (
     client,
     row,
 )  # fmt: skip
+from stored import scored, store
 
 from ragmeter.metrics import Reference
 from ragmeter.serve.page import Standing
@@ -289,6 +290,44 @@ class TestList:
             word in seen(response) for word in ("range is", "since is", "seg is", "before is")
         )
 
+    @pytest.mark.parametrize(
+        ("query", "says"),
+        [
+            ("verdict=ugly", "verdict is one of good, suspect, bad"),
+            ("lang=xx", "lang is one of en, ru, zh"),
+            ("theme=red", "theme is one of dark, light"),
+            ("keys=perhaps", "keys is one of on, off"),
+        ],
+    )
+    @pytest.mark.parametrize(
+        "path", ["/", "/requests", "/scoring", "/golden", "/export.html", "/export.jsonl"]
+    )
+    def test_a_word_that_is_none_of_those_is_answered_with_them(self, path, query, says):
+        response = client().get(f"{path}?{query}")
+
+        assert response.status_code == 400
+        assert says in seen(response)
+
+    @pytest.mark.parametrize("path", ["/requests", "/export.html", "/export.jsonl"])
+    def test_an_order_that_there_is_not_is_answered_with_those_that_there_are(self, path):
+        with store() as kept:
+            kept.export(scored(2))
+            response = client(kept.reader()).get(f"{path}?sort=nonsense")
+
+        assert response.status_code == 400
+        assert "sort is worst, newest, or the name of a score: context_count" in seen(response)
+
+    def test_a_segment_that_parts_nothing_is_said(self):
+        """One that is known but not of this time is a link of another time; one that nobody knows is a mistake."""
+        known = client().get("/?by=retriever")
+        unknown = client().get("/?by=nonsense")
+
+        assert known.status_code == 200
+        assert "No request of this time has the segment retriever." in seen(known)
+        assert "No request of this time" not in seen(client().get("/?by=language"))
+        assert unknown.status_code == 400
+        assert "by is the name of a segment:" in seen(unknown)
+
     def test_none(self):
         assert "Nothing came in this time" in seen(client(FrozenReader(rows=())).get("/requests"))
 
@@ -396,6 +435,14 @@ class TestRequest:
 
 
 class TestScoring:
+    def test_when_the_judge_failed(self):
+        words = seen(client().get("/scoring"))
+
+        assert (
+            "9 requests without a judged score · judge-1 · APITimeoutError (7), RateLimitError (2)"
+            in words
+        )
+
     def test_scores_by_status(self):
         words = seen(client().get("/scoring"))
 
