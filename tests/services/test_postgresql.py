@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from postgresql_server import PATIENCE_S, postgresql
 from served import until
-from stored import CHUNKS, pieces_of, rows, scored, store, tables, told
+from stored import CHUNKS, judged, pieces_of, rows, scored, store, tables, told
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import ServeOptions, Server
@@ -316,6 +316,48 @@ def test_who_cannot_use_it_says_why_and_never_the_password(postgresql):
         connection.execute("UPDATE ragmeter.store_version SET version = 99")
     with pytest.raises(ConfigurationError, match="later version"):
         Store(StoreOptions(url=later))
+
+
+def test_health_tells_how_the_database_is_and_nothing_of_its_address(runs, postgresql):
+    """Anybody may ask for it: not the password, not the user, not even where it is."""
+    place = postgresql.database()
+    secret = place.replace("tester:", "tester:hush-hush@").replace("@@", "@")
+    secret = secret if "hush-hush" in secret else place
+    assert "hush-hush" in secret
+    body = told(runs)[0].SerializeToString()
+    with serving(secret) as (_, client):
+        client.post("/v1/traces", content=body, headers=PROTOBUF).raise_for_status()
+        well = client.get("/healthz")
+        postgresql.kill()
+        assert client.post("/v1/traces", content=body, headers=PROTOBUF).status_code == 503
+        away = client.get("/healthz")
+        postgresql.start()
+        until(lambda: client.post("/v1/traces", content=body, headers=PROTOBUF).status_code == 200)
+        again = client.get("/healthz")
+    fine = {"kind": "postgresql", "writable": True, "why": None, "deleted": 0}
+    assert well.json()["store"] == {**fine, "refused": 0}
+    assert away.status_code == 503
+    assert away.json()["store"]["writable"] is False
+    assert away.json()["store"]["why"]
+    assert again.json()["store"]["writable"] is True
+    for answer in (well, away, again):
+        for word in ("hush-hush", "tester", str(postgresql.folder)):
+            assert word not in answer.text
+
+
+def test_when_the_judge_failed_is_told_as_by_a_file(runs, address, tmp_path):
+    failing = [
+        judged(runs[n], ("faithfulness", error), at_ms=int((NOW_S - 3_000 + 60 * n) * 1000), number=n)
+        for n, error in enumerate(["APITimeoutError", "APITimeoutError", "RateLimitError", None])
+    ]  # fmt: skip
+    found = []
+    for place in (address, tmp_path / "serve.db"):
+        with store(place, clock=lambda: NOW_S) as kept:
+            kept.export(failing)
+            found.append(kept.reader().outages())
+            found.append(kept.reader().outages(Filters(segment="metadata.tenant:acme")))
+    assert found[:2] == found[2:]
+    assert found[0][0].errors == {"APITimeoutError": 2, "RateLimitError": 1, "judge_error": 1}
 
 
 def test_an_administrator_may_make_the_schema_for_a_role_without_further_rights(postgresql):
