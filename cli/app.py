@@ -209,6 +209,10 @@ def evaluate(
     html: Annotated[
         Path | None, typer.Option(help="Write a page with histograms and the worst samples.")
     ] = None,
+    summary_markdown: Annotated[
+        Path | None,
+        typer.Option(help="Add the summary to this file as Markdown, e.g. $GITHUB_STEP_SUMMARY."),
+    ] = None,
     concurrency: Annotated[
         int, typer.Option(min=1, help="Calls to the judge under way at once.")
     ] = 16,
@@ -246,6 +250,7 @@ def evaluate(
         from .evaluate._baseline import read_baseline
         from .evaluate._data import check_data, readable
         from .evaluate._html_report import check_page, write_page
+        from .evaluate._markdown import write_markdown
         from .evaluate._report import evaluation_as_json, print_bad_rows, print_evaluation
         from .evaluate.run import EvaluateOptions, run_evaluation
 
@@ -253,7 +258,13 @@ def evaluate(
         check_data(data or (), merge=merge)
         written = None if out is None or out.is_dir() or not out.suffix else out
         for path in (*(data or ()), *(() if baseline is None else (baseline,))):
-            check_output_paths(path, out=written, html=html, judge_cache=judge_cache)
+            check_output_paths(
+                path,
+                out=written,
+                html=html,
+                summary_markdown=summary_markdown,
+                judge_cache=judge_cache,
+            )
         check_page(html)
         files = stack.enter_context(readable(data or ()))
         options = EvaluateOptions(
@@ -295,6 +306,8 @@ def evaluate(
             print_evaluation(evaluation, Console())
         if html is not None:
             write_page(evaluation, html)
+        if summary_markdown is not None:
+            write_markdown(evaluation, summary_markdown)
     if evaluation.decision is not None:
         raise typer.Exit(EXIT_OF[evaluation.decision.outcome])
     if not evaluation.complete:

@@ -65,17 +65,19 @@ class UnknownMetricError(ConfigurationError):
 
     Attributes:
         name: The name asked for.
-        known: All names that would have worked, sorted.
+        known: All names that would have worked, sorted; the message has the nearest.
     """
 
     def __init__(self, name: str, known: Iterable[str], score_of: str | None = None) -> None:
         self.name = name
         self.known = sorted(known)
-        close = get_close_matches(name, self.known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        close = get_close_matches(name, self.known, n=3)
+        hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
         if score_of is not None:
-            hint = f" It is a score of {score_of!r}: ask for that."
-        super().__init__(f"unknown metric {name!r}.{hint} Known metrics: {', '.join(self.known)}")
+            hint = f"It is a score of {score_of!r}: ask for that. "
+        super().__init__(
+            f"unknown metric {name!r}. {hint}`ragmeter metrics` lists all {len(self.known)} of them"
+        )
 
 
 class MissingDependencyError(RagmeterError, ImportError):

@@ -205,7 +205,7 @@ def resolve_metrics(
         embedder: What metrics ask that have no embedder of their own; presets bring those that ask it.
 
     Raises:
-        UnknownMetricError: No metric has that name; the message lists all that exist.
+        UnknownMetricError: No metric has that name; the message names the nearest.
         ConfigurationError: Two metrics give scores of the same name, or an entry is not a metric.
     """
     if isinstance(metrics, str):

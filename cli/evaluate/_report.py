@@ -95,7 +95,8 @@ def verdict_lines(verdicts: Verdicts) -> list[Text]:
 
 def facts(evaluation: Evaluation) -> str:
     """Return what was scored, by which judge and at what cost, in one line."""
-    parts = [f"{evaluation.rows} rows of {evaluation.data} in {evaluation.duration_s:.1f} s"]
+    rows = "1 row" if evaluation.rows == 1 else f"{evaluation.rows} rows"
+    parts = [f"{rows} of {evaluation.data} in {evaluation.duration_s:.1f} s"]
     if evaluation.recorded:
         parts.append("their recorded scores: without texts nothing was scored anew")
     if evaluation.resumed:

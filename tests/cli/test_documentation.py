@@ -36,6 +36,21 @@ def test_no_option_is_documented_that_does_not_exist():
     assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) <= known
 
 
+def test_every_exit_code_stands_in_the_one_table():
+    from ragmeter.cli import _ending
+    from ragmeter.cli.app import EXIT_OF
+    from ragmeter.cli.golden.commands import EXIT_UNSURE
+
+    table = PAGE.split("| exit code | meaning |", 1)[1].split("\n\n", 1)[0]
+    said = {
+        int(n)
+        for cell in re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE)
+        for n in cell.split(", ")
+    }
+    known = {value for name, value in vars(_ending).items() if name.startswith("EXIT_")}
+    assert said == known | set(EXIT_OF.values()) | {EXIT_UNSURE}
+
+
 def test_every_column_name_is_documented():
     from ragmeter.metrics._samples import COLUMN_NAMES
 

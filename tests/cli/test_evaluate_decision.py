@@ -233,3 +233,15 @@ def test_a_baseline_that_is_none_is_explained(tmp_path):
     out = tmp_path / "out.jsonl"
     assert _run(data, "--out", out).exit_code == 0
     assert _run(data, "--out", out, "--baseline", out).exit_code == 2
+
+
+def test_what_was_not_given_is_named(tmp_path):
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"question": "q", "contexts": ["a b c"], "answer": "a b c"}\n')
+    ran = CliRunner().invoke(
+        app,
+        ["evaluate", str(data), "--metrics", "precision_recall_f1", "--fail-under", "recall=0.8"],
+    )
+    assert ran.exit_code == EXITS["blocked"]
+    assert "no value: 1 missing_input (not given: reference" in " ".join(ran.output.split())
+    assert "1 row of" in " ".join(ran.output.split())

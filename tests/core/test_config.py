@@ -89,7 +89,7 @@ def test_a_meter_from_the_environment(monkeypatch, tmp_path):
         (
             "RAGMETER_METRICS",
             "nonsense",
-            "unknown metric 'nonsense'. Known metrics: answer_overlap",
+            "unknown metric 'nonsense'. `ragmeter metrics` lists all",
         ),
         ("RAGMETER_METRICS", "faithfulness", "faithfulness ask a judge; set RAGMETER_JUDGE_MODEL"),
         ("RAGMETER_REFERENCES", "nowhere.jsonl", "cannot read"),

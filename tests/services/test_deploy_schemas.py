@@ -1,6 +1,7 @@
-"""The files of examples/deploy are what Kubernetes, Compose and the Collector take, by their own schemas and their own program."""
+"""The files of examples are what Kubernetes, Compose, the Collector and GitHub take, by their own schemas and their own program."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,30 @@ def test_the_compose_file_is_composes_own():
     bad = {**compose, "services": {"ragmeter": {"image": "x", "restrat": "always"}}}
     with pytest.raises(ValueError, match="restrat"):
         models.ComposeSpecification(**bad)
+
+
+def test_the_workflow_is_githubs_own(tmp_path):
+    checker = pytest.importorskip(
+        "check_jsonschema", reason="no check-jsonschema; .ci/services installs it"
+    )
+    text = (DEPLOY.parent / "ci" / "quality.yml").read_text("utf-8")
+    bad = tmp_path / "bad.yml"
+    bad.write_text(text.replace("runs-on:", "runs-in:"))
+    for path, code in ((DEPLOY.parent / "ci" / "quality.yml", 0), (bad, 1)):
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                checker.__name__,
+                "--builtin-schema",
+                "vendor.github-workflows",
+                str(path),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout
 
 
 def test_the_collector_takes_its_configuration(collector_program, tmp_path):

@@ -1,0 +1,113 @@
+"""``--summary-markdown``: what an evaluation found as Markdown, for the summary of a step of CI.
+
+It has numbers, names and the places of rows, and no text of the data set: such pages are read by many.
+Called by `app`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ragmeter.metrics import ConfigurationError
+
+from ._evaluation import Evaluation
+from ._report import facts, problems, verdict_lines
+
+__all__ = ["as_markdown", "write_markdown"]
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
+_DASH = "–"
+
+
+def write_markdown(evaluation: Evaluation, path: Path) -> None:
+    """Add the summary at the end of a file: other steps may have written there, too.
+
+    Raises:
+        ConfigurationError: The file cannot be written.
+    """
+    try:
+        with path.open("a", encoding="utf-8", errors="replace") as file:
+            file.write(as_markdown(evaluation))
+    except OSError as error:
+        raise ConfigurationError(
+            f"--summary-markdown {str(path)!r} cannot be written: {error.strerror}"
+        ) from error
+
+
+def as_markdown(evaluation: Evaluation) -> str:
+    """Return the decision, the means with their intervals, and where the worst rows stand."""
+    decision = evaluation.decision
+    title = "" if decision is None else f": {decision.outcome}"
+    lines = [f"## ragmeter evaluate{title}", "", _escaped(facts(evaluation)), ""]
+    lines += [
+        f"- {_escaped(str(line.plain).strip())}"
+        for line in verdict_lines(evaluation.verdicts)
+        if line
+    ]
+    lines += [f"- **{_escaped(line)}**" for line in problems(evaluation)]
+    lines.append("")
+    if decision is not None:
+        lines += _table(
+            ["outcome", "check", "why"],
+            [
+                [f"**{one.outcome}**", _escaped(one.what), _escaped(one.reason)]
+                for one in decision.checks
+            ],
+        )
+    lines += _table(
+        ["score", "values", "mean", "95 % interval", "p10", "p50", "p90", "without a value"],
+        [
+            [
+                _escaped(one.name),
+                str(one.count),
+                _number(one.mean),
+                _DASH
+                if one.mean_low is None
+                else f"{_number(one.mean_low)} to {_number(one.mean_high)}",
+                *map(_number, (one.p10, one.p50, one.p90)),
+                _escaped(
+                    ", ".join(f"{count} {status}" for status, count in one.without_value.items())
+                ),
+            ]
+            for one in evaluation.summaries
+        ],
+        right=range(1, 7),
+    )
+    worst = [
+        [
+            _escaped(name),
+            _escaped(
+                ", ".join(
+                    f"{_place(one.row.file, one.row.line)} ({_number(one.score.value)})"
+                    for one in rows
+                )
+            ),
+        ]
+        for name, rows in evaluation.worst.items()
+        if rows
+    ]
+    if worst:
+        lines += _table(["score", "its worst rows, and their values"], worst)
+    return "\n".join(lines) + "\n"
+
+
+def _place(file: str, line: int) -> str:
+    return f"{file}:{line}" if file else f"line {line}"
+
+
+def _number(value: float | None) -> str:
+    return _DASH if value is None else f"{value:.3f}"
+
+
+def _escaped(text: str) -> str:
+    """Return a text that is no Markdown, no HTML and no end of a cell."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()
+) -> list[str]:
+    marks = ["--:" if place in set(right) else "---" for place in range(len(heads))]
+    return [*(f"| {' | '.join(cells)} |" for cells in (heads, marks, *rows)), ""]
