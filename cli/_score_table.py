@@ -14,7 +14,16 @@ from rich.text import Text
 from ragmeter.metrics import Score
 from ragmeter.quality.summary import ScoreSummary, Standing, standing
 
-__all__ = ["STANDINGS", "legend", "new_table", "score_cell", "summary_table"]
+__all__ = [
+    "NARROW",
+    "STANDINGS",
+    "interval_cell",
+    "legend",
+    "new_table",
+    "number_cell",
+    "score_cell",
+    "summary_table",
+]
 
 _NO_VALUE = {
     "missing_input": "n/a",
@@ -112,7 +121,7 @@ def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool, width: 
         table.add_column("n", justify="right", no_wrap=True)
         table.add_column("mean", justify="right", no_wrap=True)
         for one in summaries:
-            table.add_row(one.name, str(one.count), _number(one.mean))
+            table.add_row(one.name, str(one.count), number_cell(one.mean))
         return table
     table.add_column("score", no_wrap=True)
     table.add_column("n", justify="right")
@@ -123,10 +132,10 @@ def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool, width: 
         table.add_column(heading, justify="right")
     table.add_column("no value", overflow="fold")
     for one in summaries:
-        cells: list[Text | str] = [one.name, str(one.count), _number(one.mean)]
+        cells: list[Text | str] = [one.name, str(one.count), number_cell(one.mean)]
         if intervals:
-            cells.append(_interval(one))
-        cells += [_number(value) for value in (one.p10, one.p50, one.p90)]
+            cells.append(interval_cell(one))
+        cells += [number_cell(value) for value in (one.p10, one.p50, one.p90)]
         cells.append(
             Text(
                 ", ".join(f"{count} {status}" for status, count in one.without_value.items()),
@@ -137,13 +146,15 @@ def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool, width: 
     return table
 
 
-def _number(value: float | None) -> Text:
+def number_cell(value: float | None) -> Text:
+    """Return a number with two decimals; a dash where there is none."""
     if value is None:
         return Text("–", style="dim")
     return Text(f"{value:.2f}")
 
 
-def _interval(summary: ScoreSummary) -> Text:
+def interval_cell(summary: ScoreSummary) -> Text:
+    """Return the ends of the mean's interval."""
     if summary.mean_low is None or summary.mean_high is None:
         return Text("–", style="dim")
     return Text(f"{summary.mean_low:.2f}–{summary.mean_high:.2f}")

@@ -213,6 +213,13 @@ def evaluate(
         Path | None,
         typer.Option(help="Add the summary to this file as Markdown, e.g. $GITHUB_STEP_SUMMARY."),
     ] = None,
+    segments: Annotated[
+        str | None,
+        typer.Option(
+            metavar="a,b",
+            help="Show and decide for each part of the data set, too: language, retriever, columns.",
+        ),
+    ] = None,
     concurrency: Annotated[
         int, typer.Option(min=1, help="Calls to the judge under way at once.")
     ] = 16,
@@ -286,6 +293,7 @@ def evaluate(
             merge=merge,
             with_text=with_text,
             page=html is not None,
+            segments=[name.strip() for name in (segments or "").split(",") if name.strip()],
             asked=Asked(
                 limits=[limit_of(text) for text in fail_under or ()],
                 baseline=None if baseline is None else read_baseline(baseline),

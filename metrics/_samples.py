@@ -7,6 +7,7 @@ read becomes a `BadRow` with its line and reason: nothing is guessed, and one ba
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ __all__ = [
     "COLUMN_NAMES",
     "LIST_COLUMNS",
     "Row",
+    "facts_of",
     "key_of_question",
     "read_samples",
     "row_of",
@@ -46,6 +48,9 @@ LIST_COLUMNS = frozenset(
     for field in ("contexts", "context ids", "reference contexts", "reference context ids")
     for name in COLUMN_NAMES[field]
 ) | {"ground_truth_answers"}
+_READ = {name for names in COLUMN_NAMES.values() for name in names} | {"reference", "search_query"}
+MAX_FACT = 64
+"""Characters of a column that may name a part of the rows; a longer one is a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,8 @@ class Row:
     """Hash of the sample: the same content has the same key whatever its columns are called."""
     file: str = ""
     """Name of the file, where there are several."""
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+    """What it says beside the sample: short columns, ``metadata``, ``retrievals``; read for segments only."""
 
 
 class _BadRowError(ValueError):
@@ -88,7 +95,21 @@ def row_of(row: GoodRow) -> Row | BadRow:
         sample = _sample(as_columns(row.fields))
     except _BadRowError as error:
         return BadRow(row.line, str(error))
-    return Row(row.line, sample, _key(sample))
+    return Row(row.line, sample, _key(sample), facts=facts_of(row.fields))
+
+
+def facts_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a row that say something of it beside its texts."""
+    return {
+        name: value
+        for name, value in fields.items()
+        if name not in _READ
+        and (
+            isinstance(value, (bool, int, float))
+            or (isinstance(value, str) and len(value) <= MAX_FACT)
+            or name in ("metadata", "retrievals")
+        )
+    }
 
 
 def key_of_question(question: str) -> str:

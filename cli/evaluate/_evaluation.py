@@ -62,6 +62,8 @@ class EvaluateOptions:
     """How many rows to score, from the first."""
     asked: Asked = field(default_factory=Asked)
     """What is to be decided."""
+    segments: Sequence[str] = ()
+    """By what to tell parts of the data set apart, as of ``RagMeter(segments=...)``."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -111,6 +113,8 @@ class Evaluation:
     """How many rows are good, suspect and bad, and the first bad ones."""
     decision: Decision | None = None
     """What was decided; None: nothing was to be."""
+    segments: Mapping[str, Sequence[ScoreSummary]] = field(default_factory=dict)
+    """The summaries of each segment, e.g. of ``language:zh``."""
     recorded: bool = False
     """Whether the scores stood in the data: nothing was scored."""
 

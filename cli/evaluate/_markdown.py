@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ragmeter.metrics import ConfigurationError
+from ragmeter.quality.summary import ScoreSummary
 
 from ._evaluation import Evaluation
-from ._report import facts, problems, verdict_lines
+from ._report import facts, problems, segment_rows, verdict_lines
 
 __all__ = ["as_markdown", "write_markdown"]
 
@@ -63,9 +64,7 @@ def as_markdown(evaluation: Evaluation) -> str:
                 _escaped(one.name),
                 str(one.count),
                 _number(one.mean),
-                _DASH
-                if one.mean_low is None
-                else f"{_number(one.mean_low)} to {_number(one.mean_high)}",
+                _interval(one),
                 *map(_number, (one.p10, one.p50, one.p90)),
                 _escaped(
                     ", ".join(f"{count} {status}" for status, count in one.without_value.items())
@@ -75,6 +74,21 @@ def as_markdown(evaluation: Evaluation) -> str:
         ],
         right=range(1, 7),
     )
+    if evaluation.segments:
+        lines += _table(
+            ["score", "segment", "values", "mean", "95 % interval"],
+            [
+                [
+                    _escaped(name),
+                    _escaped(segment),
+                    str(one.count),
+                    _number(one.mean),
+                    _interval(one),
+                ]
+                for name, segment, one in segment_rows(evaluation)
+            ],
+            right=range(2, 5),
+        )
     worst = [
         [
             _escaped(name),
@@ -95,6 +109,10 @@ def as_markdown(evaluation: Evaluation) -> str:
 
 def _place(file: str, line: int) -> str:
     return f"{file}:{line}" if file else f"line {line}"
+
+
+def _interval(one: ScoreSummary) -> str:
+    return _DASH if one.mean_low is None else f"{_number(one.mean_low)} to {_number(one.mean_high)}"
 
 
 def _number(value: float | None) -> str:

@@ -18,13 +18,14 @@ from pydantic import ValidationError
 
 from ragmeter.metrics import ConfigurationError, RagSample, Score, Verdict
 from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
-from ragmeter.metrics._samples import Row
+from ragmeter.metrics._samples import Row, facts_of
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.score import ScoreStatus
 from ragmeter.quality.decision import decide
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.summary import Summarizer
 
+from ._by_segment import BySegment
 from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, Evaluation, SkippedRow
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRows
@@ -76,7 +77,10 @@ def evaluate_recorded(options: EvaluateOptions) -> Evaluation:
         duration_s=time.perf_counter() - began,
         failed_scores=read.failed,
         verdicts=read.verdicts,
-        decision=decide(options.asked, summaries, RowScores(), read.bad_count),
+        decision=read.by_segment.decided(
+            decide(options.asked, summaries, RowScores(), read.bad_count), options.asked
+        ),
+        segments=read.by_segment.summaries(),
         recorded=True,
     )
 
@@ -86,10 +90,12 @@ class _Read:
 
     def __init__(self, options: EvaluateOptions) -> None:
         self.summarizer, self.worst, self.verdicts = Summarizer(), WorstRows(), Verdicts()
+        self.by_segment = BySegment(options.segments)
         self.rows = 0
         self.failed: dict[str, int] = {}
         self.bad: list[SkippedRow] = []
         self.bad_count = 0
+        self._segments = bool(options.segments)
         self._database = sqlite3.connect("")
         self._database.execute("PRAGMA journal_mode = OFF")
         self._database.execute(
@@ -118,9 +124,12 @@ class _Read:
             scores |= {name: _score(name, one) for name, one in said["scores"].items()}
             if said["verdict"] is not None:
                 verdict = Verdict.model_validate(said["verdict"])
-        row = Row(line, RagSample(question=None), lines[0]["run_id"])
+        row = Row(
+            line, RagSample(question=None), lines[0]["run_id"], facts=lines[0].get("facts", {})
+        )
         self.rows += 1
         self.summarizer.add(scores)
+        self.by_segment.add(row, scores)
         self.worst.add(row, scores)
         self.verdicts.add(row, verdict)
         for score in scores.values():
@@ -131,6 +140,8 @@ class _Read:
         reason = row.reason if isinstance(row, BadRow) else _problem(row.fields)
         if reason is None and isinstance(row, GoodRow):
             said = {name: row.fields.get(name) for name in ("run_id", "scores", "verdict")}
+            if self._segments:
+                said["facts"] = facts_of(row.fields)
             self._database.execute(
                 "INSERT INTO lines (run, first, said) VALUES (?, ?, ?)",
                 (str(said["run_id"]), row.line, json.dumps(said)),

@@ -8,10 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from ragmeter.cli._score_table import summary_table
+from ragmeter.cli._score_table import (
+    NARROW,
+    interval_cell,
+    new_table,
+    number_cell,
+    summary_table,
+)
 from ragmeter.quality.decision import Decision
+from ragmeter.quality.summary import ScoreSummary
 
 from ._evaluation import Evaluation
 from ._verdicts import Verdicts
@@ -49,10 +57,51 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
             style="dim",
         )
     )
+    if evaluation.segments:
+        console.print(segment_table(evaluation, width=console.width))
     for decided in decision_lines(evaluation.decision):
         console.print(decided, soft_wrap=True)
     for line in problems(evaluation):
         console.print(Text(line, style="red"), soft_wrap=True)
+
+
+def segment_rows(evaluation: Evaluation) -> list[tuple[str, str, ScoreSummary]]:
+    """Return score, segment and summary of what is shown by segment.
+
+    These are the scores that something was to be decided about; where nothing was, those of which an end
+    is better.
+    """
+    decision = evaluation.decision
+    decided = (
+        {one for check in decision.checks for one in check.what.split()} if decision else set()
+    )
+    names = [one.name for one in evaluation.summaries if one.name in decided] or [
+        one.name for one in evaluation.summaries if one.direction != "none" and one.count
+    ]
+    return [
+        (name, segment, one)
+        for name in names
+        for segment, summaries in evaluation.segments.items()
+        for one in summaries
+        if one.name == name
+    ]
+
+
+def segment_table(evaluation: Evaluation, *, width: int) -> Table:
+    """Return a line for each score and segment: how many, the mean and its interval."""
+    table = new_table("By segment")
+    for heading in ("score", "segment"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("n", justify="right", no_wrap=True)
+    table.add_column("mean", justify="right", no_wrap=True)
+    if width >= NARROW:
+        table.add_column("95 % CI", justify="right", no_wrap=True)
+    before = None
+    for name, segment, one in segment_rows(evaluation):
+        cells = [name if name != before else "", segment, str(one.count), number_cell(one.mean)]
+        table.add_row(*cells, *([interval_cell(one)] if width >= NARROW else []))
+        before = name
+    return table
 
 
 _OUTCOME_STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "blocked": "magenta"}
@@ -151,6 +200,10 @@ def evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:
         else {
             "outcome": evaluation.decision.outcome,
             "checks": [check.as_json() for check in evaluation.decision.checks],
+        },
+        "segments": {
+            segment: {one.name: one.as_json() for one in summaries}
+            for segment, summaries in evaluation.segments.items()
         },
         "summary": {one.name: one.as_json() for one in evaluation.summaries},
     }

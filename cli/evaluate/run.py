@@ -33,6 +33,7 @@ from ragmeter.quality.decision import decide
 from ragmeter.quality.row_scores import RowScore, RowScores
 from ragmeter.quality.summary import Summarizer
 
+from ._by_segment import BySegment
 from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, Evaluation, SkippedRow
 from ._progress_note import note
 from ._recorded import evaluate_recorded, is_recorded
@@ -70,6 +71,10 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
     if not options.merge and is_recorded(options.files):
         return evaluate_recorded(options)
     if options.folder is not None:
+        if options.segments:
+            raise ConfigurationError(
+                "--segments is for a run without --out DIR; name a .jsonl file"
+            )
         if find_spec("pyarrow") is None:
             raise MissingDependencyError("pyarrow", "parquet", "--out with a folder")
         from ._folder import evaluate_into_folder  # noqa: PLC0415 -- brings pyarrow, an extra
@@ -102,7 +107,10 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
         judge_model=run.model,
         failed_scores=run.failed,
         verdicts=run.verdicts,
-        decision=decide(options.asked, summaries, run.row_scores, run.bad_row_count),
+        decision=run.by_segment.decided(
+            decide(options.asked, summaries, run.row_scores, run.bad_row_count), options.asked
+        ),
+        segments=run.by_segment.summaries(),
     )
 
 
@@ -130,6 +138,7 @@ class _Run:
         self.summarizer = Summarizer()
         self.worst = WorstRows()
         self.verdicts = Verdicts()
+        self.by_segment = BySegment(options.segments)
         self._rules = VerdictRules()
         self._compares = options.asked.baseline is not None
         self.row_scores = RowScores()
@@ -196,6 +205,7 @@ class _Run:
             if score.status in _FAILED:
                 self.failed[score.status] = self.failed.get(score.status, 0) + 1
         self.summarizer.add(scores)
+        self.by_segment.add(row, scores)
         self.worst.add(row, scores)
         self.verdicts.add(row, self._rules.verdict(scores, row.sample.status))
 

@@ -1,0 +1,102 @@
+"""``--segments``: the means of each part of a data set, and what is decided about them.
+
+Which segment a row belongs to is found as for live requests, from what the row says beside its texts.  Called
+by `run` and `_recorded`; it keeps some thousand numbers for each segment, and bounds how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragmeter.exporters.protocol import RagRun, Retrieval
+from ragmeter.metrics import Score
+from ragmeter.metrics._samples import Row
+from ragmeter.quality.decision import Asked, Decision, decide
+from ragmeter.quality.row_scores import RowScores
+from ragmeter.quality.segments import OTHER, Segments, segment_text
+from ragmeter.quality.summary import ScoreSummary, Summarizer
+
+__all__ = ["BySegment"]
+
+MOST_VALUES = 50
+"""Values of one name that are told apart; the rows of later ones count together."""
+
+
+class BySegment:
+    """Takes the scores of one row after the other, for each of its segments.
+
+    Args:
+        names: As of ``RagMeter(segments=...)``: ``language``, ``retriever``, ``metadata.X``, or a column.
+
+    Raises:
+        ConfigurationError: A name cannot be one, is there twice, or there are too many.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._segments = Segments(names)
+        self._found: dict[str, dict[str, Summarizer]] = {name: {} for name in names}
+
+    def add(self, row: Row, scores: Mapping[str, Score]) -> None:
+        """Take in the scores of a row."""
+        if not self._found:
+            return
+        for name, value in self._segments.of(_run_of(row)):
+            known = self._found[name]
+            kept = value if value in known or len(known) < MOST_VALUES else OTHER
+            known.setdefault(kept, Summarizer()).add(scores)
+
+    def summaries(self) -> dict[str, list[ScoreSummary]]:
+        """Return the summaries of each segment, e.g. of ``language:zh``, in the order of names and values."""
+        return {
+            segment_text(name, value): known[value].summaries()
+            for name, known in self._found.items()
+            for value in sorted(known)
+        }
+
+    def decided(self, decision: Decision | None, asked: Asked) -> Decision | None:
+        """Return the decision with the limits decided about for every segment, too."""
+        if decision is None or not asked.limits:
+            return decision
+        checks = list(decision.checks)
+        for segment, summaries in self.summaries().items():
+            of_it = decide(Asked(limits=asked.limits), summaries, RowScores(), 0)
+            checks += [
+                replace(check, what=f"{segment}: {check.what}")
+                for check in (() if of_it is None else of_it.checks)
+            ]
+        return Decision(checks)
+
+
+def _run_of(row: Row) -> RagRun:
+    facts = dict(row.facts)
+    given = facts.pop("metadata", None)
+    metadata: dict[str, Any] = {**facts, **(given if isinstance(given, Mapping) else {})}
+    recorded = facts.pop("retrievals", None)
+    retrievals = [one for one in recorded or () if isinstance(one, Mapping)]
+    if not retrievals and isinstance(facts.get("retriever"), str):
+        retrievals = [{"name": facts["retriever"]}]
+    return RagRun(
+        sample=row.sample,
+        run_id=row.key,
+        framework=str(facts.get("framework") or "file"),
+        started_ns=0,
+        ended_ns=0,
+        retrievals=tuple(
+            Retrieval(
+                started_ns=0,
+                ended_ns=0,
+                name=_text(one.get("name")),
+                data_source_id=_text(one.get("data_source_id")),
+                embedding_model=_text(one.get("embedding_model")),
+                provider=_text(one.get("provider")),
+            )
+            for one in retrievals
+        ),
+        metadata=metadata,
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
