@@ -472,6 +472,12 @@ def doctor(
         bool,
         typer.Option("--no-judge", help="Do not ask the configured judge and embedder anything."),
     ] = False,
+    chunks: Annotated[
+        Path | None,
+        typer.Option(
+            help="The index as it is now, id and text: check the golden labels against it."
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print findings as JSON and nothing else.")
     ] = False,
@@ -486,7 +492,7 @@ def doctor(
         from .doctor._report import as_json as findings_as_json
         from .doctor._report import print_findings
 
-        examination = examine(DoctorOptions(otlp=otlp, judge=not no_judge))
+        examination = examine(DoctorOptions(otlp=otlp, judge=not no_judge, chunks=chunks))
         if as_json:
             findings = list(examination)
             print_json(findings_as_json(findings))

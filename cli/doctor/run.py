@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ragmeter.config import scoring_arguments
@@ -12,6 +13,7 @@ from ragmeter.metrics import RagmeterError
 
 from ._configuration import check_configuration, settings_or_none
 from ._findings import TEST_REQUEST, Finding
+from ._golden import check_golden
 from ._instrumentations import check_instrumentations
 from ._packages import check_packages, installed
 from ._queue import check_queue
@@ -25,6 +27,8 @@ class DoctorOptions:
 
     otlp: str | None = None
     """Endpoint to try instead of the environment's."""
+    chunks: Path | None = None
+    """The index as it is now, to check the golden labels against."""
     judge: bool = True
     """Whether to ask judge and embedder, which may cost a fraction of a cent."""
 
@@ -33,6 +37,7 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
     """Run every check and yield each finding at once."""
     yield from check_packages()
     yield from check_configuration()
+    yield from check_golden(settings_or_none(), options.chunks)
     yield from check_instrumentations(os.environ)
     yield from check_queue(os.environ)
     if installed("opentelemetry-sdk") is None:

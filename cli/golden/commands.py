@@ -31,13 +31,14 @@ def check(
         Path,
         typer.Argument(
             metavar="REFERENCES",
-            help="The golden set: .jsonl or .csv with context_ids, and contexts beside them or --from.",
+            help="The golden set: .jsonl, .csv, .json or .parquet with context_ids, and contexts or --from.",
         ),
     ],
     against: Annotated[
         Path,
         typer.Option(
-            metavar="NEW_CHUNKS", help="The index as it is now: .jsonl or .csv, id and text."
+            metavar="NEW_CHUNKS",
+            help="The index as it is now, in any of these formats: id and text.",
         ),
     ],
     before: Annotated[
@@ -50,7 +51,9 @@ def check(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="REPAIRED", help="Write the set with every sure repair, as .jsonl."),
+        typer.Option(
+            metavar="REPAIRED", help="Write the set with every sure repair, as .jsonl or .json."
+        ),
     ] = None,
     as_json: Annotated[
         bool,

@@ -30,6 +30,7 @@ _MEANINGS: dict[Kind, str] = {
     "split": "its text stands in several chunks",
     "orphaned": "its text stands nowhere, or is not known",
 }
+_WRITTEN = (".jsonl", ".json")
 _SHOWN = 20
 """Labels that need a person and are listed; JSON has all."""
 
@@ -100,8 +101,8 @@ def check_labels(options: CheckOptions) -> Checked:
     """
     check_output_paths(options.references, out=options.out)
     check_output_paths(options.against, out=options.out)
-    if options.out is not None and options.out.suffix != ".jsonl":
-        raise ConfigurationError(f"--out {str(options.out)!r}: name a .jsonl file")
+    if options.out is not None and options.out.suffix not in _WRITTEN:
+        raise ConfigurationError(f"--out {str(options.out)!r}: name a .jsonl or a .json file")
     before: dict[str, str] = {}
     if options.before is not None:
         for chunk in read_chunks(options.before):
@@ -170,7 +171,11 @@ def _write(
 ) -> None:
     try:
         with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
-            file.writelines(as_line(repaired(row, found, texts)) for row, found in outcomes)
+            lines = [as_line(repaired(row, found, texts)) for row, found in outcomes]
+            if path.suffix == ".json":
+                file.write("[\n" + ",\n".join(line.rstrip("\n") for line in lines) + "\n]\n")
+            else:
+                file.writelines(lines)
     except OSError as error:
         raise ConfigurationError(
             f"--out {str(path)!r} cannot be written: {error.strerror}"

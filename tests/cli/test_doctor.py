@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 from ragmeter.cli.app import app
 from ragmeter.cli.demo.corpus import load_questions
 from ragmeter.cli.doctor._backends import find_destinations
+from ragmeter.cli.doctor._golden import check_golden
+from ragmeter.config import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -341,6 +343,37 @@ def test_a_readable_reference_file_is_fine(monkeypatch, tmp_path):
     code, _, findings = doctor()
     assert code == 0
     assert about(findings, "reference file")["state"] == "ok"
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_stale_golden_labels_are_told_and_checked_against_the_index(tmp_path, nested):
+    labels = {"context_ids": ["a"], "orphaned_ids": ["b", "c"], "contexts": ["The tower is tall."]}
+    path, chunks = tmp_path / "golden.jsonl", tmp_path / "chunks.jsonl"
+    row = {"question": "q", **({"reference": labels} if nested else labels)}
+    path.write_text(json.dumps(row) + "\n")
+    settings = Settings(references=str(path))
+    (stale,) = check_golden(settings, None)
+    assert (stale.state, stale.what) == ("warning", "golden labels")
+    assert stale.detail.startswith("2 labels of 1 question orphaned")
+    chunks.write_text(json.dumps({"id": "z", "text": "Boats are blue."}) + "\n")
+    _, checked = check_golden(settings, chunks)
+    assert checked.state == "warning"
+    assert checked.detail == "of 3 labels: 3 orphaned"
+    assert str(chunks) in checked.fix
+
+
+def test_true_golden_labels_are_fine(tmp_path):
+    path, chunks = tmp_path / "golden.jsonl", tmp_path / "chunks.jsonl"
+    row = {"question": "q", "context_ids": ["a"], "contexts": ["The tower is tall."]}
+    path.write_text(json.dumps(row) + "\n")
+    chunks.write_text(json.dumps({"id": "a", "text": "The tower is tall."}) + "\n")
+    assert list(check_golden(Settings(references=str(path)), None)) == []
+    (fine,) = check_golden(Settings(references=str(path)), chunks)
+    assert (fine.state, fine.detail) == ("ok", "1 valid, in 1 chunk")
+    (lacking,) = check_golden(Settings(references=str(path)), tmp_path / "absent.jsonl")
+    assert lacking.state == "failed"
+    (nothing,) = check_golden(Settings(), chunks)
+    assert nothing.state == "warning"
 
 
 def test_the_report_for_people_says_the_same():

@@ -1,5 +1,7 @@
 """ragmeter golden check: labels are sorted by where their text stands now, and only what is sure is repaired."""
 
+import csv
+import gzip
 import json
 
 import pytest
@@ -260,3 +262,36 @@ def test_nothing_of_the_users_is_overwritten(tmp_path):
     new = index(tmp_path, {"1": EN[0]})
     for out in (references, new, tmp_path / "x.csv"):
         assert checked(references, "--against", new, "--out", out)[0] == 2
+
+
+@pytest.mark.parametrize("ending", [".json", ".jsonl.gz", ".csv", ".parquet"])
+def test_sets_and_chunks_come_in_every_format_that_data_sets_have(tmp_path, ending):
+    rows = [{"question": "How high?", "context_ids": ["old"], "contexts": [EN[2]]}]
+    chunks = [{"id": "new", "text": EN[2]}, {"id": "other", "text": EN[0]}]
+    files = []
+    for name, content in (("golden", rows), ("chunks", chunks)):
+        path = tmp_path / f"{name}{ending}"
+        if ending == ".json":
+            path.write_text(json.dumps(content))
+        elif ending == ".jsonl.gz":
+            path.write_bytes(gzip.compress("".join(json.dumps(r) + "\n" for r in content).encode()))
+        elif ending == ".csv":
+            with path.open("w", newline="") as file:
+                writer = csv.DictWriter(file, content[0])
+                writer.writeheader()
+                writer.writerows(
+                    {k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()}
+                    for row in content
+                )
+        else:
+            pa = pytest.importorskip("pyarrow")
+            parquet = pytest.importorskip("pyarrow.parquet")
+            parquet.write_table(pa.Table.from_pylist(content), path)
+        files.append(path)
+    code, said = checked(files[0], "--against", files[1])
+    assert (code, said["kinds"]["re-anchorable"]) == (1, 1)
+    out = tmp_path / "repaired.json"
+    code, _ = checked(files[0], "--against", files[1], "--out", out)
+    assert code == 0
+    assert json.loads(out.read_text())[0]["context_ids"] == ["new"]
+    assert checked(out, "--against", files[1])[0] == 0

@@ -1,0 +1,72 @@
+"""Whether the labels of the reference file are true of the index: those known to be stale, and with chunks all.
+
+A stale label makes a score by id undefined, or, while nobody has noticed, too low.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ragmeter.cli.golden._files import read_golden
+from ragmeter.cli.golden.run import CheckOptions, check_labels
+from ragmeter.config import Settings
+from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics._wording import counted
+
+from ._findings import CONFIGURED, Finding
+
+__all__ = ["check_golden"]
+
+_WHAT = "golden labels"
+
+
+def check_golden(settings: Settings | None, chunks: Path | None) -> Iterator[Finding]:
+    """Yield what is known of the labels of the configured reference file.
+
+    Args:
+        settings: The settings, or None when they cannot be read: that is said elsewhere.
+        chunks: The index as it is now, one chunk a row; None: only what the file itself says is told.
+    """
+    if settings is None or settings.references is None:
+        if chunks is not None:
+            yield CONFIGURED.warning(
+                _WHAT, "there is no reference file to check", "set RAGMETER_REFERENCES"
+            )
+        return
+    references = Path(settings.references)
+    try:
+        rows = read_golden(references, {})
+        checked = None if chunks is None else check_labels(CheckOptions(references, chunks))
+    except ConfigurationError as error:
+        if chunks is not None:
+            yield CONFIGURED.failed(_WHAT, str(error), "correct the file, or name another one")
+        return
+    stale = [found for row in rows if (found := _orphaned(row.fields))]
+    if stale:
+        yield CONFIGURED.warning(
+            _WHAT,
+            f"{counted(sum(stale), 'label')} of {counted(len(stale), 'question')} orphaned: their scores by id "
+            "are undefined",
+            "label these questions anew; `ragmeter golden check` lists them",
+        )
+    if checked is None:
+        return
+    kinds = Counter(found.kind for _, _, found in checked.found)
+    told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    if checked.unsure or checked.to_repair:
+        yield CONFIGURED.warning(
+            _WHAT,
+            f"of {counted(len(checked.found), 'label')}: {told}",
+            f"ragmeter golden check {references} --against {chunks} --out repaired.jsonl",
+        )
+    else:
+        yield CONFIGURED.ok(_WHAT, f"{told}, in {counted(checked.chunks, 'chunk')}")
+
+
+def _orphaned(fields: Mapping[str, object]) -> int:
+    nested = fields.get("reference")
+    holder = nested if isinstance(nested, Mapping) else fields
+    ids = holder.get("orphaned_ids")
+    return len(ids) if isinstance(ids, list) else int(ids is not None)
