@@ -98,7 +98,12 @@ def segment_table(evaluation: Evaluation, *, width: int) -> Table:
         table.add_column("95 % CI", justify="right", no_wrap=True)
     before = None
     for name, segment, one in segment_rows(evaluation):
-        cells = [name if name != before else "", segment, str(one.count), number_cell(one.mean)]
+        cells: list[Text | str] = [
+            name if name != before else "",
+            segment,
+            str(one.count),
+            number_cell(one.mean),
+        ]
         table.add_row(*cells, *([interval_cell(one)] if width >= NARROW else []))
         before = name
     return table
