@@ -106,9 +106,13 @@ def watch_routes(meter: RagMeter, guard: AbstractContextManager[None]) -> list[R
 def standing_of(meter: RagMeter) -> Standing:
     """Return what the detectors know, for the page's first sentence."""
     series = meter.watching()
-    watched = sum(one.status != "learning" for one in series)
+    watched = [one for one in series if one.status != "learning"]
     known = max((one.scores for one in series), default=0)
-    return Standing(watched, None if watched else (min(known, LEAST_SCORES), LEAST_SCORES))
+    return Standing(
+        len(watched),
+        None if watched else (min(known, LEAST_SCORES), LEAST_SCORES),
+        sum(one.baseline is None for one in watched),
+    )
 
 
 def _endpoint(

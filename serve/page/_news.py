@@ -35,6 +35,8 @@ class Standing:
     """Series that are watched."""
     learning: tuple[int, int] | None = None
     """Of the series that knows most while none is watched yet: values seen, and needed; None: some is."""
+    unknown: int = 0
+    """Of the watched series those of which nothing is known of this hour of workdays or of weekends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,10 @@ STATES = {
         {"reader": FrozenReader(QUIET), "changes": lambda: (), "standing": lambda: Standing(9, (120, 500))},
         says="Learning what is usual",
     ),
+    "new hour": State(
+        {"reader": FrozenReader(QUIET), "changes": lambda: (), "standing": lambda: Standing(9, None, 9)},
+        says="Nothing to compare with at this hour",
+    ),
     "few": State(
         {"reader": FrozenReader(FEW), "changes": lambda: (), "standing": Standing},
         says="No series is watched",

@@ -186,6 +186,19 @@ def test_the_page_is_told_how_far_the_watch_is(watching):
     assert standing_of(watching.meter) == Standing(0, (0, 500))
 
 
+def test_the_page_is_told_of_an_hour_of_which_nothing_is_known():
+    """Four workdays are known when the first weekend begins."""
+    watch, standings, at = Watch(), {}, MONDAY
+    while at < MONDAY + 5 * DAY + 3_600.0:
+        sums = {"n": 20.0, "kd": 20.0, "wb": 20.0, "x": 16.0, "xx": 13.6}
+        counted = QualitySums(score="goodness", workflow="qa", resource=SHOP, sums=sums)
+        watch.take([SlotSums(at, counted)])
+        at += 300.0
+        standings[at] = standing_of(SimpleNamespace(watching=watch.series))
+    assert standings[MONDAY + 5 * DAY] == Standing(1, None)
+    assert standings[at] == Standing(1, None, 1)
+
+
 def test_a_meter_that_does_not_watch_says_so():
     with served() as server:
         answer = httpx.post(f"{server.url}/api/marks", json={}, timeout=60)

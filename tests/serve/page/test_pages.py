@@ -110,6 +110,17 @@ class TestOverview:
         assert "Nothing changed beyond chance 81 series are watched" in words
         assert "got worse" not in words
 
+    def test_an_hour_of_which_nothing_is_known_is_not_called_quiet(self):
+        words = seen(client(changes=lambda: (), standing=lambda: Standing(9, None, 9)).get("/"))
+        assert "Nothing to compare with at this hour" in words
+        assert "Nothing changed" not in words
+
+        words = seen(client(changes=lambda: (), standing=lambda: Standing(9, None, 2)).get("/"))
+        assert (
+            "Nothing changed beyond chance 9 series are watched; 2 of them cannot be compared yet"
+            in words
+        )
+
     def test_learning(self):
         words = seen(client(changes=lambda: (), standing=lambda: Standing(9, (120, 500))).get("/"))
 
@@ -120,9 +131,7 @@ class TestOverview:
     def test_nobody_watches(self, standing):
         words = seen(client(changes=lambda: (), standing=lambda: standing).get("/"))
 
-        assert (
-            "No series is watched for changes yet The server watches what it scores itself" in words
-        )
+        assert "No series is watched for changes yet What the server scores, and what" in words
         assert "Learning" not in words
 
     @pytest.mark.parametrize(
