@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -18,7 +18,15 @@ from ._news import Fallen
 from ._numbers import clock, count, number, on_scale
 from ._words import Words
 
-__all__ = ["GroupRow", "ScoreRow", "columns", "direction", "group_rows", "score_rows"]
+__all__ = [
+    "GroupRow",
+    "ScoreRow",
+    "columns",
+    "direction",
+    "group_rows",
+    "score_rows",
+    "segment_name",
+]
 
 MOST_COLUMNS = 4
 """Scores shown beside each workflow and each request."""
@@ -95,6 +103,12 @@ def columns(overview: Overview, fallen: Fallen) -> tuple[str, ...]:
 def direction(name: str | None) -> ScoreDirection:
     """Return a stored direction; one that was never told is taken as ``higher``, the metrics' default."""
     return "lower" if name == "lower" else "none" if name == "none" else "higher"
+
+
+def segment_name(name: str, among: Collection[str]) -> str:
+    """Return what a segment is called: metadata by its key alone, unless another one is called so."""
+    short = name.removeprefix("metadata.")
+    return name if short in among else short
 
 
 def group_rows(

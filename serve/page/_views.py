@@ -18,7 +18,7 @@ from ._golden import GoldenEntry
 from ._labels import Form
 from ._news import Fallen, News, fresh, news
 from ._numbers import money
-from ._overview import columns, group_rows, score_rows
+from ._overview import columns, group_rows, score_rows, segment_name
 from ._request import chunk_views, marks, row_scales, score_lines, trace_links
 from ._snapshots import Snapshots
 from ._sources import Sources
@@ -78,9 +78,11 @@ class Views:
                 raise UnreadableAddressError(
                     f"by is the name of a segment: {', '.join(sorted(known))}"
                 )
-        wished = [asked.by, "language", "metadata.language", *segments]
-        by = next((name for name in wished if name in segments), "")
         fault = next((one for one in told if one.kind == "fell"), None)
+        # The parts that are shown are those among which one is at fault.
+        blamed = "" if fault is None else fault.filters.seg.partition(":")[0]
+        wished = [asked.by, blamed, "language", "metadata.language", *segments]
+        by = next((name for name in wished if name in segments), "")
         since = None if fault is None else fault.since_ms
         worst = self._worst(asked, fault)
         return {
@@ -94,7 +96,7 @@ class Views:
             "judge_money": _judge_money(overview),
             "grpc_at_http": self._exports().get("grpc_on_http", 0),
             "dropped": sum(overview.dropped.values()),
-            "segments": segments,
+            "segments": {name: segment_name(name, segments) for name in segments},
             "by": by,
             "columns": names,
             "groups": group_rows(overview, names, by, fallen, words),
@@ -141,6 +143,9 @@ class Views:
         return {
             "view": view,
             "row": row,
+            "parts": [
+                (segment_name(name, row.segments), value) for name, value in row.segments.items()
+            ],
             "marked": marked,
             "chunks": chunks,
             "nothing_found": not chunks and empty is not None and empty.value == 1.0,

@@ -46,7 +46,7 @@ def fallen(tmp_path_factory):
 
 
 def test_the_bad_retrieval_is_found_in_two_clicks(tabs, fallen, keep_picture):
-    page = tabs(fallen.url, width=1360, height=1180)
+    page = tabs(fallen.url, width=1180, height=820)
     page.wait_for(r"library-qa · zh got worse since", rf"index_version = {NEW_VERSION}")
     keep_picture(page, "page-overview")
     page.click("Open the worst of them")

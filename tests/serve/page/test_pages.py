@@ -91,6 +91,26 @@ class TestOverview:
         )
         assert "<title>▼ ragmeter" in response.text
 
+    def test_the_parts_that_are_shown_are_those_of_which_one_fell(self):
+        segment = "metadata.index_version:2026-11-21b"
+        changes = (change(segment=segment, service="library"),)
+        picked = r'class="picks">.*?by=([\w.]+)" aria-current="true"'
+        assert re.findall(picked, client(changes=lambda: changes).get("/").text) == [
+            "metadata.index_version"
+        ]
+        text = client(changes=lambda: changes).get("/", params={"by": "language"}).text
+        assert re.findall(picked, text) == ["language"]
+
+    def test_metadata_that_is_called_as_another_part_is_told_from_it(self):
+        both = {
+            "language": {"en": 265},
+            "metadata.language": {"en": 265},
+            "metadata.tenant": {"acme": 9},
+        }
+        reader = FrozenReader(replace(OVERVIEW, segments=both))
+        words = seen(client(reader, changes=lambda: ()).get("/"))
+        assert "By workflow and segment language metadata.language tenant" in words
+
     def test_the_button_leads_to_the_requests_worst_first(self):
         link = re.search(r'class="button" href="([^"]*)"', client().get("/").text)[1].replace(
             "&amp;", "&"
@@ -354,6 +374,14 @@ class TestRequest:
         assert 'id="c1s1" class="carries"' in text
         assert 'href="#c1s1"' in text
         assert 'class="chunk off"' in text
+
+    def test_a_part_is_called_by_its_short_name_unless_another_is(self):
+        parts = {"language": "zh", "metadata.language": "zh", "metadata.tenant": "acme"}
+        view = replace(VIEW, row=row(segments=parts))
+        words = seen(client(FrozenReader(views=(view,))).get(f"/request/{TRACE}"))
+        assert "language zh · metadata.language zh · tenant acme" in words
+        rows = FrozenReader(rows=(row(segments=parts),))
+        assert "library-qa · zh · acme" in seen(client(rows).get("/requests"))
 
     def test_why_it_is_here(self):
         words = seen(client().get(f"/request/{TRACE}"))
