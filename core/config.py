@@ -144,7 +144,7 @@ class Settings(BaseSettings):
     late_window_s: float = _setting(900.0, unit="seconds", gt=0)
     """How long they are remembered."""
     objectives: str | None = _setting(None)
-    """How good scores are to be and for which share of requests, e.g. ``shop_qa:faithfulness>=0.8 for 95%``;
+    """How good scores are to be and for which share of requests, such as ``shop_qa:faithfulness>=0.8 for 95%``;
     ``;`` between several."""
     alarms: bool = _setting(False)
     """Watch the scores for changes and tell of them; for the only process of a service. ``ragmeter serve``
@@ -223,9 +223,9 @@ class Settings(BaseSettings):
     embedding_api_key: SecretStr | None = _setting(None, "OpenAIEmbedder(api_key)")
     """Key of the embedder's endpoint; unset: ``OPENAI_API_KEY``."""
     embedding_query_prefix: str = _setting("", "OpenAIEmbedder(query_prefix)")
-    """Put before every question, if the model wants it, e.g. ``query: `` for e5."""
+    """Put before every question, if the model wants it, such as ``query: `` for e5."""
     embedding_passage_prefix: str = _setting("", "OpenAIEmbedder(passage_prefix)")
-    """Put before every chunk, likewise, e.g. ``passage: ``."""
+    """Put before every chunk, likewise, such as ``passage: ``."""
     embedding_calls_per_minute: int | None = _setting(None, "OpenAIEmbedder(budget)", "calls", gt=0)
     """Most calls to the embedder in any sixty seconds; unset: no limit."""
     embedding_tokens_per_minute: int | None = _setting(
