@@ -105,6 +105,8 @@ def legend(cells: Iterable[Text], *, colours: bool) -> str:
 
 NARROW = 72
 """Columns below which a table shows the mean alone."""
+WIDE = 100
+"""Columns below which the reasons for missing values stand in the place of the outer percentiles."""
 
 
 def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool, width: int = 80) -> Table:
@@ -128,7 +130,8 @@ def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool, width: 
     table.add_column("mean", justify="right")
     if intervals:
         table.add_column("95 % CI", justify="right", no_wrap=True)
-    for heading in ("p10", "p50", "p90"):
+    crowded = intervals and width < WIDE and any(one.without_value for one in summaries)
+    for heading in ("p50",) if crowded else ("p10", "p50", "p90"):
         table.add_column(heading, justify="right")
     table.add_column("no value", overflow="fold")
     for one in summaries:
@@ -142,6 +145,9 @@ def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool, width: 
                 style="dim",
             )
         )
+        if crowded:
+            *cells, _, median, _, reasons = cells
+            cells += [median, reasons]
         table.add_row(*cells)
     return table
 

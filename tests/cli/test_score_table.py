@@ -1,7 +1,10 @@
-"""README and docs say what live traffic gets, and no more than that."""
+"""README and docs say what live traffic gets, and no more than that; the table of means fits a terminal."""
 
+import io
 import re
 from pathlib import Path
+
+import pytest
 
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.metric import missing_field
@@ -44,3 +47,29 @@ def test_the_metrics_page_says_the_same():
     assert nothing == _scores(judged=False, live=True)
     assert judge == _scores(judged=True, live=True)
     assert golden == set()
+
+
+@pytest.mark.parametrize(("width", "headings"), [(80, "p50"), (120, "p10 p50 p90")])
+def test_reasons_for_missing_values_are_not_cut_into_pieces(width, headings):
+    """At 80 columns the outer percentiles make room for them."""
+    pytest.importorskip("rich")
+    from rich.console import Console
+
+    from ragmeter.cli._score_table import summary_table
+    from ragmeter.quality.summary import ScoreSummary
+
+    means = {"mean": 0.75, "p10": 0.3, "p50": 1.0, "p90": 1.0, "mean_low": 0.3, "mean_high": 0.95}
+    unknown = dict.fromkeys(means)
+    rows = [
+        ScoreSummary("lexical_context_utilization", 4, {}, **means, range=(0.0, 1.0)),
+        ScoreSummary(
+            "retriever_score_spread", 0, {"missing_input": 4}, **unknown, range=(0.0, None)
+        ),
+    ]
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(summary_table(rows, intervals=True, width=width))
+    text = console.export_text()
+
+    assert "4 missing_input" in text
+    assert " ".join(re.findall(r"p\d\d", text)) == headings
+    assert all(len(line.rstrip()) <= width for line in text.splitlines())
