@@ -108,6 +108,8 @@ class StoreState:
     """Writes that found no room, or no database, since it was opened."""
     deleted: int
     """Requests that made room, since it was opened."""
+    other: Mapping[str, int]
+    """As `StoreStats.other`."""
 
 
 class _Piece(NamedTuple):
@@ -261,6 +263,7 @@ class Store:
             why=self._why["write"] or self._why["upkeep"],
             refused=self._refused,
             deleted=self._keeping.deleted,
+            other=dict(self._names.refused),
         )
 
     def why_not(self) -> str | None:

@@ -334,6 +334,7 @@ def test_senders_wait_while_the_store_takes_nothing(tmp_path):
         assert "store" in health["status"]
         assert health["store"] == {
             "kind": "file", "writable": False, "why": "attempt to write a readonly database", "refused": 1, "deleted": 0,
+            "other": {},
         }  # fmt: skip
         database.execute("PRAGMA query_only = OFF")
         until(

@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 import zlib
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -316,6 +317,43 @@ def test_a_slow_sender_is_given_up(monkeypatch):
         )
 
         assert slow.recv(100).startswith(b"HTTP/1.1 408")
+        assert post(server, BODY).status_code == 200
+
+
+def test_requests_beyond_those_that_may_be_received_at_once_are_told_when_to_come_again(
+    monkeypatch,
+):
+    """Beyond that it would be uvicorn that refuses, which neither counts nor says when."""
+    from ragmeter.serve import server as module
+    from ragmeter.serve._limits import Limits
+
+    monkeypatch.setattr(module, "Limits", lambda **given: Limits(**given, connections=8))
+    begun = (
+        b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(BODY)
+    )
+    with served() as server, ExitStack() as open_:
+        slow = [
+            open_.enter_context(socket.create_connection(("127.0.0.1", server.http_port), 60))
+            for _ in range(6)
+        ]
+        for one in slow:
+            one.sendall(begun)
+
+        def is_refused():
+            # Those that have begun may not have been read so far; one that is taken meanwhile is none of them.
+            answer = post(server, BODY)
+            assert answer.status_code in (200, 503)
+            return answer if answer.status_code == 503 else None
+
+        until(is_refused)
+        answer = is_refused()
+        assert int(answer.headers["Retry-After"]) > 0
+        (told,) = server.health()["overloads"]
+        assert told["why"] == {"too many requests at once": told["refused"]}
+        for one in slow:
+            one.sendall(BODY)
+            assert one.recv(100).startswith(b"HTTP/1.1 200")
         assert post(server, BODY).status_code == 200
 
 

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from overloading import Bodies
 from postgresql_server import PATIENCE_S, postgresql
 from served import until
 from stored import CHUNKS, judged, pieces_of, rows, scored, store, tables, told
@@ -334,7 +335,7 @@ def test_health_tells_how_the_database_is_and_nothing_of_its_address(runs, postg
         postgresql.start()
         until(lambda: client.post("/v1/traces", content=body, headers=PROTOBUF).status_code == 200)
         again = client.get("/healthz")
-    fine = {"kind": "postgresql", "writable": True, "why": None, "deleted": 0}
+    fine = {"kind": "postgresql", "writable": True, "why": None, "deleted": 0, "other": {}}
     assert well.json()["store"] == {**fine, "refused": 0}
     assert away.status_code == 503
     assert away.json()["store"]["writable"] is False
@@ -470,20 +471,7 @@ class Sender:
 def test_whoever_is_killed_nothing_acknowledged_is_lost(runs, postgresql):
     """A server at any moment, then the database, twice; senders come again, to whoever answers."""
     place = postgresql.database()
-    (spans, _) = told(runs[:1])
-    whole = spans.SerializeToString()
-
-    def body(number):
-        request = type(spans).FromString(whole)
-        for group in request.resource_spans:
-            for scoped in group.scope_spans:
-                for span in scoped.spans:
-                    span.trace_id = number.to_bytes(16, "big")
-                    for item in span.attributes:
-                        if item.key == "ragmeter.run_id":
-                            item.value.string_value = f"run-{number}"
-        return request.SerializeToString()
-
+    body = Bodies(runs).scored
     children = [
         subprocess.Popen([sys.executable, "-c", SERVER, place], stdout=subprocess.PIPE, text=True)
         for _ in range(2)
