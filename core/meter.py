@@ -51,7 +51,7 @@ from .quality.estimate import Estimate
 from .quality.objectives import Objective, Objectives, parse_objectives
 from .quality.population import Population
 from .quality.segments import Segments
-from .quality.sums import QualityKey, QualityTable
+from .quality.sums import Estimates, QualityTable
 from .quality.unscored import UnscoredWarning
 from .references import as_reference, load_references
 
@@ -493,7 +493,7 @@ class RagMeter(MeterPort, QualityVerbs):
         segment: str | None = None,
         service: str | None = None,
         window_s: float = 3600.0,
-    ) -> dict[QualityKey, Estimate]: ...
+    ) -> Estimates: ...
 
     @overload
     def quality(
@@ -514,12 +514,12 @@ class RagMeter(MeterPort, QualityVerbs):
         segment: str | None = None,
         service: str | None = None,
         window_s: float = 3600.0,
-    ) -> Estimate | dict[QualityKey, Estimate]:
+    ) -> Estimate | Estimates:
         """Return the mean of a score over the last while, with its 95 % interval.
 
         Judged scores of a few requests speak for all requests: see `docs/quality.md` for what
         may be concluded. Only what this process has seen counts. Never raises; a window that is no number
-        of seconds is counted as an error of ours and not used.
+        of seconds is counted as an error of ours and not used. Printed, what is returned is a table.
 
         Args:
             score: Name of the score; None: all of them, by score, workflow and segment.

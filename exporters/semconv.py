@@ -21,6 +21,7 @@ __all__ = [
     "FREE_SUMS",
     "INSTRUMENTS",
     "JUDGED_SUMS",
+    "QUALITY_GAUGES",
     "QUALITY_INSTRUMENTS",
     "SCOPE",
     "SERVER_INSTRUMENTS",
@@ -159,7 +160,8 @@ SELECTION: Final = _own("ragmeter.selection")
 """``sampled``: chosen by chance; ``worst``: kept or judged for being bad. Scores that carry none were
 measured of every request."""
 SERVICE: Final = _own("ragmeter.service.name")
-"""``service.name`` of the application, on what a worker writes that scores its requests elsewhere."""
+"""``service.name`` of the application, on what a worker or a server writes of its requests under a name of
+its own."""
 SEGMENT: Final = _own("ragmeter.segment")
 """Which part of a workflow's requests; absent: all of them."""
 JUDGE: Final = _own("ragmeter.judge")
@@ -516,6 +518,30 @@ QUALITY_BUDGET: Final = Instrument(
 )
 QUALITY_INSTRUMENTS: Final = (*QUALITY_SUMS.values(), DESIGN_EFFECT, QUALITY_BUDGET)
 """Every instrument of the means of quality, beside `INSTRUMENTS`."""
+
+_TOLD_BY_SERVER = (
+    SERVICE,
+    GEN_AI_WORKFLOW_NAME,
+    GEN_AI_EVALUATION_NAME,
+    SEGMENT,
+    SCORE_DIRECTION,
+)
+QUALITY_GAUGES: Final[Mapping[str, Instrument]] = {
+    name: Instrument(
+        name=_own(f"ragmeter.quality.{name}"),
+        kind="observable_gauge",
+        unit="{score}",
+        description=description,
+        attributes=_TOLD_BY_SERVER,
+    )
+    for name, description in {
+        "mean": "Mean of a score over the last hour, on its range scaled to 0 … 1.",
+        "lower": "Lower end of its 95 % interval.",
+        "upper": "Upper end of its 95 % interval.",
+        "objective": "Where good begins for a request, as the objective has it, on the same scale.",
+    }.items()
+}
+"""The means of quality themselves, of all that a server's store holds, by field of `ragmeter.Estimate`."""
 
 _CHANGE_ATTRIBUTES = (GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, CHANGE_KIND)
 CHANGE_EVIDENCE: Final = Instrument(

@@ -33,6 +33,7 @@ from ._claiming import SharedClaims
 from ._counts import Counts
 from ._endpoint import Endpoint
 from ._forward import Forwarder
+from ._gauges import QualityGauges
 from ._grpc import grpc_server
 from ._http import http_application
 from ._intake import Intake
@@ -107,6 +108,8 @@ class Server:
                 self.reader = self.store.reader()
             self._own_meter = meter is None
             self.meter = self._meter_of_settings() if meter is None else meter
+            if self.reader is not None:
+                self.reader.know_objectives(self.meter.objectives)
             forwarded = self._forwarded_to()
             journal = self._journal = self._open_journal(forwarded)
             self._scoring = Scoring(
@@ -186,6 +189,9 @@ class Server:
         self._journal.start(self.intake.full, self.intake.admit)
         if self._telemetry is not None:
             publish(self._telemetry.meter_provider, self.stats, self._kafka_health)
+            if self.reader is not None:
+                gauges = QualityGauges(self.reader.estimates, self.meter.guard("serve.gauges"))
+                gauges.publish(self._telemetry.meter_provider)
         if self._kafka is not None:
             self._kafka.start()
         self._watch_received(on=True)

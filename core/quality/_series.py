@@ -43,6 +43,7 @@ class Series(Generic[M]):
         "direction",
         "fine",
         "judge",
+        "range",
         "slot",
     )
 
@@ -51,6 +52,7 @@ class Series(Generic[M]):
         self.slot = slot
         self.judge = judge
         self.direction: ScoreDirection = direction
+        self.range = (0.0, 1.0)
         self.closed = made.values()
         self.fine: deque[tuple[int, array[float]]] = deque()
         self.coarse: deque[tuple[int, array[float]]] = deque()

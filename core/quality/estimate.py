@@ -3,7 +3,7 @@
 One estimator serves a process, a fleet and a file: it needs the sums of `ragmeter.quality.moments`
 alone.  Judged scores of a few requests are corrected to all requests by what is known of all of them
 for free; labels of people, where there are any, correct the judge in the same way.  The shipped Prometheus
-rules compute the same from the same sums.  Imports `math` and the sums, nothing else; pure functions.
+rules compute the same from the same sums.  Nothing here but `math`, the sums, and how it is printed.
 
 Sources: Särndal, Swensson, Wretman, *Model Assisted Survey Sampling* (1992), for the regression
 estimator of a ratio under sampling with known probabilities; Angelopoulos, Duchi, Zrnic, *PPI++: Efficient
@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from ._estimates_table import estimates_table
 from .moments import FreeMoments, JudgedMoments, Moments
 
 __all__ = [
@@ -84,6 +85,13 @@ class Estimate:
     the one with it. 2.0: as good as twice as many judged requests."""
     design_effect: float = 1.0
     """How much larger the variance is than if requests were independent; 1.0: not known to be larger."""
+    objective: float | None = None
+    """Where good begins, as the objective for single requests has it; None: there is none, or one for
+    each of several workflows."""
+
+    def __str__(self) -> str:
+        """Return it as a small table, for people."""
+        return estimates_table({"": self})
 
 
 class _Corrected(NamedTuple):

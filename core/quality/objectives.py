@@ -123,8 +123,13 @@ class Objectives:
                 )
             self._known = {**self._known, key: objective}
 
-    def of(self, score: str, workflow: str) -> Objective | None:
-        """Return the objective of a score in a workflow: its own, else the one for every workflow."""
+    def of(self, score: str, workflow: str | None) -> Objective | None:
+        """Return the objective of a score in a workflow: its own, else the one for every workflow.
+
+        Args:
+            score: Name of the score.
+            workflow: Name of the workflow; None: of all of them together, which only the latter is for.
+        """
         known = self._known
         if not known:
             return None

@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ragmeter.exporters.protocol import QualitySums, RagRun
 from ragmeter.metrics import Score
 from ragmeter.metrics import _fork as fork
 
+from ._estimates_table import estimates_table
 from ._holdings import PARTS_SHARE, AnySeries, Found, Holdings, Room
 from ._series import SLOT_S, Family, Series
 from .estimate import Estimate, estimate
@@ -30,6 +32,7 @@ __all__ = [
     "OTHER",
     "SLOT_S",
     "Counted",
+    "Estimates",
     "QualityKey",
     "QualityTable",
     "SlotSums",
@@ -56,6 +59,22 @@ class QualityKey(NamedTuple):
     """Name of the chain, engine or workflow; empty: it has none."""
     segment: str = ""
     """Which part of its requests, e.g. ``language:zh``; empty: all of them."""
+
+
+class Estimates(dict[QualityKey, Estimate]):
+    """Means with intervals by what they are of; printed, a table of them."""
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return estimates_table({_named(key): self[key] for key in sorted(self)})
+
+    def __repr__(self) -> str:
+        """Return the same: what a prompt shows is for people."""
+        return str(self) if self else "{}"
+
+
+def _named(key: QualityKey) -> str:
+    return " · ".join(part for part in (key.score, key.workflow, key.segment) if part)
 
 
 class SlotSums(NamedTuple):
@@ -194,7 +213,7 @@ class QualityTable:
         *,
         segment: str | None = None,
         service: str | None = None,
-    ) -> dict[QualityKey, Estimate]:
+    ) -> Estimates:
         """Return the estimates of all scores over the last `window_s` seconds, each by itself.
 
         Args:
@@ -210,7 +229,9 @@ class QualityTable:
                 if segment in (None, one.segment):
                     key = QualityKey(one.score, one.workflow, one.segment)
                     found[key] = _plus(found.get(key), one.series, first)
-        return {key: estimate(one.sums, design_effect=one.effect) for key, one in found.items()}
+        return Estimates(
+            {key: self._estimated(one, key.score, key.workflow) for key, one in found.items()}
+        )
 
     def estimate(
         self,
@@ -238,7 +259,14 @@ class QualityTable:
                     found = _plus(found, one.series, first)
         if found is None:
             return estimate(FreeMoments())
-        return estimate(found.sums, design_effect=found.effect)
+        return self._estimated(found, score, workflow)
+
+    def _estimated(self, found: _Sum, score: str, workflow: str | None) -> Estimate:
+        objective = self._objectives.of(score, workflow)
+        return replace(
+            estimate(found.sums, design_effect=found.effect),
+            objective=None if objective is None else _scaled(objective.threshold, *found.range),
+        )
 
     def totals(self) -> list[QualitySums]:
         """Return everything counted since the start, for exporters."""
@@ -321,17 +349,18 @@ _Resource = tuple[tuple[str, str], ...]
 
 
 class _Sum(NamedTuple):
-    """Sums of several series, and their largest design effect."""
+    """Sums of several series, their largest design effect, and the range of their score."""
 
     sums: Moments
     effect: float
+    range: tuple[float, float]
 
 
 def _plus(known: _Sum | None, series: AnySeries, first: int) -> _Sum:
     """Add what a series counted from slot `first` on."""
-    sums, effect = known or (type(series.current)(), 1.0)
+    sums, effect, _ = known or (type(series.current)(), 1.0, series.range)
     series.add_since(first, sums)
-    return _Sum(sums, max(effect, series.design_effect))
+    return _Sum(sums, max(effect, series.design_effect), series.range)
 
 
 def _count_free(
@@ -363,6 +392,7 @@ def _count_free(
             if family.is_part and not room.has(1, PARTS_SHARE):
                 continue
             series = family.free[name] = Series(FreeMoments(), slot, "", score.direction)
+            series.range = (lowest, highest)
             room.take()
         elif series.slot != slot:
             series.roll(slot)
@@ -377,6 +407,7 @@ def _judged_series(
         if family.is_part and not room.has(1, PARTS_SHARE):
             return None
         series = Series(JudgedMoments(), slot, one.judge, one.direction)
+        series.range = (one.lowest, one.highest)
         family.judged[one.name] = series
         room.take()
     elif series.slot != slot:

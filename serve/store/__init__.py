@@ -5,6 +5,7 @@ One writes, any number read; who reads gets plain values and no SQL.
 
 from __future__ import annotations
 
+from ._cells import CellKey
 from ._slots import ReceivedSlot, resource_of
 from .reader import LONGEST_RANGE_S, Reader, UnreadableStoreError
 from .store import Store, StoreFullError, StoreOptions, StoreState, StoreStats
@@ -27,6 +28,7 @@ from .views import (
 
 __all__ = [
     "LONGEST_RANGE_S",
+    "CellKey",
     "ContextView",
     "Filters",
     "Group",

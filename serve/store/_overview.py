@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ragmeter.quality.estimate import Estimate, estimate
+from ragmeter.quality.objectives import Objective, Objectives
 
-from ._cells import BINS, COST_UNITS, Cell, Cells, GroupKey
+from ._cells import BINS, COST_UNITS, Cell, CellKey, Cells, GroupKey
 from ._parts import Kind
 from .views import Filters, Group, JudgeUse, ScoreSummary, TrendPoint
 
-__all__ = ["Chosen", "estimate_of", "judge_use", "prefixed", "summary", "trends", "usual_of"]
+__all__ = [
+    "Chosen",
+    "Known",
+    "estimate_of",
+    "judge_use",
+    "prefixed",
+    "summary",
+    "trends",
+    "usual_of",
+]
 
 LEAST_FOR_USUAL = 20
 """Values below which nothing is called usual."""
@@ -20,9 +31,18 @@ LEAST_IN_BIN = 12
 _LOW, _HIGH = 0.1, 0.9
 
 
-def estimate_of(cell: Cell) -> Estimate | None:
-    """Return the mean with its interval; None where the score is no quality."""
-    return estimate(cell.moments) if cell.is_quality else None
+Known = Callable[[], Iterable[Objective]]
+"""Returns the objectives that there are."""
+
+
+def estimate_of(cell: Cell, objective: Objective | None = None) -> Estimate | None:
+    """Return the mean with its interval, and where good begins; None where the score is no quality."""
+    if not cell.is_quality or cell.kind is None:
+        return None
+    found = estimate(cell.moments)
+    if objective is None:
+        return found
+    return replace(found, objective=cell.kind.place(objective.threshold))
 
 
 def usual_of(cell: Cell | None) -> tuple[float, float] | None:
@@ -56,19 +76,25 @@ class Chosen:
     Args:
         cells: All of them.
         filters: What is looked at.
+        objectives: Where good begins.
     """
 
-    def __init__(self, cells: Cells, filters: Filters) -> None:
+    def __init__(
+        self, cells: Cells, filters: Filters, objectives: Objectives | None = None
+    ) -> None:
         self._cells = cells
         self._filters = filters
+        self._objectives = objectives or Objectives()
 
     @classmethod
-    def of(cls, parts: Iterable[Cells], filters: Filters) -> Chosen:
+    def of(
+        cls, parts: Iterable[Cells], filters: Filters, objectives: Objectives | None = None
+    ) -> Chosen:
         """Return the same of several stretches of time together."""
         whole = Cells()
         for cells in parts:
             whole.add(cells)
-        return cls(whole, filters)
+        return cls(whole, filters, objectives)
 
     def counts(self) -> Counter[str]:
         """Return how many requests there were, and how many of each kind."""
@@ -112,11 +138,23 @@ class Chosen:
                 estimates={
                     name: mean
                     for name, cell in sorted(scores.get(place, {}).items())
-                    if (mean := estimate_of(cell)) is not None
+                    if (mean := estimate_of(cell, self._objectives.of(name, place[0]))) is not None
                 },
             )
             for place in sorted(requests, key=order)
         )
+
+    def estimates(self, told_apart: Mapping[str, object]) -> dict[CellKey, tuple[str, Estimate]]:
+        """Return which way of each score is better, and its mean: whole workflows first, the largest first."""
+        found: dict[CellKey, tuple[str, Estimate]] = {}
+        for key, cell in self._cells.scores.items():
+            if not _is_told_apart(key.segment, told_apart):
+                continue
+            mean = estimate_of(cell, self._objectives.of(key.score, key.workflow))
+            if mean is not None and cell.kind is not None:
+                found[key] = cell.kind.direction, mean
+        order = sorted(found, key=lambda key: (bool(key.segment), -found[key][1].n_requests, key))
+        return {key: found[key] for key in order}
 
     def by_name(self, name: str) -> dict[str, int]:
         """Return requests by service or workflow."""
@@ -152,7 +190,13 @@ def _is_told_apart(segment: str, told_apart: Mapping[str, object]) -> bool:
     return not segment or segment.partition(":")[0] in told_apart
 
 
-def summary(name: str, cell: Cell, usual: Cell | None, trend: Sequence[TrendPoint]) -> ScoreSummary:
+def summary(
+    name: str,
+    cell: Cell,
+    usual: Cell | None,
+    trend: Sequence[TrendPoint],
+    objective: Objective | None = None,
+) -> ScoreSummary:
     """Return one score over everything that is looked at."""
     kind = cell.kind
     return ScoreSummary(
@@ -163,7 +207,7 @@ def summary(name: str, cell: Cell, usual: Cell | None, trend: Sequence[TrendPoin
         definition=kind.definition if kind else "",
         range=(kind.lowest, kind.highest) if kind else (None, None),
         judged=kind is not None and kind.judged,
-        estimate=estimate_of(cell),
+        estimate=estimate_of(cell, objective),
         statuses=dict(sorted(cell.statuses.items())),
         usual=usual_of(usual) or usual_of(cell),
         trend=tuple(trend),

@@ -37,13 +37,17 @@ class Kind(NamedTuple):
 
     def turned(self, value: float | None) -> float | None:
         """Return where a value lies between the worst possible, 0, and the best, 1; None: it is no quality."""
-        lowest, highest = self.lowest, self.highest
-        if value is None or self.direction == "none" or lowest is None or highest is None:
+        place = self.place(value)
+        if place is None or self.direction == "none":
             return None
-        if lowest >= highest:
-            return None
-        place = min(1.0, max(0.0, (value - lowest) / (highest - lowest)))
         return 1.0 - place if self.direction == "lower" else place
+
+    def place(self, value: float | None) -> float | None:
+        """Return where a value lies between the smallest possible, 0, and the largest, 1; None: nowhere."""
+        lowest, highest = self.lowest, self.highest
+        if value is None or lowest is None or highest is None or lowest >= highest:
+            return None
+        return min(1.0, max(0.0, (value - lowest) / (highest - lowest)))
 
 
 class Told(NamedTuple):

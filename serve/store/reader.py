@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ragmeter.metrics import RagmeterError
+from ragmeter.quality.estimate import Estimate
+from ragmeter.quality.objectives import Objectives
 
+from ._cells import CellKey
 from ._database import Database, Home
 from ._lists import Lists
 from ._names import OWN_SEGMENTS, segments_told_apart
 from ._one import one_request
 from ._outages import outages
-from ._overview import Chosen, judge_use, prefixed, summary, trends
+from ._overview import Chosen, Known, judge_use, prefixed, summary, trends
 from ._rows import SLOT_MS
 from ._slots import ReceivedSlot, next_slot
 from ._sums import Sums
@@ -42,9 +45,25 @@ class Reader:
     """
 
     def __init__(self, home: Home, clock: Callable[[], float]) -> None:
+        self._objectives: Known = tuple
         self._home = home
         self._clock = clock
         self._sums = Sums()
+
+    def know_objectives(self, objectives: Known) -> None:
+        """Say from now on where good begins; `objectives` is called whenever that is asked for."""
+        self._objectives = objectives
+
+    def estimates(self, range_s: float = 3600.0) -> Mapping[CellKey, tuple[str, Estimate]]:
+        """Return which way of each score is better, and its mean over the last `range_s` seconds.
+
+        By service, workflow, segment and score; whole workflows first, and the largest first.
+        """
+        wanted = Filters(range_s=range_s)
+        with self._reading() as database:
+            cells = self._sums.between(database, *self.bounds(wanted))
+            chosen = Chosen(cells, wanted, Objectives(self._objectives()))
+            return chosen.estimates(segments_told_apart(database))
 
     def overview(self, filters: Filters | None = None) -> Overview:
         """Return everything of a stretch of time at a glance."""
@@ -53,7 +72,8 @@ class Reader:
         with self._reading() as database:
             told_apart = segments_told_apart(database)
             parts = list(self._sums.parts(database, from_ms, until_ms))
-            whole = Chosen.of([cells for _, _, cells in parts], wanted)
+            objectives = Objectives(self._objectives())
+            whole = Chosen.of([cells for _, _, cells in parts], wanted, objectives)
             # What was usual before; where nothing was before, what is now.
             before = Chosen(self._sums.day_before(database, from_ms), wanted).scores()
             counts = whole.counts()
@@ -73,7 +93,13 @@ class Reader:
                 nothing_retrieved=counts["nothing_retrieved"],
                 without_text=counts["without_text"],
                 scores=tuple(
-                    summary(name, cell, before.get(name), lines.get(name, ()))
+                    summary(
+                        name,
+                        cell,
+                        before.get(name),
+                        lines.get(name, ()),
+                        objectives.of(name, wanted.workflow),
+                    )
                     for name, cell in sorted(whole.scores().items())
                 ),
                 groups=whole.groups(told_apart),

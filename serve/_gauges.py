@@ -1,0 +1,98 @@
+"""The means of quality as gauges: of everything that the store holds, with intervals and objectives.
+
+Whoever has no Prometheus to compute them from the sums, or looks at a backend of another kind, reads them here,
+and also those of scores that applications sent: the same numbers as the page and the API show of the last hour.
+They leave under the server's own name, and an attribute says whose they are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+
+from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
+
+from ragmeter.exporters import semconv
+from ragmeter.exporters._format import clean
+from ragmeter.quality.estimate import Estimate
+
+from .store import CellKey, UnreadableStoreError
+
+__all__ = ["MAX_SERIES", "QualityGauges"]
+
+MAX_SERIES = 1_500
+"""Scores by service, workflow and segment; of what is beyond there is no gauge. The SDK keeps 2,000 apart."""
+
+Estimates = Callable[[], Mapping[CellKey, tuple[str, Estimate]]]
+
+
+class QualityGauges:
+    """Publishes estimates. Thread-safe.
+
+    Args:
+        estimates: Returns which way of each score is better, and its mean, the most important first.
+        guard: Contains errors of ours.
+    """
+
+    def __init__(self, estimates: Estimates, guard: AbstractContextManager[object]) -> None:
+        self._estimates = estimates
+        self._guard = guard
+        self._lock = threading.Lock()
+        self._known: set[CellKey] = set()
+        self._now: Mapping[CellKey, tuple[str, Estimate]] = {}
+        self._told: set[str] = set()
+
+    def publish(self, provider: MeterProvider) -> None:
+        """Register the instruments with a provider."""
+        meter = provider.get_meter(semconv.SCOPE)
+        for name, instrument in semconv.QUALITY_GAUGES.items():
+            meter.create_observable_gauge(
+                str(instrument.name),
+                [partial(self._observe, name)],
+                instrument.unit,
+                instrument.description,
+            )
+
+    def _observe(self, name: str, _options: CallbackOptions) -> Iterable[Observation]:
+        for key, (direction, estimate) in self._moment(name).items():
+            value: float | None = getattr(estimate, name)
+            # Nothing is known, so nothing is told: an interval from 0 to 1 would look like a measurement.
+            if value is not None and estimate.method != "none":
+                yield Observation(value, _attributes(key, direction))
+
+    def _moment(self, name: str) -> Mapping[CellKey, tuple[str, Estimate]]:
+        """Return the estimates of the present collection: a new one begins when an instrument asks again."""
+        with self._lock:
+            if name in self._told or not self._told:
+                self._told = set()
+                self._now = self._read()
+            self._told.add(name)
+            return self._now
+
+    def _read(self) -> Mapping[CellKey, tuple[str, Estimate]]:
+        found: Mapping[CellKey, tuple[str, Estimate]] = {}
+        with self._guard:
+            try:
+                found = self._estimates()
+            except UnreadableStoreError:
+                return {}  # it is away just now, as the server says elsewhere
+        told: dict[CellKey, tuple[str, Estimate]] = {}
+        for key, each in found.items():
+            # Who has one keeps it: gauges that come and go would be none.
+            if key in self._known or len(self._known) < MAX_SERIES:
+                self._known.add(key)
+                told[key] = each
+        return told
+
+
+def _attributes(key: CellKey, direction: str) -> dict[str, str]:
+    named = {
+        semconv.SERVICE: key.service,
+        semconv.GEN_AI_WORKFLOW_NAME: key.workflow,
+        semconv.GEN_AI_EVALUATION_NAME: key.score,
+        semconv.SEGMENT: key.segment,
+        semconv.SCORE_DIRECTION: direction,
+    }
+    return {str(name): clean(value, 256) for name, value in named.items() if value}
