@@ -14,6 +14,7 @@ __all__ = [
     "ChangeEvidence",
     "JudgeDrift",
     "MeanWithInterval",
+    "NewValue",
     "ObservesChanges",
     "ObservesDrift",
     "QualityChange",
@@ -36,6 +37,30 @@ class MeanWithInterval(Protocol):
     @property
     def upper(self) -> float:
         """Upper end."""
+        ...
+
+
+class NewValue(Protocol):
+    """What is new since a change; see `ragmeter.quality.change.NewSince`."""
+
+    @property
+    def name(self) -> str:
+        """What of."""
+        ...
+
+    @property
+    def value(self) -> str:
+        """Its value."""
+        ...
+
+    @property
+    def at(self) -> float:
+        """When it was first seen; unix seconds."""
+        ...
+
+    @property
+    def requests(self) -> int:
+        """How many have it."""
         ...
 
 
@@ -90,6 +115,11 @@ class QualityChange(Protocol):
     @property
     def evidence(self) -> float:
         """Evidence for it."""
+        ...
+
+    @property
+    def new(self) -> Sequence[NewValue]:
+        """What requests have since then, and had not before."""
         ...
 
 

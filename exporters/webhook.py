@@ -76,6 +76,10 @@ def change_body(change: QualityChange, said: str) -> dict[str, Any]:
         "before": _mean(change.before),
         "now": _mean(change.now),
         "evidence": change.evidence,
+        "new": [
+            {"name": one.name, "value": one.value, "at": _time(one.at), "requests": one.requests}
+            for one in change.new
+        ],
     }
 
 

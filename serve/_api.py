@@ -133,6 +133,10 @@ def api_routes(
         guard: Contains errors of ours.
     """
 
+    def explained(change: Change) -> Change:
+        # What is past was explained when it was told, if it was.
+        return change if change.new or change.kind == "recovered" else reader.explained(change)
+
     def overview(asked: Mapping[str, str], _: str) -> Any:
         _check(asked, _FILTERS)
         filters = filters_of(asked)
@@ -140,7 +144,7 @@ def api_routes(
         from_ms = said["from_ms"]
         on = changes(on=True)
         told = [
-            {**_CHANGE.dump_python(change, mode="json"), "on": change in on}
+            {**_CHANGE.dump_python(explained(change), mode="json"), "on": change in on}
             for change in changes(on=False)
             if filters.service in (None, change.service)
             and filters.workflow in (None, change.workflow)

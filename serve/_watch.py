@@ -23,6 +23,7 @@ from ragmeter import RagMeter
 from ragmeter.metrics import ConfigurationError
 from ragmeter.pipeline.alarming import ElsewhereSlot
 from ragmeter.quality.baseline import LEAST_SCORES
+from ragmeter.quality.change import Change
 from ragmeter.quality.sums import SLOT_S
 
 from .page import Standing
@@ -65,6 +66,14 @@ class Received:
     def complete(self) -> float:
         """Return until when everything has come: five minutes are waited for what comes late."""
         return (self._clock() // SLOT_S - 1) * SLOT_S
+
+    def explained(self, change: Change) -> Change:
+        """Return the change with what is new since then, as the store has it.
+
+        Raises:
+            UnreadableStoreError: It cannot be read just now; the change is told without.
+        """
+        return self._reader.explained(change)
 
     def tells_itself(self, resource: Mapping[str, str]) -> bool:
         """Return whether an application has an alarm of its own: nobody is told twice."""

@@ -61,6 +61,10 @@ class Elsewhere(Protocol):
         """Return until when everything has come, unix seconds."""
         ...
 
+    def explained(self, change: Change) -> Change:
+        """Return the change with what is new since then. On the thread that tells; may raise, and wait."""
+        ...
+
     def tells_itself(self, resource: Mapping[str, str]) -> bool:
         """Return whether a service tells of its changes itself. Never blocks."""
         ...
@@ -142,6 +146,7 @@ class Alarming:
         """
         self._elsewhere = elsewhere
         self._telling.claim_by(claims)
+        self._telling.explain_by(None if elsewhere is None else elsewhere.explained)
         if elsewhere is not None:
             self._looking.start()
             self._telling.start()

@@ -100,6 +100,7 @@ class Telling:
         self._clock = clock
         self._callbacks: tuple[OnChange, ...] = ()
         self._claims: Claims | None = None
+        self._explain: Callable[[Change], Change] | None = None
         self._fresh()
         fork.forget(self._fresh)
         self._queue: WorkerQueue[_Waiting] = WorkerQueue(
@@ -122,6 +123,10 @@ class Telling:
     def claim_by(self, claims: Claims | None) -> None:
         """Ask `claims` who tells, from now on; None: this process tells of all that it finds."""
         self._claims = claims
+
+    def explain_by(self, explain: Callable[[Change], Change] | None) -> None:
+        """Have `explain` add what it knows to a change before it is told, from now on; None: nobody does."""
+        self._explain = explain
 
     def put(self, told: Told) -> None:
         """Have a change told. Never blocks: it is claimed when its turn comes."""
@@ -211,6 +216,10 @@ class Telling:
 
     def _say(self, told: Told) -> None:
         change, resource = told
+        explain = self._explain
+        if explain is not None and change.kind != "recovered":
+            with self._guard:
+                change = explain(change)
         said = sentence(change)
         with self._guard:
             _log.log(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ragmeter.exporters.protocol import QualitySums
 
-from .change import ALARM_EVIDENCE, Block, Change, Fall, FallDetector, Step
+from .change import ALARM_EVIDENCE, Block, Change, Fall, FallDetector, NewSince, Step
 from .estimate import Estimate, estimate
 from .history import History
 from .moments import Moments
@@ -152,6 +152,7 @@ def change_of(kept: Mapping[str, Any]) -> Change:
             **kept,
             "before": _estimate_of(kept["before"]),
             "now": _estimate_of(kept["now"]),
+            "new": tuple(NewSince(**one) for one in kept.get("new", ())),
         }
     )
 

@@ -26,6 +26,7 @@ __all__ = [
     "ChangeKind",
     "Fall",
     "FallDetector",
+    "NewSince",
     "Step",
     "e_bh",
 ]
@@ -94,6 +95,19 @@ class Fall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewSince:
+    """What requests have since a change, and had not before: perhaps its cause."""
+
+    name: str
+    """What of: ``service.version``, ``index_version``, ``judge``, ``definition of faithfulness``, ..."""
+    value: str
+    at: float
+    """When it was first seen: the beginning of the five minutes, or of the hour, long ago; Unix seconds."""
+    requests: int
+    """How many have it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A change of quality, as it is told to people."""
 
@@ -113,6 +127,8 @@ class Change:
     """Empty: all of the workflow's requests."""
     service: str = ""
     note: str = ""
+    new: tuple[NewSince, ...] = ()
+    """What is new since then, the commonest first; empty: nothing, or it is not known here."""
 
 
 class FallDetector:

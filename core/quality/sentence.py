@@ -30,7 +30,12 @@ def sentence(change: Change) -> str:
         verb = "rose, where lower is better," if _rose(change) else "fell"
         what = f"the mean of {about}" if change.kind == "mix" else about
         said = f"{what} {verb} from {before} to {now}, since {moment(change.since)}"
-    return f"{said}; {change.note}" if change.note else said
+    if change.note:
+        said = f"{said}; {change.note}"
+    if change.new:
+        named = (f"{one.name} = {one.value} ({moment(one.at)})" for one in change.new)
+        said = f"{said}; new since then: {', '.join(named)}"
+    return said
 
 
 def moment(at: float) -> str:

@@ -14,17 +14,12 @@ from ragmeter.quality.estimate import Estimate
 from ._asked import NO_WORKFLOW, Asked
 from ._numbers import number
 
-__all__ = ["Fallen", "News", "Reading", "Standing", "fresh", "news"]
+__all__ = ["Fallen", "News", "Reading", "Standing", "news"]
 
 SLACK_MS = 10 * 60_000
 """Changes that began this close together are told as one."""
 MOST_TOLD = 3
 """Sentences at the top; the rest are in the tables."""
-MOST_FRESH = 5
-
-
-Segments = Mapping[str, Mapping[str, int]]
-"""Requests by part: name → value → how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +66,8 @@ class News:
     """What the detector says to it."""
     filters: Asked
     """The requests it is about."""
+    change: Change
+    """The clearest of them, as the detector told it."""
 
     @property
     def worse(self) -> bool:
@@ -114,17 +111,6 @@ def news(changes: Sequence[Change], asked: Asked, from_ms: int) -> tuple[tuple[N
         if change.kind in ("fell", "mix")
     }
     return told, fallen
-
-
-def fresh(before: Segments, after: Segments) -> tuple[tuple[str, int], ...]:
-    """Return the segment values that requests have after a change and had not before, the commonest first."""
-    found = [
-        (f"{name.removeprefix('metadata.')} = {value}", count)
-        for name, values in after.items()
-        for value, count in values.items()
-        if value not in before.get(name, {})
-    ]
-    return tuple(sorted(found, key=lambda one: (-one[1], one[0]))[:MOST_FRESH])
 
 
 def _in_force(changes: Sequence[Change]) -> list[Change]:
@@ -186,6 +172,7 @@ def _told(group: Sequence[Change], asked: Asked) -> News:
         readings=tuple(_reading(change) for change in own),
         note=first.note,
         filters=filters,
+        change=first,
     )
 
 

@@ -10,13 +10,14 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
+from ragmeter.quality.change import Change, NewSince
 from ragmeter.serve.store import Filters, JudgeOutage, Overview, RequestRow, ScoreSummary
 from ragmeter.serve.store import TrendPoint as StoredPoint
 
 from ._asked import Asked, UnreadableAddressError, request_path
 from ._golden import GoldenEntry
 from ._labels import Form
-from ._news import Fallen, News, fresh, news
+from ._news import Fallen, News, news
 from ._numbers import money
 from ._overview import columns, group_rows, score_rows, segment_name
 from ._request import chunk_views, marks, row_scales, score_lines, trace_links
@@ -87,7 +88,7 @@ class Views:
         worst = self._worst(asked, fault)
         return {
             "overview": overview,
-            "told": [self._told(one, asked) for one in told],
+            "told": [self._told(one) for one in told],
             "standing": self._sources.standing(),
             "refused": self._refused(),
             "overloads": self._overloads(overview),
@@ -202,20 +203,16 @@ class Views:
             ("overview", filters), lambda: self._sources.reader.overview(filters)
         )
 
-    def _segments(self, filters: Filters) -> Mapping[str, Mapping[str, int]]:
-        return self._snapshots.get(
-            ("segments", filters), lambda: self._sources.reader.segments(filters)
+    def _new(self, change: Change) -> tuple[NewSince, ...]:
+        """Return what is new since a change: as it was told, else as the store has it."""
+        return change.new or self._snapshots.get(
+            ("new", change), lambda: self._sources.reader.explained(change).new
         )
 
     def _news(self, asked: Asked, overview: Overview) -> tuple[tuple[News, ...], Fallen]:
         return news(self._sources.changes(), asked, overview.from_ms)
 
-    def _told(self, one: News, asked: Asked) -> dict[str, Any]:
-        before = replace(
-            one.filters.filters(),
-            since_ms=one.since_ms - int(asked.filters().range_s * 1000),
-            until_ms=one.since_ms,
-        )
+    def _told(self, one: News) -> dict[str, Any]:
         return {
             "kind": one.kind,
             "worse": one.worse,
@@ -226,9 +223,7 @@ class Views:
             "changes": {
                 name: getattr(one.filters, name) for name in ("service", "workflow", "seg", "since")
             },
-            "fresh": fresh(self._segments(before), self._segments(one.filters.filters()))
-            if one.kind == "fell"
-            else (),
+            "fresh": self._new(one.change) if one.kind == "fell" else (),
         }
 
     def _worst(self, asked: Asked, fault: News | None) -> tuple[RequestRow, ...]:

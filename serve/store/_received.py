@@ -41,6 +41,7 @@ MAX_NAME = 256
 MAX_SCORES = 500
 """Scores that are read of one span."""
 _LATEST_NS = 2**63 - 1
+_VERSION = "service.version"
 _LEAST_RATE = 1e-6
 """One request with a weight beyond that would be all that a mean is of."""
 _DOCUMENT = re.compile(re.escape(semconv.RETRIEVAL_DOCUMENTS) + r"\.(\d{1,4})\.(document\..+)")
@@ -178,6 +179,8 @@ class _Origin(NamedTuple):
 
     service: str | None
     environment: str | None
+    version: Mapping[str, str]
+    """Its version, as `version_of` says it."""
 
 
 def _origin(resource: Any) -> _Origin:
@@ -190,7 +193,16 @@ def _origin(resource: Any) -> _Origin:
         told.get("service.name"),
         # The second is what it was called before.
         told.get("deployment.environment.name") or told.get("deployment.environment"),
+        version_of(told),
     )
+
+
+def version_of(told: Mapping[str, Any]) -> dict[str, str]:
+    """Return the version of a service as metadata of its requests: what is new since a change is seen by it."""
+    version = told.get(_VERSION)
+    if not isinstance(version, str) or not 0 < len(version) <= MAX_SEGMENT_CHARS:
+        return {}
+    return {_VERSION: version}
 
 
 def _time(nanoseconds: int) -> int | None:
@@ -270,7 +282,7 @@ def _of_span(
         selection=_text(told.get(semconv.SELECTION)),
         judge_selection=_text(told.get(semconv.JUDGE_SELECTION)),
         missing=_text(told.get(semconv.MISSING)),
-        metadata=_metadata(told),
+        metadata={**_metadata(told), **ran.version},
         verdict=None
         if word is None
         else VerdictPart(at, word, tuple(map(str, codes)) if isinstance(codes, list) else ()),

@@ -13,7 +13,7 @@ from ragmeter.quality.segments import UNKNOWN, Segments
 
 from ._names import MAX_SEGMENT_CHARS, OWN_SEGMENTS
 from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Told, VerdictPart
-from ._received import MAX_NAME, Retrieved, Telling, home_of
+from ._received import MAX_NAME, Retrieved, Telling, home_of, version_of
 
 __all__ = ["told_by"]
 
@@ -71,7 +71,8 @@ def told_by(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Te
             for key, value in run.metadata.items()
             if isinstance(value, str)
             or (isinstance(value, (int, float)) and abs(float(value)) < float("inf"))
-        },
+        }
+        | version_of(run.framework_metadata),
         verdict=None
         if verdict is None
         else VerdictPart(now, verdict.word, verdict.codes, tuple(map(clean, verdict.reasons))),

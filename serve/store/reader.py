@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from ragmeter.metrics import RagmeterError
+from ragmeter.quality.change import Change
 from ragmeter.quality.estimate import Estimate
 from ragmeter.quality.objectives import Objectives
 
@@ -16,6 +18,7 @@ from ._cells import CellKey
 from ._database import Database, Home
 from ._lists import Lists
 from ._names import OWN_SEGMENTS, segments_told_apart
+from ._new import SLACK_MS, Part, new_in
 from ._one import one_request
 from ._outages import outages
 from ._overview import Chosen, Known, judge_use, prefixed, summary, trends
@@ -28,6 +31,7 @@ __all__ = ["LONGEST_RANGE_S", "Reader", "UnreadableStoreError"]
 
 LONGEST_RANGE_S = 366 * 86_400.0
 """The longest stretch of time that is looked at."""
+_DAY_MS = 86_400_000
 _ORPHAN_MS = 60_000
 """Milliseconds after which a score whose request has not come is called an orphan."""
 
@@ -111,12 +115,25 @@ class Reader:
                 last_ms=last,
             )
 
-    def segments(self, filters: Filters | None = None) -> Mapping[str, Mapping[str, int]]:
-        """Return `Overview.segments` alone."""
-        wanted = filters or Filters()
+    def explained(self, change: Change) -> Change:
+        """Return a change with what is new since then: `Change.new`.
+
+        It is compared with the day before; what has come within ten minutes before it counts as new, as when
+        it began is an estimate.
+        """
+        since = max(0, int(change.since * 1000) - SLACK_MS)
         with self._reading() as database:
-            whole = Chosen(self._sums.between(database, *self.bounds(wanted)), wanted)
-            return whole.segments(segments_told_apart(database))
+            told_apart = segments_told_apart(database)
+            earlier = self._sums.parts(database, max(0, since - _DAY_MS), since)
+            later = self._sums.parts(database, since, max(since, self._now_ms() + SLOT_MS))
+            found = new_in(
+                (cells for _, _, cells in earlier),
+                (Part(began, cells) for began, _, cells in later),
+                service=change.service,
+                workflow=change.workflow,
+                told_apart=told_apart,
+            )
+        return replace(change, new=found)
 
     def trends(self, filters: Filters | None = None) -> Mapping[str, Sequence[TrendPoint]]:
         """Return `ScoreSummary.trend` alone, by score."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from ragmeter.quality.change import Change
+from ragmeter.quality.change import Change, NewSince
 from ragmeter.quality.estimate import Estimate
 from ragmeter.serve.page import Pages, Sources, Standing
 from ragmeter.serve.store import (
@@ -214,8 +214,11 @@ class FrozenReader:
         self.asked.append(filters)
         return self._before if filters.until_ms is not None else self._overview
 
-    def segments(self, filters):
-        return self.overview(filters).segments
+    def explained(self, change):
+        new = NewSince(
+            name="index_version", value="2026-11-21b", at=CHANGE_MS / 1000 + 60, requests=83
+        )
+        return replace(change, new=(new,))
 
     def trends(self, filters):
         return {one.name: one.trend for one in self.overview(filters).scores}

@@ -3,91 +3,20 @@
 import os
 import random
 import time
-from collections import Counter, defaultdict
-from contextlib import ExitStack
+from collections import Counter
 
 import httpx
 import pytest
 from kafka_broker import broker_in
+from kafka_group import PARTITIONS, SCORED_S, Group, health, joined, read
 from kafka_traffic import messages_of, trace_of
-from otel_collector import spans_of
 from otlp_bodies import as_json
-from otlp_receiver import OtlpReceiver
 from processes import wait_until
-from serving import serving
 
 SHORT = bool(os.environ.get("RAGMETER_TEST_SHORT"))
 long = pytest.mark.skipif(SHORT, reason="part of the long form: RAGMETER_TEST_SHORT is set")
 COUNT = 40 if SHORT else 1_000
-PARTITIONS = 8
-SCORED_S = 240
-OPEN = ("--idle", "3600")
-"""A trace that is not whole is waited for, however slow the machine is."""
 pytestmark = pytest.mark.timeout(900)
-
-
-class Group:
-    """A topic of its own, those who read it, and what they send."""
-
-    def __init__(self, broker, folder, topic):
-        self.broker = broker
-        self.topic = topic
-        self.receiver = OtlpReceiver()
-        self.folder = folder
-        self._started = 0
-        self._stack = ExitStack()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._stack.close()
-        self.receiver.close()
-
-    def join(self, *options):
-        """Start one more consumer."""
-        self._started += 1
-        folder = self.folder / f"{self.topic}-{self._started}"
-        folder.mkdir(parents=True)
-        properties = folder / "properties"
-        properties.write_text(
-            "# so that others soon go on for who died\nsession.timeout.ms = 6000\n"
-        )
-        given = ["--kafka", self.broker.address, "--topic", self.topic, "--no-store", *OPEN]
-        given += ["--kafka-config", str(properties), *options]
-        quick = {"OTEL_BSP_SCHEDULE_DELAY": "100", "RAGMETER_EVENTS": "off"}
-        return self._stack.enter_context(serving(folder, self.receiver.url, *given, **quick))
-
-    def verdicts(self):
-        """Return how often each trace was judged."""
-        return Counter(span.trace_id for span in spans_of(self.receiver) if span.verdict)
-
-    def wait_for(self, names):
-        """Wait until each of these requests was judged."""
-        wanted = {trace_of(name) for name in names}
-        wait_until(
-            lambda: self.verdicts().keys() >= wanted, SCORED_S, "not every request was scored"
-        )
-        assert self.verdicts().keys() == wanted
-
-    def scores(self):
-        """Return what each span with scores said, by trace and id of the span: a list, as it may come again."""
-        found = defaultdict(list)
-        for span in spans_of(self.receiver):
-            if span.scores:
-                found[span.trace_id, span.span_id].append(span.scores)
-        return found
-
-    def committed(self):
-        return self.broker.committed(self.topic, PARTITIONS, "ragmeter")
-
-    def wait_until_done(self, count):
-        """Wait until the group needs none of `count` messages again."""
-        wait_until(
-            lambda: sum(max(0, offset) for offset in self.committed().values()) == count,
-            SCORED_S,
-            "not every message is done",
-        )
 
 
 @pytest.fixture
@@ -96,27 +25,6 @@ def group(kafka, tmp_path, request):
     kafka.make(topic, PARTITIONS)
     with Group(kafka, tmp_path, topic) as group:
         yield group
-
-
-def health(server):
-    """Return what a server says of itself."""
-    return httpx.get(f"{server.http}/healthz", timeout=60).json()
-
-
-def read(*servers):
-    """Return how many messages servers have read."""
-    return sum(sum(health(server)["messages"].values()) for server in servers)
-
-
-def joined(*servers):
-    """Return whether servers read, each some of the partitions and together all."""
-    told = [health(server)["kafka"] for server in servers]
-    partitions = [set(one["partitions"]) for one in told]
-    return (
-        all(one["state"] == "reading" for one in told)
-        and all(partitions)
-        and sum(map(len, partitions)) == PARTITIONS
-    )
 
 
 def mingled(names, chance):

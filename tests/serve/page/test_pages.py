@@ -85,7 +85,7 @@ class TestOverview:
         assert "library-qa · zh got worse since" in words
         assert "lexical_context_relevance 0.80 → 0.10" in words
         assert "lexical_groundedness 0.93 → 0.12" in words
-        assert "New since then: index_version = 2026-11-21b (83)" in words
+        assert "New since then: index_version = 2026-11-21b (12:01 · 83)" in words
         assert response.text.count('class="verdict bad"') == 2, (
             "the whole is not told beside its part; the judge is"
         )
