@@ -6,8 +6,7 @@ now; the thresholds are those of the verdict.  Called by `app`.
 
 from __future__ import annotations
 
-import inspect
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,19 +16,17 @@ from rich.text import Text
 
 from ragmeter.metrics import (
     ComputedMetric,
-    Metric,
     RagSample,
     Reference,
     RetrievalStage,
     RetrievedContext,
     Score,
-    UnknownMetricError,
     VerdictRules,
 )
+from ragmeter.metrics._meanings import metric_with, said_of
 from ragmeter.metrics.metric import compute_metric
-from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
-__all__ = ["EXAMPLE", "MetricPage", "metric_page", "print_metric_page"]
+__all__ = ["EXAMPLE", "MetricPage", "metric_page", "print_metric_page", "thresholds_of"]
 
 _KEPT = (
     RetrievedContext(
@@ -64,8 +61,6 @@ EXAMPLE = RagSample(
     ),
 )
 """The request of ``docs/metrics.md``."""
-
-_SECTION = re.compile(r"^([A-Z][A-Za-z ]+):(?: |$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,41 +101,20 @@ def metric_page(name: str) -> MetricPage:
     Raises:
         UnknownMetricError: Neither has that name; says which are near.
     """
-    metric = _found(name)
+    metric = metric_with(name)
+    meaning = said_of(metric)
     return MetricPage(
-        name=metric.name,
-        scores=metric.score_names,
-        says=_without_arguments(inspect.getdoc(type(metric)) or ""),
+        name=meaning.metric,
+        scores=meaning.scores,
+        says=meaning.says,
         example=compute_metric(metric, EXAMPLE) if isinstance(metric, ComputedMetric) else (),
-        thresholds=_thresholds(metric.score_names),
-        definition=metric.definition,
+        thresholds=thresholds_of(meaning.scores),
+        definition=meaning.definition,
     )
 
 
-def _found(name: str) -> Metric:
-    try:
-        return resolve_metrics([name])[0]
-    except UnknownMetricError:
-        for known in known_metrics():
-            metric = resolve_metrics([known])[0]
-            if name in metric.score_names:
-                return metric
-        raise
-
-
-def _without_arguments(docstring: str) -> str:
-    lines: list[str] = []
-    skipping = False
-    for line in docstring.splitlines():
-        section = _SECTION.match(line)
-        if section:
-            skipping = section[1] in ("Args", "Raises", "Attributes", "Prompts")
-        if not skipping:
-            lines.append(line)
-    return "\n".join(lines).replace("``", "`").strip()
-
-
-def _thresholds(scores: tuple[str, ...]) -> tuple[str, ...]:
+def thresholds_of(scores: Sequence[str]) -> tuple[str, ...]:
+    """Return what the verdict makes of the values of these scores, in words; empty: nothing."""
     rules = VerdictRules()
     support = (
         f"below {rules.unsupported_below:g}: bad (unsupported_answer); below "

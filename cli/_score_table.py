@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragmeter.metrics import Score
+from ragmeter.metrics._wording import SHORT_STATUSES, STATUS_MEANINGS, value_text
 from ragmeter.quality.summary import ScoreSummary, Standing, standing
 
 __all__ = [
@@ -24,28 +25,6 @@ __all__ = [
     "score_cell",
     "summary_table",
 ]
-
-_NO_VALUE = {
-    "missing_input": "n/a",
-    "undefined": "–",
-    "skipped": "skip",
-    "judge_error": "err",
-    "metric_error": "err",
-    "timeout": "time",
-    "partial": "part",
-}
-"""What stands in a cell without a value, by status."""
-
-
-_MEANINGS = {
-    "n/a": "the request lacks what it is compared with",
-    "–": "undefined, the formula has nothing to divide by",
-    "skip": "not measured",
-    "err": "failed",
-    "time": "took too long",
-    "part": "known in part only",
-}
-"""What the words in cells mean."""
 
 
 def new_table(title: str | None = None, *, caption: str | None = None) -> Table:
@@ -70,13 +49,6 @@ STANDINGS: Mapping[Standing, tuple[str, str]] = {
 """The style of a cell by where its value stands among the others, and the words for it."""
 
 
-def format_value(value: float, value_range: tuple[float | None, float | None]) -> str:
-    """Write a value with two decimals, a whole number of a count without."""
-    if value_range != (0.0, 1.0) and value == int(value):
-        return str(int(value))
-    return f"{value:.2f}"
-
-
 def score_cell(score: Score | None, usual: ScoreSummary | None = None) -> Text:
     """Return one cell; a score without a value shows why, never a zero.
 
@@ -87,10 +59,10 @@ def score_cell(score: Score | None, usual: ScoreSummary | None = None) -> Text:
     if score is None:
         return Text("·", style="dim")
     if score.value is None:
-        return Text(_NO_VALUE.get(score.status, score.status), style="dim")
+        return Text(SHORT_STATUSES.get(score.status, score.status), style="dim")
     place = None if usual is None else standing(usual, score.value)
     style = "" if place is None else STANDINGS[place][0]
-    return Text(format_value(score.value, score.range), style=style)
+    return Text(value_text(score.value, score.range), style=style)
 
 
 def legend(cells: Iterable[Text], *, colours: bool) -> str:
@@ -98,7 +70,7 @@ def legend(cells: Iterable[Text], *, colours: bool) -> str:
     seen = list(cells)
     plain = {cell.plain for cell in seen}
     styles = {str(cell.style) for cell in seen if colours}
-    words = [f"{sign}: {meaning}" for sign, meaning in _MEANINGS.items() if sign in plain]
+    words = [f"{sign}: {meaning}" for sign, meaning in STATUS_MEANINGS.items() if sign in plain]
     words += [f"{style}: {meaning}" for style, meaning in STANDINGS.values() if style in styles]
     return "; ".join(words)
 

@@ -48,10 +48,11 @@ from .pipeline.sampling import TailSampling
 from .pipeline.scoring import MetricSet, Scoring
 from .pipeline.weight import weight_of_sample
 from .quality.estimate import Estimate
+from .quality.estimates import Estimates
 from .quality.objectives import Objective, Objectives, parse_objectives
 from .quality.population import Population
 from .quality.segments import Segments
-from .quality.sums import Estimates, QualityTable
+from .quality.sums import QualityTable
 from .quality.unscored import UnscoredWarning
 from .references import as_reference, load_references
 

@@ -20,7 +20,7 @@ from ragmeter.metrics._measuring import Measuring
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.registry import resolve_metrics
-from ragmeter.metrics.results import SampleScores
+from ragmeter.metrics.results import Evaluation
 
 from ._arguments import at_least, check_askable, more_than_0, whole
 from .context import leave_host
@@ -131,7 +131,7 @@ class Scorer:
         *,
         only: Callable[[Metric], bool] | None = None,
         unjudged: Sequence[str | None] | None = None,
-    ) -> list[SampleScores]:
+    ) -> Evaluation:
         """Score samples; waits for judge and embedder. Works inside a running event loop, and blocks it.
 
         Args:
@@ -141,11 +141,12 @@ class Scorer:
                 ``sampled_out``), or None where they are; None: they are asked for all.
 
         Returns:
-            One mapping per sample, in order: score name → `Score`, in the order of the metrics, with the
-            sample's ``verdict`` as attribute. A metric that fails gives a score with a status.
+            A list with a summary, as `ragmeter.metrics.evaluate` returns: one mapping per sample, in order,
+            score name → `Score`, in the order of the metrics, with the sample's ``verdict`` as attribute. A
+            metric that fails gives a score with a status.
         """
         if not self._measuring.awaits:
-            return [self._measuring.compute(sample, only) for sample in samples]
+            return Evaluation(self._measuring.compute(sample, only) for sample in samples)
         running = self._started()
         job = running.submit(self._measure(running, samples, only, unjudged))
         try:
@@ -160,10 +161,10 @@ class Scorer:
         *,
         only: Callable[[Metric], bool] | None = None,
         unjudged: Sequence[str | None] | None = None,
-    ) -> list[SampleScores]:
+    ) -> Evaluation:
         """Do the same as `score`, and leave the running event loop to others."""
         if not self._measuring.awaits:
-            found = []
+            found = Evaluation()
             for sample in samples:
                 found.append(self._measuring.compute(sample, only))
                 await asyncio.sleep(0)
@@ -205,9 +206,9 @@ class Scorer:
         samples: Sequence[RagSample],
         only: Callable[[Metric], bool] | None,
         unjudged: Sequence[str | None] | None,
-    ) -> list[SampleScores]:
+    ) -> Evaluation:
         reasons = [None] * len(samples) if unjudged is None else unjudged
-        return list(
+        return Evaluation(
             await asyncio.gather(
                 *(
                     self._measuring.measure(sample, running.places, only=only, unjudged=reason)
@@ -231,8 +232,8 @@ class _Loop:
             raise
 
     def submit(
-        self, work: Coroutine[Any, Any, list[SampleScores]]
-    ) -> concurrent.futures.Future[list[SampleScores]]:
+        self, work: Coroutine[Any, Any, Evaluation]
+    ) -> concurrent.futures.Future[Evaluation]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self, release: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -1,15 +1,21 @@
 """`InMemoryExporter`: keeps results in a list. The supported fake, ours and our users'."""
 
+from collections import Counter
 from collections.abc import Sequence
 from threading import Condition
 from typing import Any
 
 from ragmeter.metrics import _fork as fork
-from ragmeter.metrics import _notebook as notebook
+from ragmeter.metrics import _frames as frames
+from ragmeter.metrics import _html as html
+from ragmeter.metrics._summary import summarize
 
 from .protocol import ScoredRun
 
 __all__ = ["InMemoryExporter", "Results"]
+
+MAX_ROWS = 20
+"""Results that a notebook shows of many."""
 
 
 class Results(list[ScoredRun]):
@@ -23,14 +29,17 @@ class Results(list[ScoredRun]):
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        return notebook.frame_of_rows(self._rows())
-
-    def _rows(self) -> list[notebook.Row]:
-        return [notebook.Row(one.sample.question, one.scores, one.verdict) for one in self]
+        return frames.frame_of_rows([one.shown() for one in self])
 
     def _repr_html_(self) -> str:
-        rows = self._rows()
-        return notebook.html_of_verdicts(rows) + notebook.html_of_rows(rows)
+        words: Counter[str] = Counter(one.verdict.word for one in self if one.verdict is not None)
+        usual = {one.name: one for one in summarize(one.scores for one in self)}
+        return html.fragment(
+            html.requests_counted(len(self)),
+            html.verdict_summary(words, len(self) - sum(words.values())),
+            html.rows_table([one.shown() for one in self[:MAX_ROWS]], usual),
+            f"<p>… of {len(self)}</p>" if len(self) > MAX_ROWS else "",
+        )
 
 
 class InMemoryExporter:

@@ -22,6 +22,7 @@ from ragmeter.metrics.errors import loggable
 from ragmeter.metrics.verdict import Verdict
 
 if TYPE_CHECKING:
+    from ragmeter.metrics._html import ShownRow
     from ragmeter.metrics.judge.protocol import JudgeCall
 
 __all__ = [
@@ -455,6 +456,27 @@ class ScoredRun:
     def sample(self) -> RagSample:
         """The request's sample."""
         return self.run.sample
+
+    def shown(self) -> ShownRow:
+        """Return what a table shows of it."""
+        from ragmeter.metrics._html import ShownRow  # noqa: PLC0415 -- only for who looks
+
+        return ShownRow(self.sample.question, self.scores, self.verdict)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas frame, a row per score: ``score``, ``value``, ``status``, ``label``, ``explanation``.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        from ragmeter.metrics._frames import frame_of_scores  # noqa: PLC0415 -- likewise
+
+        return frame_of_scores(self.scores.values())
+
+    def _repr_html_(self) -> str:
+        from ragmeter.metrics import _html as html  # noqa: PLC0415 -- likewise
+
+        return html.fragment(html.request(self.shown()))
 
     def selection_of(self, score: Score) -> Selection | None:
         """Return how `score` came to be measured for this request; None: as for every request."""

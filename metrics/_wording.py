@@ -1,11 +1,40 @@
-"""How explanations, summaries and reasons say numbers, words and quotations.
+"""How explanations, summaries, reasons and tables say numbers, words and quotations.
 
 An explanation may quote the request's texts, a summary says the same by ids, counts and numbers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["counted", "listed", "listed_ids", "percent", "quoted"]
+__all__ = [
+    "SHORT_STATUSES",
+    "STATUS_MEANINGS",
+    "counted",
+    "listed",
+    "listed_ids",
+    "percent",
+    "quoted",
+    "value_text",
+]
+
+SHORT_STATUSES: Mapping[str, str] = {
+    "missing_input": "n/a",
+    "undefined": "–",
+    "skipped": "skip",
+    "judge_error": "err",
+    "metric_error": "err",
+    "timeout": "time",
+    "partial": "part",
+}
+"""What stands in a narrow cell without a value, by status."""
+STATUS_MEANINGS: Mapping[str, str] = {
+    "n/a": "the request lacks what it is compared with",
+    "–": "undefined, the formula has nothing to divide by",
+    "skip": "not measured",
+    "err": "failed",
+    "time": "took too long",
+    "part": "known in part only",
+}
+"""What the words in such cells mean."""
 
 _LONGEST_QUOTE = 80
 _MOST_SHOWN = 5
@@ -17,6 +46,13 @@ def percent(share: float) -> str:
     if 0 < share < 1:
         whole = min(max(whole, 1), 99)
     return f"{whole} %"
+
+
+def value_text(value: float, ends: tuple[float | None, float | None]) -> str:
+    """Write a score's value with two decimals, a whole number of a count without."""
+    if ends != (0.0, 1.0) and value == int(value):
+        return str(int(value))
+    return f"{value:.2f}"
 
 
 def counted(number: float, thing: str, things: str | None = None) -> str:

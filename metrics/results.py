@@ -1,22 +1,23 @@
-"""What `evaluate` returns: a list of samples' scores that also says what they amount to."""
+"""What `evaluate` and `ragmeter.Scorer` return: a list of samples' scores, and what they amount to."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
-from statistics import fmean
+from collections.abc import Iterable
 from typing import Any
 
-from . import _notebook as notebook
+from . import _frames as frames
+from . import _html as html
+from ._badness import RULE, badness_of
+from ._summary import ScoreSummary, summarize
 from .sample import RagSample
-from .score import Score, ScoreDirection
+from .score import Score
 from .verdict import Verdict, VerdictRules
 
-__all__ = ["Evaluation", "SampleScores", "ScoreMean"]
+__all__ = ["Evaluation", "SampleScores", "ScoreSummary", "Summaries"]
 
-_WORST_FIRST = ("bad", "suspect", None, "good")
+SHOWN = 10
+"""Rows that a notebook shows of many."""
 
 
 class SampleScores(dict[str, Score]):
@@ -35,39 +36,34 @@ class SampleScores(dict[str, Score]):
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        return notebook.frame_of_scores(self)
+        return frames.frame_of_scores(self.values())
 
     def _repr_html_(self) -> str:
-        return notebook.html_of_scores(self, self.verdict)
+        return html.fragment(html.request(_shown(self)))
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreMean:
-    """All scores of one name."""
+class Summaries(dict[str, ScoreSummary]):
+    """What the scores of each name amount to, by name, in the order of the metrics."""
 
-    name: str
-    """The score's name."""
-    count: int
-    """How many samples have a value."""
-    mean: float | None
-    """The mean of the values; None when there is none. Its interval: ``ragmeter evaluate``."""
-    without_value: Mapping[str, int]
-    """How many have none, by status."""
-    direction: ScoreDirection
-    """Which way is better."""
+    def to_pandas(self) -> Any:
+        """Return a pandas frame, a row per score name: its values' number, mean, interval and percentiles.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        return frames.frame_of_summaries(self.values())
+
+    def _repr_html_(self) -> str:
+        return html.fragment(html.summary_table(list(self.values())))
 
 
 class Evaluation(list[SampleScores]):
     """A list of `SampleScores`, one per sample in order, with a summary and the worst of them."""
 
     @property
-    def summary(self) -> dict[str, ScoreMean]:
-        """What the scores of each name amount to, in the order of the metrics."""
-        by_name: dict[str, list[Score]] = {}
-        for scores in self:
-            for name, score in scores.items():
-                by_name.setdefault(name, []).append(score)
-        return {name: _mean(name, scores) for name, scores in by_name.items()}
+    def summary(self) -> Summaries:
+        """What the scores of each name amount to: mean with its 95 % interval, percentiles, missing values."""
+        return Summaries((one.name, one) for one in summarize(self))
 
     def worst(self, count: int = 5) -> list[SampleScores]:
         """Return the samples to look at first: by verdict, then by how low their scores are.
@@ -85,48 +81,29 @@ class Evaluation(list[SampleScores]):
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        return notebook.frame_of_rows(self._rows())
-
-    def _rows(self) -> list[notebook.Row]:
-        return [notebook.Row(each.sample.question, each, each.verdict) for each in self]
+        return frames.frame_of_rows([_shown(each) for each in self])
 
     def _worst_first(self) -> list[int]:
-        def badness(number: int) -> tuple[int, float]:
-            scores = self[number]
-            word = None if scores.verdict is None else scores.verdict.word
-            good = [
-                score.value if score.direction == "higher" else 1.0 - score.value
-                for score in scores.values()
-                if score.value is not None
-                and score.direction != "none"
-                and score.range == (0.0, 1.0)
-            ]
-            return _WORST_FIRST.index(word), fmean(good) if good else 1.0
-
-        return sorted(range(len(self)), key=badness)
+        badness = [
+            badness_of(each.values(), None if each.verdict is None else each.verdict.word)
+            for each in self
+        ]
+        return sorted(range(len(self)), key=lambda number: badness[number], reverse=True)
 
     def _repr_html_(self) -> str:
-        rows = self._rows()
-        means = [
-            [
-                escape(one.name),
-                str(one.count),
-                "–" if one.mean is None else f"{one.mean:.2f}",
-                ", ".join(f"{count} {status}" for status, count in one.without_value.items()),
-            ]
-            for one in self.summary.values()
-        ]
-        summary = notebook.html_table(["score", "n", "mean", "without a value"], means)
-        worst = notebook.html_of_rows(rows, self._worst_first()[:5])
-        return f"{notebook.html_of_verdicts(rows)}{summary}<p><b>The worst</b></p>{worst}"
+        summary = self.summary
+        words: Counter[str] = Counter(
+            each.verdict.word for each in self if each.verdict is not None
+        )
+        rows = [_shown(self[number], f"row {number}") for number in self._worst_first()[:SHOWN]]
+        return html.fragment(
+            html.requests_counted(len(self)),
+            html.verdict_summary(words, len(self) - sum(words.values())),
+            html.summary_table(list(summary.values())),
+            f'<p class="soft">{RULE}</p>',
+            html.rows_table(rows, summary),
+        )
 
 
-def _mean(name: str, scores: Sequence[Score]) -> ScoreMean:
-    values = [score.value for score in scores if score.value is not None]
-    return ScoreMean(
-        name=name,
-        count=len(values),
-        mean=fmean(values) if values else None,
-        without_value=Counter(score.status for score in scores if score.value is None),
-        direction=scores[0].direction,
-    )
+def _shown(one: SampleScores, place: str = "") -> html.ShownRow:
+    return html.ShownRow(one.sample.question, one, one.verdict, place)

@@ -188,6 +188,21 @@ class Score(BaseModel):
             raise ValueError(f"score {self.name!r}: status {self.status!r} cannot carry a value")
         return self
 
+    def to_pandas(self) -> Any:
+        """Return a pandas frame of one row: ``score``, ``value``, ``status``, ``label``, ``explanation``.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        from ._frames import frame_of_scores  # noqa: PLC0415 -- it imports this module
+
+        return frame_of_scores([self])
+
+    def _repr_html_(self) -> str:
+        from . import _html as html  # noqa: PLC0415 -- likewise
+
+        return html.fragment(html.scores_table({self.name: self}))
+
     @field_serializer("items")
     def _items_as_objects(
         self, items: tuple[ScoreItem, ...], info: FieldSerializationInfo

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,8 +92,8 @@ class Evaluation:
     """The data set: the names of its files."""
     rows: int
     """How many rows could be read; equal rows each count."""
-    worst: Mapping[str, Sequence[WorstRow]]
-    """The worst rows of each score that has a better end, worst first."""
+    worst: Sequence[WorstRow]
+    """The rows to look at first, worst first."""
     bad_rows: Sequence[SkippedRow]
     """The rows that were skipped, the first `MAX_BAD_ROWS` of them."""
     bad_row_count: int
@@ -110,11 +111,13 @@ class Evaluation:
     failed_scores: Mapping[str, int] = field(default_factory=dict)
     """Scores lost to a failing judge or metric, by status."""
     verdicts: Verdicts = field(default_factory=Verdicts)
-    """How many rows are good, suspect and bad, and the first bad ones."""
+    """How many rows are good, suspect and bad."""
     decision: Decision | None = None
     """What was decided; None: nothing was to be."""
     segments: Mapping[str, Sequence[ScoreSummary]] = field(default_factory=dict)
     """The summaries of each segment, e.g. of ``language:zh``."""
+    at: float = field(default_factory=time.time)
+    """When it ended, in unix seconds."""
     recorded: bool = False
     """Whether the scores stood in the data: nothing was scored."""
 

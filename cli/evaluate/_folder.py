@@ -30,7 +30,7 @@ from ._evaluation import EvaluateOptions, Evaluation, SkippedRow
 from ._parts import Folder, Shard, shard_of
 from ._progress_note import note
 from ._summing import Listed, Summed, sum_up
-from ._verdicts import BadVerdict, Verdicts
+from ._verdicts import Verdicts
 from ._worst_rows import WorstRow
 
 __all__ = ["evaluate_into_folder"]
@@ -158,20 +158,12 @@ def _report(options: EvaluateOptions, folder: Folder, listed: Listed, began: flo
     summaries = found.summarizer.summaries()
     rows = _rows(options, listed, found)
     verdicts = Verdicts(words=found.words, codes=found.codes, unjudged=found.unjudged)
-    for place, key, verdict in found.bad:
-        verdicts.keep(BadVerdict(rows[key, -place], verdict))
     model = None if listed.asked is None else listed.asked.judge_model
     names = ", ".join(map(str, options.files)) or ", ".join(listed.files)
     return Evaluation(
         data=names,
         rows=listed.rows,
-        worst={
-            name: [
-                WorstRow(rows[key, -place], score)
-                for _, place, key, score in sorted(heap, key=lambda one: one[:2], reverse=True)
-            ]
-            for name, heap in found.worst.items()
-        },
+        worst=[WorstRow(rows[key, place], *known) for place, key, known in found.worst.all()],
         bad_rows=[SkippedRow(*bad) for bad in listed.bad],
         bad_row_count=listed.bad_count,
         summaries=summaries,
@@ -192,11 +184,9 @@ def _report(options: EvaluateOptions, folder: Folder, listed: Listed, began: flo
 
 def _rows(options: EvaluateOptions, listed: Listed, found: Summed) -> Mapping[tuple[str, int], Row]:
     """Return the rows to be shown, by key and place; with their texts where a page is wanted."""
-    shown = [(key, -place) for place, key, _ in found.bad]
-    shown += [(key, -place) for heap in found.worst.values() for _, place, key, _ in heap]
     several = len(listed.files) > 1
     rows: dict[tuple[str, int], Row] = {}
-    for key, place in shown:
+    for place, key, _ in found.worst.all():
         name, line = listed.place(place)
         rows[key, place] = Row(line, RagSample(question=None), key, name if several else "")
     if options.page and options.files:

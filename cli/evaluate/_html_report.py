@@ -1,56 +1,50 @@
-"""The page that `ragmeter evaluate --html` writes: histograms, and the worst samples with their evidence.
+"""The page that `ragmeter evaluate --html` writes: what was found out, and the rows to look at first.
 
-One self-contained file: no script, no request to anywhere, and a content policy that forbids both.
-Every text of the data set passes through `html.escape`; it is data, whatever it looks like.
+One self-contained file below 1 MB: no script, no request to anywhere, and a content policy that forbids both.
+It looks as results look in a notebook (`ragmeter.metrics._html`).  Every text of the data set passes through
+`html.text`; it is data, whatever it looks like.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator
+from datetime import datetime, timezone
 from html import escape
+from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 
-from ragmeter.metrics import ConfigurationError, RagSample, Score, ScoreItem
-from ragmeter.metrics._samples import Row
-from ragmeter.quality.summary import ScoreSummary, standing
+from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics import _html as html
+from ragmeter.metrics._badness import RULE
+from ragmeter.metrics._drawings import distribution
+from ragmeter.metrics._wording import counted, percent
 
 from ._evaluation import Evaluation
-from ._report import facts, problems
-from ._verdicts import BadVerdict
-from ._worst_rows import WorstRow
+from ._html_evidence import meanings, place_of, questions_of, row_in_full
+from ._report import problems, segment_rows
 
 __all__ = ["check_page", "render_page", "write_page"]
 
-BINS = 10
 GENERATOR = '<meta name="generator" content="ragmeter evaluate">'
-MAX_TEXT = 1200
-"""Characters of one text that are shown."""
-
-_STYLE = """
-:root{color-scheme:light dark;--ink:#1d2430;--soft:#5d6778;--line:#d9dee6;--paper:#fff;--card:#f6f8fa;
---good:#1a7f37;--mid:#9a6700;--bad:#cf222e;--bar:#4c7dd1}
-@media(prefers-color-scheme:dark){:root{--ink:#e6e9ee;--soft:#9aa4b2;--line:#343b46;--paper:#14181e;
---card:#1c222a;--good:#3fb950;--mid:#d29922;--bad:#f85149;--bar:#6c9bea}}
-*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);
-font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Noto Sans CJK SC",sans-serif}
-main{max-width:1080px;margin:0 auto;padding:32px 20px 64px}h1{font-size:24px;margin:0 0 4px}
-h2{font-size:18px;margin:40px 0 12px}h3{font-size:15px;margin:24px 0 8px}
-.soft{color:var(--soft)}.good{color:var(--good)}.fair{color:var(--mid)}.poor{color:var(--bad)}
-table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{text-align:right;padding:6px 10px;border-bottom:1px solid var(--line);vertical-align:middle}
-td:nth-child(4){white-space:nowrap}
-th:first-child,td:first-child,th:nth-child(8){text-align:left}th{font-weight:600;color:var(--soft);font-size:13px}
-.scroll{overflow-x:auto}svg{display:block}rect{fill:var(--bar)}svg line{stroke:var(--line)}
-details{background:var(--card);border:1px solid var(--line);border-radius:8px;margin:8px 0;padding:8px 14px}
-summary{cursor:pointer;overflow-wrap:anywhere}summary b{display:inline-block;min-width:3.2em}
-dl{display:grid;grid-template-columns:8em minmax(0,1fr);gap:6px 14px;margin:12px 0}dt{color:var(--soft)}
-dd{margin:0;overflow-wrap:anywhere;white-space:pre-wrap}ol,ul{margin:0;padding-left:1.4em}
-.id{color:var(--soft);font-size:13px}
-.warn{border-left:4px solid var(--bad);padding:6px 12px;background:var(--card)}
-@media(max-width:640px){dl{grid-template-columns:1fr}}
-"""
+MAX_BYTES = 900_000
+"""Bytes beyond which rows are shown without their texts."""
+MAX_SEGMENTS = 100
+"""Means of segments that are shown."""
+MAX_UNREADABLE = 50
+"""Rows that could not be read, of which the reasons are shown."""
+_SCORES_SAID = (
+    '<p class="soft">Below each distribution: the mean, and its 95 % interval as a bar. '
+    "A score without a value is never counted as 0; the last column says why there is none.</p>"
+)
+_TOO_LONG = '<p class="soft">Their texts are too long for this page.</p>'
+_OUTCOMES = {"pass": "good", "fail": "bad", "inconclusive": "suspect", "blocked": "suspect"}
+_DARK = (
+    f"@media screen and (prefers-color-scheme:dark){{.rm.page{{color-scheme:dark;{html.DARK}}}}}"
+)
 
 
 def write_page(evaluation: Evaluation, path: Path) -> None:
@@ -91,200 +85,207 @@ def check_page(path: Path | None) -> None:
 
 def render_page(evaluation: Evaluation) -> str:
     """Return the whole page as HTML."""
-    name = escape(", ".join(Path(one).name for one in evaluation.data.split(", ")))
-    return "".join(
+    name = html.text(", ".join(Path(one).name for one in evaluation.data.split(", ")), 200)
+    head = (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"{GENERATOR}"
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        '<meta http-equiv="Content-Security-Policy" '
+        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>{name}: scores</title><style>{_style()}</style></head>"
+        f'<body class="rm page"><main><p class="kicker">ragmeter evaluate</p><h1>{name}</h1>'
+    )
+    usual = {one.name: one for one in evaluation.summaries}
+    meant = meanings(evaluation.summaries)
+    above = "".join(
         (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
-            GENERATOR,
-            '<meta name="viewport" content="width=device-width,initial-scale=1">',
-            '<meta http-equiv="Content-Security-Policy" ',
-            "content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-            f"<title>{name}: scores</title><style>{_STYLE}</style></head><body><main>",
-            f"<h1>{name}</h1><p class=soft>{escape(facts(evaluation))}</p>",
+            _lead(evaluation),
+            _facts(evaluation),
             _problems(evaluation),
-            _verdicts(evaluation),
-            _summary(evaluation.summaries),
-            _bad_rows(evaluation),
-            _bad(evaluation),
-            _worst(evaluation),
-            "</main></body></html>\n",
+            _decision(evaluation),
+            _contents(evaluation, meant),
+            _scores(evaluation),
+            _segments(evaluation),
         )
     )
+    below = _unreadable(evaluation) + _meanings(meant) + _foot(evaluation)
+    full = _in_full(evaluation, MAX_BYTES - len((head + above + below).encode("utf-8", "replace")))
+    rows = [
+        html.ShownRow(
+            found.row.sample.question,
+            found.scores,
+            found.verdict,
+            place_of(found),
+            _link(number) if number < len(full) else None,
+        )
+        for number, found in enumerate(evaluation.worst)
+    ]
+    worst = (
+        f'<h2 id="worst">Rows to look at first</h2><p class="soft">{RULE}</p>'
+        f"{html.rows_table(rows, usual)}"
+        + _folded("rows", "These rows in full", "".join(full) or _TOO_LONG)
+        if rows
+        else ""
+    )
+    return f"{head}{above}{worst}{below}</main></body></html>\n"
 
 
-def _problems(evaluation: Evaluation) -> str:
-    return "".join(f"<p class=warn>{escape(line)}</p>" for line in problems(evaluation))
+def _style() -> str:
+    ours = files("ragmeter.cli.evaluate").joinpath("report.css").read_text("utf-8")
+    return f"{html.STYLE}{_DARK}{ours[ours.index('*/') + 2 :]}"
 
 
-def _verdicts(evaluation: Evaluation) -> str:
+def _link(number: int) -> str:
+    return f"row-{number + 1}"
+
+
+def _in_full(evaluation: Evaluation, room: int) -> list[str]:
+    """Return rows with their texts, the worst ones first, as many as there is room for."""
+    room -= 2_000 * len(evaluation.worst)  # their table
+    full: list[str] = []
+    for number, found in enumerate(evaluation.worst):
+        one = row_in_full(found, _link(number))
+        room -= len(one.encode("utf-8", "replace"))
+        if room < 0:
+            break
+        full.append(one)
+    return full
+
+
+def _lead(evaluation: Evaluation) -> str:
     verdicts = evaluation.verdicts
     if not verdicts.words:
         return ""
-    look = {"good": "good", "suspect": "fair", "bad": "poor"}
     judged = sum(verdicts.words.values())
-    words = ", ".join(
-        f'<b class="{look[word]}">{count} {word}</b> ({count / judged:.0%})'
-        for word, count in verdicts.by_word()
+    bad = verdicts.words["bad"]
+    codes = ", ".join(f"{code} ({count})" for code, count in verdicts.by_code()[:3])
+    said = (
+        f"<b>{bad} of {counted(judged, 'row')}</b> with a verdict "
+        f"{'is' if bad == 1 else 'are'} bad ({percent(bad / judged)})"
     )
-    if verdicts.unjudged:
-        words += f", <span class=soft>{verdicts.unjudged} without one</span>"
-    codes = "".join(f"<li>{code}: {count}</li>" for code, count in verdicts.by_code())
-    return f"<h2>Verdicts</h2><p>{words}</p>" + (f"<ul class=soft>{codes}</ul>" if codes else "")
-
-
-def _summary(summaries: Sequence[ScoreSummary]) -> str:
-    rows = "".join(_summary_row(one) for one in summaries)
     return (
-        "<h2>Scores</h2><div class=scroll><table><thead><tr><th>score<th>n<th>mean"
-        "<th>95 % interval<th>p10<th>p50<th>p90<th>distribution<th>no value</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div>"
-        "<p class=soft>95 % interval: of the mean. A score without a value is never "
-        "counted as 0; the last column says why there is none.</p>"
+        f'<p class="lead">{said}{f"; reasons: {html.text(codes, 300)}" if codes else ""}.</p>'
+        f"{html.verdict_summary(verdicts.words, verdicts.unjudged)}"
     )
 
 
-def _summary_row(one: ScoreSummary) -> str:
-    interval = (
-        f"{one.mean_low:.2f} – {one.mean_high:.2f}"
-        if one.mean_low is not None and one.mean_high is not None
-        else "–"
-    )
-    missing = ", ".join(f"{count} {status}" for status, count in one.without_value.items())
-    cells = "".join(f"<td>{_number(value)}" for value in (one.p10, one.p50, one.p90))
+def _facts(evaluation: Evaluation) -> str:
     return (
-        f"<tr><td>{escape(one.name)}<td>{one.count}<td>{_number(one.mean)}<td>{interval}"
-        f"{cells}<td>{_histogram(one)}<td class=soft>{escape(missing)}</tr>"
-    )
-
-
-def _number(value: float | None) -> str:
-    return "<span class=soft>–</span>" if value is None else f"{value:.2f}"
-
-
-def _histogram(one: ScoreSummary, width: int = 150, height: int = 34) -> str:
-    counts, low, high = one.histogram(BINS)
-    if not one.count:
-        return ""
-    tallest = max(counts)
-    step = width / len(counts)
-    bars = []
-    for number, count in enumerate(counts):
-        if not count:
-            continue
-        tall = max(1.5, height * count / tallest)
-        start = low + (high - low) * number / len(counts)
-        end = low + (high - low) * (number + 1) / len(counts)
-        bars.append(
-            f'<rect x="{number * step + 0.5:.1f}" y="{height - tall:.1f}" width="{step - 1:.1f}" '
-            f'height="{tall:.1f}"><title>{start:.2g} to {end:.2g}: {count}</title></rect>'
+        '<dl class="facts">'
+        + "".join(
+            f"<div><dt>{name}</dt><dd>{html.text(value, 400)}</dd></div>"
+            for name, value in _fact_list(evaluation)
         )
-    return (
-        f'<svg width="{width}" height="{height + 1}" viewBox="0 0 {width} {height + 1}" role="img" '
-        f'aria-label="distribution from {low:.2g} to {high:.2g}">{"".join(bars)}'
-        f'<line x1="0" x2="{width}" y1="{height + 0.5}" y2="{height + 0.5}"/></svg>'
+        + "</dl>"
     )
 
 
-def _bad_rows(evaluation: Evaluation) -> str:
+def _fact_list(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    at = datetime.fromtimestamp(evaluation.at, timezone.utc)
+    yield "date", f"{at:%Y-%m-%d %H:%M} UTC"
+    known = f", {evaluation.resumed:,} of an earlier run" if evaluation.resumed else ""
+    yield "rows", f"{evaluation.rows:,}{known}"
+    if evaluation.bad_row_count:
+        yield "not readable", f"{evaluation.bad_row_count:,}"
+    without = sum(sum(one.without_value.values()) for one in evaluation.summaries)
+    failed = sum(evaluation.failed_scores.values())
+    yield "scores without a value", f"{without:,}, of them failed: {failed:,}"
+    if evaluation.recorded:
+        yield "scores", "as recorded, nothing was scored anew"
+    spent = evaluation.spent
+    yield "judge", evaluation.judge_model or "none: free metrics only"
+    if evaluation.judge_model is not None:
+        yield "judge's calls", f"{spent.calls:,}, of them failed: {sum(spent.errors.values()):,}"
+        yield "judge's cached answers", f"{spent.cache_hits:,}"
+        yield "tokens", f"{spent.input_tokens:,} in, {spent.output_tokens:,} out"
+        yield "cost", f"{spent.cost:,.4g}" if spent.cost else "not known: the judge has no prices"
+    yield "took", f"{evaluation.duration_s:.1f} s"
+    yield "versions", f"ragmeter {version('ragmeter-otel')}, Python {platform.python_version()}"
+
+
+def _problems(evaluation: Evaluation) -> str:
+    return "".join(f'<p class="card bad">⚠ {escape(line)}</p>' for line in problems(evaluation))
+
+
+def _decision(evaluation: Evaluation) -> str:
+    decision = evaluation.decision
+    if decision is None:
+        return ""
+    checks = "".join(
+        f'<li><span class="word {_OUTCOMES[check.outcome]}">{check.outcome}</span> '
+        f"{html.text(check.what, 300)}: {html.text(check.reason, 500)}</li>"
+        for check in decision.checks
+    )
+    return (
+        f'<div class="card {_OUTCOMES[decision.outcome]}"><p><b>Decision: {decision.outcome}</b></p>'
+        f"<ul>{checks}</ul></div>"
+    )
+
+
+def _contents(evaluation: Evaluation, meant: str) -> str:
+    parts = [("scores", "Scores", True)]
+    parts.append(("segments", "Segments", bool(evaluation.segments and segment_rows(evaluation))))
+    parts.append(("worst", "Rows to look at first", bool(evaluation.worst)))
+    parts.append(("rows", "These rows in full", bool(evaluation.worst)))
+    parts.append(("unreadable", "Rows that could not be read", bool(evaluation.bad_rows)))
+    parts.append(("meanings", "What the scores mean", bool(meant)))
+    links = "".join(f'<a href="#{link}">{title}</a>' for link, title, there in parts if there)
+    return f'<nav aria-label="contents">{links}</nav>'
+
+
+def _scores(evaluation: Evaluation) -> str:
+    notes = questions_of(evaluation.summaries)
+    better = [one for one in evaluation.summaries if one.direction != "none"]
+    others = [one for one in evaluation.summaries if one.direction == "none"]
+    return f'<h2 id="scores">Scores</h2>{html.summary_table(better, notes)}{_SCORES_SAID}' + (
+        f"<h2>Measurements</h2>{html.summary_table(others, notes)}" if others else ""
+    )
+
+
+def _segments(evaluation: Evaluation) -> str:
+    rows = [
+        (
+            f"<b>{html.text(name)}</b>",
+            html.text(segment),
+            "–" if one.mean is None else f"{one.mean:.2f}",
+            "–" if one.interval95 is None else " – ".join(f"{end:.2f}" for end in one.interval95),
+            distribution(one),
+            str(one.count),
+        )
+        for name, segment, one in segment_rows(evaluation)[:MAX_SEGMENTS]
+    ]
+    if not evaluation.segments or not rows:
+        return ""
+    heads = ("score", "segment", "mean", "95 % interval", "distribution", "values")
+    return f'<h2 id="segments">Segments</h2>{html.table(heads, rows)}'
+
+
+def _unreadable(evaluation: Evaluation) -> str:
     if not evaluation.bad_rows:
         return ""
-    rows = "".join(f"<li>line {bad.line}: {escape(bad.reason)}</li>" for bad in evaluation.bad_rows)
-    if evaluation.bad_row_count > len(evaluation.bad_rows):
-        rows += f"<li>and {evaluation.bad_row_count - len(evaluation.bad_rows)} more</li>"
-    return f"<h2>Rows that could not be read</h2><details><summary>show</summary><ul>{rows}</ul></details>"
-
-
-def _bad(evaluation: Evaluation) -> str:
-    samples = "".join(map(_bad_sample, evaluation.verdicts.bad))
-    return f"<h2>The first bad rows</h2>{samples}" if samples else ""
-
-
-def _bad_sample(found: BadVerdict) -> str:
-    reasons = "".join(
-        f"<li>{escape(code)}: {escape(reason)}</li>"
-        for code, reason in zip(found.verdict.codes, found.verdict.reasons, strict=True)
+    shown = evaluation.bad_rows[:MAX_UNREADABLE]
+    rows = "".join(
+        f"<li>{html.text(Path(bad.file).name)} line {bad.line}: {html.text(bad.reason, 300)}</li>"
+        for bad in shown
     )
-    entries = [("reasons", f"<ul>{reasons}</ul>"), *_of_sample(found.row.sample)]
-    return _details('<b class="poor">bad</b>', found.row, entries)
+    if evaluation.bad_row_count > len(shown):
+        rows += f"<li>and {evaluation.bad_row_count - len(shown):,} more</li>"
+    return f'<h2 id="unreadable">Rows that could not be read</h2><ul>{rows}</ul>'
 
 
-def _worst(evaluation: Evaluation) -> str:
-    sections = []
-    for one in evaluation.summaries:
-        shown = [_sample(found, one) for found in evaluation.worst.get(one.name, ())]
-        if shown:
-            end = "Highest" if one.direction == "lower" else "Lowest"
-            sections.append(f"<h3>{end} {escape(one.name)}</h3>{''.join(shown)}")
-    if not sections:
+def _meanings(meant: str) -> str:
+    return _folded("meanings", "What the scores mean", meant)
+
+
+def _folded(link: str, title: str, details: str) -> str:
+    """Return a section of what is folded up; on paper there is what was unfolded."""
+    if not details:
         return ""
-    return "<h2>Worst samples</h2>" + "".join(sections)
+    return f'<section class="folded"><h2 id="{link}">{title}</h2>{details}</section>'
 
 
-_LOOKS = {"worst": "poor", "low": "fair"}
-
-
-def _sample(found: WorstRow, usual: ScoreSummary) -> str:
-    row, score = found.row, found.score
-    value = score.value or 0.0
-    place = standing(usual, value)
-    mark = f'<b class="{_LOOKS[place] if place else ""}">{value:.2f}</b>'
-    return _details(mark, row, [*_of_sample(row.sample), ("evidence", _evidence(score))])
-
-
-def _of_sample(sample: RagSample) -> list[tuple[str, str]]:
-    entries = [("answer", _text(sample.answer))]
-    if sample.reference is not None:
-        entries.append(("should say", _text(sample.reference.answer)))
-        entries.append(("should find", _list(sample.reference.contexts)))
-    return [*entries, ("found", _contexts(sample))]
-
-
-def _details(mark: str, row: Row, entries: Sequence[tuple[str, str]]) -> str:
-    facts_of_it = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in entries if value)
+def _foot(evaluation: Evaluation) -> str:
     return (
-        f"<details><summary>{mark} {_text(row.sample.question) or '<i>no question</i>'} "
-        f"<span class=id>{escape(f'{row.file} '.lstrip())}line {row.line}</span></summary>"
-        f"<dl>{facts_of_it}</dl></details>"
-    )
-
-
-def _text(text: str | None) -> str:
-    if not text:
-        return ""
-    return escape(text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…")
-
-
-def _list(texts: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{_text(text)}</li>' for text in texts)}</ul>" if texts else ""
-
-
-def _contexts(sample: RagSample) -> str:
-    if sample.contexts is None:
-        return ""
-    if not sample.contexts:
-        return "<i>nothing</i>"
-    items = "".join(
-        f"<li>{_text(context.text)}"
-        + (f" <span class=id>{_text(context.id)}</span>" if context.id else "")
-        + "</li>"
-        for context in sample.contexts
-    )
-    return f"<ol>{items}</ol>"
-
-
-def _evidence(score: Score) -> str:
-    parts = [_text(score.explanation)] if score.explanation else []
-    if score.items:
-        parts.append(f"<ul>{''.join(map(_item, score.items))}</ul>")
-    return "".join(parts)
-
-
-def _item(item: ScoreItem) -> str:
-    mark, look = {True: ("✓", "good"), False: ("✗", "poor"), None: ("?", "fair")}[item.verdict]
-    because = " · ".join(_text(part) for part in (item.reason, item.evidence) if part)
-    number = "" if item.value is None else f" ({item.value:.2f})"
-    return (
-        f'<li><span class="{look}">{mark}</span> {_text(item.text) or escape(item.id)}{number}'
-        + (f" <span class=soft>{because}</span>" if because else "")
-        + "</li>"
+        f"<footer>{html.text(evaluation.data, 500)}. Intervals hold the mean of rows of this kind in 95 of 100 "
+        "such data sets. This page quotes the data set: share it as you would share that.</footer>"
     )

@@ -11,15 +11,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics._badness import badness_of
 from ragmeter.quality.summary import ScoreSummary
 
 from ._evaluation import Evaluation
 from ._report import facts, problems, segment_rows, verdict_lines
+from ._worst_rows import WorstRow
 
 __all__ = ["as_markdown", "write_markdown"]
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 _DASH = "–"
+SHOWN = 10
+"""Rows that are shown."""
+WORST_SCORES = 3
+"""Scores that are shown of each."""
 
 
 def write_markdown(evaluation: Evaluation, path: Path) -> None:
@@ -89,22 +95,30 @@ def as_markdown(evaluation: Evaluation) -> str:
             ],
             right=range(2, 5),
         )
-    worst = [
-        [
-            _escaped(name),
-            _escaped(
-                ", ".join(
-                    f"{_place(one.row.file, one.row.line)} ({_number(one.score.value)})"
-                    for one in rows
-                )
-            ),
-        ]
-        for name, rows in evaluation.worst.items()
-        if rows
-    ]
-    if worst:
-        lines += _table(["score", "its worst rows, and their values"], worst)
+    if evaluation.worst:
+        lines += _table(
+            ["worst rows", "verdict", "its codes", "its worst scores"],
+            [_worst(found) for found in evaluation.worst[:SHOWN]],
+        )
     return "\n".join(lines) + "\n"
+
+
+def _worst(found: WorstRow) -> list[str]:
+    """Return where a row stands, and what is bad about it."""
+    verdict = found.verdict
+    scores = sorted(found.scores.values(), key=lambda one: badness_of([one], None), reverse=True)
+    return [
+        _escaped(_place(found.row.file, found.row.line)),
+        _DASH if verdict is None else verdict.word,
+        _DASH if verdict is None else _escaped(", ".join(verdict.codes)) or _DASH,
+        _escaped(
+            ", ".join(
+                f"{one.name} {_number(one.value)}"
+                for one in scores[:WORST_SCORES]
+                if badness_of([one], None).distance > 0.0
+            )
+        ),
+    ]
 
 
 def _place(file: str, line: int) -> str:

@@ -68,7 +68,7 @@ def evaluate_recorded(options: EvaluateOptions) -> Evaluation:
     return Evaluation(
         data=", ".join(map(str, options.files)),
         rows=read.rows,
-        worst=read.worst.by_score(),
+        worst=read.worst.all(),
         bad_rows=read.bad,
         bad_row_count=read.bad_count,
         summaries=summaries,
@@ -130,8 +130,8 @@ class _Read:
         self.rows += 1
         self.summarizer.add(scores)
         self.by_segment.add(row, scores)
-        self.worst.add(row, scores)
-        self.verdicts.add(row, verdict)
+        self.worst.add(row, scores, verdict)
+        self.verdicts.add(verdict)
         for score in scores.values():
             if score.status in _FAILED:
                 self.failed[score.status] = self.failed.get(score.status, 0) + 1

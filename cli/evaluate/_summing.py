@@ -6,7 +6,6 @@ not all count, are put together first, on disk; so a report needs the memory of 
 
 from __future__ import annotations
 
-import heapq
 import json
 import sqlite3
 from collections import Counter
@@ -22,21 +21,20 @@ from pyarrow import parquet
 
 from ragmeter.fleet.tables import SCORES, score_of_line
 from ragmeter.metrics import ConfigurationError, Score, Verdict, VerdictRules
+from ragmeter.metrics._badness import Badness, counts_as_badness, rank_of
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.summary import Summarizer
 
 from ._archive import Measured
 from ._known import as_keys
 from ._parts import Folder, ListWriter, Shard, described
-from ._worst_rows import SHOWN
+from ._worst_rows import SHOWN, WorstOf
 
 __all__ = ["BadLine", "Listed", "Summed", "sum_up"]
 
 FAILED = ("judge_error", "timeout", "metric_error")
 MAX_BAD = 1_000
 """Bad rows that are kept with their reasons."""
-BAD_SHOWN = 20
-"""Rows with the verdict ``bad`` that are kept."""
 _FILE = 1 << 40
 """A place in the data set is this times the number of the file, and the line."""
 _ROWS = 2_000
@@ -197,10 +195,8 @@ class Summed:
     codes: Counter[str] = field(default_factory=Counter)
     unjudged: int = 0
     """Rows without a verdict."""
-    bad: list[tuple[int, str, Verdict]] = field(default_factory=list)
-    """The first bad rows: place, negative, key and verdict."""
-    worst: dict[str, list[tuple[float, int, str, Score]]] = field(default_factory=dict)
-    """By score: badness, place, negative, key and score of the worst rows, a heap of `SHOWN`."""
+    worst: WorstOf[tuple[dict[str, Score], Verdict | None]] = field(default_factory=WorstOf)
+    """Scores and verdict of the rows to look at first."""
     failed: Counter[str] = field(default_factory=Counter)
     """Scores lost to a failing judge or metric, by status."""
     scored: int = 0
@@ -339,7 +335,6 @@ class _Summing:
                 shown = str(word["status"][status])
                 if shown in FAILED:
                     found.failed[shown] += int(counts[lines[at["status"][lines] == status]].sum())
-            self._worst(table, described_score, there, values, places[at["row"]], at, word)
         if self._row_scores is not None:
             self._row_scores.add_many(
                 (
@@ -353,28 +348,6 @@ class _Summing:
                 for line in kept
                 for _ in range(int(counts[line]))
             )
-
-    def _worst(
-        self,
-        table: pa.Table,
-        score: Score,
-        lines: NDArray[np.int64],
-        values: NDArray[np.float64],
-        places: NDArray[np.int64],
-        at: Mapping[str, NDArray[np.int64]],
-        word: Mapping[str, Sequence[Any]],
-    ) -> None:
-        if score.range != (0.0, 1.0) or score.direction == "none":
-            return
-        badness = values[lines] if score.direction == "lower" else 1.0 - values[lines]
-        heap = self.found.worst.setdefault(score.name, [])
-        for one in np.lexsort((places[lines], -badness))[:SHOWN]:
-            line = int(lines[one])
-            bad, place = float(badness[one]), int(places[line])
-            if bad <= 0.0 or (len(heap) >= SHOWN and (bad, -place) <= heap[0][:2]):
-                break
-            entry = (bad, -place, str(word["row"][at["row"][line]]), _line(table, line))
-            (heapq.heappush if len(heap) < SHOWN else heapq.heapreplace)(heap, entry)
 
     def _verdicts(
         self,
@@ -399,19 +372,48 @@ class _Summing:
             codes = word["codes"][int(at["codes"][line])]
             for code in codes.split(",") if codes else ():
                 found.codes[code] += count
-            place = -int(places[row])
-            if verdict == "bad" and (len(found.bad) < BAD_SHOWN or place > found.bad[0][0]):
-                said = self._said(table.take(pa.array(kept[at["row"][kept] == row])).to_pylist())
-                entry = (place, str(word["row"][row]), said)
-                (heapq.heappush if len(found.bad) < BAD_SHOWN else heapq.heapreplace)(
-                    found.bad, entry
-                )
+        self._worst(table, kept, places, at, word)
 
-    def _said(self, lines: Sequence[Mapping[str, Any]]) -> Verdict:
-        """Return the verdict on a row with its reasons; of other rules than those of then: the word alone."""
+    def _worst(
+        self,
+        table: pa.Table,
+        kept: NDArray[np.int64],
+        places: NDArray[np.int64],
+        at: Mapping[str, NDArray[np.int64]],
+        word: Mapping[str, Sequence[Any]],
+    ) -> None:
+        """Keep the rows to look at first: the order of `ragmeter.metrics._badness`, for whole columns."""
+        rows, first, number = np.unique(at["row"][kept], return_index=True, return_inverse=True)
+        ranks = np.array([rank_of(one) for one in word["verdict"]])[at["verdict"][kept[first]]]
+        described = [self._described.get(str(name)) for name in word["name"]]
+        counts = np.array(
+            [one is not None and counts_as_badness(one.range, one.direction) for one in described],
+            dtype=bool,
+        )
+        lower = np.array([one is not None and one.direction == "lower" for one in described])
+        values = table.column("value").to_numpy()[kept]
+        names = at["name"][kept]
+        there = counts[names] & ~np.isnan(values)
+        distances = np.where(lower[names], values, 1.0 - values)
+        total = np.bincount(number[there], distances[there], len(rows))
+        mean = total / np.maximum(1, np.bincount(number[there], minlength=len(rows)))
+        for one in np.lexsort((places[rows], -mean, -ranks))[:SHOWN]:
+            badness, row = Badness(int(ranks[one]), float(mean[one])), int(rows[one])
+            if not self.found.worst.takes(badness, int(places[row])):
+                break
+            lines = table.take(pa.array(kept[at["row"][kept] == row])).to_pylist()
+            self.found.worst.add(
+                badness, int(places[row]), str(word["row"][row]), self._known(lines)
+            )
+
+    def _known(self, lines: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Score], Verdict | None]:
+        """Return scores and verdict of a row, with reasons; of other rules: the word alone."""
         scores = {line["name"]: score_of_line(line) for line in lines}
+        word = lines[0]["verdict"]
+        if word is None:
+            return scores, None
         now = self._rules.verdict(scores, lines[0]["ended"])
-        return Verdict(word="bad") if now is None else now
+        return scores, Verdict(word=word) if now is None or now.word != word else now
 
 
 class _Spread:

@@ -97,7 +97,7 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
     return Evaluation(
         data=names,
         rows=run.rows,
-        worst=run.worst.by_score(),
+        worst=run.worst.all(),
         bad_rows=run.bad_rows,
         bad_row_count=run.bad_row_count,
         summaries=summaries,
@@ -206,8 +206,9 @@ class _Run:
                 self.failed[score.status] = self.failed.get(score.status, 0) + 1
         self.summarizer.add(scores)
         self.by_segment.add(row, scores)
-        self.worst.add(row, scores)
-        self.verdicts.add(row, self._rules.verdict(scores, row.sample.status))
+        verdict = self._rules.verdict(scores, row.sample.status)
+        self.worst.add(row, scores, verdict)
+        self.verdicts.add(verdict)
 
     def _measurements_of(self, row: Row) -> Sequence[tuple[Metric, str]]:
         return [

@@ -16,7 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from .estimate import NORMAL_QUANTILE, wilson_interval
+from ragmeter.metrics._mean_interval import NORMAL_QUANTILE
+
+from .estimate import wilson_interval
 
 __all__ = [
     "AgreementValue",

@@ -17,8 +17,9 @@ from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
 from ragmeter.metrics import ConfigurationError, Score, ScoreDirection
+from ragmeter.metrics._mean_interval import NORMAL_QUANTILE
 
-from .estimate import NORMAL_QUANTILE, difference_interval
+from .estimate import difference_interval
 from .row_scores import RowScores
 from .summary import ScoreSummary
 

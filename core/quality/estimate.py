@@ -3,7 +3,7 @@
 One estimator serves a process, a fleet and a file: it needs the sums of `ragmeter.quality.moments`
 alone.  Judged scores of a few requests are corrected to all requests by what is known of all of them
 for free; labels of people, where there are any, correct the judge in the same way.  The shipped Prometheus
-rules compute the same from the same sums.  Nothing here but `math`, the sums, and how it is printed.
+rules compute the same from the same sums.  Imports `math`, sums, intervals, and how it is printed.
 
 Sources: Särndal, Swensson, Wretman, *Model Assisted Survey Sampling* (1992), for the regression
 estimator of a ratio under sampling with known probabilities; Angelopoulos, Duchi, Zrnic, *PPI++: Efficient
@@ -15,7 +15,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from ragmeter.metrics._mean_interval import (
+    LEAST_FOR_MEAN,
+    PSEUDO_RESIDUAL,
+    interval_of_mean,
+    student_quantile,
+    variance_of_mean,
+    wilson_interval,
+)
 
 from ._estimates_table import estimates_table
 from .moments import FreeMoments, JudgedMoments, Moments
@@ -33,20 +42,10 @@ __all__ = [
 EstimateMethod = Literal["all", "regression", "wilson", "none"]
 """How an interval came about; see `Estimate.method`."""
 
-NORMAL_QUANTILE = 1.959963984540054
-"""Of the standard normal distribution, at 97.5 %."""
-LEAST_FOR_MEAN = 5
-"""Values below which no mean is shown."""
-LEAST_FOR_REGRESSION = 30.0
-"""Values, in effect, below which the interval is Wilson's."""
-LEAST_EACH_SIDE = 5.0
-"""So many of them, in effect, must lie away from 0, and away from 1; else it is Wilson's, too."""
 MISSES = 0.05
 """Share of intervals that may miss the truth."""
 SHARPEST_AT = 200
 """Values at which an interval that may be looked at all the time is narrowest."""
-PSEUDO_RESIDUAL = 0.5
-"""Squared residuals of size 1 added to those seen: ten equal values are no proof of no spread."""
 PSEUDO_SPREAD = 1.0 / 16.0
 """Spread added to that of the free score: the slope shrinks when little is judged."""
 
@@ -93,6 +92,21 @@ class Estimate:
         """Return it as a small table, for people."""
         return estimates_table({"": self})
 
+    def to_pandas(self) -> Any:
+        """Return a pandas frame of one row, with its fields.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        from .estimates import frame_of_estimates  # noqa: PLC0415 -- it imports this module
+
+        return frame_of_estimates([(None, self)])
+
+    def _repr_html_(self) -> str:
+        from .estimates import html_of_estimates  # noqa: PLC0415 -- likewise
+
+        return html_of_estimates([(None, self)])
+
 
 class _Corrected(NamedTuple):
     """A mean over all requests and what is known of its error."""
@@ -124,38 +138,6 @@ def estimate(
     if not isinstance(moments, FreeMoments):
         raise TypeError(f"sums are FreeMoments or JudgedMoments, not {type(moments).__name__}")
     return _free(moments, effect)
-
-
-def student_quantile(degrees: float, normal: float = NORMAL_QUANTILE) -> float:
-    """Return a quantile of Student's t, by Fisher's expansion in 1/degrees.
-
-    At 97.5 % it is within 0.2 % from five degrees on, and within 3 % at two; at 99 % within 0.4 % and 8 %.
-    Source: Abramowitz, Stegun, 26.7.5.
-
-    Args:
-        degrees: Degrees of freedom; fewer than 1 count as 1.
-        normal: The same quantile of the standard normal distribution; default: that at 97.5 %.
-    """
-    z, v = normal, max(degrees, 1.0)
-    return (
-        z
-        + (z**3 + z) / (4 * v)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
-    )
-
-
-def wilson_interval(mean: float, n: float) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a mean of `n` values.
-
-    Made for shares, and safe for any values between 0 and 1: their variance is at most mean (1 - mean).
-    """
-    z2 = NORMAL_QUANTILE**2
-    centre = mean + z2 / (2 * n)
-    half = NORMAL_QUANTILE * math.sqrt(mean * (1 - mean) / n + z2 / (4 * n * n))
-    lower, upper = (centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n)
-    # At 0 and at 1 an end is the mean itself, but for rounding.
-    return max(0.0, min(lower, mean)), min(1.0, max(upper, mean))
 
 
 def difference_interval(differences: Sequence[float]) -> tuple[float, float, float]:
@@ -204,8 +186,7 @@ def _free(m: FreeMoments, effect: float) -> Estimate:
     found: _Corrected | None = None
     if m.kd:
         mean = _unit(m.x / m.kd)
-        squares = max(0.0, m.xx - m.x * m.x / m.kd) + PSEUDO_RESIDUAL
-        found = _Corrected(mean, squares / (m.kd * max(1.0, m.kd - 1.0)), mean, m.kd)
+        found = _Corrected(mean, variance_of_mean(m.kd, m.x, m.xx), mean, m.kd)
     shown = _Shown.of(found, m.kd, 1.0, effect, "all")
     return Estimate(
         mean=shown.mean,
@@ -324,12 +305,17 @@ class _Shown(NamedTuple):
         """
         if found is None:
             return cls(None, 0.0, 1.0, "none")
-        measured, k_eff = found.measured, found.k_eff
-        if k_eff >= LEAST_FOR_REGRESSION and k_eff * min(measured, 1 - measured) >= LEAST_EACH_SIDE:
-            half = student_quantile(k_eff - used) * math.sqrt(found.variance * effect)
-            return cls(found.mean, max(0.0, found.mean - half), min(1.0, found.mean + half), method)
-        lower, upper = wilson_interval(measured, k_eff / effect)
-        return cls(measured if values >= LEAST_FOR_MEAN else None, lower, upper, "wilson")
+        lower, upper, wilson = interval_of_mean(
+            found.mean,
+            found.variance,
+            found.k_eff,
+            measured=found.measured,
+            used=used,
+            effect=effect,
+        )
+        if not wilson:
+            return cls(found.mean, lower, upper, method)
+        return cls(found.measured if values >= LEAST_FOR_MEAN else None, lower, upper, "wilson")
 
 
 def _unit(value: float) -> float:

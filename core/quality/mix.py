@@ -13,7 +13,9 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .estimate import NORMAL_QUANTILE, Estimate
+from ragmeter.metrics._mean_interval import NORMAL_QUANTILE
+
+from .estimate import Estimate
 
 __all__ = ["Effect", "MixChange", "mix_change"]
 

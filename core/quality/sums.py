@@ -18,10 +18,10 @@ from ragmeter.exporters.protocol import QualitySums, RagRun
 from ragmeter.metrics import Score
 from ragmeter.metrics import _fork as fork
 
-from ._estimates_table import estimates_table
 from ._holdings import PARTS_SHARE, AnySeries, Found, Holdings, Room
 from ._series import SLOT_S, Family, Series
 from .estimate import Estimate, estimate
+from .estimates import Estimates, QualityKey
 from .moments import FreeMoments, JudgedMoments, Moments
 from .objectives import Objective, Objectives
 from .population import JudgedScore, proxy_value
@@ -48,33 +48,6 @@ FULL_SERVICES = 6
 """So many of them may have `MAX_SERIES`: all services share the memory for that."""
 MAX_REMEMBERED = 10_000
 """Requests of which it is known that they were counted: what is delivered twice counts once."""
-
-
-class QualityKey(NamedTuple):
-    """What an estimate is of."""
-
-    score: str
-    """Name of the score."""
-    workflow: str
-    """Name of the chain, engine or workflow; empty: it has none."""
-    segment: str = ""
-    """Which part of its requests, e.g. ``language:zh``; empty: all of them."""
-
-
-class Estimates(dict[QualityKey, Estimate]):
-    """Means with intervals by what they are of; printed, a table of them."""
-
-    def __str__(self) -> str:
-        """Return the table."""
-        return estimates_table({_named(key): self[key] for key in sorted(self)})
-
-    def __repr__(self) -> str:
-        """Return the same: what a prompt shows is for people."""
-        return str(self) if self else "{}"
-
-
-def _named(key: QualityKey) -> str:
-    return " · ".join(part for part in (key.score, key.workflow, key.segment) if part)
 
 
 class SlotSums(NamedTuple):

@@ -15,8 +15,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from ragmeter.metrics._mean_interval import NORMAL_QUANTILE
+
 from .agreement import Confusion
-from .estimate import NORMAL_QUANTILE
 
 __all__ = ["Transported", "transported"]
 

@@ -14,11 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
+from ragmeter.cli.evaluate._worst_rows import SHOWN
 from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
-from ragmeter.metrics import ConfigurationError, Metric, Score
+from ragmeter.metrics import ConfigurationError, Metric, Score, _tally
 from ragmeter.metrics.judge import CountingJudge
 from ragmeter.metrics.judge.protocol import JudgeCall
-from ragmeter.quality import _tally
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -111,8 +111,7 @@ def shown(evaluation):
         evaluation.bad_rows,
         sorted(evaluation.summaries, key=lambda one: one.name),
         evaluation.verdicts.as_json(),
-        [(bad.row, bad.verdict) for bad in evaluation.verdicts.bad],
-        {name: [(one.row, one.score.value) for one in worst] for name, worst in evaluation.worst.items()},
+        [(one.row, one.verdict, {name: score.value for name, score in one.scores.items()}) for one in evaluation.worst],
         evaluation.failed_scores,
         evaluation.decision,
     )  # fmt: skip
@@ -132,15 +131,10 @@ def test_the_report_is_that_of_a_run_without_a_folder(data, tmp_path):
     ]
     assert {one.name: one for one in there.summaries} == {one.name: one for one in here.summaries}
     assert there.verdicts.as_json() == here.verdicts.as_json()
-    assert there.verdicts.bad[0].verdict == here.verdicts.bad[0].verdict
-    assert there.verdicts.bad[0].row == here.verdicts.bad[0].row
-    for name, worst in there.worst.items():
-        # Equal rows are shown once.
-        expected = list(
-            dict.fromkeys((one.row.key, one.score.value) for one in here.worst.get(name, ()))
-        )
-        assert [(one.row.key, one.score.value) for one in worst][: len(expected)] == expected
-        assert all(one.row.sample.question for one in worst)
+    assert len(there.worst) == SHOWN
+    assert shown(there)[5] == shown(here)[5], "the rows to look at first, each once, in one order"
+    assert all(one.row.sample.question for one in there.worst)
+    assert there.worst[0].scores.keys() == here.worst[0].scores.keys()
 
 
 def test_parts_hold_one_line_per_score_and_no_text(data, tmp_path):
@@ -339,12 +333,10 @@ def test_several_files_in_several_formats_are_one_data_set(tmp_path):
     alone = evaluate(write(tmp_path / "all.jsonl", range(30)), tmp_path / "alone")
 
     assert found.summaries == alone.summaries
-    assert {bad.row.file for bad in found.verdicts.bad} <= {
-        "one.jsonl",
-        "two.parquet",
-        "three.json",
+    assert {one.row.file for one in found.worst} == {"one.jsonl", "two.parquet", "three.json"}
+    assert {one.row.sample.question for one in found.worst} == {
+        one.row.sample.question for one in alone.worst
     }
-    assert {bad.row.sample.question for bad in found.verdicts.bad} == {bad.row.sample.question for bad in alone.verdicts.bad}  # fmt: skip
 
 
 def test_half_a_part_and_a_damaged_one_are_measured_again(data, tmp_path, monkeypatch, capsys):

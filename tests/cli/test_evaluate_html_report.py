@@ -1,8 +1,12 @@
 """The page of `ragmeter evaluate --html`: complete, self-contained, and safe whatever the data says."""
 
 import json
+import re
 import stat
+from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,18 +15,20 @@ from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate._evaluation import SkippedRow
-from ragmeter.cli.evaluate._html_report import render_page
+from ragmeter.cli.evaluate._html_report import render_page, write_page
 from ragmeter.cli.evaluate._verdicts import Verdicts
-from ragmeter.cli.evaluate._worst_rows import WorstRow
+from ragmeter.cli.evaluate._worst_rows import SHOWN, WorstRow
 from ragmeter.cli.evaluate.run import EvaluateOptions, Evaluation, run_evaluation
-from ragmeter.metrics import RagSample, Reference, Score, ScoreItem, Verdict
+from ragmeter.metrics import RagSample, Reference, RetrievedContext, Score, ScoreItem, Verdict
+from ragmeter.metrics._html import DARK, LIGHT
 from ragmeter.metrics._samples import Row
 from ragmeter.metrics.judge.protocol import JudgeStats
+from ragmeter.quality.decision import Check, Decision
 from ragmeter.quality.summary import summarize
 
 ALLOWED_TAGS = frozenset(
-    "html head meta title style body main h1 h2 h3 p div table thead tbody tr th td span svg rect "
-    "line details summary b i dl dt dd ol ul li".split()
+    "html head meta title style body main section nav h1 h2 p pre div table thead tbody tr th td span small br svg "
+    "rect text a details summary b i dl dt dd ol ul li footer".split()
 )
 
 
@@ -32,12 +38,20 @@ class _Reader(HTMLParser):
     def __init__(self, page):
         super().__init__(convert_charrefs=True)
         self.tags, self.attributes, self.texts = set(), set(), []
+        self.links, self.ids, self.open = [], [], []
         self.feed(page)
         self.close()
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
         self.attributes.update(name for name, _ in attrs)
+        self.links += [value for name, value in attrs if name == "href"]
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
 
     def handle_data(self, data):
         self.texts.append(data)
@@ -65,26 +79,26 @@ def _evaluation(tmp_path, text):
         answer=text,
         reference=Reference(answer=text, contexts=[text]),
     )
+    verdict = Verdict(word="bad", codes=("c",), reasons=(text,))
+    verdicts = Verdicts()
+    verdicts.add(verdict)
+    check = Check(text, "fail", text)
     return Evaluation(
         data=str(tmp_path / "data.jsonl"),
         rows=1,
-        worst={"recall": [WorstRow(Row(1, sample, "k"), score)]},
+        worst=[WorstRow(Row(1, sample, "k"), {"recall": score}, verdict)],
         bad_rows=[SkippedRow("data.jsonl", 2, text)],
         bad_row_count=1,
-        summaries=summarize([{"recall": score}]),
+        summaries=summarize([{"recall": score}] * 12),
         resumed=0,
         spent=JudgeStats(),
         duration_s=1.0,
         judge_model=text,
         failed_scores={},
-        verdicts=_verdicts(sample),
+        verdicts=verdicts,
+        decision=Decision([check]),
+        at=1_790_000_000.0,
     )
-
-
-def _verdicts(sample):
-    found = Verdicts()
-    found.add(Row(1, sample, "k"), Verdict(word="bad", codes=("c",), reasons=("r",)))
-    return found
 
 
 ATTACKS = [
@@ -102,8 +116,9 @@ ATTACKS = [
 def test_markup_in_the_data_is_shown_not_obeyed(tmp_path, text):
     read = _Reader(render_page(_evaluation(tmp_path, text)))
     assert read.tags <= ALLOWED_TAGS
-    assert not any(name.startswith("on") or name in ("src", "href") for name in read.attributes)
-    assert text in read.text
+    assert not any(name.startswith("on") or name == "src" for name in read.attributes)
+    assert all(link.startswith("#") for link in read.links)
+    assert read.text.count(text) >= 8
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=200))
@@ -116,8 +131,6 @@ def test_any_text_adds_no_tag(tmp_path_factory, text):
 
 @given(st.text(max_size=50))
 def test_any_text_can_be_written(tmp_path_factory, text):
-    from ragmeter.cli.evaluate._html_report import write_page
-
     path = tmp_path_factory.getbasetemp() / "page.html"
     write_page(_evaluation(path.parent, text), path)
     assert path.read_text(encoding="utf-8").endswith("</html>\n")
@@ -132,21 +145,100 @@ def test_the_page_asks_nothing_of_anybody(tmp_path):
     assert "url(" not in page
 
 
-def test_page_of_a_real_run_has_histograms_and_the_worst_samples(tmp_path):
-    data = tmp_path / "data.jsonl"
+@pytest.fixture
+def page_of(tmp_path):
+    """A function that scores rows, and returns the page."""
+
+    def page(rows, more="", **options):
+        data = tmp_path / "data.jsonl"
+        data.write_text("\n".join(map(json.dumps, rows)) + "\n" + more)
+        return render_page(run_evaluation(EvaluateOptions(data=data, **options)))
+
+    return page
+
+
+def test_page_of_a_real_run_has_distributions_the_worst_rows_and_what_scores_mean(page_of):
     rows = [
         {"question": f"question {number}", "contexts": ["a"] * number, "answer": "a"}
         for number in range(5)
     ]
-    data.write_text("\n".join(map(json.dumps, rows)) + "\nbroken\n")
-    page = render_page(run_evaluation(EvaluateOptions(data=data, metrics=["retrieval_health"])))
+    page = page_of(rows, "broken\n", metrics=["retrieval_health", "lexical_groundedness"])
     read = _Reader(page)
     assert {"svg", "rect"} <= read.tags
     assert "line 6: not JSON" in read.text
     assert "could not be read and were skipped: 1" in read.text
-    # Where lower is better, the worst are the highest; a count is neither good nor bad.
-    assert {"Highest empty_retrieval", "Highest duplicate_ratio"} <= set(read.texts)
-    assert not {"Lowest context_count", "Highest context_count"} & set(read.texts)
+    assert "Which share of the answer's words is in the retrieved contexts?" in read.text
+    assert "Spearman .638" in read.text, "where the formula is from"
+    assert (
+        "below 0.3: bad (unsupported_answer)" in read.text
+        or "bad (unsupported_answer)" in read.text
+    )
+    assert {link[1:] for link in read.links} <= set(read.ids)
+    assert len(read.ids) == len(set(read.ids))
+    # Question 0 found nothing; in the others chunks are there twice, the more the worse.
+    first, *others = [text for text in read.texts if text.startswith("question ")][:5]
+    assert first == "question 0"
+    assert others == ["question 4", "question 3", "question 2", *others[3:]]
+
+
+def test_scores_of_one_row_stand_side_by_side(page_of):
+    page = page_of([{"question": "q", "contexts": ["a", "a"], "answer": "b"}])
+    table = page[page.index('<table class="rows">') :]
+    table = table[: table.index("</table>")]
+    named = [part.split("<")[0] for part in table.split("<span>")[1:]]
+    assert {"lexical_groundedness", "duplicate_ratio", "lexical_context_relevance"} <= set(named)
+    assert "context_count" not in named, "of a count neither way is better"
+    [row] = table[table.index("<tbody>") :].split("<tr>")[1:]
+    assert row.count("<td") == len(named)
+
+
+def test_the_page_has_date_versions_judge_and_what_is_missing(tmp_path):
+    read = _Reader(render_page(_evaluation(tmp_path, "text")))
+    said = " ".join(read.texts)
+    assert "2026-09-21" in said
+    assert f"ragmeter {version('ragmeter-otel')}" in said
+    assert "not known: the judge has no prices" in said
+    assert "0, of them failed: 0" in said
+    assert "Decision: fail" in said
+
+
+@pytest.mark.parametrize("letter", ["x", "&", "\U0001f600"])
+def test_long_texts_leave_the_page_below_a_megabyte(tmp_path, letter):
+    """Also where every letter takes five bytes: what is bounded is the page, not its texts."""
+    one = _evaluation(tmp_path, letter * 100_000)
+    [found] = one.worst
+    chunks = [RetrievedContext(text=letter * 100_000) for _ in range(100)]
+    item = ScoreItem(letter * 1000, False, letter * 1000, letter * 1000, letter * 1000)
+    scores = {
+        f"score_{number}": found.scores["recall"].model_copy(
+            update={"name": f"score_{number}", "items": (item,) * 100}
+        )
+        for number in range(40)
+    }
+    row = Row(1, found.row.sample.model_copy(update={"contexts": chunks}), "k")
+    whole = replace(
+        one,
+        worst=[WorstRow(row, scores, found.verdict)] * SHOWN,
+        bad_rows=[SkippedRow("data.jsonl", 2, letter * 10_000)] * 1_000,
+        bad_row_count=12_000,
+        summaries=summarize([scores] * 12),
+    )
+    page = render_page(whole)
+    assert len(page.encode()) < 1_000_000
+    read = _Reader(page)
+    assert {link[1:] for link in read.links} <= set(read.ids)
+    assert "and 11,950 more" in read.text
+
+
+def test_the_colours_are_those_of_the_page_of_serve():
+    style = (Path(__file__).parents[2] / "serve" / "page" / "static" / "style.css").read_text()
+    served = dict(re.findall(r"(--[a-z-]+): (#[0-9a-f]+)", style[: style.index("@media")]))
+    dark = dict(re.findall(r"(--[a-z-]+): (#[0-9a-f]+)", style[style.index("@media") :]))
+    ours, ours_dark = (
+        dict(one.split(":") for one in colours.split(";")) for colours in (LIGHT, DARK)
+    )
+    assert ours == {name: served[name] for name in ours}
+    assert ours_dark == {name: dark[name] for name in ours}
 
 
 def test_the_option_writes_the_file_whole(tmp_path):

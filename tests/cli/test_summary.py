@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from ragmeter.cli._score_table import legend, score_cell
 from ragmeter.metrics import Score
-from ragmeter.quality import summary as summary_module
 from ragmeter.quality.summary import (
-    bootstrap_interval,
     mean_interval,
     percentile,
     standing,
@@ -33,22 +31,31 @@ def test_percentiles_equal_the_standard_librarys_inclusive_ones(values):
 
 
 @given(SHARES)
-def test_interval_stays_within_the_values_and_is_reproducible(values):
-    low, high = bootstrap_interval(values)
-    assert min(values) - 1e-9 <= low <= high <= max(values) + 1e-9
-    assert (low, high) == bootstrap_interval(values)
+def test_an_interval_is_around_the_mean_and_within_the_range(values):
+    low, high = mean_interval(values, (0.0, 1.0))
+    assert 0.0 <= low <= statistics.fmean(values) + 1e-9
+    assert statistics.fmean(values) - 1e-9 <= high <= 1.0
 
 
-def test_interval_of_a_known_case():
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (0.0, None)])
+def test_interval_of_a_known_case(ends):
     """100 tosses, half heads: the normal approximation gives 0.5 ± 1.96 · 0.05."""
-    low, high = bootstrap_interval([0.0, 1.0] * 50)
-    assert low == pytest.approx(0.402, abs=0.02)
-    assert high == pytest.approx(0.598, abs=0.02)
+    low, high = mean_interval([0.0, 1.0] * 50, ends)
+    assert low == pytest.approx(0.402, abs=0.003)
+    assert high == pytest.approx(0.598, abs=0.003)
+
+
+@given(SHARES)
+def test_an_interval_moves_and_grows_with_the_range(values):
+    low, high = mean_interval(values, (0.0, 1.0))
+    moved = mean_interval([3.0 + 10.0 * value for value in values], (3.0, 13.0))
+    assert moved == pytest.approx((3.0 + 10.0 * low, 3.0 + 10.0 * high))
 
 
 @pytest.mark.parametrize("values", [[], [0.5]])
-def test_no_interval_below_two_values(values):
-    assert bootstrap_interval(values) is None
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (0.0, None)])
+def test_no_interval_below_two_values(values, ends):
+    assert mean_interval(values, ends) is None
 
 
 def test_scores_without_a_value_are_counted_by_status_and_never_averaged():
@@ -125,8 +132,7 @@ def test_the_legend_has_what_the_cells_have_and_nothing_else():
     assert not legend(cells[1:2], colours=True)
 
 
-def test_without_numpy_the_interval_of_an_open_range_is_students(monkeypatch):
-    monkeypatch.setattr(summary_module, "find_spec", lambda name: None)
+def test_the_interval_of_an_open_range_is_students():
     low, high = mean_interval([1.0, 2.0, 3.0, 4.0, 5.0], (0.0, None))
     # t at 97.5 % with four degrees is 2.776; the standard error is √(2.5 / 5).
     assert low == pytest.approx(3 - 2.776 * 0.5**0.5, rel=0.01)

@@ -8,10 +8,13 @@ import types
 from html.parser import HTMLParser
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ragmeter import RagMeter
+from ragmeter import RagMeter, Scorer
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import MissingDependencyError, RagSample, _progress_bar, aevaluate, evaluate
+from ragmeter.quality.summary import mean_interval
 
 GOOD = RagSample(
     question="When was the bridge opened?",
@@ -30,16 +33,26 @@ class Tags(HTMLParser):
 
     def __init__(self, html):
         super().__init__()
-        self.open, self.seen = [], set()
+        self.open, self.seen, self.text = [], set(), []
         self.feed(html)
         assert self.open == []
 
     def handle_starttag(self, tag, attributes):
-        self.open.append(tag)
+        if tag != "br":
+            self.open.append(tag)
         self.seen.add(tag)
+        self.text.append(" ")
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    @property
+    def words(self):
+        """What can be read, but for the style."""
+        return " ".join("".join(self.text).partition("}")[2].rpartition("}")[2].split())
 
 
 def test_it_is_the_list_it_was_with_a_summary_and_the_worst():
@@ -57,6 +70,7 @@ def test_it_is_the_list_it_was_with_a_summary_and_the_worst():
     )
     values = [each["lexical_groundedness"].value for each in found[:2]]
     assert grounded.mean == pytest.approx(sum(values) / 2)
+    assert grounded.interval95 == pytest.approx(mean_interval(values, (0.0, 1.0)))
     assert found == asyncio.run(aevaluate(SAMPLES))
 
 
@@ -67,30 +81,108 @@ def test_a_mean_of_nothing_is_unknown():
     assert (found.count, found.mean) == (0, None)
 
 
-@pytest.mark.parametrize("shown", ["evaluation", "sample", "memory", "nothing"])
-def test_a_notebook_shows_tables_in_which_texts_are_only_texts(shown):
+ELEMENTS = frozenset(
+    "div style table thead tbody tr th td p b i small span br ul li svg rect text title".split()
+)
+
+
+@pytest.fixture(scope="module")
+def results():
+    """Everything that a notebook shows, by what it is."""
     with RagMeter(exporters=[memory := InMemoryExporter()]) as meter:
         for sample in SAMPLES:
             meter.submit(sample)
         assert meter.flush(60)
-    html = {
-        "evaluation": evaluate(SAMPLES),
-        "sample": evaluate(SAMPLES)[2],
+        estimates, estimate = meter.quality(), meter.quality("lexical_groundedness")
+    evaluation = evaluate(SAMPLES)
+    return {
+        "evaluation": evaluation,
+        "summary": evaluation.summary,
+        "sample": evaluation[2],
+        "score": evaluation[1]["lexical_groundedness"],
         "memory": memory.results,
+        "result": memory.results[1],
+        "estimates": estimates,
+        "estimate": estimate,
+        "scorer": Scorer().score(SAMPLES),
         "nothing": evaluate([]),
-    }[shown]._repr_html_()
+    }
 
-    assert {"table", "th"} <= Tags(html).seen <= set("div table thead tbody tr th td p b i".split())
+
+SHOWN = ("evaluation", "summary", "sample", "score", "memory", "result", "estimates", "estimate",
+         "scorer", "nothing")  # fmt: skip
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_a_notebook_shows_tables_in_which_texts_are_only_texts(results, shown):
+    html = results[shown]._repr_html_()
+
+    assert {"table", "th"} <= Tags(html).seen <= ELEMENTS
     html.encode("utf-8")
-    if shown != "nothing":
+    assert "url(" not in html
+    assert "//" not in html, "nothing comes from elsewhere"
+    if shown not in ("nothing", "estimate"):
         assert "lexical_groundedness" in html
 
 
-def test_without_pandas_the_error_says_what_to_install(monkeypatch):
+def test_a_notebook_shows_interval_distribution_and_the_worst_with_all_scores(results):
+    html = results["evaluation"]._repr_html_()
+    grounded = results["evaluation"].summary["lexical_groundedness"]
+    words = Tags(html).words
+
+    assert f"{grounded.mean:.2f} {grounded.mean_low:.2f} – {grounded.mean_high:.2f}" in words
+    assert 'aria-label="2 values of lexical_groundedness from 0 to 1' in html
+    assert html.count("<svg") > 5
+    assert words.index("Worst first") < words.index(BAD.question)
+    assert "✕ bad row 1" in words
+
+
+def test_a_result_shows_why_and_an_estimate_what_it_rests_on(results):
+    reason = results["result"].verdict.reasons[0]
+    assert reason in Tags(results["result"]._repr_html_()).words
+    estimate = results["estimate"]
+    words = Tags(results["estimate"]._repr_html_()).words
+    assert f"{estimate.lower:.2f} – {estimate.upper:.2f}" in words
+    assert f"{estimate.n_judged} of {estimate.n_requests}" in words
+    assert estimate.mean is None, "of three values no mean is shown"
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_only_text(said):
+    sample = RagSample(question=said, contexts=[said], answer=said)
+    plain = Tags(evaluate([GOOD])._repr_html_()).seen
+    html = evaluate([sample])._repr_html_()
+    assert Tags(html).seen <= plain | {"i"}
+    html.encode("utf-8")
+
+
+@pytest.mark.parametrize("made", SHOWN)
+def test_without_pandas_the_error_says_what_to_install(results, monkeypatch, made):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    for made in (evaluate([GOOD]), evaluate([GOOD])[0], InMemoryExporter().results):
-        with pytest.raises(MissingDependencyError, match="pip install pandas"):
-            made.to_pandas()
+    with pytest.raises(MissingDependencyError, match="pip install pandas"):
+        results[made].to_pandas()
+
+
+class Frame(dict):
+    """As much of a data frame as is asked for: columns by name."""
+
+
+@pytest.mark.parametrize("made", SHOWN)
+def test_a_frame_has_columns_of_equal_length(results, monkeypatch, made):
+    pandas = types.ModuleType("pandas")
+    pandas.array, pandas.DataFrame = (lambda values, dtype: list(values)), Frame
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    frame = results[made].to_pandas()
+
+    scores = len(results["result"].scores)
+    rows = {"score": 1, "estimate": 1, "result": scores}.get(made)
+    assert {len(column) for column in frame.values()} == {
+        len(results[made]) if rows is None else rows
+    }
+    if made in ("summary", "estimates"):
+        place = frame["score"].index("lexical_groundedness")
+        low = frame["mean_low" if made == "summary" else "lower"][place]
+        assert 0.0 <= low <= 1.0
 
 
 def test_a_data_frame_has_a_row_for_each_sample_and_unknown_is_no_number():

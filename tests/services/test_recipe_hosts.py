@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -134,7 +135,17 @@ def test_the_notebook_shows_its_results_as_a_table(hosts, tmp_path):
         env={**os.environ, "HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    [tables, [verdicts]] = json.loads(done.stdout)
+    [tables, [verdicts], [*_, evaluation]] = json.loads(done.stdout)
 
     assert "lexical_groundedness" in tables[-1]["text/html"]
     assert verdicts["text/plain"].count(": 'good'") == 2
+    shown = evaluation["text/html"]
+    assert "<b>2 requests</b>" in shown
+    assert 'aria-label="2 values of lexical_groundedness from 0 to 1; mean' in shown
+    assert re.search(r'data-is="95 % interval">0\.\d\d – [01]\.\d\d<', shown)
+    assert (
+        shown.index("95 % interval")
+        < shown.index("Worst first")
+        < shown.index("goods be sent back")
+    )
+    assert "<script" not in shown

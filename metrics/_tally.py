@@ -1,7 +1,7 @@
 """The values of one score, however many: all of them while they are few, then how many lie where.
 
 What is known at the end does not depend on the order in which values came, so that a data set scored in
-pieces has the summary of one scored at once.  Used by `summary`.
+pieces has the summary of one scored at once.  Used by `_summary`.
 """
 
 from __future__ import annotations
