@@ -212,7 +212,8 @@ class TestOverview:
         assert f"OTLP over HTTP: {HOST}" in words
         assert "OTLP over gRPC: http://127.0.0.1:4317" in words
         assert "gRPC at the HTTP port" not in words
-        assert f"ragmeter demo --otlp {HOST}" in words
+        demo = f"ragmeter demo --otlp {HOST}"
+        assert f"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true {demo}" in words
 
     def test_empty_because_of_grpc_at_the_http_port(self):
         health = {"status": "ok", "exports": {"grpc_on_http": 3}}
