@@ -32,6 +32,8 @@ __all__ = ["app"]
 
 EXIT_OF = {"pass": 0, "fail": EXIT_FAILED, "inconclusive": 4, "blocked": 5}
 """By what `evaluate` decided."""
+KEY_VARIABLE = "OPENAI_API_KEY"
+"""Where a judge's key is looked for, if nothing else is said."""
 
 app = typer.Typer(
     name="ragmeter",
@@ -170,7 +172,7 @@ def evaluate(
     judge_key_variable: Annotated[
         str,
         typer.Option("--judge-key-env", metavar="NAME", help="Variable that holds its key."),
-    ] = "OPENAI_API_KEY",
+    ] = KEY_VARIABLE,
     judge_cache: Annotated[
         Path | None,
         typer.Option(help="SQLite file that remembers the judge's answers between runs."),
@@ -206,6 +208,17 @@ def evaluate(
         bool,
         typer.Option("--with-text", help="Keep questions and explanations in --out DIR, too."),
     ] = False,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ray",
+            help="Score in processes of Ray, on this machine or a cluster's. Needs --out DIR.",
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --engine: how many score. (default: one per core)"),
+    ] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write a page with histograms and the worst samples.")
     ] = None,
@@ -273,6 +286,10 @@ def evaluate(
                 judge_cache=judge_cache,
             )
         check_page(html)
+        if engine is not None and judge_model is not None and judge_key_variable != KEY_VARIABLE:
+            raise ConfigurationError(
+                f"--engine: its processes take the judge's key from {KEY_VARIABLE}; leave --judge-key-env out"
+            )
         files = stack.enter_context(readable(data or ()))
         options = EvaluateOptions(
             data=files,
@@ -289,6 +306,8 @@ def evaluate(
             fused=fused,
             concurrency=concurrency,
             limit=limit,
+            engine=engine,
+            processes=processes,
             shard=shard,
             merge=merge,
             with_text=with_text,

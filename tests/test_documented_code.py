@@ -26,6 +26,8 @@ PAGES = [
 ]
 
 STUBS = {
+    "daft": ["DataType", "func", "read_parquet"],
+    "dask": ["compute", "delayed"],
     "haystack": ["tracing"],
     "haystack_integrations.tracing.opentelemetry": ["OpenTelemetryTracer"],
     "langfuse": ["Langfuse"],
@@ -38,6 +40,8 @@ STUBS = {
     "pydantic_ai": ["Agent"],
     "pydantic_ai.capabilities": ["Instrumentation"],
     "pydantic_ai.models.instrumented": ["InstrumentationSettings"],
+    "pyspark.sql": ["SparkSession"],
+    "pyspark.sql.pandas.types": ["from_arrow_schema"],
     "structlog": ["get_logger"],
     "traceloop.sdk": ["Traceloop"],
 }

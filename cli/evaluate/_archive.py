@@ -2,6 +2,7 @@
 
 A few hundred rows are in memory at a time, and some 20 bytes of every other.  Rows that ask a judge pass
 through a window: as one is done the next one begins, and a part is written as soon as enough have ended.
+An engine is given what is to be scored instead (`Archive.plan`), and its tables are kept as they come.
 What the parts amount to is found out afterwards, from the parts (`_summing`).
 """
 
@@ -10,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -30,7 +32,7 @@ from ._known import KnownRows
 from ._parts import Folder, ListWriter, Shard, described
 from ._score_file import FINAL
 
-__all__ = ["Archive", "Measured", "known_rows"]
+__all__ = ["PART", "Archive", "Measured", "Plan", "giving", "known_rows"]
 
 PART = 256
 """Rows of a part, at most; what an interruption makes anew."""
@@ -85,20 +87,49 @@ def _learn(path: Path, known: KnownRows) -> None:
             for key in _dictionary(file.read(["row"]).column("row")):
                 known.add(bytes.fromhex(key), everything)
             return
-        table = file.read(["row", "measurement", "status"])
-    by_row: dict[str, tuple[set[str], set[str]]] = {}
-    columns = (table.column(name).to_pylist() for name in ("row", "measurement", "status"))
-    for row, measurement, status in zip(*columns, strict=True):
-        measured, failed = by_row.setdefault(row, (set(), set()))
-        (measured if status in FINAL else failed).add(measurement)
-    for row, (measured, failed) in by_row.items():
+        table = file.read(list(_BY_ROW))
+    for row, (measured, failed) in _by_row(table).items():
         done = frozenset(measured - failed)
         known.add(bytes.fromhex(row), done if failed else done | {about["mark"]})
+
+
+_BY_ROW = ("row", "measurement", "status")
+
+
+def _by_row(table: pa.Table) -> dict[str, tuple[set[str], set[str]]]:
+    """Return by what each row of a table of scores was measured, and what failed of it."""
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    columns = (table.column(name).to_pylist() for name in _BY_ROW)
+    for row, measurement, status in zip(*columns, strict=True):
+        measured, failed = found.setdefault(row, (set(), set()))
+        (measured if status in FINAL else failed).add(measurement)
+    return found
 
 
 def _dictionary(column: pa.ChunkedArray) -> Iterator[str]:
     for chunk in column.chunks:
         yield from chunk.unique().to_pylist()
+
+
+class _Wanted(NamedTuple):
+    """A row that is to be scored."""
+
+    file: int
+    row: Row
+    missing: frozenset[str]
+    """Names of its scores that are not known."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What an engine is to score: the lines of each file, ascending, and what is missing of each."""
+
+    lines: list[array[int]]
+    missing: list[array[int]]
+    """Likewise: the place in `names` of what is missing."""
+    names: list[frozenset[str]] = field(default_factory=list)
+    """Names of scores."""
+    rows: int = 0
 
 
 class Archive:
@@ -148,14 +179,13 @@ class Archive:
 
     async def run(self, advance: Advance, note: Any) -> None:
         """Score every row that is not known; write what has ended even where it is interrupted."""
-        about = self._asked.as_json() | {"files": [path.name for path in self._files]}
-        listed = ListWriter(self._folder, self._shard, about | {"limit": self._limit})
+        listed = self._list()
         rows = self._wanted(listed, advance, note)
 
         async def work() -> None:
-            for row, missing in rows:
+            for _, row, missing in rows:
                 try:
-                    [scores] = await self._scorer.ascore([row.sample], only=_giving(missing))
+                    [scores] = await self._scorer.ascore([row.sample], only=giving(missing))
                 finally:
                     self._under_way.discard(bytes.fromhex(row.key))
                 self._take(row, scores)
@@ -170,9 +200,51 @@ class Archive:
         self._write()
         listed.finish()
 
-    def _wanted(
-        self, listed: ListWriter, advance: Advance, note: Any
-    ) -> Iterator[tuple[Row, frozenset[str]]]:
+    def run_with(
+        self, engine: Callable[[Plan], Iterator[pa.Table]], advance: Advance, note: Any
+    ) -> None:
+        """Have an engine score every row that is not known; keep each table of scores as it comes.
+
+        Args:
+            engine: Returns the scores of the rows of a plan, all of a row in one table. Not called where
+                nothing is to be scored.
+            advance: Told of each row.
+            note: Returns what is said beside.
+        """
+        listed = self._list()
+        try:
+            plan = self._plan(listed, advance, note)
+            for table in engine(plan) if plan.rows else ():
+                for _ in range(self._keep(table)):
+                    advance(note())
+        except BaseException:
+            listed.abandon()
+            raise
+        listed.finish()
+
+    def _plan(self, listed: ListWriter, advance: Advance, note: Any) -> Plan:
+        """Read every row, and return which ones are to be scored."""
+        plan = Plan([array("q") for _ in self._files], [array("H") for _ in self._files])
+        numbers: dict[frozenset[str], int] = {}
+        by = self._asked.measurements
+        for file, row, missing in self._wanted(listed, advance, note):
+            key = bytes.fromhex(row.key)
+            self._under_way.discard(key)
+            self._fresh.add(
+                key, frozenset(by[name] for name in missing)
+            )  # an equal row is not paid
+            number = numbers.setdefault(missing, len(numbers))
+            plan.lines[file].append(row.line)
+            plan.missing[file].append(number)
+            plan.rows += 1
+        plan.names = list(numbers)
+        return plan
+
+    def _list(self) -> ListWriter:
+        about = self._asked.as_json() | {"files": [path.name for path in self._files]}
+        return ListWriter(self._folder, self._shard, about | {"limit": self._limit})
+
+    def _wanted(self, listed: ListWriter, advance: Advance, note: Any) -> Iterator[_Wanted]:
         """Yield the rows to measure, each with the names of the scores that are missing."""
         earlier = self._earlier_list()
         for number, path in enumerate(self._files):
@@ -196,7 +268,7 @@ class Archive:
                 )
                 if isinstance(found, Row) and missing and key not in self._under_way:
                     self._under_way.add(key)
-                    yield found, missing
+                    yield _Wanted(number, found, missing)
                     continue
                 if not self._fresh.of(key) and key not in self._under_way:
                     self.resumed += 1
@@ -235,26 +307,27 @@ class Archive:
 
     def _write(self) -> None:
         done, self._done = self._done, []
-        if not done:
-            return
-        by = self._asked.measurements
-        sets = {
-            frozenset(by.get(name, name) for name in scores)
-            if all(score.status in FINAL for score in scores.values())
-            else None
-            for _, scores in done
-        }
+        if done:
+            by = self._asked.measurements
+            self._keep(scores_as_table(done, by, with_text=self._with_text))
+
+    def _keep(self, table: pa.Table) -> int:
+        """Write a part; return how many rows it has."""
+        rows = _by_row(table)
+        sets = {None if failed else frozenset(measured) for measured, failed in rows.values()}
         about: dict[str, Any] = {"mark": self._mark}
         if len(sets) == 1 and (everything := sets.pop()) is not None:
             about["uniform"] = sorted(everything | {self._mark})
-        table = scores_as_table(done, by, with_text=self._with_text)
-        self._folder.write_part(table, about)
+        if rows:
+            self._folder.write_part(table, about)
+        return len(rows)
 
     def _earlier_list(self) -> _EarlierList:
         return _EarlierList(self._folder.lists().get(self._shard))
 
 
-def _giving(names: frozenset[str]) -> Callable[[Metric], bool]:
+def giving(names: frozenset[str]) -> Callable[[Metric], bool]:
+    """Return whether a metric gives one of these scores, as a function of the metric."""
     return lambda metric: not names.isdisjoint(metric.score_names)
 
 

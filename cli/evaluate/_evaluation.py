@@ -61,6 +61,10 @@ class EvaluateOptions:
     """Rows scored at the same time; more than one only helps judged metrics."""
     limit: int | None = None
     """How many rows to score, from the first."""
+    engine: str | None = None
+    """Who scores, for a folder: ``ray``; None: this process."""
+    processes: int | None = None
+    """How many processes an engine scores in; None: one per core."""
     asked: Asked = field(default_factory=Asked)
     """What is to be decided."""
     segments: Sequence[str] = ()

@@ -6,9 +6,12 @@ A run, a run again, and all shards together have one way to their report: from l
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +19,7 @@ from rich.console import Console
 
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import progress
-from ragmeter.metrics import ConfigurationError, RagSample, VerdictRules
+from ragmeter.metrics import ConfigurationError, MissingDependencyError, RagSample, VerdictRules
 from ragmeter.metrics._rows import BadRow, count_rows
 from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.metrics.judge.protocol import JudgeStats
@@ -25,7 +28,7 @@ from ragmeter.quality.decision import decide
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.scorer import Scorer
 
-from ._archive import Archive, Measured
+from ._archive import Archive, Measured, Plan
 from ._evaluation import EvaluateOptions, Evaluation, SkippedRow
 from ._parts import Folder, Shard, shard_of
 from ._progress_note import note
@@ -59,6 +62,7 @@ def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
     for file in options.files:
         check_output_paths(file)
     shard = Shard(0, 1) if options.shard is None else shard_of(options.shard)
+    engine = _engine(options)
     total = sum(map(count_rows, options.files))
     scorer = _scorer(options)
     asked = Measured(
@@ -86,7 +90,11 @@ def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
                 soft_wrap=True,
             )
         with progress("scoring", min(total, options.limit or total)) as advance:
-            asyncio.run(archive.run(advance, lambda: note(_spent(options))))
+            beside = partial(_beside, options)
+            if engine is None:
+                asyncio.run(archive.run(advance, beside))
+            else:
+                archive.run_with(partial(engine, scorer), advance, beside)
         resumed = archive.resumed
         del archive  # what it knows of the rows is known from the list now
         listed = Listed({shard: folder.lists()[shard]})
@@ -118,14 +126,53 @@ def _merged(options: EvaluateOptions, path: Path, began: float) -> Evaluation:
 
 def _scorer(options: EvaluateOptions) -> Scorer:
     # As fast as the judge answers, and without limits that live requests need.
+    processes = _processes(options) if options.engine else 1
     return Scorer(
         list(options.metrics) or None,
         options.judge,
         fused=options.fused,
-        concurrency=options.concurrency,
+        concurrency=max(1, options.concurrency // processes),
         deadline_s=None,
         max_text_chars=None,
     )
+
+
+def _engine(options: EvaluateOptions) -> Callable[[Scorer, Plan], Iterator[pa.Table]] | None:
+    """Return who scores instead of this process.
+
+    Raises:
+        ConfigurationError: It is not known.
+        MissingDependencyError: It is not installed.
+    """
+    if options.engine is None:
+        if options.processes is not None:
+            raise ConfigurationError("--processes needs --engine ray")
+        return None
+    if options.engine != "ray":
+        raise ConfigurationError(f"--engine {options.engine!r} is not known; there is ray")
+    if find_spec("ray") is None:
+        raise MissingDependencyError("ray", "ray", "--engine ray")
+    from ._with_ray import scored_by_ray  # noqa: PLC0415 -- only where it is asked for
+
+    def scores(scorer: Scorer, plan: Plan) -> Iterator[pa.Table]:
+        return scored_by_ray(
+            plan,
+            options.files,
+            scorer,
+            options.judge,
+            processes=_processes(options),
+            with_text=options.with_text,
+        )
+
+    return scores
+
+
+def _processes(options: EvaluateOptions) -> int:
+    return options.processes or os.cpu_count() or 1
+
+
+def _beside(options: EvaluateOptions) -> str:
+    return note(_spent(options))
 
 
 def _spared(scorer: Scorer) -> dict[str, list[str]]:

@@ -80,8 +80,10 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
         from ._folder import evaluate_into_folder  # noqa: PLC0415 -- brings pyarrow, an extra
 
         return evaluate_into_folder(options)
-    if options.shard is not None or options.merge or options.with_text:
-        raise ConfigurationError("--shard, --merge and --with-text need --out DIR, a folder")
+    if options.shard is not None or options.merge or options.with_text or options.engine:
+        raise ConfigurationError(
+            "--shard, --merge, --with-text and --engine need --out DIR, a folder"
+        )
     for path in options.files:
         check_output_paths(path, out=options.out)
     metrics = choose_metrics(options)

@@ -84,3 +84,20 @@ def listening_addresses(pid):
                 address = ipaddress.ip_address(packed)
                 found.append((getattr(address, "ipv4_mapped", None) or address, int(port, 16)))
     return found
+
+
+def descendants(pid):
+    """Return the ids of the processes that a process started, and of theirs (Linux)."""
+    children = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    found, open_ = [], [pid]
+    while open_:
+        mine = children.get(open_.pop(), [])
+        found += mine
+        open_ += mine
+    return found

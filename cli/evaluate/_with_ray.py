@@ -1,0 +1,168 @@
+"""``ragmeter evaluate --engine ray``: what Ray's processes do for an archive, and how much at a time.
+
+One process reads each file of the data set, others score; which rows, and every part, is this process's
+business (`_archive`), so that a folder is the same whoever filled it.
+"""
+
+from __future__ import annotations
+
+import csv
+import pickle
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+
+from ragmeter.fleet._ray_data import ROWS, cluster, scored
+from ragmeter.fleet.tables import SCORES, scores_as_table
+from ragmeter.metrics._rows import RawRow, open_rows
+from ragmeter.metrics._samples import Row, sample_row
+from ragmeter.metrics.judge.protocol import Judge, JudgeCall
+from ragmeter.metrics.results import SampleScores
+from ragmeter.scorer import Scorer
+
+from ._archive import Plan, giving
+
+__all__ = ["scored_by_ray"]
+
+LEAST = 16
+"""Rows that a process is given at a time, at least."""
+_CALLS = "judge_calls_made"
+_ROW = pa.schema([("row", pa.binary()), ("missing", pa.int32())])
+
+
+def scored_by_ray(
+    plan: Plan,
+    files: Sequence[Path],
+    scorer: Scorer,
+    judge: Judge | None,
+    *,
+    processes: int,
+    with_text: bool,
+) -> Iterator[pa.Table]:
+    """Yield the scores of a plan's rows, some hundred rows a table, in no order.
+
+    Args:
+        plan: What is to be scored.
+        files: The data set; every machine of the cluster sees them under these names.
+        scorer: What each process scores with.
+        judge: Whom it asks. What it asks in the processes is reported to this one.
+        processes: How many score.
+        with_text: Whether texts are in the tables, too.
+
+    Raises:
+        ConfigurationError: As of `cluster` and `scored`.
+    """
+    pieces = [
+        _Reading(path.resolve(), plan.lines[number], plan.missing[number], csv.field_size_limit())
+        for number, path in enumerate(files)
+        if plan.lines[number]
+    ]
+    # What every process has at hand when it ends is paid for again: together no more than a part.
+    rows = ROWS if judge is None else max(LEAST, ROWS // processes)
+    # Few rows are for few processes, each of which takes seconds to start.
+    processes = max(1, min(processes, -(-plan.rows // rows)))
+    with cluster(processes):
+        for table in scored(
+            pieces, _Building(scorer, plan.names, judge, with_text), processes=processes, rows=rows
+        ):
+            if judge is not None:
+                _report(table, judge)
+            yield table.drop_columns([_CALLS]).cast(SCORES)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Reads the rows of a file that are to be scored."""
+
+    path: Path
+    lines: array[int]
+    missing: array[int]
+    cell: int
+    """Characters that a CSV cell may have."""
+
+    def __call__(self) -> Iterator[pa.Table]:
+        csv.field_size_limit(self.cell)
+        found = self._found()
+        while some := list(islice(found, ROWS)):
+            rows, missing = zip(*some, strict=True)
+            yield pa.table([list(rows), list(missing)], schema=_ROW)
+
+    def _found(self) -> Iterator[tuple[bytes, int]]:
+        wanted = zip(self.lines, self.missing, strict=True)
+        line, missing = next(wanted, (-1, 0))
+        for raw in open_rows(self.path):
+            if raw.line == line:
+                yield pickle.dumps(tuple(raw), pickle.HIGHEST_PROTOCOL), missing
+                line, missing = next(wanted, (-1, 0))
+                if line < 0:
+                    return
+
+
+@dataclass(frozen=True)
+class _Building:
+    """Makes what scores, in a process of Ray's."""
+
+    scorer: Scorer
+    names: Sequence[frozenset[str]]
+    judge: Judge | None
+    with_text: bool
+
+    def __call__(self) -> _Scoring:
+        return _Scoring(self)
+
+
+class _Scoring:
+    """Scores rows as they stand in the data set."""
+
+    def __init__(self, asked: _Building) -> None:
+        self._asked = asked
+        self._calls: list[JudgeCall] = []
+        self._counted = (0, 0)
+        # The two were pickled together: the judge is the scorer's.
+        if asked.judge is not None:
+            asked.judge.subscribe(self._calls.append)
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        scorer = self._asked.scorer
+        found: list[tuple[Row, SampleScores]] = []
+        of_missing: dict[int, list[Row]] = {}
+        columns = (table.column(name).to_pylist() for name in _ROW.names)
+        for content, missing in zip(*columns, strict=True):
+            row = sample_row(RawRow(*pickle.loads(content)))  # noqa: S301 -- this program's own
+            # A row that has changed since is not scored, and missed in the report.
+            if isinstance(row, Row):
+                of_missing.setdefault(missing, []).append(row)
+        for missing, rows in of_missing.items():
+            scores = scorer.score(
+                [row.sample for row in rows], only=giving(self._asked.names[missing])
+            )
+            found += zip(rows, scores, strict=True)
+        scored_rows = scores_as_table(found, scorer.measurements, with_text=self._asked.with_text)
+        told: list[bytes | None] = [None] * len(scored_rows)
+        if told:
+            told[0] = self._spent()
+        return scored_rows.append_column(_CALLS, pa.array(told, pa.binary()))
+
+    def _spent(self) -> bytes | None:
+        """Return what the judge was asked since it was last told."""
+        judge = self._asked.judge
+        if judge is None:
+            return None
+        calls, self._calls[:] = tuple(self._calls), ()
+        stats = judge.stats
+        hits, misses = self._counted
+        self._counted = (stats.cache_hits, stats.cache_misses)
+        items = (stats.cache_hits - hits, stats.cache_misses - misses)
+        return pickle.dumps((calls, items), pickle.HIGHEST_PROTOCOL)
+
+
+def _report(table: pa.Table, judge: Judge) -> None:
+    for told in table.column(_CALLS).drop_null().to_pylist():
+        calls, items = pickle.loads(told)  # noqa: S301 -- of a process of this program's
+        for call in calls:
+            judge.report(call)
+        judge.report_items(*items)
