@@ -114,6 +114,9 @@ class Settings(BaseSettings):
     """What each publishing process may keep there, or in the folder of a ``spool:///dir``."""
     worker_processes: int | None = _setting(None, "ragmeter worker", unit="processes", gt=0, le=256)
     """Processes of ``ragmeter worker``; unset: as many as cores."""
+    worker_limit_s: float = _setting(300.0, "ragmeter worker", unit="seconds", gt=0, le=1500)
+    """How long a worker may take over a message; then what hangs is ended with its process, and the message is
+    tried again, in the end one request at a time."""
     worker_dedupe_url: SecretStr | None = _setting(None, "ragmeter worker")
     """Address of a Redis in which workers mark what is done, so that a message that comes twice is not scored
     twice; unset: it is."""

@@ -236,6 +236,11 @@ DURATION_BUCKETS: Final = (
 )  # fmt: skip
 """Seconds, the bounds that the GenAI conventions advise for client operations."""
 
+DELAY_BUCKETS: Final = (
+    0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0,
+)  # fmt: skip
+"""Seconds: what waits in a queue may wait for a moment or for a night."""
+
 EVALUATION_SCORE_HISTOGRAM: Final = Instrument(
     # No convention defines an evaluation metric; this is the name others already emit.
     name=Term("gen_ai.evaluation.score", "de facto (Splunk's GenAI utilities)", "own"),
@@ -251,6 +256,15 @@ EVALUATION_SCORE_HISTOGRAM: Final = Instrument(
         SERVICE,
     ),
     buckets=SCORE_BUCKETS,
+)
+EVALUATION_DELAY: Final = Instrument(
+    name=_own("ragmeter.evaluation.delay"),
+    kind="histogram",
+    unit="s",
+    description="Time from the end of a RAG request to its first scores, where another process scores it than "
+    "the one that ran it; by two clocks, and never below 0.",
+    attributes=(GEN_AI_WORKFLOW_NAME, SERVICE),
+    buckets=DELAY_BUCKETS,
 )
 CONTEXT_COUNT: Final = Instrument(
     name=_own("ragmeter.retrieval.context_count"),
@@ -411,6 +425,7 @@ EXPORT_BACKLOG: Final = _watched(
 
 INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     EVALUATION_SCORE_HISTOGRAM,
+    EVALUATION_DELAY,
     CONTEXT_COUNT,
     DOCUMENTS,
     RIGHT_DOCUMENTS,

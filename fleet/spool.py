@@ -24,6 +24,7 @@ from ragmeter.metrics import ConfigurationError
 
 from ._spool_folder import DEFAULT_BYTES, SpoolReader, SpoolSender, Taken
 from ._spool_queue import SpoolQueue
+from ._time_limit import ENDED_BY, at_most
 from .transport import TransportDownError
 
 if TYPE_CHECKING:
@@ -84,12 +85,17 @@ def open_queue(url: str) -> SpoolQueue:
 
 
 def run_worker(
-    url: str, make: Callable[[], BatchWorker], *, processes: int, once: bool = False
+    url: str,
+    make: Callable[[], BatchWorker],
+    *,
+    processes: int,
+    once: bool = False,
+    limit_s: float | None = None,
 ) -> bool:
     """Score what the folder holds; see `transport.run_worker`."""
     folder = folder_of(url)
     SpoolReader(folder).close()  # that it can be used is said here, once
-    return _Processes(lambda: _work(folder, make, once=once), processes).run()
+    return _Processes(lambda: _work(folder, make, once=once, limit_s=limit_s), processes).run()
 
 
 class _Processes:
@@ -120,7 +126,10 @@ class _Processes:
                         done = False
                         self._tell_to_end()
                     elif code < 0 and not self._ending:
-                        _log.error("ragmeter worker: a process was ended by signal %d", -code)
+                        why = " (a message took too long)" if -code == ENDED_BY else ""
+                        _log.error(
+                            "ragmeter worker: a process was ended by signal %d%s", -code, why
+                        )
                         self._running.append(self._start())
         finally:
             for number, handler in before.items():
@@ -171,7 +180,9 @@ def _told_to_end() -> Iterator[Callable[[], bool]]:
     yield lambda: told
 
 
-def _work(folder: Path, make: Callable[[], BatchWorker], *, once: bool) -> bool:
+def _work(
+    folder: Path, make: Callable[[], BatchWorker], *, once: bool, limit_s: float | None
+) -> bool:
     """Score messages until told to end or, `once`, until none is left; return whether that came true."""
     with _told_to_end() as is_told:
         worker = make()
@@ -186,7 +197,8 @@ def _work(folder: Path, make: Callable[[], BatchWorker], *, once: bool) -> bool:
                             return True
                         time.sleep(_IDLE_S)
                         continue
-                    done = _handle(reader, worker, found[0])
+                    with at_most(limit_s):
+                        done = _handle(reader, worker, found[0])
                 except TransportDownError as error:
                     _log.error("ragmeter worker: %s", error)
                     done = False

@@ -129,7 +129,12 @@ def open_sender(url: str, *, confirm_s: float = 2.0, spool_bytes: int = 2**28) -
 
 
 def run_worker(
-    url: str, make: Callable[[], BatchWorker], *, processes: int, once: bool = False
+    url: str,
+    make: Callable[[], BatchWorker],
+    *,
+    processes: int,
+    once: bool = False,
+    limit_s: float | None = None,
 ) -> bool:
     """Score what comes by the queue that `url` names, until SIGTERM or SIGINT. For the main thread.
 
@@ -140,6 +145,7 @@ def run_worker(
         make: Makes what scores, in each of the processes.
         processes: How many of them.
         once: End when nothing waits any more.
+        limit_s: Seconds that a message may take; then its process is ended, and it comes back. None: any time.
 
     Returns:
         Whether everything went well: a process that fails other than by a signal ends the others.
@@ -149,7 +155,7 @@ def run_worker(
         MissingDependencyError: The engine's package is not installed.
     """
     run: Callable[..., bool] = engine_of(url).run_worker
-    return run(url, make, processes=processes, once=once)
+    return run(url, make, processes=processes, once=once, limit_s=limit_s)
 
 
 def engine_of(url: str) -> Any:

@@ -30,7 +30,7 @@ DEATHS_TO_SPLIT = 2
 _LOOK_S = 5.0
 """Seconds for which a look at whether all is exported waits."""
 _GRACE_S = 120.0
-"""Seconds beyond the judge's time after which a message is done with what is there."""
+"""Seconds beyond the judge's time for which exporters that are slow are waited for."""
 
 
 class Marks(Protocol):
@@ -115,6 +115,12 @@ class BatchWorker:
         except UnreadableError as error:
             self._meter.lost("unreadable")
             return Handled(dead=(Dead(body=body, reason=str(error)),))
+        if deaths:
+            _log.warning(
+                "ragmeter worker: %d requests are tried for the %d. time: a worker ended over them",
+                len(batch.runs),
+                deaths + 1,
+            )
         dead = tuple(
             Dead(body=one, reason="the request cannot be read") for one in batch.unreadable
         )
@@ -139,11 +145,18 @@ class BatchWorker:
             self._meter.take_over(_chosen(sent, resource))
         deadline = time.monotonic() + self._judge_deadline_s + _GRACE_S
         flushed = self._meter.flush(_LOOK_S)
-        while not flushed and self._is_at_work() and time.monotonic() < deadline:
+        # What hangs is waited for until the engine ends this process: acknowledged, it would be lost.
+        while not flushed and (
+            self._is_scoring() or (self._is_at_work() and time.monotonic() < deadline)
+        ):
             flushed = self._meter.flush(_LOOK_S)
         if not self._require_export:
             return True
         return flushed and self._lost() == before
+
+    def _is_scoring(self) -> bool:
+        stats = self._meter.stats()
+        return stats.in_flight > sum(stats.export_backlog.values())
 
     def _is_at_work(self) -> bool:
         stats = self._meter.stats()

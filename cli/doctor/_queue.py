@@ -13,6 +13,7 @@ from ._findings import CONFIGURED, REACHABLE, Finding
 __all__ = ["check_queue"]
 
 _VARIABLE = "RAGMETER_QUEUE_URL"
+_SCORING = "RAGMETER_SCORING"
 
 
 def check_queue(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -39,6 +40,10 @@ def check_queue(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield REACHABLE.ok(where, f"{status.waiting} messages wait{workers}")
     if status.waiting and status.workers == 0:
         yield REACHABLE.warning(where, "nobody scores what waits", "start `ragmeter worker`")
+    if not status.waiting and status.workers == 0 and environ.get(_SCORING) == "queue":
+        yield REACHABLE.warning(
+            where, "no worker is connected: nobody will score what comes", "start `ragmeter worker`"
+        )
     if status.dead:
         yield REACHABLE.warning(
             where,

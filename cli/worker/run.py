@@ -52,6 +52,15 @@ def run(queue: str | None, *, processes: int | None, once: bool, require_export:
             "RAGMETER_CONSOLE"
         )
 
+    if (
+        settings.judge_model is not None
+        and settings.worker_limit_s < settings.judge_deadline_s + 60
+    ):
+        raise ConfigurationError(
+            f"RAGMETER_WORKER_LIMIT_S={settings.worker_limit_s:g} would end what a judge is still asked for; "
+            f"give RAGMETER_JUDGE_DEADLINE_S ({settings.judge_deadline_s:g}) and 60 s more"
+        )
+
     def make() -> BatchWorker:
         telemetry = WorkerTelemetry()
         return worker_from_settings(
@@ -59,4 +68,4 @@ def run(queue: str | None, *, processes: int | None, once: bool, require_export:
         )
 
     number = processes or settings.worker_processes or os.cpu_count() or 1
-    return run_worker(url, make, processes=number, once=once)
+    return run_worker(url, make, processes=number, once=once, limit_s=settings.worker_limit_s)

@@ -8,6 +8,7 @@ request is recorded once, with its first value, and so is its verdict: a counter
 
 from __future__ import annotations
 
+import time
 from collections import Counter as Counted
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,7 @@ class MetricWriter:
         bound: Keeps the instruments small; shared by all who write to them.
         captured_elsewhere: Requests and their contexts are counted by the process that captured them, and
             scores bear the name of its service.
+        clock_ns: What time it is, nanoseconds since the epoch.
     """
 
     def __init__(
@@ -87,8 +89,10 @@ class MetricWriter:
         context_of: Callable[[SpanContext | None], Context],
         bound: SeriesBound,
         captured_elsewhere: bool = False,
+        clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._make_meter = meter
+        self._clock_ns = clock_ns
         self._captured_elsewhere = captured_elsewhere
         self._context_of = context_of
         self._limiter = Limiter()
@@ -156,6 +160,9 @@ class MetricWriter:
         if self._captured_elsewhere:
             base = dict(base)
             self._add(base, semconv.SERVICE, scored.run.resource.get("service.name"))
+            if not scored.late:
+                waited_ns = max(0, self._clock_ns() - scored.run.ended_ns)
+                self._observe(semconv.EVALUATION_DELAY, waited_ns / 1e9, base)
         if scored.verdict is not None and semconv.VERDICT not in known:
             counted: dict[str, AttributeValue] = {**base, semconv.VERDICT: scored.verdict.word}
             self._add(counted, semconv.VERDICT_CODE, next(iter(scored.verdict.codes), None))

@@ -34,10 +34,17 @@ def open_queue(url: str) -> RabbitQueue:
     return made
 
 
-def run_worker(url: str, make: Callable[[], Worker], *, processes: int, once: bool = False) -> bool:
+def run_worker(
+    url: str,
+    make: Callable[[], Worker],
+    *,
+    processes: int,
+    once: bool = False,
+    limit_s: float | None = None,
+) -> bool:
     """Score what the queue holds; see `worker.run_worker`."""
     ended: bool = _part("worker", "celery").run_worker(
-        Address.of(url), make, processes=processes, once=once
+        Address.of(url), make, processes=processes, once=once, limit_s=limit_s
     )
     return ended
 

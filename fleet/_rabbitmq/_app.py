@@ -17,6 +17,7 @@ from kombu import Exchange, Queue
 from kombu.serialization import register
 
 from ragmeter._runtime.guard import Guard, front_door
+from ragmeter.fleet._time_limit import at_most
 from ragmeter.fleet.transport import Handles, TransportDownError
 
 from ._address import Address
@@ -26,9 +27,9 @@ from .sender import RabbitSender
 __all__ = ["Worker", "worker_app"]
 
 _SERIALIZER = "ragmeter"
-_LONGEST_S = 900.0
-"""A message takes no longer, or its process is killed and the message comes back: half of the time after which
-a broker takes a message away from a worker (``consumer_timeout``, 30 minutes)."""
+_LONGEST_S = 1620.0
+"""A message takes no longer, or its process is killed: nine tenths of the time after which a broker takes a
+message away from a worker (``consumer_timeout``, 30 minutes). The worker's own limit ends it before."""
 _PAUSE_S = 5.0
 """Before a message that nothing could be done with goes back: it would return at once."""
 _CLOSE_S = 10.0
@@ -43,13 +44,16 @@ class Worker(Handles, Protocol):
         ...
 
 
-def worker_app(address: Address, make: Callable[[], Worker], consumer: str) -> Celery:
+def worker_app(
+    address: Address, make: Callable[[], Worker], consumer: str, limit_s: float | None = None
+) -> Celery:
     """Return the application of a worker.
 
     Args:
         address: The broker and its queue.
         make: Called in each of the worker's processes: threads, as what scores has, do not survive a fork.
         consumer: The dotted name of the class that takes messages from the broker.
+        limit_s: Seconds that a message may take; None: as long as the broker waits.
     """
     for name in [name for name in os.environ if name.startswith("CELERY_")]:
         del os.environ[name]  # those of an application beside us would replace broker and results
@@ -96,12 +100,14 @@ def worker_app(address: Address, make: Callable[[], Worker], consumer: str) -> C
         worker_redirect_stdouts=False,
         worker_consumer=consumer,
     )
-    _add_task(app, address, make)
+    _add_task(app, address, make, limit_s)
     return app
 
 
-def _add_task(app: Celery, address: Address, make: Callable[[], Worker]) -> None:
-    process = _Process(address, make)
+def _add_task(
+    app: Celery, address: Address, make: Callable[[], Worker], limit_s: float | None
+) -> None:
+    process = _Process(address, make, limit_s)
     # Held here: Celery holds what listens to its signals weakly.
     signals.worker_process_init.connect(process.begin, weak=False)
     signals.worker_process_shutdown.connect(process.end, weak=False)
@@ -114,8 +120,8 @@ def _add_task(app: Celery, address: Address, make: Callable[[], Worker]) -> None
 class _Process:
     """What one of the worker's processes has: made after the fork."""
 
-    def __init__(self, address: Address, make: Callable[[], Worker]) -> None:
-        self._address, self._make = address, make
+    def __init__(self, address: Address, make: Callable[[], Worker], limit_s: float | None) -> None:
+        self._address, self._make, self._limit_s = address, make, limit_s
         self._handler: Worker | None = None
         # It connects when it sends, which the process that the others are forked from never does.
         self._sender = RabbitSender(address)
@@ -137,7 +143,7 @@ class _Process:
         """Have a message scored; returning acknowledges it."""
         deaths = deaths_of(headers)
         handled = None
-        with Guard("fleet.worker", front_door):
+        with Guard("fleet.worker", front_door), at_most(self._limit_s):
             handled = self._begun().handle(body, deaths)
         if handled is None:
             _hand_back()

@@ -35,7 +35,14 @@ _EMPTY_LOOKS = 3
 """How often in a row the queue is seen empty before a worker that is to drain it ends."""
 
 
-def run_worker(address: Address, make: Callable[[], Worker], *, processes: int, once: bool) -> bool:
+def run_worker(
+    address: Address,
+    make: Callable[[], Worker],
+    *,
+    processes: int,
+    once: bool,
+    limit_s: float | None,
+) -> bool:
     """Work until SIGTERM or SIGINT, which end it when the messages at hand are scored and acknowledged.
 
     Args:
@@ -43,6 +50,7 @@ def run_worker(address: Address, make: Callable[[], Worker], *, processes: int, 
         make: Makes what scores; called in each process.
         processes: How many messages are scored at once.
         once: End as soon as the queue is empty.
+        limit_s: Seconds that a message may take; None: as long as the broker waits.
 
     Returns:
         Whether it ended as it was told to.
@@ -55,7 +63,8 @@ def run_worker(address: Address, make: Callable[[], Worker], *, processes: int, 
     for kind in (CPendingDeprecationWarning, SecurityWarning):
         warnings.simplefilter("ignore", kind)
     signals.setup_logging.connect(_set_up_logging, weak=False)
-    app = worker_app(address, make, f"{RagmeterConsumer.__module__}:{RagmeterConsumer.__name__}")
+    consumer = f"{RagmeterConsumer.__module__}:{RagmeterConsumer.__name__}"
+    app = worker_app(address, make, consumer, limit_s)
     signals.worker_ready.connect(_replace_soon, weak=False)
     if once:
         signals.worker_ready.connect(_ending_when_empty(address), weak=False)

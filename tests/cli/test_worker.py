@@ -196,6 +196,14 @@ def test_sigterm_ends_the_message_at_hand_and_leaves_the_rest(environ):
         ({"RAGMETER_QUEUE_URL": "smtp://me:hidden@host"}, "is no queue"),
         ({"RAGMETER_JSONL": ""}, "nowhere to write"),
         ({"RAGMETER_METRICS": "nonsense"}, "nonsense"),
+        (
+            {
+                "RAGMETER_JUDGE_MODEL": "m",
+                "RAGMETER_JUDGE_BASE_URL": "http://127.0.0.1:1/v1",
+                "RAGMETER_WORKER_LIMIT_S": "90",
+            },
+            "RAGMETER_WORKER_LIMIT_S=90 would end what a judge",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_said_at_once(environ, changes, said):

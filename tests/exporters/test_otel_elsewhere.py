@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -40,7 +41,10 @@ def _written(ended_ns):
     )
     exporter.export([ScoredRun(run=run, scores=scores)])
     points = {
-        metric.name: [dict(point.attributes) for point in metric.data.data_points]
+        metric.name: [
+            dict(point.attributes) | ({"sum": point.sum} if "delay" in metric.name else {})
+            for point in metric.data.data_points
+        ]
         for resource in reader.get_metrics_data().resource_metrics
         for scope in resource.scope_metrics
         for metric in scope.metrics
@@ -66,3 +70,13 @@ def test_a_clock_that_is_ahead_does_not_put_an_evaluation_before_its_request():
     (span,), _ = _written(ahead)
 
     assert span.start_time == span.end_time == ahead
+
+
+@pytest.mark.parametrize(("before_s", "least_s"), [(90, 90.0), (-600, 0.0)])
+def test_how_long_a_request_waited_is_measured_once_and_never_below_zero(before_s, least_s):
+    _, points = _written(time.time_ns() - before_s * 10**9)
+
+    [point] = points["ragmeter.evaluation.delay"]
+    assert point["ragmeter.service.name"] == "shop"
+    assert point["sum"] >= least_s
+    assert (point["sum"] == 0.0) == (before_s < 0)

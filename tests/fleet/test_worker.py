@@ -1,9 +1,11 @@
 """What becomes of messages: the same scores as where the application scores, and nothing lost or stuck."""
 
+import asyncio
 import json
 from dataclasses import replace
 
 import pytest
+from fakes_core import FakeJudge
 
 from ragmeter import RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
@@ -12,6 +14,7 @@ from ragmeter.fleet.payload import Batch, SentRun, pack, unpack
 from ragmeter.fleet.publisher import FleetPublisher
 from ragmeter.fleet.worker import BatchWorker, split
 from ragmeter.metrics import Reference, RetrievedContext, metric
+from ragmeter.metrics.judge import JudgeError
 
 
 def a_sample(number, **changes):
@@ -276,6 +279,39 @@ def test_scores_that_could_not_be_exported_come_back_only_where_that_is_wanted(r
     assert failing.runs == ["run-1"]
     assert worker.stats().export_errors == {"Failing": 1}
     worker.close(10)
+
+
+class Broken(FakeJudge):
+    """A judge that answers 429, or never."""
+
+    async def ask(self, ask):
+        if self.answers:
+            raise JudgeError("too many requests", "rate_limited")
+        await asyncio.Event().wait()
+
+    def __init__(self, *, answers):
+        super().__init__()
+        self.answers = answers
+
+
+@pytest.mark.parametrize(("answers", "status"), [(True, "judge_error"), (False, "timeout")])
+def test_a_judge_that_fails_or_hangs_is_a_status_and_the_message_is_done(answers, status):
+    """A queue that came back to a failing judge would multiply what the failure costs."""
+    worker, memory = a_worker(
+        meter={
+            "metrics": ["context_relevancy"],
+            "judge": Broken(answers=answers),
+            "judge_deadline_s": 0.2,
+        },
+        judge_deadline_s=0.2,
+    )
+
+    handled = worker.handle(pack(Batch(runs=[sent(1), sent(2)])), 0)
+
+    worker.close(10)
+    assert (handled.done, handled.split, handled.dead) == (True, (), ())
+    scores = [one.scores["context_relevancy"] for one in memory.results if one.scores]
+    assert [(one.value, one.status) for one in scores] == [(None, status)] * 2
 
 
 @pytest.mark.contains_errors

@@ -31,6 +31,8 @@ class Counting:
         readable = [one for one in ids if not one.startswith("unreadable")]
         dead = [json.dumps({"ids": [one]}).encode() for one in ids if one not in readable]
         self._write(self._calls, readable)
+        if any(one.startswith("hanging") for one in ids):
+            time.sleep(3600)
         if any(one.startswith("poison") for one in ids):
             os.kill(os.getpid(), signal.SIGKILL)
         while any(one.startswith("held") for one in ids) and not Path(os.environ["GATE"]).exists():
@@ -55,5 +57,8 @@ class Counting:
 
 if __name__ == "__main__":
     once = "--once" in sys.argv
-    ended = run_worker(os.environ["QUEUE_URL"], Counting, processes=int(sys.argv[1]), once=once)
+    limit_s = float(os.environ["LIMIT_S"]) if "LIMIT_S" in os.environ else None
+    ended = run_worker(
+        os.environ["QUEUE_URL"], Counting, processes=int(sys.argv[1]), once=once, limit_s=limit_s
+    )
     sys.stdout.write(f"ended {ended}\n")

@@ -84,6 +84,22 @@ def test_a_request_that_kills_lies_among_the_dead_alone(fleet):
     assert fleet.judged()["poison"] == 6
 
 
+@pytest.mark.long_form
+def test_a_request_that_hangs_lies_among_the_dead_alone_after_the_limit(fleet):
+    fleet.start(processes=2, LIMIT_S="5")
+    others = ids("a", BATCH - 1)
+    fleet.send("hanging", *others)
+    fleet.send(*ids("b"))
+    fleet.wait_exported(*others, *ids("b"))
+    fleet.wait_dead(1)
+    [letter] = fleet.queue.dead(10)
+    assert b'"hanging"' in letter.body
+    assert b"a-0" not in letter.body
+    assert letter.deaths == 6
+    assert set(fleet.exported().values()) == {1}
+    assert fleet.judged()["hanging"] == 6
+
+
 def test_what_cannot_be_read_is_dead_at_once_and_its_neighbours_are_scored(fleet):
     fleet.sender.send(b"\xff not json", count=1)
     fleet.send("a", "unreadable", "b")
