@@ -33,6 +33,7 @@ BENCHMARKS = {
     "meter_capacity": "Capacity and memory of the meter",
     "spans": "Spans of others: received ones a second, the processor beside OpenInference",
     "receiving": "What the server takes over HTTP, with and without a spool",
+    "publishing": "Requests that another process scores",
     "shared_budget": "A judge's budget that processes share, in Redis",
     "storing": "What the store keeps of ragmeter's telemetry, and the page of 50,000 requests",
     "archive": "Archives: memory and rows a second of ragmeter evaluate",

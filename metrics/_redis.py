@@ -119,6 +119,8 @@ class RedisLine:
         self._purpose = purpose
         self._meanwhile = meanwhile
         self._said_at = -math.inf
+        self.trouble = ""
+        """What it could not be asked for, at the last failure; empty: it never failed."""
         try:
             import redis  # noqa: F401, PLC0415 -- optional dependency, needed where a URL is given
         except ImportError as error:
@@ -240,6 +242,7 @@ class RedisLine:
 
     def _failed(self, kind: str) -> None:
         now = time.monotonic()
+        self.trouble = kind
         self._away_until = now + LEFT_ALONE_S
         if now - self._said_at >= _SAY_AGAIN_AFTER_S:
             self._said_at = now

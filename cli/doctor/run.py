@@ -17,6 +17,7 @@ from ._golden import check_golden
 from ._instrumentations import check_instrumentations
 from ._packages import check_packages, installed
 from ._queue import check_queue
+from ._redis import check_shared
 
 __all__ = ["DoctorOptions", "examine"]
 
@@ -40,6 +41,9 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
     yield from check_golden(settings_or_none(), options.chunks)
     yield from check_instrumentations(os.environ)
     yield from check_queue(os.environ)
+    settings = settings_or_none()
+    if settings is not None:
+        yield from check_shared(settings)
     if installed("opentelemetry-sdk") is None:
         yield TEST_REQUEST.skipped("everything", "needs the OpenTelemetry SDK")
         return
@@ -53,7 +57,6 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
     for finding in check_backends(destinations):
         reachable = reachable and finding.state == "ok"
         yield finding
-    settings = settings_or_none()
     if settings is None:
         yield TEST_REQUEST.skipped("everything", "needs settings that can be read")
         return

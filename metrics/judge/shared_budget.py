@@ -8,6 +8,8 @@ of the limits, so that neither all judging ends nor the bill is multiplied by th
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import time
 from collections import deque
 from contextlib import suppress
@@ -29,7 +31,7 @@ from ragmeter.metrics.errors import ConfigurationError
 from .budget import JudgeBudget, Reservation
 from .protocol import JudgeError
 
-__all__ = ["SHARED_URL", "SharedBudget"]
+__all__ = ["SHARED_URL", "SharedBudget", "settings_key"]
 
 SHARED_URL = "RAGMETER_JUDGE_SHARED_URL"
 """The variable from which an unpickled budget or cache takes the password of its URL."""
@@ -44,6 +46,13 @@ _CAME = 3
 _POLL_MS = 20
 """Until calls in flight may have been settled, as the script says it."""
 _CLOSING_S = 0.5
+_SETTINGS_TOLD_EVERY_S = 3600.0
+_SETTINGS_KEPT_S = 86_400
+
+
+def settings_key(name: str) -> str:
+    """Return the key under which processes leave word of their settings, and of when they used them."""
+    return f"ragmeter:{{judge-budget:{name}}}:settings"
 
 
 class _Booked(Reservation):
@@ -145,6 +154,7 @@ class SharedBudget(JudgeBudget):
         self._known_spent = 0
         self._came = 0
         self._part: float | None = None
+        self._settings_told_at = -math.inf
 
     def _own_share(self) -> JudgeBudget | None:
         """Return what this process may spend alone; None: nothing."""
@@ -169,6 +179,24 @@ class SharedBudget(JudgeBudget):
         return (
             f"SharedBudget({self._line.address!r}, name={self.name!r}, share={self.share}, {shown})"
         )
+
+    @property
+    def settings(self) -> str:
+        """Limits, prices and share as JSON: of all that share the budget they should be the same."""
+        return json.dumps({**self.limits, "share": self.share}, sort_keys=True)
+
+    def _tell_settings(self) -> None:
+        """Leave word of the settings, once an hour, for whoever looks whether all have the same."""
+        now = time.monotonic()
+        if now - self._settings_told_at >= _SETTINGS_TOLD_EVERY_S:
+            self._settings_told_at = now
+            key = settings_key(self.name)
+            self._line.send(
+                [
+                    ("HSET", key, self.settings, int(time.time())),
+                    ("EXPIRE", key, _SETTINGS_KEPT_S),
+                ]
+            )
 
     @property
     def cost(self) -> float:
@@ -305,6 +333,7 @@ class SharedBudget(JudgeBudget):
             window, spent = str(name.decode()), int(total)
         except (TypeError, ValueError, AttributeError):  # away, or another program's keys
             return self._taken_alone(wanted)
+        self._tell_settings()
         with self._lock:
             self._known_window = window
             self._known_spent = max(self._known_spent, spent)

@@ -22,6 +22,7 @@ NAMES = {
     "meter_capacity": "openai",
     "spans": "opentelemetry.proto",
     "receiving": "uvicorn",
+    "publishing": "ragmeter",
     "shared_budget": "redis",
     "storing": "uvicorn",
     "archive": "pyarrow",

@@ -161,19 +161,22 @@ def test_a_patient_call_waits_for_those_in_flight_in_other_processes(redis_serve
     asyncio.run(main())
 
 
-def test_both_keys_lie_in_one_slot_and_old_seconds_go(redis_server, patient_redis):
+def test_its_keys_lie_in_one_slot_and_old_seconds_go(redis_server, patient_redis):
     budget = SharedBudget(redis_server.url, 10, max_cost=5.0, input_price=1.0)
     budget.settle(taken(budget), 10, 0)
     budget.close()
     with redis.Redis.from_url(redis_server.url) as client:
         keys = sorted(client.keys())
         assert keys == [
-            f"ragmeter:{{judge-budget:default}}:{k}".encode() for k in ("spent", "window")
+            f"ragmeter:{{judge-budget:default}}:{k}".encode()
+            for k in ("settings", "spent", "window")
         ]
         assert len({redis.cluster.key_slot(key) for key in keys}) == 1
-        assert client.hlen(keys[1]) <= 6
-        assert 0 < client.ttl(keys[1]) <= 3600
-        assert client.ttl(keys[0]) == -1  # for good
+        settings, spent, window = keys
+        assert client.hlen(window) <= 6
+        assert 0 < client.ttl(window) <= 3600
+        assert client.ttl(spent) == -1  # for good
+        assert 0 < client.ttl(settings) <= 86_400
 
 
 def test_a_redis_that_hangs_leaves_each_process_its_share(redis_server, caplog):
