@@ -3,7 +3,8 @@
 A span whose parent did not come tells one of two things.  Either the parent was lost, on its way or with the
 process that had it: then what hung below it and beside it may be lost, too.  Or it never is sent here,
 as when an application exports the spans of one instrumentation alone: then nothing is missing.
-Which of them it is shows in other requests.  Called by the reporter of traces; not locked.
+Which of them it is shows in other requests, and
+until others came, in whether it was answered.  Called by the reporter of traces; not locked.
 """
 
 from __future__ import annotations
@@ -48,8 +49,14 @@ class Wholeness:
                 if kind not in self._with_parent and len(self._with_parent) < MAX_KINDS:
                     self._with_parent.add(kind)
 
-    def is_partial(self, cut_off: Iterable[SpanRecord]) -> bool:
-        """Return whether one of these spans, which came without their parents, shows a loss."""
+    def is_partial(self, cut_off: Iterable[SpanRecord], *, answered: bool) -> bool:
+        """Return whether one of these spans, which came without their parents, shows a loss.
+
+        Args:
+            cut_off: The spans of a request whose parents did not come.
+            answered: Whether its answer did. As long as nothing is known of spans of the kind, it then
+                counts as whole.
+        """
         lost = False
         for kind in {_kind_of(span) for span in cut_off}:
             if kind in self._with_parent:
@@ -57,7 +64,7 @@ class Wholeness:
                 continue
             if kind in self._without or len(self._without) < MAX_KINDS:
                 self._without[kind] += 1
-            lost = lost or self._without[kind] <= ALWAYS_AFTER
+            lost = lost or (not answered and self._without[kind] <= ALWAYS_AFTER)
         return lost
 
 

@@ -95,7 +95,8 @@ class Reporter:
             if self._is_known(found, trace):
                 continue
             if self._remote and found.cut_off and not found.failed:
-                found = replace(found, partial=self._wholeness.is_partial(found.cut_off))  # noqa: PLW2901
+                half = self._wholeness.is_partial(found.cut_off, answered=found.answer is not None)
+                found = replace(found, partial=half)  # noqa: PLW2901
             if found.reason is not None:
                 self._note(found, found.reason)
             if not scored(found):

@@ -48,6 +48,8 @@ def has_values(result):
 
 @pytest.mark.parametrize("half", [[SHELF], [SHELF, STEP], [SHELF, MODEL], [SHELF, STEP, MODEL]])
 def test_a_retrieval_without_the_chain_around_it_is_partial_and_has_no_scores(report, half):
+    if MODEL in half:
+        report(SHELF, STEP, MODEL, CHAIN, ROOT)  # so these come with their parents
     [result], reporter = report(*half)
     assert result.sample.status == "partial"
     assert (result.sample.contexts, result.sample.answer) == (None, None)
@@ -58,6 +60,7 @@ def test_a_retrieval_without_the_chain_around_it_is_partial_and_has_no_scores(re
 
 def test_a_request_with_a_step_that_hangs_below_nothing_is_partial(report):
     """Its synthesis was lost, and what passed through it nobody knows; the answer is its own."""
+    report(SHELF, STEP, MODEL, CHAIN, ROOT)
     [result], reporter = report(SHELF, MODEL, CHAIN, ROOT)
     assert (result.sample.status, result.sample.answer) == ("partial", "14 days.")
     assert has_values(result) == []
@@ -93,6 +96,14 @@ def test_spans_whose_parents_never_come_are_whole_once_that_is_known(report):
     [result], reporter = report(SHELF)
     assert result.sample.status == "partial"
     assert reporter.partial == ALWAYS_AFTER + 1
+
+
+def test_an_answered_request_whose_root_is_exported_elsewhere_is_whole_from_the_first_on(report):
+    """Its web server's spans never come here, and nothing says that they should."""
+    for _ in range(ALWAYS_AFTER + 5):
+        [result], reporter = report(SHELF, replace(MODEL, parent_id=SHELF.parent_id))
+        assert (result.sample.status, result.sample.answer) == ("ok", "14 days.")
+    assert reporter.partial == 0
 
 
 def test_what_failed_stays_an_error(report):

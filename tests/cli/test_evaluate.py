@@ -355,9 +355,12 @@ def test_bad_rows_are_named_on_the_error_stream_and_exit_with_1(data):
 
 
 def test_a_wrong_option_exits_with_2_and_says_what_is_allowed(data):
-    result = _invoke(data, "--metrics", "no_such_metric")
+    result = _invoke(data, "--metrics", "retrieval_helth")
     assert result.exit_code == 2
     assert "retrieval_health" in result.stderr
+    result = _invoke(data, "--metrics", "no_such_metric")
+    assert result.exit_code == 2
+    assert "`ragmeter metrics`" in result.stderr
     assert _invoke(data.with_name("absent.jsonl")).exit_code == 2
     assert _invoke(data, "--judge-base-url", "http://127.0.0.1:9").exit_code == 2
 
