@@ -199,9 +199,7 @@ def test_every_decision_stands_in_the_index_with_its_four_parts():
     index = (folder / "README.md").read_text(encoding="utf-8")
     files = sorted(folder.glob("[0-9]*.md"))
 
-    # Numbers are given out before the work that is done side by side is there: some may be missing, none is twice.
-    numbers = [path.name[:4] for path in files]
-    assert numbers == sorted(set(numbers))
+    assert [path.name[:4] for path in files] == [f"{n:04d}" for n in range(1, len(files) + 1)]
     for path in files:
         text = path.read_text(encoding="utf-8")
         assert f"({path.name})" in index
