@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ragmeter.metrics import Score
 from ragmeter.metrics._wording import SHORT_STATUSES, STATUS_MEANINGS, value_text
-from ragmeter.quality.summary import ScoreSummary, Standing, standing
+from ragmeter.quality.summary import ScoreSummary, Standing, standing, valued_first
 
 __all__ = [
     "NARROW",
@@ -23,6 +23,7 @@ __all__ = [
     "new_table",
     "number_cell",
     "score_cell",
+    "summary_caption",
     "summary_table",
 ]
 
@@ -76,7 +77,9 @@ def legend(cells: Iterable[Text], *, colours: bool) -> str:
 
 
 NARROW = 72
-"""Columns below which a table shows the mean alone."""
+"""Columns below which a table shows the mean alone, with its interval."""
+NARROWEST = 56
+"""Columns below which it shows the mean alone."""
 WIDE = 100
 """Columns below which the reasons for missing values stand in the place of the outer percentiles."""
 
@@ -85,17 +88,20 @@ def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool, width: 
     """Return one row per score name: how many, mean, percentiles, and how many had no value.
 
     Args:
-        summaries: What to show.
+        summaries: What to show; those without any value come last.
         intervals: Whether to show the mean's 95 % interval.
-        width: Columns of the terminal; a narrow one gets means without percentiles and intervals.
+        width: Columns of the terminal; a narrow one gets no percentiles, the narrowest no intervals.
     """
     table = new_table("Scores over all requests")
+    summaries = valued_first(summaries)
     if width < NARROW:
+        intervals = intervals and width >= NARROWEST
         table.add_column("score", overflow="fold")
-        table.add_column("n", justify="right", no_wrap=True)
-        table.add_column("mean", justify="right", no_wrap=True)
+        for heading in ("n", "mean", "95 % CI") if intervals else ("n", "mean"):
+            table.add_column(heading, justify="right", no_wrap=True)
         for one in summaries:
-            table.add_row(one.name, str(one.count), number_cell(one.mean))
+            ends = (interval_cell(one),) if intervals else ()
+            table.add_row(one.name, str(one.count), number_cell(one.mean), *ends)
         return table
     table.add_column("score", no_wrap=True)
     table.add_column("n", justify="right")
@@ -122,6 +128,17 @@ def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool, width: 
             cells += [median, reasons]
         table.add_row(*cells)
     return table
+
+
+def summary_caption(summaries: Sequence[ScoreSummary], *, width: int = 80) -> str:
+    """Return what the words in `summary_table` with intervals mean, and which inputs were not given."""
+    said = ["95 % CI: interval of the mean."] if width >= NARROWEST else []
+    if width >= NARROW:
+        said.append("no value: by status, never counted as 0.")
+    lacking = sorted({name for one in summaries for name in one.lacking})
+    if lacking:
+        said.append(f"Not given: {', '.join(lacking)}.")
+    return " ".join(said)
 
 
 def number_cell(value: float | None) -> Text:

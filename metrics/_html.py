@@ -11,7 +11,7 @@ from html import escape
 from typing import NamedTuple
 
 from ._drawings import distribution, verdict_bar
-from ._summary import ScoreSummary, standing
+from ._summary import ScoreSummary, standing, valued_first
 from ._wording import SHORT_STATUSES, STATUS_MEANINGS, counted, percent, value_text
 from .score import Score, ScoreDirection
 from .verdict import Verdict
@@ -150,13 +150,14 @@ def summary_table(summaries: Sequence[ScoreSummary], notes: Mapping[str, str] | 
     """Return a table of scores: mean with interval, how the values lie, percentiles, and what has no value.
 
     Args:
-        summaries: What to show.
+        summaries: What to show; those without any value come last.
         notes: HTML below the names.
     """
     rows = []
-    for one in summaries:
+    for one in valued_first(summaries):
         under = [note for note in ((notes or {}).get(one.name), _BETTER.get(one.direction)) if note]
         missing = ", ".join(f"{count} {status}" for status, count in one.without_value.items())
+        missing += f" (not given: {', '.join(one.lacking)})" if one.lacking else ""
         interval = one.interval95
         span = "" if interval is None else f"{_number(interval[0])} – {_number(interval[1])}"
         rows.append(

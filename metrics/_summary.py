@@ -25,6 +25,7 @@ __all__ = [
     "percentile",
     "standing",
     "summarize",
+    "valued_first",
 ]
 
 Standing = Literal["worst", "low"]
@@ -272,3 +273,8 @@ def summarize(
     for scores in results:
         summarizer.add(scores)
     return summarizer.summaries(interval=interval)
+
+
+def valued_first(summaries: Iterable[ScoreSummary]) -> list[ScoreSummary]:
+    """Return those with a value before those without any, each in their order."""
+    return sorted(summaries, key=lambda one: one.count == 0)

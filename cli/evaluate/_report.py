@@ -16,6 +16,7 @@ from ragmeter.cli._score_table import (
     interval_cell,
     new_table,
     number_cell,
+    summary_caption,
     summary_table,
 )
 from ragmeter.quality.decision import Decision
@@ -51,13 +52,10 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
     for verdicts in verdict_lines(evaluation.verdicts):
         console.print(verdicts, soft_wrap=True)
     console.print(summary_table(evaluation.summaries, intervals=True, width=console.width))
-    console.print(
-        Text(
-            "95 % CI: interval of the mean. no value: by status, never counted as 0.",
-            style="dim",
-        )
-    )
+    caption = summary_caption(evaluation.summaries, width=console.width)
+    console.print(Text(caption, style="dim"))
     if evaluation.segments:
+        console.print()
         console.print(segment_table(evaluation, width=console.width))
     for decided in decision_lines(evaluation.decision):
         console.print(decided, soft_wrap=True)

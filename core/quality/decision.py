@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from ragmeter.metrics import ConfigurationError, Score, ScoreDirection
 from ragmeter.metrics._mean_interval import NORMAL_QUANTILE
+from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
 from .estimate import difference_interval
 from .row_scores import RowScores
@@ -218,6 +219,17 @@ def _contradiction(limit: Limit, direction: ScoreDirection) -> str | None:
 
 
 def _meant(name: str, names: Collection[str]) -> str:
+    """Return what may be wrong with a score's name that no row has."""
+    for known in known_metrics():
+        try:
+            [metric] = resolve_metrics([known])
+        except ConfigurationError:  # one of another package, which cannot be had
+            continue
+        if name in metric.score_names:
+            judge = " and needs a judge" if metric.judged else ""
+            return f"; it is one of the metric {metric.name}, which was not asked for{judge}"
+        if name == metric.name:
+            return f"; the scores of this metric are {', '.join(metric.score_names)}"
     near = get_close_matches(name, names, n=3)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 

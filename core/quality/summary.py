@@ -12,6 +12,7 @@ from ragmeter.metrics._summary import (
     percentile,
     standing,
     summarize,
+    valued_first,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "percentile",
     "standing",
     "summarize",
+    "valued_first",
 ]

@@ -373,7 +373,7 @@ def test_version_and_help_need_no_framework():
     [
         ("typer", ["--help"], "typer", "cli"),
         ("rich", ["--help"], "rich", "cli"),
-        ("numpy", ["evaluate", "DATA"], "numpy", "cli"),
+        ("numpy", ["evaluate", "DATA", "--out", "FOLDER"], "numpy", "cli"),
         ("opentelemetry.sdk", ["demo"], "opentelemetry-sdk", "otlp"),
     ],
 )
@@ -385,7 +385,7 @@ def test_without_a_package_the_command_says_which_extra_brings_it(
     code = f"import sys; sys.modules[{module!r}] = None; from ragmeter.cli.main import run; run()"
     done = subprocess.run(
         [sys.executable, "-Ic", code, *(str(data) if one == "DATA" else one for one in command)],
-        check=False, capture_output=True, text=True,
+        check=False, capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 2
     assert f"{package!r}: pip install 'ragmeter-otel[{extra}]'" in done.stderr

@@ -73,6 +73,19 @@ def test_a_message_names_the_score_that_was_meant():
         assert_quality(_rows([1.0] * 40), "recal>=0.8")
 
 
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("context_recall>=0.5", "one of the metric context_recall, which was not asked for and needs a judge"),
+        ("token_f1>=0.5", "one of the metric answer_overlap, which was not asked for$"),
+        ("precision_recall_f1>=0.5", "the scores of this metric are precision, recall, f1"),
+    ],
+)  # fmt: skip
+def test_a_message_says_why_a_known_score_is_not_there(limit, said):
+    with pytest.raises(QualityError, match=f"(?m)blocked: .*{said}"):
+        assert_quality(_rows([1.0] * 40), limit)
+
+
 def test_few_values_say_how_many_are_needed():
     with pytest.raises(QualityError, match="no fewer than 16 can pass"):
         assert_quality(_rows([1.0] * 15), "recall>=0.8")
