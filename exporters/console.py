@@ -7,12 +7,14 @@ cannot move a terminal's cursor or begin a line of its own.
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import sys
 import time
 import unicodedata
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TextIO
 
 from ragmeter.metrics import ConfigurationError, Score
@@ -86,6 +88,7 @@ class ConsoleExporter:
         self._stream = stream
         self._color = color
         self._lock = fork.lock()
+        self._broken = False
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Write one line per run.
@@ -105,7 +108,13 @@ class ConsoleExporter:
             for scored in batch:
                 with written.alone():
                     rows = _rows(list(_words(scored, question=self._question)), width)
-                    _write(stream, _colored(rows, scored) if color else rows)
+                    try:
+                        _write(stream, _colored(rows, scored) if color else rows)
+                    except OSError:
+                        if self._stream is None and not self._broken:
+                            self._broken = True
+                            atexit.register(_empty_standard_error)
+                        raise
                     written.add()
 
     def flush(self, timeout_s: float) -> bool:
@@ -304,3 +313,24 @@ def _write(stream: TextIO, rows: Sequence[str]) -> None:
     flush = getattr(stream, "flush", None)
     if flush is not None:
         flush()
+
+
+def _empty_standard_error() -> None:
+    """At the end of the process, take out of the buffers of standard error what nobody can be told.
+
+    That lines could not be written is logged, and without a handler `logging` writes to standard error, too.
+    What is left in its buffers has Python end with status 120, which the application did not ask for.
+    """
+    stream = sys.stderr
+    if type(stream) is not io.TextIOWrapper:
+        return
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            file = stream.fileno()
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            if nowhere != file:
+                os.dup2(nowhere, file)
+                os.close(nowhere)
+            stream.flush()

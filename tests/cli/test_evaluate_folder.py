@@ -434,6 +434,15 @@ def test_a_folder_that_cannot_be_written_is_said(data, tmp_path):
         evaluate(data, out)
 
 
+@pytest.fixture
+def interruptible():
+    """Whoever started the tests in the background has them ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_run_keeps_what_has_ended(data, tmp_path):
     out, judge = tmp_path / "out", PaidJudge()
 

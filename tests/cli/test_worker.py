@@ -23,7 +23,7 @@ for number in range(int(sys.argv[2])):
         answer=f"It is {number} metres high.", name=sys.argv[1],
     ))
 assert meter.flush(60)
-print(meter.stats().exported)
+print(meter.stats().exported, flush=True)
 if sys.argv[3:] == ["kill"]:
     import os
     os.kill(os.getpid(), 9)

@@ -266,9 +266,11 @@ APP = """
 def application(tmp_path, code=APP, **options):
     app = tmp_path / "app.py"
     app.write_text(textwrap.dedent(code), encoding="utf-8")
+    # Most applications run with buffers, whatever the tests do: what is left in them shows at the end.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return subprocess.run(
-        [sys.executable, app], timeout=120, check=False, text=True, encoding="utf-8", **options
-    )
+        [sys.executable, app], timeout=120, check=False, text=True, encoding="utf-8", env=env, **options
+    )  # fmt: skip
 
 
 def test_a_script_that_ends_at_once_shows_its_line(tmp_path):

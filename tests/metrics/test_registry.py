@@ -75,10 +75,10 @@ def test_every_builtin_resolves_by_name():
     assert {kind.name for kind in BUILTIN} <= set(known_metrics())
 
 
-def test_an_unknown_name_lists_the_known():
-    """The message has the names and the nearest one."""
+def test_an_unknown_name_tells_the_nearest():
+    """And where all of them stand."""
     with pytest.raises(
-        UnknownMetricError, match=r"retrieval_health'.*precision_recall_f1"
+        UnknownMetricError, match=r"Did you mean 'retrieval_health'.*`ragmeter metrics`"
     ) as caught:
         resolve_metrics(["retrieval_helth"])
     assert "retrieval_health" in caught.value.known
