@@ -13,6 +13,10 @@ from pathlib import Path
 from ragmeter.fleet._rabbitmq import run_worker
 from ragmeter.fleet.transport import Dead, Handled
 
+sys.stdout.reconfigure(
+    line_buffering=True
+)  # processes of the worker may end without emptying buffers
+
 
 class Counting:
     def __init__(self):
