@@ -67,6 +67,8 @@ class RuleSettings:
     """Share of judge calls that may fail."""
     unscored: float = 0.3
     """Share of what was measured that may have no value."""
+    late: float = 300.0
+    """Seconds that nineteen of twenty requests may wait for a worker's scores: a bound of the histogram."""
     burning: Sequence[tuple[str, str, int, str]] = (
         ("1h", "5m", 3, "critical"),
         ("6h", "30m", 2, "critical"),

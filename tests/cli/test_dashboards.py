@@ -141,6 +141,7 @@ def test_every_name_in_every_query_is_one_that_ragmeter_emits():
             "clamp_max",
             "clamp_min",
             "histogram_quantile",
+            "label_replace",
             "last_over_time",
         }
         assert names <= known, f"{names - known} in {expr}"

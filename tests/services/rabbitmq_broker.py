@@ -97,6 +97,11 @@ class Broker:
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
+    def end(self):
+        """Let the node end as an operator does who stops it."""
+        self._process.terminate()
+        self._process.wait(120)
+
     @contextmanager
     def paused(self):
         """Let the node hang: it keeps its connections and answers nothing."""

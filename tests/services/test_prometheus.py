@@ -53,9 +53,11 @@ OF_WHAT_IS_WRONG = {
     ("$focus of $workflow", "E"),
     ("$focus: requests and judged ones", "B"),
     ("Requests that no score follows", "A"),
+    ("Scored by workers: how late", "A"),
+    ("Scored by workers: how late", "B"),
     ("Worst segments", "F"),
 }
-"""Panels and targets that are empty while nothing is wrong, or for scores that nobody judges."""
+"""Panels and targets that are empty while nothing is wrong, for scores that nobody judges, or where no worker scores."""
 FIRED_BY_BAD_QUALITY = {
     "RagmeterQualityFell",
     "RagmeterObjectiveBurning",

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from ragmeter.cli.dashboards import rules_text
+from ragmeter.exporters.semconv import DELAY_BUCKETS
 from ragmeter.quality.objectives import parse_objective
 
 DAY = 24 * 60
@@ -390,6 +391,67 @@ def test_an_instance_that_scores_nothing_does_not_hide_behind_the_others(alarms)
         {
             120: {"RagmeterScoringStopped": [*stopped, {"job": "rare", "instance": "1"}]},
             470: {"RagmeterScoringStopped": [*stopped, {"job": "rare", "instance": "1"}]},
+        },
+        groups="requests|itself",
+    )
+
+
+def delayed(worker, service, seconds, each=10, points=240):
+    """Return the histogram of a worker's delays: what is scored of a service within so many seconds."""
+    bounds = [*(f"{bound:g}" for bound in DELAY_BUCKETS), "+Inf"]
+    labels = {"job": worker, "instance": "w1", "ragmeter_service_name": service}
+    name = "ragmeter_evaluation_delay_seconds"
+    return counter(f"{name}_count", [(points, each)], **labels) | {
+        key: text
+        for bound in bounds
+        for key, text in counter(
+            f"{name}_bucket",
+            [(points, sum(each / len(seconds) for one in seconds if one <= float(bound)))],
+            le=bound,
+            **labels,
+        ).items()
+    }
+
+
+def test_scores_that_workers_write_late_are_told_by_workers_and_service(alarms):
+    given = {
+        **delayed("ragmeter-worker", "shop", [0.3] * 9 + [2000.0]),
+        **delayed("ragmeter-worker", "wiki", [0.3] * 29 + [2000.0]),
+        **delayed("night", "shop", [20.0]),
+        **delayed("rare", "shop", [4000.0], each=0.1),
+    }
+    late = [{"job": one, "ragmeter_service_name": "shop"} for one in ("ragmeter-worker", "rare")]
+    alarms(
+        given,
+        {10: {"RagmeterScoresLate": []}, 120: {"RagmeterScoresLate": late}},
+        groups="itself",
+    )
+
+
+def test_an_application_whose_requests_workers_score_is_not_missed_until_no_worker_does(alarms):
+    def publishing(job, instance):
+        return counter("ragmeter_captured_total", [(240, 10)], job=job, instance=instance)
+
+    given = {
+        **publishing("shop", "1"),
+        **publishing("shop", "2"),
+        **publishing("prod/wiki", "1"),
+        **publishing("nobodys", "1"),
+        **delayed("ragmeter-worker", "shop", [0.3], points=100),
+        **delayed("ragmeter-worker", "wiki", [0.3]),
+    }
+    alone = {"job": "nobodys", "instance": "1"}
+    alarms(
+        given,
+        {
+            90: {"RagmeterScoringStopped": [alone]},
+            200: {
+                "RagmeterScoringStopped": [
+                    alone,
+                    {"job": "shop", "instance": "1"},
+                    {"job": "shop", "instance": "2"},
+                ]
+            },
         },
         groups="requests|itself",
     )
