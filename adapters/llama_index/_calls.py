@@ -19,11 +19,17 @@ __all__ = ["is_flattened", "messages_of", "said_in"]
 
 
 def messages_of(arguments: Mapping[str, Any]) -> Sent:
-    """Return what a model call is sent, from its arguments; empty when it is made of templates."""
-    prompt = arguments.get("prompt")
+    """Return what a model call is sent, from its arguments; empty when it is made of templates.
+
+    LlamaIndex's own decorator of ``complete`` hides their names: it takes ``*args`` and ``**kwargs``.
+    """
+    places, named = arguments.get("args"), arguments.get("kwargs")
+    first = places[0] if isinstance(places, tuple) and places else None
+    by_name: Mapping[str, Any] = named if isinstance(named, Mapping) else {}
+    prompt = arguments.get("prompt", by_name.get("prompt", first))
     if isinstance(prompt, str):
         return (("user", (prompt,)),)
-    messages = arguments.get("messages")
+    messages = arguments.get("messages", by_name.get("messages"))
     if not isinstance(messages, (list, tuple)):
         return ()
     return tuple([_message(item) for item in messages])

@@ -13,7 +13,8 @@ pytest.importorskip("llama_index.core.agent.workflow", reason="agents came with 
 from llama_index.core import PromptTemplate
 from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
 from llama_index.core.chat_engine import ContextChatEngine
-from llama_index.core.llms import ChatMessage
+from llama_index.core.llms import ChatMessage, CompletionResponse
+from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine
@@ -25,6 +26,7 @@ from llama_index_fakes import (
     DOCUMENTS,
     QUESTION,
     ListRetriever,
+    ScriptedLLM,
     captured,
     ids,
     llm,
@@ -68,9 +70,35 @@ def contents(found: Any) -> str:
     return "\n\n".join(item.get_content() for item in found)
 
 
-async def ask(prompt: str, how: str) -> str:
+class PublishedLLM(ScriptedLLM):
+    """Its methods are decorated as LlamaIndex asks of its integrations: they take ``*args``."""
+
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        return CompletionResponse(text=self._answer(prompt))
+
+    @llm_completion_callback()
+    async def acomplete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        return CompletionResponse(text=self._answer(prompt))
+
+    @llm_completion_callback()
+    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+        return self._words(prompt)
+
+    @llm_completion_callback()
+    async def astream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+        async def words() -> Any:
+            for item in self._words(prompt):
+                yield item
+
+        return words()
+
+
+async def ask(prompt: str, how: str, *, published: bool = False) -> str:
     """Ask a model in one of the ways that a workflow's author may choose."""
     model = llm(ANSWER)
+    if published:
+        model = PublishedLLM(reply=model.reply, prompts=[])
     message = [ChatMessage(role="user", content=prompt)]
     if how == "foreign":
         return await Foreign().ask(prompt)
@@ -78,6 +106,8 @@ async def ask(prompt: str, how: str) -> str:
         return str(await model.acomplete(prompt))
     if how == "sync complete":
         return str(model.complete(prompt))
+    if how == "named complete":
+        return str(model.complete(prompt=prompt))
     if how == "chat":
         return str((await model.achat(message)).message.content)
     if how == "predict":
@@ -89,7 +119,7 @@ async def ask(prompt: str, how: str) -> str:
     return str(pieces[-1].message.content)
 
 
-WAYS = ["complete", "sync complete", "chat", "predict", "stream", "stream chat", "foreign"]
+WAYS = ["complete", "sync complete", "named complete", "chat", "predict", "stream", "stream chat", "foreign"]
 
 
 class Found(Event):
@@ -104,6 +134,7 @@ class Filters(Workflow):
     """Retrieves, reranks and filters in a step of its own, and calls the model itself."""
 
     how = "complete"
+    published = False
 
     @step
     async def retrieve(self, ev: StartEvent) -> Found:
@@ -115,13 +146,16 @@ class Filters(Workflow):
 
     @step
     async def answer(self, ev: Kept) -> StopEvent:
-        return StopEvent(result=await ask(contents(ev.kept), self.how))
+        said = await ask(contents(ev.kept), self.how, published=self.published)
+        return StopEvent(result=said)
 
 
+@pytest.mark.parametrize("published", [False, True], ids=["own", "published"])
 @pytest.mark.parametrize("how", WAYS)
-def test_nodes_filtered_and_reranked_in_a_step(how: str) -> None:
+def test_nodes_filtered_and_reranked_in_a_step(how: str, published: bool) -> None:
     flow = Filters(timeout=60)
     flow.how = how
+    flow.published = published
     with captured() as capture:
         run(flow, query=QUESTION)
         scored = capture.only
