@@ -1,4 +1,4 @@
-"""Rows that tracing products export, as columns of a data set: LangSmith, Phoenix and Langfuse.
+"""Rows that other products write, as columns of a data set: LangSmith, Phoenix, Langfuse and deepeval.
 
 A row is one run, span, trace or example by itself: what stands in other rows of the same trace is not
 looked up, so export root runs, or retrievals, or examples.  Which product a row is of is told by columns
@@ -8,10 +8,11 @@ that only its exports have; every other row passes as it is.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["as_columns"]
+__all__ = ["UnreadableExportError", "as_columns"]
 
 _QUESTION = ("question", "query", "input", "user_input", "prompt", "text", "content")
 _ANSWER = ("answer", "output", "response", "result", "output_text", "text", "content", "generation")
@@ -19,19 +20,33 @@ _CONTEXTS = (
     "contexts", "context", "documents", "source_documents", "retrieved_contexts", "source_nodes",
     "retrieval_context",
 )  # fmt: skip
+_DEEPEVAL_ONLY = ("actual_output", "actualOutput", "retrieval_context", "retrievalContext")
+_DEEPEVAL_SOURCE = re.compile(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
+_PHOENIX_DOCUMENT = re.compile(r"(?:attributes\.)?retrieval\.documents\.(\d+)\.(document\..+)")
 _REFERENCE = ("reference", "reference_answer", "expected_output", "ground_truth", *_ANSWER)
 
 
+class UnreadableExportError(ValueError):
+    """Why an exported row cannot be read."""
+
+
 def as_columns(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the columns of a data set that a row amounts to; the row itself where it is no export."""
+    """Return the columns of a data set that a row amounts to; the row itself where it is no export.
+
+    Raises:
+        UnreadableExportError: It is one, and what was retrieved stands in it in no form that can be read.
+    """
     if "attributes.input.value" in row or "attributes.retrieval.documents" in row:
         return _phoenix_span(row)
     if isinstance(attributes := _value(row.get("attributes")), Mapping) and (
         "span_kind" in row or "context" in row
     ):
-        return _phoenix_span(_flat(attributes) | {"status_code": row.get("status_code")})
+        outside = {name: row.get(name) for name in ("status_code", "span_kind")}
+        return _phoenix_span(_flat(attributes) | outside)
     if "inputs" in row and ("run_type" in row or "outputs" in row):
         return _langsmith(row)
+    if "input" in row and any(name in row for name in _DEEPEVAL_ONLY):
+        return _deepeval(row)
     if "expectedOutput" in row or ("expected_output" in row and "input" in row):
         return _given(row.get("input"), None, _either(row, "expectedOutput", "expected_output"))
     if "input" in row and "output" in row:
@@ -67,11 +82,55 @@ def _phoenix_span(row: Mapping[str, Any]) -> dict[str, Any]:
     """Read a span with OpenInference attributes, one column each."""
     found = _given(_plain(row, "input.value"), _plain(row, "output.value"), None)
     documents = _value(_plain(row, "retrieval.documents"))
-    if isinstance(documents, Sequence) and not isinstance(documents, str):
+    if documents is None:
+        documents = _numbered(row)
+    if isinstance(documents, str):
+        raise UnreadableExportError(
+            "retrieval.documents is not JSON: a frame's to_csv writes lists as Python prints them; "
+            "use to_parquet, or to_json(orient='records', lines=True)"
+        )
+    kind = _either(row, "attributes.openinference.span.kind", "openinference.span.kind", "span_kind")
+    if isinstance(documents, Sequence):
         found["contexts"] = [_document(one) for one in documents]
-        if "answer" in found and _plain(row, "openinference.span.kind") == "RETRIEVER":
-            del found["answer"]
+    if str(kind).upper() == "RETRIEVER":
+        found.pop("answer", None)
     return _with_status(found, failed=str(row.get("status_code", "")).upper() == "ERROR")
+
+
+def _numbered(row: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Return documents whose attributes are numbered, as Phoenix' REST interface gives them."""
+    documents: dict[int, dict[str, Any]] = {}
+    for name, value in row.items():
+        if (found := _PHOENIX_DOCUMENT.fullmatch(name)) is not None:
+            documents.setdefault(int(found[1]), {})[found[2]] = value
+    return [documents[number] for number in sorted(documents)] or None
+
+
+def _deepeval(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a golden or test case as deepeval saves it; its ``context`` is what should be retrieved."""
+    found: dict[str, Any] = {"question": row.get("input")}
+    if (answer := _either(row, "actual_output", "actualOutput")) is not None:
+        found["answer"] = answer
+    contexts = _joined(_either(row, "retrieval_context", "retrievalContext"))
+    if contexts is not None:
+        found["contexts"] = [_sourced(one) for one in contexts]
+    expected = _either(row, "expected_output", "expectedOutput")
+    golden = _joined(row.get("context"))
+    if expected is not None or golden is not None:
+        found["reference"] = {"answer": expected, "contexts": golden}
+    return found
+
+
+def _joined(given: Any) -> Any:
+    """Return a list that deepeval joins with ``|`` where it saves CSV and JSON lines."""
+    given = _value(given)
+    return (given.split("|") if given else []) if isinstance(given, str) else given
+
+
+def _sourced(one: Any) -> Any:
+    """Return a chunk with the source that deepeval writes before it, if it does."""
+    found = _DEEPEVAL_SOURCE.fullmatch(one) if isinstance(one, str) else None
+    return one if found is None else {"text": found["text"], "metadata": {"source": found["source"]}}
 
 
 def _plain(row: Mapping[str, Any], name: str) -> Any:

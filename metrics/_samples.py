@@ -1,7 +1,7 @@
 """Rows of files, read as samples: for the command line and for tables.
 
 Understands ragmeter's own field names, what `JsonlExporter` wrote with content, the column names of ragas
-and continuous-eval, and what LangSmith, Phoenix and Langfuse export (`_exported`).  A row that cannot be
+and continuous-eval, and what LangSmith, Phoenix, Langfuse and deepeval write (`_exported`).  A row that cannot be
 read becomes a `BadRow` with its line and reason: nothing is guessed, and one bad row never stops the rest.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ._exported import as_columns
+from ._exported import UnreadableExportError, as_columns
 from ._rows import BadRow, GoodRow, RawRow, open_rows
 from .sample import RagSample
 
@@ -93,7 +93,7 @@ def row_of(row: GoodRow) -> Row | BadRow:
     """Return what a row says, or why it cannot be used."""
     try:
         sample = _sample(as_columns(row.fields))
-    except _BadRowError as error:
+    except (_BadRowError, UnreadableExportError) as error:
         return BadRow(row.line, str(error))
     return Row(row.line, sample, _key(sample), facts=facts_of(row.fields))
 

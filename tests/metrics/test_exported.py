@@ -1,4 +1,4 @@
-"""What LangSmith, Phoenix and Langfuse export, row by row, as their documentation describes it."""
+"""What LangSmith, Phoenix, Langfuse and deepeval write, row by row, as they do it."""
 
 import json
 
@@ -102,6 +102,84 @@ def test_a_phoenix_span(nested):
     )
     [context] = found.contexts
     assert (context.text, context.id, context.score) == ("It is 8 m long.", "d1", 0.75)
+
+
+def test_a_phoenix_span_of_its_rest_interface_has_numbered_documents():
+    found = sample(
+        {
+            "id": "U3Bhbjox", "name": "retriever", "span_kind": "RETRIEVER", "status_code": "OK",
+            "context": {"trace_id": "33", "span_id": "51"},
+            "attributes": {
+                "input.value": "How long is it?",
+                "output.value": '{"documents": []}',
+                "retrieval.documents.10.document.content": "It is red.",
+                "retrieval.documents.2.document.content": "It is 8 m long.",
+                "retrieval.documents.2.document.id": "d1",
+                "retrieval.documents.2.document.score": 0.75,
+            },
+        }
+    )  # fmt: skip
+
+    assert (found.question, found.answer, found.status) == (
+        "How long is it?",
+        None,
+        "retrieval_only",
+    )
+    assert [(one.text, one.id, one.score) for one in found.contexts] == [
+        ("It is 8 m long.", "d1", 0.75),
+        ("It is red.", None, None),
+    ]
+
+
+def test_a_phoenix_frame_saved_as_csv_is_a_bad_row_that_says_what_to_do():
+    found = row_of(
+        GoodRow(2, PHOENIX_SPAN | {"attributes.retrieval.documents": "[{'document.content': 'x'}]"})
+    )
+
+    assert isinstance(found, BadRow)
+    assert "to_parquet" in found.reason
+
+
+DEEPEVAL = {
+    "input": "How long?", "actual_output": "8 m.", "expected_output": "It is 8 m long.",
+    "retrieval_context": ["It is 8 m long.", "It is red."], "context": ["It is 8 m long."],
+    "name": None, "comments": None, "source_file": None, "tools_called": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("saved_as", ["json", "jsonl", "camel case"])
+def test_a_golden_of_deepeval(saved_as):
+    row = DEEPEVAL
+    if saved_as == "jsonl":  # CSV, too, joins lists
+        row = row | {"retrieval_context": "It is 8 m long.|It is red.", "context": "It is 8 m long."}
+    elif saved_as == "camel case":
+        row = {
+            "input": row["input"], "actualOutput": row["actual_output"],
+            "expectedOutput": row["expected_output"],
+            "retrievalContext": row["retrieval_context"], "context": row["context"],
+        }  # fmt: skip
+    found = sample(row)
+
+    assert (found.question, found.answer, found.status) == ("How long?", "8 m.", "ok")
+    assert [context.text for context in found.contexts] == ["It is 8 m long.", "It is red."]
+    assert found.reference.answer == "It is 8 m long."
+    assert list(found.reference.contexts) == ["It is 8 m long."]
+
+
+def test_a_chunk_of_deepeval_may_bring_its_source():
+    marked = "deepeval_source=ship.md,deepeval_context=It is 8 m, long."
+    [context] = sample(DEEPEVAL | {"retrieval_context": [marked]}).contexts
+
+    assert (context.text, context.metadata) == ("It is 8 m, long.", {"source": "ship.md"})
+
+
+def test_a_golden_of_deepeval_without_a_retrieval_is_not_one_that_found_nothing():
+    unknown = sample(DEEPEVAL | {"retrieval_context": None, "context": None})
+    nothing = sample(DEEPEVAL | {"retrieval_context": "", "context": None})
+
+    assert unknown.contexts is None
+    assert nothing.contexts == ()
+    assert "contexts" not in unknown.reference.model_fields_set
 
 
 def test_a_langfuse_trace_an_observation_and_an_item():
