@@ -21,7 +21,9 @@ _CONTEXTS = (
     "retrieval_context",
 )  # fmt: skip
 _DEEPEVAL_ONLY = ("actual_output", "actualOutput", "retrieval_context", "retrievalContext")
-_DEEPEVAL_SOURCE = re.compile(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
+_DEEPEVAL_SOURCE = re.compile(
+    r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL
+)
 _PHOENIX_DOCUMENT = re.compile(r"(?:attributes\.)?retrieval\.documents\.(\d+)\.(document\..+)")
 _REFERENCE = ("reference", "reference_answer", "expected_output", "ground_truth", *_ANSWER)
 
@@ -89,7 +91,9 @@ def _phoenix_span(row: Mapping[str, Any]) -> dict[str, Any]:
             "retrieval.documents is not JSON: a frame's to_csv writes lists as Python prints them; "
             "use to_parquet, or to_json(orient='records', lines=True)"
         )
-    kind = _either(row, "attributes.openinference.span.kind", "openinference.span.kind", "span_kind")
+    kind = _either(
+        row, "attributes.openinference.span.kind", "openinference.span.kind", "span_kind"
+    )
     if isinstance(documents, Sequence):
         found["contexts"] = [_document(one) for one in documents]
     if str(kind).upper() == "RETRIEVER":
@@ -130,7 +134,9 @@ def _joined(given: Any) -> Any:
 def _sourced(one: Any) -> Any:
     """Return a chunk with the source that deepeval writes before it, if it does."""
     found = _DEEPEVAL_SOURCE.fullmatch(one) if isinstance(one, str) else None
-    return one if found is None else {"text": found["text"], "metadata": {"source": found["source"]}}
+    return (
+        one if found is None else {"text": found["text"], "metadata": {"source": found["source"]}}
+    )
 
 
 def _plain(row: Mapping[str, Any], name: str) -> Any:

@@ -119,7 +119,16 @@ async def ask(prompt: str, how: str, *, published: bool = False) -> str:
     return str(pieces[-1].message.content)
 
 
-WAYS = ["complete", "sync complete", "named complete", "chat", "predict", "stream", "stream chat", "foreign"]
+WAYS = [
+    "complete",
+    "sync complete",
+    "named complete",
+    "chat",
+    "predict",
+    "stream",
+    "stream chat",
+    "foreign",
+]
 
 
 class Found(Event):

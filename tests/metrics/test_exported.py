@@ -151,7 +151,10 @@ DEEPEVAL = {
 def test_a_golden_of_deepeval(saved_as):
     row = DEEPEVAL
     if saved_as == "jsonl":  # CSV, too, joins lists
-        row = row | {"retrieval_context": "It is 8 m long.|It is red.", "context": "It is 8 m long."}
+        row = row | {
+            "retrieval_context": "It is 8 m long.|It is red.",
+            "context": "It is 8 m long.",
+        }
     elif saved_as == "camel case":
         row = {
             "input": row["input"], "actualOutput": row["actual_output"],
