@@ -1,8 +1,9 @@
 """Rows of files, read as samples: for the command line and for tables.
 
 Understands ragmeter's own field names, what `JsonlExporter` wrote with content, the column names of ragas
-and continuous-eval, and what LangSmith, Phoenix, Langfuse and deepeval write (`_exported`).  A row that cannot be
-read becomes a `BadRow` with its line and reason: nothing is guessed, and one bad row never stops the rest.
+and continuous-eval, and what LangSmith, Phoenix, Langfuse and deepeval write (`_exported`).  A row that
+cannot be read becomes a `BadRow` with its line and reason: nothing is guessed, and one bad row never stops
+the rest.
 """
 
 from __future__ import annotations
