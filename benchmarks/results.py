@@ -1,8 +1,9 @@
 """What is kept of a run: RESULTS.md, with versions, machine, date, commit and load, and the plot.
 
 ``run.py`` calls this when a run is not a quick one. Each part says under what conditions it was taken,
-because parts can be repeated by themselves. What stays short and why is written by hand in
-``shortfalls.md`` and copied. Nothing here measures.
+because parts can be repeated by themselves. A part that was not repeated stays as it was written: the
+table itself is what is kept of it, because raw rows are on one machine only. What stays short and why is
+written by hand in ``shortfalls.md`` and copied. Nothing here measures.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import datetime as dt
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tomllib
@@ -53,6 +55,17 @@ PEERS_SHOWN = (
 )  # fmt: skip
 
 
+HEAD = ["what", "ours", "peer", "ratio", "target", "met", "spread", "note"]
+SHORT = HEAD.index("met") + 1
+"""Columns of the table of targets."""
+TARGET = HEAD.index("target")
+NONE = "–"
+MET = {True: "yes", False: "**no**", None: NONE}
+HOST = ("- machine: ", "- Python ")
+"""How the lines begin that say machine and versions."""
+DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """What one benchmark gave, and when."""
@@ -62,6 +75,24 @@ class Part:
     conditions: dict[str, str]
     problem: str | None
     """Why there are no rows; None: there are."""
+    written: tuple[str, ...] = ()
+    """The lines below the title as an earlier run wrote them, in place of `rows` and `conditions`."""
+
+    @property
+    def aimed(self) -> list[list[str]]:
+        """The cells, up to "met", of the rows that have a target."""
+        if not self.rows:
+            found = [line.strip("| ").split(" | ") for line in self.written if _is_row(line)]
+        else:
+            found = [cells(row) for row in self.rows]
+        return [one[:SHORT] for one in found if one[TARGET] != NONE]
+
+    @property
+    def date(self) -> str:
+        """When it was taken; "" where that is not known. Later ones are greater."""
+        said = self.conditions.get("date") or " ".join(self.written[:1])
+        found = DATE.search(said)
+        return found[0] if found else ""
 
 
 def git(*arguments: str) -> str:
@@ -107,13 +138,22 @@ def machine() -> str:
     return f"{', '.join(told)}; {platform.system()} {platform.release()} {platform.machine()}"
 
 
-def peers(peers_dir: Path) -> list[str]:
-    """Say which peers were there in which version, and which were not and why."""
+def peers(peers_dir: Path, earlier: str = "") -> list[str]:
+    """Say which peers were there in which version, and which were not and why.
+
+    Of an environment that is not on this machine stands what RESULTS.md said `earlier`: its rows are of then.
+    """
     plan = tomllib.loads((HERE / "peers.toml").read_text())
     out = []
     for env in plan["envs"]:
         wanted = [name for name, peer in plan["peers"].items() if peer["env"] == env]
         if not env_dir(env, peers_dir).exists():
+            said = re.search(
+                rf"^- peers in `{env}`: (?!not set up).*(\n  - .*)*", earlier, re.MULTILINE
+            )
+            if said is not None:
+                out += said[0].splitlines()
+                continue
             out.append(f"- peers in `{env}`: not set up ({', '.join(wanted)})")
             continue
         found, states = peer_versions(env, peers_dir), peer_states(env, peers_dir)
@@ -124,69 +164,124 @@ def peers(peers_dir: Path) -> list[str]:
     return out
 
 
-def table(rows: list[Row], *, full: bool) -> list[str]:
-    """Write rows as Markdown: with targets first, or everything with spread and notes."""
-    head = "| what | ours | peer | ratio | target | met |"
-    lines = [f"{head} spread | note |" if full else head, "|---" * (8 if full else 6) + "|"]
-    for row in rows:
-        ours = f"{number(row.ours)} {row.unit}".strip()
-        peer = "–" if row.peer is None else f"{number(row.peer)} ({row.peer_name})"
-        met = {True: "yes", False: "**no**", None: "–"}[row.met]
-        cells = [row.what, ours, peer, number(row.ratio), row.target or "–", met]
-        if full:
-            cells += [row.spread or "–", row.note or ""]
-        lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
-    return lines
+def cells(row: Row) -> list[str]:
+    """Return what the columns of `HEAD` say of a row."""
+    ours = f"{number(row.ours)} {row.unit}".strip()
+    peer = NONE if row.peer is None else f"{number(row.peer)} ({row.peer_name})"
+    found = [row.what, ours, peer, number(row.ratio), row.target or NONE, MET[row.met],
+             row.spread or NONE, row.note or ""]  # fmt: skip
+    return [cell.replace("|", "/") for cell in found]
 
 
-def report(parts: list[Part], peers_dir: Path, *, plot: bool) -> str:
-    """Return RESULTS.md; `plot`: there is one to point to."""
+def table(rows: list[list[str]], columns: int) -> list[str]:
+    """Write cells as Markdown, under the first so many columns of `HEAD`."""
+    lines = [HEAD[:columns], ["---"] * columns, *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def _is_row(line: str) -> bool:
+    return line.startswith("| ") and not line.startswith(("| what |", "| ---", "|---"))
+
+
+def written(text: str) -> dict[str, Part]:
+    """Return the parts that RESULTS.md has, as they stand there, by name."""
+    found: dict[str, Part] = {}
+    for section in text.split("\n## ")[1:]:
+        below = section.split("\n")[1:]
+        lines = [line for line in below if line and not line.startswith("![")]
+        name = re.match(r"`(\w+)\.py`, ", lines[0]) if lines else None
+        if name is not None:
+            found[name[1]] = Part(name[1], [], {}, None, tuple(lines))
+    return found
+
+
+def together(parts: list[Part], earlier: str, now: list[str]) -> list[Part]:
+    """Return `parts`, and of the earlier RESULTS.md those that are not among them or were taken later.
+
+    An earlier part says which machine and versions it is of, where these are no longer the ones at the top.
+
+    Args:
+        parts: Of this run, and of raw rows that are still there.
+        earlier: The text of RESULTS.md, "" where there is none.
+        now: The lines at its top that say machine and versions, as of this run.
+    """
+    took = {part.name: part for part in parts}
+    out = list(parts)
+    then = [line.removeprefix("- ") for line in earlier.splitlines() if line.startswith(HOST)]
+    moved = (
+        "" if [f"- {line}" for line in then] == now or not then else "; then: " + "; ".join(then)
+    )
+    for name, old in written(earlier).items():
+        part = took.get(name)
+        if part is not None and part.problem is None and part.date >= old.date:
+            continue
+        first = old.written[0] if "; then: " in old.written[0] else old.written[0] + moved
+        kept = replace(
+            old, problem=part.problem if part else None, written=(first, *old.written[1:])
+        )
+        out = [one for one in out if one.name != name] + [kept]
+    return out
+
+
+def host() -> list[str]:
+    """Return the lines that say machine and versions."""
     installed = importlib.metadata.distributions()
     found = {canonical(dist.metadata["Name"]): dist.version for dist in installed}
     ours = ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
-    aimed = [row for part in parts for row in part.rows if row.target is not None]
+    return [f"{HOST[0]}{machine()}", f"{HOST[1]}{platform.python_version()}; ours: {ours}"]
+
+
+def report(parts: list[Part], peers_dir: Path, *, plot: bool, earlier: str = "") -> str:
+    """Return RESULTS.md; `plot`: there is one to point to; `earlier`: what it said before."""
+    now = host()
+    parts = together(parts, earlier, now)
+    took = {part.name: part for part in parts}
+    aimed = [row for name in BENCHMARKS if name in took for row in took[name].aimed]
     out = [
         "# Results",
         "",
         "Written by `python benchmarks/run.py`; do not edit. How to read and repeat it: [README.md](README.md).",
         "",
-        f"- machine: {machine()}",
-        f"- Python {platform.python_version()}; ours: {ours}",
-        *peers(peers_dir),
+        *now,
+        *peers(peers_dir, earlier),
     ]
-    took = {part.name: part for part in parts}
     for name in BENCHMARKS:
         part = took.get(name)
-        if part is None or part.problem is not None:
-            out.append(f"- `{name}` did not run: {part.problem if part else 'not asked for'}")
-    decided = [row for row in aimed if row.met is not None]
-    met = sum(row.met is True for row in decided)
+        if part is None:
+            out.append(f"- `{name}` did not run: not asked for")
+        elif part.problem is not None:
+            stands = "; below stands an earlier run" if part.written else ""
+            out.append(f"- `{name}` did not run: {part.problem}{stands}")
+    decided = [row for row in aimed if row[-1] != NONE]
+    met = sum(row[-1] == MET[True] for row in decided)
     open_ = len(aimed) - len(decided)
     title = f"## Targets: {met} of {len(decided)} met" + (f", {open_} not decided" if open_ else "")
-    out += ["", title, "", *table(aimed, full=False)]
+    out += ["", title, "", *table(aimed, SHORT)]
     shortfalls = HERE / "shortfalls.md"
     if shortfalls.exists():
         out += ["", shortfalls.read_text().strip()]
     for name, title in BENCHMARKS.items():
         part = took.get(name)
-        if part is None or not part.rows:
+        if part is None or not (part.rows or part.written):
             continue
-        when = part.conditions
-        out += ["", f"## {title}", ""]
-        out.append(
-            f"`{name}.py`, {when['date']}, commit {when['commit']}, "
-            f"load {when['load_before']} → {when['load_after']}"
-        )
+        if part.rows:
+            when = part.conditions
+            taken = f"{when['date']}, commit {when['commit']}, load {when['load_before']} → {when['load_after']}"
+            lines = [f"`{name}.py`, {taken}", *table([cells(row) for row in part.rows], len(HEAD))]
+        else:
+            lines = list(part.written)
+        out += ["", f"## {title}", "", lines[0]]
         if name == "deterministic_metrics" and plot:
             out += ["", "![CPU by words and by chunks, ours and continuous-eval's](growth.svg)"]
-        out += ["", *table(part.rows, full=True)]
+        out += ["", *lines[1:]]
     return "\n".join(out) + "\n"
 
 
 def write(parts: list[Part], peers_dir: Path, into: Path = HERE) -> None:
     """Write RESULTS.md and growth.svg."""
     rows = [row for part in parts for row in part.rows if part.name == "deterministic_metrics"]
-    plot = draw(rows) if rows else None
+    plot, picture, file = draw(rows) if rows else None, into / "growth.svg", into / "RESULTS.md"
+    earlier = file.read_text("utf-8") if file.exists() else ""
     if plot is not None:
-        (into / "growth.svg").write_text(plot)
-    (into / "RESULTS.md").write_text(report(parts, peers_dir, plot=plot is not None))
+        picture.write_text(plot)
+    file.write_text(report(parts, peers_dir, plot=picture.exists(), earlier=earlier))

@@ -11,9 +11,10 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import requests
+if TYPE_CHECKING:
+    import requests
 
 __all__ = ["Outbox", "watch_grpc", "watched_session"]
 
@@ -43,16 +44,6 @@ class _LastAttempt(threading.local):
 _last = _LastAttempt()
 
 
-class _WatchedSession(requests.Session):
-    """Notes the status of every answer."""
-
-    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        _last.made, _last.code = True, None
-        response = super().send(request, **options)
-        _last.code = response.status_code
-        return response
-
-
 class _GrpcStatus(logging.Handler):
     """Notes the status that the SDK's gRPC exporter logs, its only sign of why it failed."""
 
@@ -67,7 +58,19 @@ _grpc_status = _GrpcStatus()
 
 def watched_session() -> requests.Session:
     """Return a session for an SDK's HTTP exporter whose failures an `Outbox` then understands."""
-    return _WatchedSession()
+    # Some 6 MB, which only a server that sends scores over HTTP has a use for.
+    import requests  # noqa: PLC0415
+
+    class WatchedSession(requests.Session):
+        """Notes the status of every answer."""
+
+        def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+            _last.made, _last.code = True, None
+            response = super().send(request, **options)
+            _last.code = response.status_code
+            return response
+
+    return WatchedSession()
 
 
 def watch_grpc() -> None:

@@ -1,10 +1,11 @@
-"""Looks after the store now and then: adds up hours that are over, and makes room."""
+"""Looks after the store now and then: adds up hours that are over, makes room, and lets go of memory."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
 
+from ._freed import give_back_freed
 from .store import Store
 
 __all__ = ["Upkeep"]
@@ -41,5 +42,7 @@ class Upkeep:
             more = False
             with self._guard:
                 more = self._store.maintain()
+                if not more:
+                    give_back_freed()
             # Between two steps of much work those who write have their turn.
             self._ended.wait(0.05 if more else _EVERY_S)

@@ -1,5 +1,6 @@
 """What is installed, and what is not."""
 
+import importlib
 import importlib.util
 import itertools
 import re
@@ -128,6 +129,28 @@ def test_every_dependency_whose_private_parts_are_used_has_an_upper_bound():
             named += requirements
     unbounded = [one for one in named if one.startswith(wanted) and "<" not in one]
     assert not unbounded
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="benchmarks need Python 3.11")
+def test_what_receives_and_shows_adds_at_most_six_distributions(monkeypatch):
+    """gRPC comes with `otlp`, the client of webhooks with `sinks`: what `serve` adds is Starlette, uvicorn and Jinja2."""
+    import tomllib
+
+    for wanted in ("starlette", "uvicorn", "jinja2", "grpcio", "typer", "httpx"):
+        pytest.importorskip({"grpcio": "grpc"}.get(wanted, wanted))
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    footprint = importlib.import_module("footprint")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    def closure(extra):
+        named = footprint.spelled_out([extra], project["optional-dependencies"])
+        return set(footprint.installed([*project["dependencies"], *named]))
+
+    without = closure("ragmeter-otel[cli,otlp,sinks]")
+    added = closure("ragmeter-otel[serve]") - without
+    assert {"grpcio", "httpx"} <= without
+    assert {"starlette", "uvicorn", "jinja2"} <= added
+    assert len(added) <= 6, sorted(added)
 
 
 def test_what_is_said_to_be_supported_is_what_is_declared_and_tested():

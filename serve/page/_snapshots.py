@@ -48,9 +48,13 @@ class Snapshots:
             revision = self._revision()
             made = make()
             with self._lock:
-                self._kept[key] = (revision, self._clock(), made)
+                now = self._clock()
+                self._kept[key] = (revision, now, made)
                 self._kept.move_to_end(key)
-                while len(self._kept) > MOST_KEPT:
+                # In the order in which they were made; nobody is shown one that is too old.
+                while (
+                    len(self._kept) > MOST_KEPT or now - next(iter(self._kept.values()))[1] > MOST_S
+                ):
                     self._making.pop(self._kept.popitem(last=False)[0], None)
             return made
 

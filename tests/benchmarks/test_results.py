@@ -62,6 +62,76 @@ def test_results_name_machine_versions_commit_load_and_what_is_missing(tmp_path)
     assert "peers in `ragas`: not set up (ragas)" in text
 
 
+AGAIN = """
+    import sys
+    from pathlib import Path
+    import results
+    from measure import Row
+    from results import Part, write
+
+    results.machine = lambda: sys.argv[2]
+    taken = {"date": sys.argv[3], "commit": "abc", "load_before": "0.1", "load_after": "0.2"}
+    row = Row("footprint", "size | whole", "MB", 12.0, target="≤ 10", met=False, spread="11 to 13")
+    parts = {
+        "footprint": [Part("footprint", [row], taken, None)],
+        "failed": [Part("deterministic_metrics", [], taken, "no luck")],
+        "older": [Part("deterministic_metrics", [Row("deterministic_metrics", "old", "ms", 1.0)],
+                       {**taken, "date": "2020-01-01 00:00 UTC"}, None)],
+        "nothing": [],
+    }[sys.argv[4]]
+    write(parts, Path(sys.argv[1]) / "no peers", Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("what", ["nothing", "older", "failed"])
+def test_a_part_that_is_not_repeated_stays_as_it_was_written(tmp_path, what):
+    """Raw rows are on one machine only: the table is what is kept, and newer than older raw rows."""
+    in_benchmarks(WRITE, tmp_path)
+    first = (tmp_path / "RESULTS.md").read_text()
+    section = first[first.index("| PrecisionRecallF1", first.index("## Metrics without a judge")) :]
+
+    in_benchmarks(AGAIN, tmp_path, "1 core", "2026-11-23 00:00 UTC", what)
+    second = (tmp_path / "RESULTS.md").read_text()
+
+    assert section.strip() in second
+    assert second.count("| PrecisionRecallF1") == first.count("| PrecisionRecallF1")
+    assert "## Targets: 10 of 10 met" in second
+    assert "](growth.svg)" in second
+    assert ("`deterministic_metrics` did not run: no luck" in second) == (what == "failed")
+
+
+def test_parts_of_several_runs_stand_in_one_table_with_their_machines(tmp_path):
+    in_benchmarks(WRITE, tmp_path)
+    first = (tmp_path / "RESULTS.md").read_text()
+    [machine] = [line for line in first.splitlines() if line.startswith("- machine: ")]
+
+    for at in ("00:00", "00:01"):
+        in_benchmarks(AGAIN, tmp_path, "1 core", f"2026-11-23 {at} UTC", "footprint")
+    second = (tmp_path / "RESULTS.md").read_text()
+
+    assert "## Targets: 10 of 11 met" in second
+    assert "- machine: 1 core" in second
+    assert second.count(f"; then: {machine[2:]}; Python ") == 1
+    assert "| size / whole | 12 MB | – | – | ≤ 10 | **no** | 11 to 13 |  |" in second
+    assert "`footprint.py`, 2026-11-23 00:01 UTC" in second
+    assert "`footprint.py`, 2026-11-23 00:00 UTC" not in second
+    # A third run that measures nothing finds all of it there.
+    in_benchmarks(AGAIN, tmp_path, "1 core", "2026-11-23 00:02 UTC", "nothing")
+    assert (tmp_path / "RESULTS.md").read_text() == second
+
+
+def test_versions_of_peers_stay_where_there_are_none_here(tmp_path):
+    in_benchmarks(WRITE, tmp_path)
+    file = tmp_path / "RESULTS.md"
+    absent = "- peers in `ragas`: not set up (ragas)"
+    told = "- peers in `ragas`: ragas 0.4.3\n  - another: did not install"
+    file.write_text(file.read_text().replace(absent, told))
+
+    in_benchmarks(AGAIN, tmp_path, "1 core", "2026-11-23 00:00 UTC", "nothing")
+
+    assert told in file.read_text()
+
+
 def test_growth_is_plotted_from_the_rows_of_the_table(tmp_path):
     """Ours and the peer's, by chunk and by sentence, in both panels."""
     in_benchmarks(WRITE, tmp_path)

@@ -1,6 +1,8 @@
 """What is computed once for everybody."""
 
+import gc
 import threading
+import weakref
 
 from ragmeter.serve.page._snapshots import LEAST_S, MOST_KEPT, MOST_S, Snapshots
 
@@ -46,6 +48,26 @@ def test_every_view_is_one_of_its_own_and_few_are_kept():
         source.get(at)
     assert source.get(MOST_KEPT) == MOST_KEPT + 1
     assert source.get(0) == MOST_KEPT + 2
+
+
+def test_what_is_too_old_to_be_shown_is_not_kept():
+    """A reader who goes through a list leaves nothing behind."""
+    source, asked = Source(), []
+
+    class View:
+        """What can be watched being let go of."""
+
+    for at in range(3):
+        view = View()
+        asked.append(weakref.ref(view))
+        source.snapshots.get(at, lambda view=view: view)
+    del view
+    assert None not in [one() for one in asked]
+    source.now += MOST_S + 1
+    source.get("another")
+    gc.collect()
+
+    assert [one() for one in asked] == [None, None, None]
 
 
 def test_who_asks_for_the_same_at_once_waits_for_the_first():
