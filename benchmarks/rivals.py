@@ -2,7 +2,7 @@
 
 ``python benchmarks/rivals.py``. Each rival runs in its own environment (`peers.toml`), where ragmeter runs
 beside it on the same framework versions: the requests of `rival_langchain.py` and `rival_llama_index.py` for capture, and for CPU the
-chain of `langchain_app.py` with nothing attached, with ragmeter and with the rival, in turn. A run counts
+chain of `langchain_app.py` and the query engine of `llama_index_app.py` with nothing attached, with ragmeter and with the rival, in turn. A run counts
 as captured when question, contexts in the order the model saw them, and answer are all right and nothing
 else is told as a request; three of the twenty ask that nothing be told as answered.
 """
@@ -32,7 +32,8 @@ from request_path import Cost, Path, SpanCount, tracer_provider
 
 RIVALS = ("openinference", "openlit", "deepeval", "mlflow")
 """Each has the environment and the peer ``rival-<name>`` in `peers.toml`."""
-WAY = "LCEL invoke"
+WAYS = {"LangChain": "LCEL invoke", "LlamaIndex": "query"}
+"""Of each framework the request whose CPU is taken: the plainest one."""
 
 
 class Capture:
@@ -78,23 +79,36 @@ class Capture:
 
 
 def prepare(variant: str, options: dict[str, Any]) -> Any:
-    """Be a worker: for capture, or with ``cpu`` for what a request costs."""
-    if not options.get("cpu"):
+    """Be a worker: for capture, or with ``cpu``, a framework, for what its request costs."""
+    framework = options.get("cpu")
+    if not framework:
         return Capture(variant).commands()
     spans = SpanCount()
-    callbacks, drain = _attach_for_cpu(variant, tracer_provider(spans))
-    from langchain_app import requests
+    callbacks, drain = _attach_for_cpu(variant, framework, spans)
+    loop = asyncio.new_event_loop()
+    if framework == "LangChain":
+        from langchain_app import requests
 
-    asked = requests(asyncio.new_event_loop(), callbacks)
-    return Path({WAY: asked[WAY]}, spans, drain).commands()
+        asked = requests(loop, callbacks)
+    else:
+        from llama_index_app import requests as queries
+
+        asked = queries(loop)
+    way = WAYS[framework]
+    return Path({way: asked[way]}, spans, drain).commands()
 
 
-def _attach_for_cpu(variant: str, provider: Any) -> tuple[list[Any], Any]:
+def _attach_for_cpu(variant: str, framework: str, spans: SpanCount) -> tuple[list[Any], Any]:
     """Attach `variant` as its users do, with spans thrown away where it lets one say where to."""
-    import request_overhead_langchain as overhead
-
+    provider = tracer_provider(spans)
     if variant in ("none", "no-op", "ours", "openinference"):
-        return overhead.attach(variant, provider)
+        if framework == "LlamaIndex":
+            import request_overhead_llama_index
+
+            return [], request_overhead_llama_index.attach(variant, provider, spans)
+        import request_overhead_langchain
+
+        return request_overhead_langchain.attach(variant, provider)
     import rival_tools
 
     if variant == "openlit":
@@ -114,7 +128,7 @@ def _told(verdicts: dict[str, str]) -> str:
 
 
 def _capture(python: Any, tool: str, only: list[str] | None) -> dict[str, dict[str, str]]:
-    options = {"cpu": False}
+    options = {"cpu": None}
     with contextlib.closing(Worker(__file__, tool, python, options)) as worker:
         return {
             framework: worker.ask("capture", framework=framework, only=only)
@@ -142,11 +156,19 @@ def _captured(
 
 
 def _costs(rival: str | None, python: Any, *, quick: bool) -> list[Row]:
+    rows: list[Row] = []
+    for framework in WAYS:
+        rows += _cost(framework, rival, python, quick=quick)
+    return rows
+
+
+def _cost(framework: str, rival: str | None, python: Any, *, quick: bool) -> list[Row]:
+    way = WAYS[framework]
     variants = dict.fromkeys(["none", "no-op", "ours", *([rival] if rival else [])], python)
-    workers, absent = start(__file__, variants, ["none", "no-op", "ours"], {"cpu": True})
+    workers, absent = start(__file__, variants, ["none", "no-op", "ours"], {"cpu": framework})
     try:
         rounds, count = (2, 3) if quick else (30, 8)
-        cost = Cost(interleave(workers, rounds, "batch", way=WAY, count=count))
+        cost = Cost(interleave(workers, rounds, "batch", way=way, count=count))
     finally:
         for worker in workers.values():
             worker.close()
@@ -158,7 +180,7 @@ def _costs(rival: str | None, python: Any, *, quick: bool) -> list[Row]:
         f"adds {number(median(cost.added('no-op')))} µs"
     )
     apart = spread(ours) + ("" if there is None else f"; peer {spread(there)}")
-    row = Row("rivals", f"LangChain {WAY}: CPU added, p50", "µs", median(ours),
+    row = Row("rivals", f"{framework} {way}: CPU added, p50", "µs", median(ours),
               None if there is None else median(there), rival, ratio, spread=apart, note=note)  # fmt: skip
     return [row, *absent_rows("rivals", absent)]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from ._ending import EXIT_FAILED, explained
 
@@ -41,9 +42,14 @@ def worker(
     Metrics, judge and exporters are set by RAGMETER_* here, as they are for an application that scores by
     itself: RAGMETER_METRICS, RAGMETER_JUDGE_MODEL, RAGMETER_JSONL, OTEL_EXPORTER_OTLP_ENDPOINT.
     """
+    errors = Console(stderr=True)
+
+    def say(line: str) -> None:
+        errors.print(line, markup=False, highlight=False, soft_wrap=True)
+
     with explained():
         from .worker.run import run
 
-        done = run(queue, processes=processes, once=once, require_export=require_export)
+        done = run(queue, processes=processes, once=once, require_export=require_export, say=say)
     if not done:
         raise typer.Exit(EXIT_FAILED)

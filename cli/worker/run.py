@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from ragmeter.config import Settings, read_settings, worker_arguments
-from ragmeter.fleet.transport import run_worker
+from ragmeter.fleet.transport import address_shown, engine_of, run_worker
 from ragmeter.fleet.worker import BatchWorker, worker_from_settings
 from ragmeter.metrics import ConfigurationError
 
@@ -30,7 +31,14 @@ def queue_of(given: str | None, settings: Settings) -> str:
     return settings.queue_url.get_secret_value()
 
 
-def run(queue: str | None, *, processes: int | None, once: bool, require_export: bool) -> bool:
+def run(
+    queue: str | None,
+    *,
+    processes: int | None,
+    once: bool,
+    require_export: bool,
+    say: Callable[[str], None],
+) -> bool:
     """Score what comes until told to end; return whether everything went well.
 
     Args:
@@ -38,6 +46,7 @@ def run(queue: str | None, *, processes: int | None, once: bool, require_export:
         processes: How many; None: as the settings say, else as many as cores.
         once: End when nothing waits any more.
         require_export: Give a message back whose scores could not be exported.
+        say: Told what is done, in a line for people.
 
     Raises:
         ConfigurationError: An option or a variable makes no sense.
@@ -68,4 +77,8 @@ def run(queue: str | None, *, processes: int | None, once: bool, require_export:
         )
 
     number = processes or settings.worker_processes or os.cpu_count() or 1
+    engine_of(url)  # what is no queue is refused before anything is said
+    end = "what waits there" if once else "what comes there, until SIGTERM or Ctrl-C"
+    who = "1 process scores" if number == 1 else f"{number} processes score"
+    say(f"ragmeter worker: {address_shown(url)}: {who} {end}")
     return run_worker(url, make, processes=number, once=once, limit_s=settings.worker_limit_s)

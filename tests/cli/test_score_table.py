@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragmeter.metrics import RagSample
+from ragmeter.metrics import RagSample, Score
 from ragmeter.metrics.metric import missing_field
 from ragmeter.metrics.registry import default_metrics
 
@@ -73,3 +73,23 @@ def test_reasons_for_missing_values_are_not_cut_into_pieces(width, headings):
     assert "4 missing_input" in text
     assert " ".join(re.findall(r"p\d\d", text)) == headings
     assert all(len(line.rstrip()) <= width for line in text.splitlines())
+
+
+def test_the_legend_has_what_the_cells_have_and_nothing_else():
+    pytest.importorskip("rich")
+    from ragmeter.cli._score_table import legend, score_cell
+    from ragmeter.quality.summary import summarize
+
+    def score(value, status="ok"):
+        return Score(name="recall", value=value, status=status, method="exact", definition="1")
+
+    [usual] = summarize({"recall": score(value)} for value in [1.0] * 19 + [0.0])
+    cells = [
+        score_cell(score(None, "missing_input")),
+        score_cell(score(1.0), usual),
+        score_cell(score(0.0), usual),
+    ]
+    said = "n/a: the request lacks what it is compared with"
+    assert legend(cells, colours=False) == said
+    assert legend(cells, colours=True) == f"{said}; red: among the worst tenth of its column"
+    assert not legend(cells[1:2], colours=True)

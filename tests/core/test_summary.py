@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.cli._score_table import legend, score_cell
 from ragmeter.metrics import Score
 from ragmeter.quality.summary import (
     mean_interval,
@@ -117,19 +116,6 @@ def test_where_lower_is_better_the_highest_stand_out(values):
 
 def test_where_neither_way_is_better_nothing_stands_out():
     assert standing(_summary([1.0] * 19 + [0.0], direction="none"), 0.0) is None
-
-
-def test_the_legend_has_what_the_cells_have_and_nothing_else():
-    usual = _summary([1.0] * 19 + [0.0])
-    cells = [
-        score_cell(_score(None, "missing_input")),
-        score_cell(_score(1.0), usual),
-        score_cell(_score(0.0), usual),
-    ]
-    said = "n/a: the request lacks what it is compared with"
-    assert legend(cells, colours=False) == said
-    assert legend(cells, colours=True) == f"{said}; red: among the worst tenth of its column"
-    assert not legend(cells[1:2], colours=True)
 
 
 def test_the_interval_of_an_open_range_is_students():
