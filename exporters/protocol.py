@@ -237,9 +237,16 @@ class QualitySums:
     """Share of the requests that the objective lets be bad; None: there is no objective."""
     resource: Mapping[str, str] = field(default_factory=dict)
     """The service whose requests they are, where that is another process: ``service.name`` and the like."""
+    measurement: str = ""
+    """Names what was measured, and by whom, of a free score, too; empty: as `judge`."""
     sums: Mapping[str, float]
     """The sums by name: those of `ragmeter.exporters.semconv.FREE_SUMS` or of ``JUDGED_SUMS``, without ``low``
     where there is no objective."""
+
+    @property
+    def measured_by(self) -> str:
+        """Names what was measured, and by whom: with another one it is another quantity."""
+        return self.measurement or self.judge
 
     @property
     def values(self) -> tuple[float, float, float]:

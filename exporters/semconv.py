@@ -532,12 +532,9 @@ QUALITY_INSTRUMENTS: Final = (*QUALITY_SUMS.values(), DESIGN_EFFECT, QUALITY_BUD
 """Every instrument of the means of quality, beside `INSTRUMENTS`."""
 
 _TOLD_BY_SERVER = (
-    SERVICE,
-    GEN_AI_WORKFLOW_NAME,
-    GEN_AI_EVALUATION_NAME,
-    SEGMENT,
-    SCORE_DIRECTION,
-)
+    SERVICE, GEN_AI_WORKFLOW_NAME, GEN_AI_EVALUATION_NAME, SEGMENT, SCORE_DIRECTION, JUDGE, SCORE_JUDGE_MODEL,
+    EVALUATOR_VERSION,
+)  # fmt: skip
 QUALITY_GAUGES: Final[Mapping[str, Instrument]] = {
     name: Instrument(
         name=_own(f"ragmeter.quality.{name}"),

@@ -16,23 +16,22 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._format import clean
-from ragmeter.quality.estimate import Estimate
 
-from .store import CellKey, UnreadableStoreError
+from .store import CellKey, Mean, UnreadableStoreError
 
 __all__ = ["MAX_SERIES", "QualityGauges"]
 
 MAX_SERIES = 1_500
 """Scores by service, workflow and segment; of what is beyond there is no gauge. The SDK keeps 2,000 apart."""
 
-Estimates = Callable[[], Mapping[CellKey, tuple[str, Estimate]]]
+Estimates = Callable[[], Mapping[CellKey, Mean]]
 
 
 class QualityGauges:
     """Publishes estimates. Thread-safe.
 
     Args:
-        estimates: Returns which way of each score is better, and its mean, the most important first.
+        estimates: Returns the means, the most important first.
         guard: Contains errors of ours.
     """
 
@@ -41,7 +40,7 @@ class QualityGauges:
         self._guard = guard
         self._lock = threading.Lock()
         self._known: set[CellKey] = set()
-        self._now: Mapping[CellKey, tuple[str, Estimate]] = {}
+        self._now: Mapping[CellKey, Mean] = {}
         self._told: set[str] = set()
 
     def publish(self, provider: MeterProvider) -> None:
@@ -56,13 +55,13 @@ class QualityGauges:
             )
 
     def _observe(self, name: str, _options: CallbackOptions) -> Iterable[Observation]:
-        for key, (direction, estimate) in self._moment(name).items():
-            value: float | None = getattr(estimate, name)
+        for key, mean in self._moment(name).items():
+            value: float | None = getattr(mean.estimate, name)
             # Nothing is known, so nothing is told: an interval from 0 to 1 would look like a measurement.
-            if value is not None and estimate.method != "none":
-                yield Observation(value, _attributes(key, direction))
+            if value is not None and mean.estimate.method != "none":
+                yield Observation(value, _attributes(key, mean))
 
-    def _moment(self, name: str) -> Mapping[CellKey, tuple[str, Estimate]]:
+    def _moment(self, name: str) -> Mapping[CellKey, Mean]:
         """Return the estimates of the present collection: a new one begins when an instrument asks again."""
         with self._lock:
             if name in self._told or not self._told:
@@ -71,14 +70,14 @@ class QualityGauges:
             self._told.add(name)
             return self._now
 
-    def _read(self) -> Mapping[CellKey, tuple[str, Estimate]]:
-        found: Mapping[CellKey, tuple[str, Estimate]] = {}
+    def _read(self) -> Mapping[CellKey, Mean]:
+        found: Mapping[CellKey, Mean] = {}
         with self._guard:
             try:
                 found = self._estimates()
             except UnreadableStoreError:
                 return {}  # it is away just now, as the server says elsewhere
-        told: dict[CellKey, tuple[str, Estimate]] = {}
+        told: dict[CellKey, Mean] = {}
         for key, each in found.items():
             # Who has one keeps it: gauges that come and go would be none.
             if key in self._known or len(self._known) < MAX_SERIES:
@@ -87,12 +86,16 @@ class QualityGauges:
         return told
 
 
-def _attributes(key: CellKey, direction: str) -> dict[str, str]:
+def _attributes(key: CellKey, mean: Mean) -> dict[str, str]:
     named = {
         semconv.SERVICE: key.service,
         semconv.GEN_AI_WORKFLOW_NAME: key.workflow,
         semconv.GEN_AI_EVALUATION_NAME: key.score,
         semconv.SEGMENT: key.segment,
-        semconv.SCORE_DIRECTION: direction,
+        semconv.SCORE_DIRECTION: mean.direction,
+        # Of two judges there are two gauges, and of two versions of a formula.
+        semconv.JUDGE: key.measurement if mean.judged else "",
+        semconv.SCORE_JUDGE_MODEL: mean.judge,
+        semconv.EVALUATOR_VERSION: mean.definition,
     }
     return {str(name): clean(value, 256) for name, value in named.items() if value}

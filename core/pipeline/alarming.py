@@ -17,7 +17,7 @@ from ragmeter.exporters.changes import (
     ObservesDrift,
 )
 from ragmeter.quality.change import Change
-from ragmeter.quality.joined import Joined
+from ragmeter.quality.joined import joined
 from ragmeter.quality.sums import SLOT_S, SlotSums, unix_clock
 from ragmeter.quality.watch import Told, Watch
 
@@ -112,7 +112,6 @@ class Alarming:
         self._clock = clock or unix_clock()
         self._file = file
         self._elsewhere: Elsewhere | None = None
-        self._joined = Joined()
         # What is as old as that was told by the process before, if it was to be told.
         self._silent_before = 0.0 if watch.next else self._clock() - 2 * SLOT_S
         self._guard = guard_for("meter.changes")
@@ -182,7 +181,7 @@ class Alarming:
         for at, sums in elsewhere.slots(self.watch.next, until):
             for earlier in sorted(each for each in own if each < at):
                 yield earlier, own.pop(earlier)
-            yield at, self._joined.of(own.pop(at, ()), sums)
+            yield at, joined(own.pop(at, ()), sums)
         yield from sorted(own.items())
 
     def _evidence(self) -> list[ChangeEvidence]:

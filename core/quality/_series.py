@@ -43,14 +43,18 @@ class Series(Generic[M]):
         "direction",
         "fine",
         "judge",
+        "measurement",
         "range",
         "slot",
     )
 
-    def __init__(self, made: M, slot: int, judge: str, direction: ScoreDirection) -> None:
+    def __init__(
+        self, made: M, slot: int, judge: str, direction: ScoreDirection, measurement: str = ""
+    ) -> None:
         self.current: M = made
         self.slot = slot
         self.judge = judge
+        self.measurement = measurement or judge
         self.direction: ScoreDirection = direction
         self.range = (0.0, 1.0)
         self.closed = made.values()

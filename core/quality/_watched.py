@@ -22,6 +22,13 @@ class SeriesKey(NamedTuple):
     workflow: str
     score: str
     segment: str
+    measurement: str = ""
+    """Names formula and judge, as `ragmeter.quality.measurement` does."""
+
+    @property
+    def of_all(self) -> SeriesKey:
+        """The same, whoever measured it."""
+        return self._replace(measurement="")
 
 
 class Series:
@@ -56,24 +63,19 @@ class Series:
         """Feed the detector what was counted in a slot; None: nothing was."""
         block = Block(0.0, 0.0, 0.0)
         if counted is not None:
-            if counted.judge != self.counted.judge:
-                self.restart(counted)
             self.counted = counted
             self.last_at = at
             self.history.add(at, counted.sums)
             block = Block(*counted.values)
             if counted.direction == "lower":
                 block = block.turned()
-        self.step = self.detector.step(at, block, self.counted.judge)
+        self.step = self.detector.step(at, block, self.counted.measured_by)
         return self.step
 
-    def restart(self, counted: QualitySums | None = None) -> None:
+    def restart(self) -> None:
         """Learn anew what is usual."""
         self.detector.restart()
-        if counted is None:
-            self.history.clear()
-        else:
-            self.history = History.of(counted.sums)
+        self.history.clear()
         self.step = Step(status="learning")
         self.calm()
 
@@ -125,12 +127,16 @@ def saved(key: SeriesKey, one: Series) -> dict[str, Any]:
 
 
 def restored(kept: Mapping[str, Any], zone: tzinfo | None) -> tuple[SeriesKey, Series]:
-    key = SeriesKey(*map(str, kept["key"]))
+    judge = str(kept["judge"])
+    # An earlier version named no measurement, and those of free scores are only known when the next comes.
+    names = [*map(str, kept["key"]), judge][: len(SeriesKey._fields)]
+    key = SeriesKey(*names)
     counted = QualitySums(
         score=key.score,
         workflow=key.workflow,
         segment=key.segment,
-        judge=str(kept["judge"]),
+        judge=judge,
+        measurement=key.measurement,
         direction=kept["direction"],
         design_effect=float(kept["design_effect"]),
         sums={},

@@ -161,10 +161,11 @@ class FallDetector:
             at: When it began, Unix seconds. Blocks come in order; one that is late counts as evidence, and
                 is not learned from. A block may be longer than five minutes, and blocks may be missing.
             block: Its sums; one without scores changes nothing.
-            judge: Names what gave the scores; another one than before begins anew. None: the same as before.
+            judge: Names what gave the scores; another one than before begins anew. None: the same as before;
+                empty: it has no name yet.
         """
         if judge is not None and judge != self._judge:
-            if self._judge is not None:
+            if self._judge:
                 self._forget()
             self._judge = judge
         n, total, squares = block

@@ -1,9 +1,7 @@
-"""What was counted here and in other processes, put together for one watch over all of it: `Joined`.
+"""What was counted here and in other processes, put together for one watch over all of it: `joined`.
 
 A process that receives what others scored counts both kinds: sums of the same score, of the same part of the
-same service, add up.  Where its own judge is another than theirs, the two are two quantities; then the own one
-is watched alone, since requests of one service that are scored in two places are rare, and the reason is
-that somebody is moving from the one to the other.
+same service, add up.  Where its own judge is another than theirs, the two are two quantities, and stay apart.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from ragmeter.exporters.protocol import QualitySums
 
 from .sums import SlotSums
 
-__all__ = ["Joined"]
+__all__ = ["joined"]
 
 
 class _Key(NamedTuple):
@@ -24,40 +22,35 @@ class _Key(NamedTuple):
     workflow: str
     score: str
     segment: str
+    measurement: str
 
 
-class Joined:
-    """Joins sums of the same five minutes. For one thread."""
+def joined(own: Iterable[SlotSums], others: Iterable[SlotSums]) -> list[SlotSums]:
+    """Return sums of the same five minutes together.
 
-    def __init__(self) -> None:
-        self._judges: dict[_Key, str] = {}
-
-    def of(self, own: Iterable[SlotSums], others: Iterable[SlotSums]) -> list[SlotSums]:
-        """Return both together.
-
-        Args:
-            own: What was counted here, in five minutes.
-            others: What was counted elsewhere, in the same.
-        """
-        found: dict[_Key, SlotSums] = {}
-        for slot in own:
-            key = _key_of(slot.counted)
-            self._judges[key] = slot.counted.judge
+    Args:
+        own: What was counted here.
+        others: What was counted elsewhere.
+    """
+    found = {_key_of(slot.counted): slot for slot in own}
+    for slot in others:
+        key = _key_of(slot.counted)
+        mine = found.get(key)
+        if mine is None:
             found[key] = slot
-        for slot in others:
-            key = _key_of(slot.counted)
-            mine = found.get(key)
-            if mine is not None and mine.counted.judge == slot.counted.judge:
-                sums = _sum(mine.counted.sums, slot.counted.sums)
-                found[key] = slot._replace(counted=replace(mine.counted, sums=sums))
-            elif self._judges.get(key, slot.counted.judge) == slot.counted.judge:
-                found[key] = slot
-        return list(found.values())
+        else:
+            sums = _sum(mine.counted.sums, slot.counted.sums)
+            found[key] = slot._replace(counted=replace(mine.counted, sums=sums))
+    return list(found.values())
 
 
 def _key_of(counted: QualitySums) -> _Key:
     return _Key(
-        tuple(sorted(counted.resource.items())), counted.workflow, counted.score, counted.segment
+        tuple(sorted(counted.resource.items())),
+        counted.workflow,
+        counted.score,
+        counted.segment,
+        counted.measured_by,
     )
 
 

@@ -8,11 +8,12 @@ anything is judged.  Called by the pipeline on the scoring thread; the cache bel
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from typing import NamedTuple
 
 from ragmeter.metrics import Metric, RagSample, Score, ScoreDirection
 from ragmeter.metrics.metric import is_measurable
+
+from .measurement import measurement_of
 
 __all__ = ["PROXIES", "UNKNOWN_PROXY", "JudgedScore", "Population", "proxy_value"]
 
@@ -119,10 +120,11 @@ def _bounded(metric: Metric, judge_model: str | None) -> tuple[JudgedScore, ...]
     lowest, highest = metric.range
     if lowest is None or highest is None or lowest >= highest:
         return ()
-    text = f"{metric.name}@{metric.definition} {judge_model if metric.judged else None}"
-    judge = blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    judge = (judge_model if metric.judged else None) or ""
     return tuple(
-        JudgedScore(name, judge, lowest, highest, direction)
+        JudgedScore(
+            name, measurement_of(name, metric.definition, judge), lowest, highest, direction
+        )
         for name in metric.score_names
         if (direction := metric.direction_of(name)) != "none"
     )

@@ -22,6 +22,7 @@ from ._holdings import PARTS_SHARE, AnySeries, Found, Holdings, Room
 from ._series import SLOT_S, Family, Series
 from .estimate import Estimate, estimate
 from .estimates import Estimates, QualityKey
+from .measurement import measurement_of
 from .moments import FreeMoments, JudgedMoments, Moments
 from .objectives import Objective, Objectives
 from .population import JudgedScore, proxy_value
@@ -276,6 +277,7 @@ class QualityTable:
             workflow=found.workflow,
             segment=found.segment,
             judge=series.judge,
+            measurement=series.measurement,
             direction=series.direction,
             design_effect=series.design_effect,
             budget=None if objective is None else objective.budget,
@@ -364,7 +366,9 @@ def _count_free(
         if series is None:
             if family.is_part and not room.has(1, PARTS_SHARE):
                 continue
-            series = family.free[name] = Series(FreeMoments(), slot, "", score.direction)
+            series = family.free[name] = Series(
+                FreeMoments(), slot, "", score.direction, measurement_of(name, score.definition)
+            )
             series.range = (lowest, highest)
             room.take()
         elif series.slot != slot:

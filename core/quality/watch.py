@@ -42,6 +42,8 @@ MAX_SERIES = 3_000
 """Scores × workflows × segments × services that are watched."""
 FORGOTTEN_AFTER_S = 15 * 86_400.0
 """Seconds without a value after which a series is not watched any more."""
+REPLACED_AFTER_S = 3600.0
+"""Seconds without a value after which a series is not watched while another judge measures the same score."""
 MOST_EVIDENCE = 1e12
 """Beyond it no number says more, and infinity has no JSON."""
 MAX_CHANGES = 100
@@ -100,6 +102,8 @@ class WatchedSeries:
     """Values that it has seen in the last two weeks."""
     since: float | None
     """When the fall began that is on or suspected, unix seconds."""
+    measurement: str = ""
+    """Names formula and judge, as `ragmeter.quality.measurement` does: each has a usual of its own."""
 
 
 class _Service:
@@ -151,7 +155,9 @@ class Watch:
                 for slot in group:
                     counted = slot.counted
                     name = counted.resource.get(_NAME, "")
-                    key = SeriesKey(name, counted.workflow, counted.score, counted.segment)
+                    key = SeriesKey(
+                        name, counted.workflow, counted.score, counted.segment, counted.measured_by
+                    )
                     resource = tuple(sorted(counted.resource.items()))
                     by_service.setdefault(resource, {})[key] = counted
                 for resource, found in by_service.items():
@@ -208,8 +214,7 @@ class Watch:
                     evidence=one.ratio,
                 )
                 for service in self._services.values()
-                for key, one in service.series.items()
-                if one.step.status != "learning"
+                for key, one in _clearest(service.series).items()
             ]
         return found + [
             ChangeEvidence(score=score, workflow="", kind="judge", evidence=2.0) for score in moved
@@ -308,7 +313,13 @@ class Watch:
         told: list[Told] = []
         room = MAX_SERIES - sum(len(each.series) for each in self._services.values())
         for key, counted in found.items():
-            if key not in service.series and room > 0:
+            if key in service.series:
+                continue
+            known = service.series.pop(key.of_all, None)
+            if known is not None:
+                # An earlier version kept it, without a name for what was measured.
+                service.series[key] = known
+            elif room > 0:
                 room -= 1
                 service.series[key] = Series(FallDetector(zone=self._zone), counted)
         for key, one in service.series.items():
@@ -316,14 +327,18 @@ class Watch:
                 if one.fall is not None:
                     told.append(Told(_recovered(key, one, one.fall, now), service.resource))
                 one.calm()
+        for key in _replaced(service.series, at):
+            # What another judge, or another formula, says now is no news of this one.
+            service.series[key].calm()
         told += [Told(change, service.resource) for change in self._alarms(service, at, now)]
         return told
 
     def _alarms(self, service: _Service, at: float, now: float) -> list[Change]:
+        replaced = _replaced(service.series, at)
         known = {
             key: one.step.evidence
             for key, one in service.series.items()
-            if one.step.status != "learning"
+            if one.step.status != "learning" and key not in replaced
         }
         chosen: set[SeriesKey] = set()
         for family in (
@@ -423,7 +438,37 @@ class _Wanted(NamedTuple):
 
     def has(self, key: SeriesKey) -> bool:
         """Return whether a key is among those that are meant."""
-        return all(wanted in (None, value) for wanted, value in zip(self, key, strict=True))
+        return all(
+            wanted in (None, value) for wanted, value in zip(self, key[: len(self)], strict=True)
+        )
+
+
+def _clearest(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
+    """Return of each score that is watched the one judge or formula by which a change is clearest."""
+    found: dict[SeriesKey, Series] = {}
+    for key, one in series.items():
+        if one.step.status != "learning":
+            known = found.get(key.of_all)
+            if known is None or one.ratio > known.ratio:
+                found[key.of_all] = one
+    return found
+
+
+def _replaced(series: Mapping[SeriesKey, Series], at: float) -> set[SeriesKey]:
+    """Return what is measured no more, by another judge or formula: for an hour nothing came but from that."""
+    latest: dict[SeriesKey, float] = {}
+    several = False
+    for key, one in series.items():
+        known = latest.get(key.of_all)
+        several = several or known is not None
+        latest[key.of_all] = one.last_at if known is None else max(known, one.last_at)
+    if not several:
+        return set()
+    return {
+        key
+        for key, one in series.items()
+        if one.last_at < at - REPLACED_AFTER_S and latest[key.of_all] > one.last_at
+    }
 
 
 def _is_part(part: SeriesKey, whole: SeriesKey) -> bool:

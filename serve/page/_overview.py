@@ -24,6 +24,7 @@ __all__ = [
     "columns",
     "direction",
     "group_rows",
+    "measured_by",
     "score_rows",
     "segment_name",
 ]
@@ -77,6 +78,8 @@ class ScoreRow:
     """One score of the overview."""
 
     name: str
+    by: str
+    """Which judge, or which formula, where there are several; else empty."""
     direction: ScoreDirection
     usual: str
     """The usual range, written out; empty: not known."""
@@ -116,6 +119,7 @@ def group_rows(
 ) -> list[GroupRow]:
     """Return the workflows, each followed by its parts by the segment `by`."""
     scores = {one.name: one for one in overview.scores}
+    whose = {(one.name, one.measurement): measured_by(one, overview) for one in overview.measured}
     rows: list[GroupRow] = []
     for group in overview.groups:
         if group.segment and not group.segment.startswith(f"{by}:"):
@@ -126,13 +130,19 @@ def group_rows(
                 segment=group.segment,
                 value=group.segment.removeprefix(f"{by}:"),
                 requests=group.requests,
-                cells=tuple(_cell(group, scores[name], fallen, words) for name in names),
+                cells=tuple(_cell(group, scores[name], fallen, whose, words) for name in names),
             )
         )
     return rows
 
 
-def _cell(group: Group, score: ScoreSummary, fallen: Fallen, words: Words) -> Cell | None:
+def _cell(
+    group: Group,
+    score: ScoreSummary,
+    fallen: Fallen,
+    whose: Mapping[tuple[str, str], str],
+    words: Words,
+) -> Cell | None:
     estimate = group.estimates.get(score.name)
     if estimate is None:
         return None
@@ -141,7 +151,14 @@ def _cell(group: Group, score: ScoreSummary, fallen: Fallen, words: Words) -> Ce
     mean, lower, upper = on_scale(estimate, score.range)
     return Cell(
         text=words("few") if mean is None else number(mean),
-        title=_interval(estimate, lower, upper),
+        title=" · ".join(
+            part
+            for part in (
+                _interval(estimate, lower, upper),
+                whose.get((score.name, group.measurements.get(score.name, "")), ""),
+            )
+            if part
+        ),
         drawing=_scale(score, estimate, None if before is None else before[1:]).svg(64),
         fell=change is not None,
     )
@@ -150,7 +167,7 @@ def _cell(group: Group, score: ScoreSummary, fallen: Fallen, words: Words) -> Ce
 def score_rows(
     overview: Overview,
     fallen: Fallen,
-    others: Mapping[str, Sequence[StoredPoint]],
+    others: Mapping[tuple[str, str], Sequence[StoredPoint]],
     change_ms: int | None,
     words: Words,
 ) -> list[ScoreRow]:
@@ -159,13 +176,13 @@ def score_rows(
     Args:
         overview: What the store says.
         fallen: The falls that are on.
-        others: Trends of the part at fault, by score.
+        others: Trends of the part at fault, by score and measurement.
         change_ms: When it began; None: nothing did.
         words: Of the page's language.
     """
     fell = {score for _, _, score in fallen}
     order = sorted(
-        overview.scores,
+        overview.measured,
         key=lambda one: (
             one.name not in fell, one.estimate is None, one.direction == "none",
             one.target != "retrieval", one.name,
@@ -174,11 +191,29 @@ def score_rows(
     return [_score_row(one, overview, fell, others, change_ms, words) for one in order]
 
 
+def measured_by(score: ScoreSummary, overview: Overview) -> str:
+    """Return what tells a measurement from the others of its score: judge, formula, or both; empty: nothing.
+
+    Args:
+        score: One of the overview's.
+        overview: All of them.
+    """
+    alike = [one for one in overview.measured if one.name == score.name]
+    if len(alike) < 2:
+        return ""
+    parts = [
+        getattr(score, name) or "?"
+        for name in ("judge", "definition")
+        if len({getattr(one, name) for one in alike}) > 1
+    ]
+    return " · ".join(parts)
+
+
 def _score_row(
     score: ScoreSummary,
     overview: Overview,
     fell: AbstractSet[str],
-    others: Mapping[str, Sequence[StoredPoint]],
+    others: Mapping[tuple[str, str], Sequence[StoredPoint]],
     change_ms: int | None,
     words: Words,
 ) -> ScoreRow:
@@ -192,6 +227,7 @@ def _score_row(
         drawing = _scale(score, estimate, score.usual, fell=score.name in fell).svg()
     return ScoreRow(
         name=score.name,
+        by=measured_by(score, overview),
         direction=direction(score.direction),
         usual="" if score.usual is None else f"{number(score.usual[0])} – {number(score.usual[1])}",
         mean=mean,
@@ -199,7 +235,9 @@ def _score_row(
         drawing=drawing,
         n=known,
         statuses=tuple(sorted(lacking, key=lambda one: (-one[1], one[0]))),
-        trend=_trend(score, overview, others.get(score.name, ()), change_ms, words),
+        trend=_trend(
+            score, overview, others.get((score.name, score.measurement), ()), change_ms, words
+        ),
         fell=score.name in fell,
     )
 

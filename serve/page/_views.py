@@ -19,7 +19,7 @@ from ._golden import GoldenEntry
 from ._labels import Form
 from ._news import Fallen, News, news
 from ._numbers import money
-from ._overview import columns, group_rows, score_rows, segment_name
+from ._overview import columns, group_rows, measured_by, score_rows, segment_name
 from ._request import chunk_views, marks, row_scales, score_lines, trace_links
 from ._snapshots import Snapshots
 from ._sources import Sources
@@ -167,7 +167,7 @@ class Views:
         """Return what is scored and what is not."""
         overview = self._read(asked.filters())
         used = [
-            one for one in STATUSES if any(score.statuses.get(one) for score in overview.scores)
+            one for one in STATUSES if any(score.statuses.get(one) for score in overview.measured)
         ]
         judge = overview.judge
         health = self._sources.health()
@@ -177,9 +177,9 @@ class Views:
                 drops[name] = drops.get(name, 0) + n
         return {
             "overview": overview,
-            "rows": overview.scores,
+            "rows": [(one, measured_by(one, overview)) for one in overview.measured],
             "statuses": used,
-            "missing": _missing(overview.scores),
+            "missing": _missing(overview.measured),
             "judge": [
                 ("calls", judge.calls),
                 ("failed", judge.failed),
@@ -235,7 +235,9 @@ class Views:
         # Without an excess nothing says that it is worse than the others.
         return tuple(row for row in page.requests if row.excess is None or row.excess > 0)
 
-    def _other_trends(self, asked: Asked, fault: News | None) -> dict[str, tuple[StoredPoint, ...]]:
+    def _other_trends(
+        self, asked: Asked, fault: News | None
+    ) -> dict[tuple[str, str], tuple[StoredPoint, ...]]:
         """Return the trends of the part at fault, where that is less than what is shown."""
         if fault is None:
             return {}

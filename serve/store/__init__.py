@@ -6,6 +6,7 @@ One writes, any number read; who reads gets plain values and no SQL.
 from __future__ import annotations
 
 from ._cells import CellKey
+from ._overview import Mean
 from ._slots import ReceivedSlot, resource_of
 from .reader import LONGEST_RANGE_S, Reader, UnreadableStoreError
 from .store import Store, StoreFullError, StoreOptions, StoreState, StoreStats
@@ -35,6 +36,7 @@ __all__ = [
     "ItemView",
     "JudgeOutage",
     "JudgeUse",
+    "Mean",
     "Overview",
     "Reader",
     "ReceivedSlot",

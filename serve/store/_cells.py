@@ -1,8 +1,9 @@
 """Requests added up: how many, how they ended, and the sums of their scores, by workflow and part.
 
 `Cells` of two stretches of time add up to those of both, so an overview of a day is made of hours that were
-added up once.  The sums are those of `ragmeter.quality.moments`, counted as a meter counts them: what was kept
-only for being bad is in none, as the others of its kind are not here; a judged score is weighed by the
+added up once.  Values of two judges, or of two formulas, are in two cells, as `Kind.measurement` says: they
+have no common mean.  The sums are those of `ragmeter.quality.moments`, counted as a meter counts them: what was
+kept only for being bad is in none, as the others of its kind are not here; a judged score is weighed by the
 probability with which it was asked for.
 """
 
@@ -23,7 +24,7 @@ from ._names import ToldApart
 from ._parts import Kind
 from ._rows import segments_of
 
-__all__ = ["BINS", "COST_UNITS", "FAILED", "Cell", "CellKey", "Cells", "GroupKey"]
+__all__ = ["BINS", "COST_UNITS", "FAILED", "Cell", "CellKey", "Cells", "GroupKey", "kinds_of"]
 
 BINS = 20
 """Equal parts of a score's range in which values are counted, for percentiles."""
@@ -51,10 +52,12 @@ class CellKey(NamedTuple):
     workflow: str
     segment: str
     score: str
+    measurement: str = ""
+    """Names formula and judge, as `Kind.measurement`; empty: not told, as nobody measured it."""
 
 
 class Cell:
-    """One score of one group of requests."""
+    """One score of one group of requests, as one judge or formula measured it."""
 
     __slots__ = ("bins", "kind", "moments", "statuses")
 
@@ -100,6 +103,7 @@ class _Value(NamedTuple):
     upper: float | None
     usage: tuple[int, int, int, int]
     cost: float | None
+    measurement: str
 
 
 class Cells:
@@ -121,8 +125,9 @@ class Cells:
 
     def packed(self) -> bytes:
         """Return it as bytes."""
+        # What names the measurement follows from the kind.
         scores = [
-            [*key, cell.kind, dict(cell.statuses), cell.bins, _named(cell.moments)]
+            [*key[:4], cell.kind, dict(cell.statuses), cell.bins, _named(cell.moments)]
             for key, cell in self.scores.items()
         ]
         groups = [[*key, counts] for key, counts in self.groups.items()]
@@ -137,11 +142,12 @@ class Cells:
             cells.groups[GroupKey(service, workflow, segment)] = Counter(counts)
         for service, workflow, segment, name, kind, statuses, bins, sums in scores:
             cell = Cell(None if kind is None else Kind(*kind))
+            key = CellKey(service, workflow, segment, name, _measurement(cell.kind))
             cell.statuses.update(statuses)
             cell.bins = bins
             # A sum that an earlier version did not know is 0.
             cell.moments.add([sums.get(each, 0.0) for each in cell.moments.names])
-            cells.scores[CellKey(service, workflow, segment, name)] = cell
+            cells.scores[key] = cell
         return cells
 
     @classmethod
@@ -158,7 +164,7 @@ class Cells:
         cells._count(
             database.execute(f"{_REQUESTS} WHERE at >= ? AND at < ?", bounds),
             _by_request(database.execute(f"{_SCORES} WHERE r.at >= ? AND r.at < ?", bounds)),
-            _kinds(database),
+            kinds_of(database),
             told_apart,
         )
         return cells
@@ -176,7 +182,7 @@ class Cells:
         cells._count(
             database.among(f"{_REQUESTS} WHERE id IN (these)", chosen),
             _by_request(database.among(f"{_SCORES} WHERE r.id IN (these)", chosen)),
-            _kinds(database),
+            kinds_of(database),
             told_apart,
         )
         return cells
@@ -188,7 +194,7 @@ class Cells:
         kinds: Mapping[int, Kind],
         told_apart: ToldApart,
     ) -> None:
-        by_name = {kind.name: kind for kind in kinds.values()}
+        untold = {kind.name: kind.untold() for kind in kinds.values()}
         alike: dict[tuple[str, str, tuple[str, ...]], list[tuple[Any, ...]]] = {}
         for number, service, workflow, status, verdict, asked, orphan, *rest in requests:
             language, retriever, metadata, named, judge_rate, selection, judge_selection = rest
@@ -196,18 +202,18 @@ class Cells:
                 language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}")
             )
             values = {
-                name: _value(kinds, by_name, name, *row) for _, name, *row in scores.get(number, ())
+                name: _value(kinds, untold, name, *row) for _, name, *row in scores.get(number, ())
             }
             by_chance = judge_selection != "worst"
             counts = _counts(status, verdict, asked, orphan, values)
             where = (service or "", workflow or "", ("", *told_apart.of(parts)))
             alike.setdefault(where, []).append((counts, values, judge_rate, selection, by_chance))
-        cells: dict[GroupKey, dict[str, Cell]] = {}
+        cells: dict[GroupKey, _Home] = {}
         for (service, workflow, segments), same in alike.items():
             groups = [GroupKey(service, workflow, segment) for segment in segments]
             homes = [cells.setdefault(group, {}) for group in groups]
             # Many that belong to the same groups are counted once, and then added to each of these.
-            once: dict[str, Cell] = {}
+            once: _Home = {}
             places = homes if len(same) < _MANY else [once]
             counted: Counter[str] = Counter()
             for counts, values, *how in same:
@@ -218,11 +224,11 @@ class Cells:
                         _count_value(home, name, values, *how)
             for group, home in zip(groups, homes, strict=True):
                 self.groups.setdefault(group, Counter()).update(counted)
-                for name, cell in once.items():
-                    home.setdefault(name, Cell(cell.kind)).add(cell)
+                for place, cell in once.items():
+                    home.setdefault(place, Cell(cell.kind)).add(cell)
         for group, home in cells.items():
-            for name, cell in home.items():
-                key = CellKey(*group, name)
+            for place, cell in home.items():
+                key = CellKey(*group, *place)
                 mine = self.scores.get(key)
                 if mine is None:
                     self.scores[key] = cell
@@ -240,8 +246,16 @@ _SCORES = (
 )
 
 
+_Home = dict[tuple[str, str], Cell]
+"""By score and measurement."""
+
+
+def _measurement(kind: Kind | None) -> str:
+    return "" if kind is None else kind.measurement
+
+
 def _count_value(
-    home: dict[str, Cell],
+    home: _Home,
     name: str,
     values: Mapping[str, _Value],
     judge_rate: float | None,
@@ -249,9 +263,10 @@ def _count_value(
     by_chance: bool,
 ) -> None:
     value = values[name]
-    cell = home.get(name)
+    place = name, value.measurement
+    cell = home.get(place)
     if cell is None:
-        cell = home[name] = Cell(value.kind)
+        cell = home[place] = Cell(value.kind)
     elif cell.kind is None and value.kind is not None:
         cell.add(Cell(value.kind))
     cell.statuses[value.status] += 1
@@ -268,26 +283,28 @@ def _by_request(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ..
     return found
 
 
-def _kinds(database: Database) -> dict[int, Kind]:
+def kinds_of(database: Database) -> dict[int, Kind]:
+    """Return what the scores are, by the numbers of their rows."""
     return {
         row[0]: Kind._make([*row[1:8], bool(row[8]), *row[9:]])
         for row in database.execute("SELECT * FROM kind")
     }
 
 
-def _value(kinds: Mapping[int, Kind], by_name: Mapping[str, Kind], name: str, *row: Any) -> _Value:
+def _value(kinds: Mapping[int, Kind], untold: Mapping[str, Kind], name: str, *row: Any) -> _Value:
     _, status, kind_number, turned, lower, upper, *usage, cost = row
     kind = kinds.get(kind_number)
     if kind is None and status in ("skipped", "missing_input"):
-        # Nothing more is told of a score that was not tried; what it is others have told.
-        kind = by_name.get(name)
+        # Nothing more is told of a score that was not tried; what it is others have told, and by whom it
+        # would have been measured nobody.
+        kind = untold.get(name)
     value = turned
     if turned is not None and kind is not None and kind.direction == "lower":
         value = 1.0 - turned
     calls, sent, written, hits = usage
     used = (calls or 0, sent or 0, written or 0, hits or 0)
     place = _place(kind, lower), _place(kind, upper)
-    return _Value(value, status or "ok", kind, *place, used, cost)
+    return _Value(value, status or "ok", kind, *place, used, cost, _measurement(kind))
 
 
 def _place(kind: Kind | None, value: float | None) -> float | None:

@@ -7,7 +7,9 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ._cells import kinds_of
 from ._database import Database
+from ._measured import Measured
 from ._names import segments_told_apart
 from ._overview import Chosen, estimate_of
 from ._rows import segments_of
@@ -26,7 +28,7 @@ ROW = (
 _RANK = "CASE r.verdict WHEN 'bad' THEN 2 WHEN 'suspect' THEN 1 ELSE 0 END"
 _EXCESS = (
     "coalesce((SELECT sum(CASE WHEN u.mean > s.turned THEN u.mean - s.turned ELSE 0.0 END) FROM score s "
-    "JOIN usual u ON u.workflow = coalesce(r.workflow, '') AND u.name = s.name "
+    "JOIN usual u ON u.workflow = coalesce(r.workflow, '') AND u.kind = s.kind "
     "WHERE s.request = r.id AND s.turned IS NOT NULL), 0.0)"
 )
 
@@ -109,8 +111,8 @@ class Lists:
         """Put what is asked for into a table for this moment: two numbers to order by, the greater first."""
         database = self._database
         database.execute(
-            "CREATE TEMP TABLE usual (workflow TEXT, name TEXT, mean DOUBLE PRECISION, "
-            "PRIMARY KEY (workflow, name))"
+            "CREATE TEMP TABLE usual (workflow TEXT, kind INTEGER, mean DOUBLE PRECISION, "
+            "PRIMARY KEY (workflow, kind))"
         )
         one, two, joined = "0", "0", ""
         arguments: list[Any] = []
@@ -135,9 +137,16 @@ class Lists:
 
 def means_before(
     database: Database, sums: Sums, from_ms: int, until_ms: int
-) -> list[tuple[str, str, float]]:
-    """Return the means of scores by workflow, the best being 1: of the day before, else of the time itself."""
-    found: dict[tuple[str, str], float] = {}
+) -> list[tuple[str, int, float]]:
+    """Return the means of scores by workflow, the best being 1: of the day before, else of the time itself.
+
+    Each is of one judge or formula, so they are by the number of the score's kind: a value is compared with
+    what is usual of the same.
+    """
+    numbers: dict[Measured, list[int]] = {}
+    for number, kind in kinds_of(database).items():
+        numbers.setdefault(Measured(kind.name, kind.measurement), []).append(number)
+    found: dict[tuple[str, int], float] = {}
     for cells in (sums.between(database, from_ms, until_ms), sums.day_before(database, from_ms)):
         for workflow in {key.workflow for key in cells.groups}:
             scores = Chosen(cells, Filters(workflow=workflow)).scores()
@@ -145,8 +154,9 @@ def means_before(
                 mean = estimate_of(cell)
                 if mean is not None and mean.mean is not None and cell.kind is not None:
                     lower = cell.kind.direction == "lower"
-                    found[workflow, name] = 1.0 - mean.mean if lower else mean.mean
-    return [(workflow, name, mean) for (workflow, name), mean in found.items()]
+                    for number in numbers.get(name, ()):
+                        found[workflow, number] = 1.0 - mean.mean if lower else mean.mean
+    return [(workflow, number, mean) for (workflow, number), mean in found.items()]
 
 
 def where_of(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[str, list[Any]]:

@@ -13,6 +13,7 @@ from ragmeter.quality.change import NewSince
 from ragmeter.quality.segments import OTHER, UNKNOWN
 
 from ._cells import Cells
+from ._parts import UNTOLD
 
 __all__ = ["MOST", "SLACK_MS", "Part", "new_in"]
 
@@ -100,6 +101,8 @@ def _values(
             or key.workflow != workflow
             or service not in ("", key.service)
         ):
+            continue
+        if kind.definition == UNTOLD:
             continue
         n = sum(cell.statuses.values())
         yield _Value(f"definition of {key.score}", kind.definition), n

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ragmeter.quality.measurement import measurement_of
+
 from ._database import Database
 from ._lists import means_before, rows_of
+from ._measured import Measured
 from ._overview import Chosen, usual_of
 from ._received import home_of
 from ._sums import Sums
@@ -39,12 +42,12 @@ def one_request(
         (number,),
     ).fetchone()
     sample_rate, judge_sample_rate, selection, trace, span = chances
-    means = {name: mean for where, name, mean in means_before(database, sums, day, day + _SLOT_MS)
+    means = {kind: mean for where, kind, mean in means_before(database, sums, day, day + _SLOT_MS)
              if where == workflow}  # fmt: skip
     turned = database.execute(
-        "SELECT name, turned FROM score WHERE request = ? AND turned IS NOT NULL", (number,)
+        "SELECT kind, turned FROM score WHERE request = ? AND turned IS NOT NULL", (number,)
     )
-    excess = sum(max(0.0, means[name] - place) for name, place in turned if name in means)
+    excess = sum(max(0.0, means[kind] - place) for kind, place in turned if kind in means)
     (row,) = rows_of(database, [number], {number: (excess, 1)})
     return RequestView(
         row=row,
@@ -143,7 +146,9 @@ def _scores(database: Database, number: int, usual: Any) -> list[ScoreView]:
                 cost=cost,
                 judge=judge or None,
                 endpoint=endpoint or None,
-                usual=usual_of(usual.get(name)),
+                usual=usual_of(
+                    usual.get(Measured(name, measurement_of(name, definition or "", judge or "")))
+                ),
             )
         )
     return found

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from ragmeter.quality.estimate import Estimate, estimate
 from ragmeter.quality.objectives import Objective, Objectives
 
 from ._cells import BINS, COST_UNITS, Cell, CellKey, Cells, GroupKey
-from ._parts import Kind
+from ._measured import Measured, settled
+from ._parts import UNTOLD, Kind
 from .views import Filters, Group, JudgeUse, ScoreSummary, TrendPoint
 
 __all__ = [
     "Chosen",
     "Known",
+    "Mean",
     "estimate_of",
     "judge_use",
     "prefixed",
@@ -33,6 +36,20 @@ _LOW, _HIGH = 0.1, 0.9
 
 Known = Callable[[], Iterable[Objective]]
 """Returns the objectives that there are."""
+
+
+class Mean(NamedTuple):
+    """A mean, and what it is of."""
+
+    direction: str
+    """Which way is better."""
+    estimate: Estimate
+    definition: str
+    """Version of the formula or prompt."""
+    judge: str
+    """The model that judged; empty: none did, or it is not told."""
+    judged: bool
+    """Whether only requests have it that were chosen to be judged."""
 
 
 def estimate_of(cell: Cell, objective: Objective | None = None) -> Estimate | None:
@@ -104,56 +121,98 @@ class Chosen:
                 whole.update(counts)
         return whole
 
-    def scores(self) -> dict[str, Cell]:
-        """Return the scores by name, over all that is looked at."""
-        found: dict[str, Cell] = {}
-        for key, cell in self._cells.scores.items():
-            if self._is_chosen(GroupKey(*key[:3])):
-                found.setdefault(key.score, Cell(cell.kind)).add(cell)
-        return found
+    def scores(self) -> dict[Measured, Cell]:
+        """Return the scores by name and measurement, over all that is looked at."""
+        found: dict[Measured, Cell] = {}
+        for key, cell in settled(
+            each for each in self._cells.scores.items() if self._is_chosen(GroupKey(*each[0][:3]))
+        ):
+            place = Measured(key.score, key.measurement)
+            found.setdefault(place, Cell(cell.kind)).add(cell)
+        return _joined(found)
 
-    def groups(self, told_apart: Mapping[str, object]) -> tuple[Group, ...]:
-        """Return workflows and their parts, whatever part is looked at."""
+    def groups(
+        self, told_apart: Mapping[str, object], order: Mapping[str, Sequence[str]]
+    ) -> tuple[Group, ...]:
+        """Return workflows and their parts, whatever part is looked at.
+
+        Args:
+            told_apart: The segments that are told apart.
+            order: Of the measurements of a score, which comes first.
+        """
         requests: dict[tuple[str, str], int] = {}
-        scores: dict[tuple[str, str], dict[str, Cell]] = {}
+        scores: dict[tuple[str, str], dict[Measured, Cell]] = {}
         for key, counts in self._cells.groups.items():
             if self._is_of_workflow(key) and _is_told_apart(key.segment, told_apart):
                 place = (key.workflow, key.segment)
                 requests[place] = requests.get(place, 0) + counts["requests"]
-        for each, cell in self._cells.scores.items():
+        for each, cell in settled(
+            one
+            for one in self._cells.scores.items()
+            if (one[0].workflow, one[0].segment) in requests
+            and self._is_of_workflow(GroupKey(*one[0][:3]))
+        ):
             place = (each.workflow, each.segment)
-            if place in requests and self._is_of_workflow(GroupKey(*each[:3])):
-                scores.setdefault(place, {}).setdefault(each.score, Cell(cell.kind)).add(cell)
+            measured = Measured(each.score, each.measurement)
+            scores.setdefault(place, {}).setdefault(measured, Cell(cell.kind)).add(cell)
 
-        def order(place: tuple[str, str]) -> tuple[int, str, str, int, str]:
+        def largest_first(place: tuple[str, str]) -> tuple[int, str, str, int, str]:
             workflow, segment = place
             name = segment.partition(":")[0]
             return -requests.get((workflow, ""), 0), workflow, name, -requests[place], segment
 
         return tuple(
-            Group(
-                workflow=place[0],
-                segment=place[1],
-                requests=requests[place],
-                estimates={
-                    name: mean
-                    for name, cell in sorted(scores.get(place, {}).items())
-                    if (mean := estimate_of(cell, self._objectives.of(name, place[0]))) is not None
-                },
-            )
-            for place in sorted(requests, key=order)
+            self._group(*place, requests[place], _joined(scores.get(place, {})), order)
+            for place in sorted(requests, key=largest_first)
         )
 
-    def estimates(self, told_apart: Mapping[str, object]) -> dict[CellKey, tuple[str, Estimate]]:
-        """Return which way of each score is better, and its mean: whole workflows first, the largest first."""
-        found: dict[CellKey, tuple[str, Estimate]] = {}
-        for key, cell in self._cells.scores.items():
+    def _group(
+        self,
+        workflow: str,
+        segment: str,
+        requests: int,
+        scores: Mapping[Measured, Cell],
+        order: Mapping[str, Sequence[str]],
+    ) -> Group:
+        measurements: dict[str, str] = {}
+        for name, measurement in sorted(scores):
+            ranks = {each: rank for rank, each in enumerate(order.get(name, ()))}
+            known = measurements.setdefault(name, measurement)
+            if ranks.get(measurement, len(ranks)) < ranks.get(known, len(ranks)):
+                measurements[name] = measurement
+        estimates = {
+            name: mean
+            for name, measurement in measurements.items()
+            if (
+                mean := estimate_of(
+                    scores[Measured(name, measurement)], self._objectives.of(name, workflow)
+                )
+            )
+            is not None
+        }
+        return Group(
+            workflow=workflow,
+            segment=segment,
+            requests=requests,
+            estimates=estimates,
+            measurements={name: measurements[name] for name in estimates},
+        )
+
+    def estimates(self, told_apart: Mapping[str, object]) -> dict[CellKey, Mean]:
+        """Return the means: of whole workflows first, of the largest first."""
+        found: dict[CellKey, Mean] = {}
+        for key, cell in settled(self._cells.scores.items()):
             if not _is_told_apart(key.segment, told_apart):
                 continue
             mean = estimate_of(cell, self._objectives.of(key.score, key.workflow))
             if mean is not None and cell.kind is not None:
-                found[key] = cell.kind.direction, mean
-        order = sorted(found, key=lambda key: (bool(key.segment), -found[key][1].n_requests, key))
+                definition = "" if cell.kind.definition == UNTOLD else cell.kind.definition
+                found[key] = Mean(
+                    cell.kind.direction, mean, definition, cell.kind.judge, cell.kind.judged
+                )
+        order = sorted(
+            found, key=lambda key: (bool(key.segment), -found[key].estimate.n_requests, key)
+        )
         return {key: found[key] for key in order}
 
     def by_name(self, name: str) -> dict[str, int]:
@@ -185,13 +244,19 @@ class Chosen:
         return wanted.service in (None, key.service) and wanted.workflow in (None, key.workflow)
 
 
+def _joined(found: dict[Measured, Cell]) -> dict[Measured, Cell]:
+    """Return cells, those that nobody measured in one service with those that somebody did in another."""
+    keys = {CellKey("", "", "", *place): cell for place, cell in found.items()}
+    return {Measured(key.score, key.measurement): cell for key, cell in settled(keys.items())}
+
+
 def _is_told_apart(segment: str, told_apart: Mapping[str, object]) -> bool:
     # Metadata that turned out to have too many values is no segment any more.
     return not segment or segment.partition(":")[0] in told_apart
 
 
 def summary(
-    name: str,
+    name: Measured,
     cell: Cell,
     usual: Cell | None,
     trend: Sequence[TrendPoint],
@@ -200,11 +265,13 @@ def summary(
     """Return one score over everything that is looked at."""
     kind = cell.kind
     return ScoreSummary(
-        name=name,
+        name=name.score,
+        measurement=name.measurement,
+        judge=kind.judge if kind else "",
         direction=kind.direction if kind else "none",
         method=kind.method if kind else "",
         target=kind.target if kind else "",
-        definition=kind.definition if kind else "",
+        definition=kind.definition if kind and kind.definition != UNTOLD else "",
         range=(kind.lowest, kind.highest) if kind else (None, None),
         judged=kind is not None and kind.judged,
         estimate=estimate_of(cell, objective),
@@ -214,12 +281,22 @@ def summary(
     )
 
 
-def trends(parts: Iterable[tuple[int, int, dict[str, Cell]]]) -> dict[str, list[TrendPoint]]:
+def trends(
+    parts: Iterable[tuple[int, int, Mapping[Measured, Cell]]],
+) -> dict[Measured, list[TrendPoint]]:
     """Return how scores went; neighbouring stretches are joined until each has enough values."""
-    found: dict[str, list[TrendPoint]] = {}
-    open_: dict[str, tuple[int, int, Cell]] = {}
-    for from_ms, until_ms, scores in parts:
-        for name, cell in scores.items():
+    found: dict[Measured, list[TrendPoint]] = {}
+    open_: dict[Measured, tuple[int, int, Cell]] = {}
+    listed = list(parts)
+    measurements: dict[str, set[str]] = {}
+    for _, _, scores in listed:
+        for name in scores:
+            measurements.setdefault(name.score, set()).add(name.measurement)
+    # Requests that nobody measured in a while are of the only judge that there is.
+    only = {score: max(names) for score, names in measurements.items() if len(names - {""}) == 1}
+    for from_ms, until_ms, scores in listed:
+        for each, cell in scores.items():
+            name = each if each.measurement else Measured(each.score, only.get(each.score, ""))
             began, _, whole = open_.get(name, (from_ms, until_ms, Cell(cell.kind)))
             whole.add(cell)
             open_[name] = (began, until_ms, whole)
@@ -231,7 +308,9 @@ def trends(parts: Iterable[tuple[int, int, dict[str, Cell]]]) -> dict[str, list[
 
 
 def _close(
-    found: dict[str, list[TrendPoint]], name: str, open_: dict[str, tuple[int, int, Cell]]
+    found: dict[Measured, list[TrendPoint]],
+    name: Measured,
+    open_: dict[Measured, tuple[int, int, Cell]],
 ) -> None:
     began, ended, cell = open_.pop(name)
     mean = estimate_of(cell)

@@ -14,9 +14,14 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["Chunk", "Details", "Kind", "RequestPart", "ScorePart", "Told", "VerdictPart"]
+from ragmeter.quality.measurement import measurement_of
+
+__all__ = ["UNTOLD", "Chunk", "Details", "Kind", "RequestPart", "ScorePart", "Told", "VerdictPart"]
 
 T = TypeVar("T")
+
+UNTOLD = "?"
+"""The definition of a score of which it is not told by which formula it would have been measured."""
 
 
 class Kind(NamedTuple):
@@ -34,6 +39,20 @@ class Kind(NamedTuple):
     """The model that judged; empty: none did, or it is not told."""
     endpoint: str = ""
     """What kind of endpoint that was asked at, as ``ragmeter.evaluation.judge.endpoint``."""
+
+    @property
+    def measurement(self) -> str:
+        """Names what was measured, and by whom: values of two of them have no common mean. Empty: not told.
+
+        The endpoint is no part of it: the model is the same wherever it is asked.
+        """
+        if self.definition == UNTOLD:
+            return ""
+        return measurement_of(self.name, self.definition, self.judge)
+
+    def untold(self) -> Kind:
+        """Return what a score is of which nothing but its name was told: nobody measured it."""
+        return self._replace(definition=UNTOLD, judge="", endpoint="")
 
     def turned(self, value: float | None) -> float | None:
         """Return where a value lies between the worst possible, 0, and the best, 1; None: it is no quality."""

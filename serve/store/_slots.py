@@ -7,17 +7,17 @@ the rest of its requests has come, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from hashlib import blake2b
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import NamedTuple, cast
 
 from ragmeter.exporters.protocol import QualitySums
 from ragmeter.metrics import ScoreDirection
-from ragmeter.quality.moments import JudgedMoments
 from ragmeter.quality.sums import SlotSums
 
-from ._cells import Cell, Cells
+from ._cells import Cells, kinds_of
 from ._database import Database
+from ._measured import settled
 from ._names import segments_told_apart
 from ._parts import Kind
 from ._rows import SLOT_MS
@@ -66,13 +66,14 @@ def _slot(database: Database, began_ms: int) -> ReceivedSlot:
         if alarms:
             self_telling.add((service, environment))
     at = began_ms / 1000
+    only = _only(kinds_of(database).values())
     told_apart = segments_told_apart(database).only_named()
     return ReceivedSlot(
         at,
         tuple(
             SlotSums(at, counted)
             for environment, numbers in sorted(came.items())
-            for counted in _sums(Cells.of(database, numbers, told_apart), environment)
+            for counted in _sums(Cells.of(database, numbers, told_apart), environment, only)
         ),
         tuple(sorted(self_telling)),
     )
@@ -84,16 +85,27 @@ def resource_of(service: str, environment: str) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _sums(cells: Cells, environment: str) -> Iterator[QualitySums]:
-    for key, cell in sorted(cells.scores.items()):
+def _only(kinds: Iterable[Kind]) -> dict[str, str]:
+    """Return the measurement of each score that was never measured in another way."""
+    found: dict[str, set[str]] = {}
+    for kind in kinds:
+        found.setdefault(kind.name, set()).add(kind.measurement)
+    return {score: max(names) for score, names in found.items() if len(names) == 1}
+
+
+def _sums(cells: Cells, environment: str, only: Mapping[str, str]) -> Iterator[QualitySums]:
+    """Yield the sums of each measurement, with requests that nobody measured if it is known whose they are."""
+    for key, cell in sorted(settled(cells.scores.items()), key=itemgetter(0)):
         kind = cell.kind
-        if kind is None or not cell.is_quality:
+        measurement = key.measurement or only.get(key.score, "")
+        if kind is None or not measurement or not cell.is_quality:
             continue
         yield QualitySums(
             score=key.score,
             workflow=key.workflow,
             segment=key.segment,
-            judge=_judge_of(cell, kind),
+            judge=measurement if kind.judged else "",
+            measurement=measurement,
             direction=cast("ScoreDirection", kind.direction),
             resource=resource_of(key.service, environment),
             # What is on the bad side of an objective is counted where the objective is known.
@@ -103,11 +115,3 @@ def _sums(cells: Cells, environment: str) -> Iterator[QualitySums]:
                 if name != "low"
             },
         )
-
-
-def _judge_of(cell: Cell, kind: Kind) -> str:
-    """Return what names the judge of a score; with another one it is another quantity."""
-    if not isinstance(cell.moments, JudgedMoments):
-        return ""
-    text = f"{kind.name}@{kind.definition} {kind.judge} {kind.endpoint}"
-    return blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()

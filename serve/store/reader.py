@@ -11,17 +11,17 @@ from dataclasses import replace
 
 from ragmeter.metrics import RagmeterError
 from ragmeter.quality.change import Change
-from ragmeter.quality.estimate import Estimate
 from ragmeter.quality.objectives import Objectives
 
 from ._cells import CellKey
 from ._database import Database, Home
 from ._lists import Lists
+from ._measured import Measured, in_order
 from ._names import OWN_SEGMENTS, segments_told_apart
 from ._new import SLACK_MS, Part, new_in
 from ._one import one_request
 from ._outages import outages
-from ._overview import Chosen, Known, judge_use, prefixed, summary, trends
+from ._overview import Chosen, Known, Mean, judge_use, prefixed, summary, trends
 from ._rows import SLOT_MS
 from ._slots import ReceivedSlot, next_slot
 from ._sums import Sums
@@ -58,10 +58,10 @@ class Reader:
         """Say from now on where good begins; `objectives` is called whenever that is asked for."""
         self._objectives = objectives
 
-    def estimates(self, range_s: float = 3600.0) -> Mapping[CellKey, tuple[str, Estimate]]:
-        """Return which way of each score is better, and its mean over the last `range_s` seconds.
+    def estimates(self, range_s: float = 3600.0) -> Mapping[CellKey, Mean]:
+        """Return the means over the last `range_s` seconds.
 
-        By service, workflow, segment and score; whole workflows first, and the largest first.
+        By service, workflow, segment, score and measurement; whole workflows first, and the largest first.
         """
         wanted = Filters(range_s=range_s)
         with self._reading() as database:
@@ -81,9 +81,28 @@ class Reader:
             # What was usual before; where nothing was before, what is now.
             before = Chosen(self._sums.day_before(database, from_ms), wanted).scores()
             counts = whole.counts()
-            lines = trends(
+            chosen = [
                 (began, ended, Chosen(cells, wanted).scores()) for began, ended, cells in parts
-            )
+            ]
+            lines = trends(chosen)
+            order = in_order(scores for _, _, scores in chosen)
+            summaries = {
+                name: summary(
+                    name,
+                    cell,
+                    before.get(name),
+                    lines.get(name, ()),
+                    objectives.of(name.score, wanted.workflow),
+                )
+                for name, cell in sorted(
+                    whole.scores().items(),
+                    key=lambda each: (
+                        each[0].score,
+                        order[each[0].score].index(each[0].measurement),
+                    ),
+                )
+            }
+            first = {name.score: name for name in reversed(summaries)}
             (last,) = database.execute("SELECT max(at) FROM request").fetchone()
             return Overview(
                 from_ms=from_ms,
@@ -96,17 +115,9 @@ class Reader:
                 orphans=self._orphans(database, from_ms, until_ms),
                 nothing_retrieved=counts["nothing_retrieved"],
                 without_text=counts["without_text"],
-                scores=tuple(
-                    summary(
-                        name,
-                        cell,
-                        before.get(name),
-                        lines.get(name, ()),
-                        objectives.of(name, wanted.workflow),
-                    )
-                    for name, cell in sorted(whole.scores().items())
-                ),
-                groups=whole.groups(told_apart),
+                scores=tuple(summaries[name] for name in reversed(first.values())),
+                others=tuple(one for name, one in summaries.items() if name != first[name.score]),
+                groups=whole.groups(told_apart, order),
                 judge=judge_use(counts),
                 dropped=_dropped(database, from_ms, until_ms, wanted.service),
                 services=whole.by_name("service"),
@@ -135,8 +146,8 @@ class Reader:
             )
         return replace(change, new=found)
 
-    def trends(self, filters: Filters | None = None) -> Mapping[str, Sequence[TrendPoint]]:
-        """Return `ScoreSummary.trend` alone, by score."""
+    def trends(self, filters: Filters | None = None) -> Mapping[Measured, Sequence[TrendPoint]]:
+        """Return `ScoreSummary.trend` alone, by score and measurement."""
         wanted = filters or Filters()
         with self._reading() as database:
             return trends(

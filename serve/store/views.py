@@ -96,6 +96,11 @@ class ScoreSummary:
     it, rounded outwards to twentieths of the range; None: fewer than 20 values."""
     trend: tuple[TrendPoint, ...] = ()
     """How it went."""
+    measurement: str = ""
+    """Names the formula and the judge that it was measured by, a short hash: there is no mean over two of them.
+    Empty: nobody measured it."""
+    judge: str = ""
+    """The model that judged; empty: none did, or it is not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +114,11 @@ class Group:
     requests: int
     """How many."""
     estimates: Mapping[str, Estimate]
-    """The means of their scores by name."""
+    """The means of their scores by name; where several judges measured one, of the one that `measurements`
+    names."""
+    measurements: Mapping[str, str] = field(default_factory=dict)
+    """Which measurement of each score that is, as `ScoreSummary.measurement`: that of `Overview.scores` where
+    these requests have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,7 +353,8 @@ class Overview:
     without_text: int
     """Requests whose question was not captured."""
     scores: tuple[ScoreSummary, ...]
-    """By name."""
+    """By name. Where several judges, or versions of a formula, measured one score, the measurement with the
+    most values since the youngest of them began."""
     groups: tuple[Group, ...]
     """Workflows, each followed by its parts; the largest first."""
     judge: JudgeUse
@@ -355,6 +365,14 @@ class Overview:
     """Requests by service."""
     workflows: Mapping[str, int] = field(default_factory=dict)
     """Requests by workflow."""
+    others: tuple[ScoreSummary, ...] = ()
+    """The same scores as other judges, or other versions of a formula, measured them; by name."""
+
+    @property
+    def measured(self) -> tuple[ScoreSummary, ...]:
+        """`scores` and `others`, by name."""
+        return tuple(sorted((*self.scores, *self.others), key=lambda one: one.name))
+
     segments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Requests by part: name → value → how many."""
     last_ms: int | None = None

@@ -232,6 +232,69 @@ def test_another_judge_is_another_quantity() -> None:
     assert changes[0].now.mean == pytest.approx(0.6, abs=0.02)
 
 
+def _by(judge: str, mean: float) -> QualitySums:
+    return _one(mean, score="faithfulness", judge=judge, sums=_judged(mean))
+
+
+def test_a_switch_of_the_judge_is_no_change_and_the_first_ones_usual_is_known_when_it_comes_back() -> (
+    None
+):
+    watch = Watch()
+    back = FALL + 4 * DAY
+    assert watch.take(_slots((_by("a", 0.8), _by("b", 0.5)), last=back)) == []
+    standing = {one.measurement: one.status for one in watch.series()}
+    assert standing == {"a": "watching", "b": "watching"}
+    restored = Watch()
+    restored.restore(json.loads(json.dumps(watch.state())))
+    for one in (watch, restored):
+        assert one.take(_slots((_by("a", 0.8),) * 2, first=back, last=back + DAY)) == []
+        (change,) = _changes(
+            one.take(_slots((_by("a", 0.6),) * 2, first=back + DAY, last=back + 2 * DAY))
+        )
+        assert change.before.mean == pytest.approx(0.8, abs=0.01)
+
+
+def test_of_two_judges_at_the_same_time_each_has_its_own_usual_and_each_sees_a_fall() -> None:
+    watch = Watch()
+    both = ((_by("a", 0.9), _by("a", 0.7)), (_by("b", 0.5), _by("b", 0.3)))
+    changes = _changes(watch.take(_slots(*both, last=FALL + 0.25 * DAY)))
+    assert sorted(round(change.before.mean or 0.0, 1) for change in changes) == [0.5, 0.9]
+    assert len(watch.changes(on=True)) == 2
+    (evidence,) = watch.evidence()
+    assert evidence.evidence > 1.0
+
+
+def test_a_fall_is_over_when_another_judge_has_taken_the_place_of_the_one_that_saw_it() -> None:
+    watch = Watch()
+    watch.take(_slots((_by("a", 0.8), _by("a", 0.5)), last=FALL + 0.25 * DAY))
+    assert len(watch.changes(on=True)) == 1
+    after = FALL + 0.25 * DAY
+    watch.take(_slots((_by("b", 0.5), GOOD), first=after, last=after + 1800, fall=after + DAY))
+    assert len(watch.changes(on=True)) == 1
+    end = after + 2 * 3600
+    assert watch.take(_slots((_by("b", 0.5), GOOD), first=after + 1800, last=end, fall=end)) == []
+    assert watch.changes(on=True) == ()
+
+
+def test_a_new_formula_of_a_free_score_is_no_change() -> None:
+    first, second = replace(GOOD, measurement="1"), replace(BAD, measurement="2")
+    assert Watch().take(_slots((first, second), last=FALL + 2 * DAY)) == []
+
+
+def test_what_an_earlier_version_kept_goes_on_with_the_first_measurement_that_comes() -> None:
+    watch = Watch()
+    watch.take(_slots((GOOD, GOOD), last=FALL))
+    state = watch.state()
+    for service in state["services"]:
+        for one in service["series"]:
+            one["key"] = one["key"][:4]
+    restored = Watch()
+    restored.restore(state)
+    named = replace(BAD, measurement="1")
+    (change,) = _changes(restored.take(_slots((named, named), first=FALL, last=FALL + 0.5 * DAY)))
+    assert change.before.mean == pytest.approx(0.8, abs=0.01)
+
+
 class FakeRuler:
     """Says of every judge what it is told to."""
 

@@ -13,7 +13,7 @@ from ragmeter.exporters import semconv
 from ragmeter.quality.estimate import Estimate
 from ragmeter.serve import _gauges
 from ragmeter.serve._gauges import QualityGauges
-from ragmeter.serve.store import CellKey, UnreadableStoreError
+from ragmeter.serve.store import CellKey, Mean, UnreadableStoreError
 
 FIELDS = ("mean", "lower", "upper", "objective")
 
@@ -120,10 +120,29 @@ def some(mean, *, method="all", n=10):
     )
 
 
+def mean_of(estimate, *, judge="", judged=False):
+    return Mean("higher", estimate, "1", judge, judged)
+
+
+def test_two_judges_have_two_gauges_and_each_is_named():
+    known = {
+        CellKey("shop", "qa", "", "faithfulness", name): mean_of(
+            some(mean), judge=judge, judged=True
+        )
+        for name, judge, mean in (("aa", "judge-1", 0.9), ("bb", "judge-2", 0.4))
+    }
+    found = collected(QualityGauges(lambda: known, Contained()))()["ragmeter.quality.mean"]
+    said = {
+        (dict(of)["ragmeter.judge"], dict(of)["ragmeter.evaluation.judge.model"]): value
+        for of, value in found.items()
+    }
+    assert said == {("aa", "judge-1"): 0.9, ("bb", "judge-2"): 0.4}
+
+
 def test_what_is_not_known_has_no_gauge():
     known = {
-        CellKey("shop", "qa", "", "few"): ("higher", some(None, method="wilson", n=3)),
-        CellKey("shop", "qa", "", "none"): ("higher", some(None, method="none")),
+        CellKey("shop", "qa", "", "few"): mean_of(some(None, method="wilson", n=3)),
+        CellKey("shop", "qa", "", "none"): mean_of(some(None, method="none")),
     }
     collect = collected(QualityGauges(lambda: known, Contained()))
     found = collect()
@@ -146,7 +165,7 @@ def test_series_are_bounded_and_who_has_one_keeps_it(monkeypatch):
     order = ["a", "b", "c", "d"]
     collect = collected(
         QualityGauges(
-            lambda: {CellKey("s", name, "", "x"): ("higher", some(0.5)) for name in order},
+            lambda: {CellKey("s", name, "", "x"): mean_of(some(0.5)) for name in order},
             Contained(),
         )
     )

@@ -1,0 +1,26 @@
+"""What names a measurement: a score, the formula or prompt that makes it, and the model that judges.
+
+Two judges, or two formulas, measure two quantities under one name: their values have no common mean, a fall
+from the one to the other is none, and each has a usual of its own.  Sums, detectors and the server's store tell
+them apart by `measurement_of` alone.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import blake2b
+
+__all__ = ["measurement_of"]
+
+
+@lru_cache(maxsize=4096)
+def measurement_of(score: str, definition: str, judge: str = "") -> str:
+    """Return a short hash of what is measured, and by whom.
+
+    Args:
+        score: Name of the score.
+        definition: Version of its formula or prompt, as `Score.definition`.
+        judge: The model that judges; empty: none does, or it is not told.
+    """
+    text = f"{score}@{definition} {judge}"
+    return blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
