@@ -166,9 +166,14 @@ def _weighted_percentile(
 
 
 class Summarizer:
-    """Takes the scores of one request after the other; keeps some thousand numbers of each, and no more."""
+    """Takes the scores of one request after the other; keeps some thousand numbers of each, and no more.
 
-    def __init__(self) -> None:
+    Args:
+        exact: Values of a score that are kept as they are; None: as many as `Tally` keeps.
+    """
+
+    def __init__(self, *, exact: int | None = None) -> None:
+        self._exact = exact
         self._values: dict[str, Tally] = {}
         self._missing: dict[str, Counter[str]] = {}
         self._lacking: dict[str, set[str]] = {}
@@ -190,7 +195,7 @@ class Summarizer:
         """
         found = self._values.get(described.name)
         if found is None:
-            found = self._values[described.name] = Tally(described.range)
+            found = self._values[described.name] = Tally(described.range, exact=self._exact)
             # Only range and direction are read; evidence would stay in memory for nothing.
             self._described[described.name] = described.model_copy(
                 update={"items": (), "explanation": None}

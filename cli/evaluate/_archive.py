@@ -28,8 +28,9 @@ from ragmeter.metrics._samples import Row, sample_row
 from ragmeter.metrics.results import SampleScores
 from ragmeter.scorer import Scorer
 
+from ._by_segment import BySegment
 from ._known import KnownRows
-from ._parts import Folder, ListWriter, Shard, described
+from ._parts import Folder, ListWriter, Shard, described, segment_column
 from ._score_file import FINAL
 
 __all__ = ["PART", "Archive", "Measured", "Plan", "giving", "known_rows"]
@@ -144,6 +145,7 @@ class Archive:
         concurrency: Rows that may wait for a judge at a time.
         limit: Readable rows to take, from the first; None: all.
         with_text: Whether texts are written, too.
+        segments: Names of segments; of each row its values are listed.
     """
 
     def __init__(
@@ -157,6 +159,7 @@ class Archive:
         concurrency: int,
         limit: int | None,
         with_text: bool,
+        segments: Sequence[str] = (),
     ) -> None:
         self._files = files
         self._scorer = scorer
@@ -167,6 +170,8 @@ class Archive:
         self._window = concurrency if self._judges else 1
         self._limit = limit
         self._with_text = with_text
+        self._segments = segments
+        self._by_segment = BySegment(segments)
         self._earlier, self.damaged = known_rows(folder)
         self._fresh = KnownRows()
         self._under_way: set[bytes] = set()
@@ -242,7 +247,8 @@ class Archive:
 
     def _list(self) -> ListWriter:
         about = self._asked.as_json() | {"files": [path.name for path in self._files]}
-        return ListWriter(self._folder, self._shard, about | {"limit": self._limit})
+        about |= {"limit": self._limit}
+        return ListWriter(self._folder, self._shard, about, self._segments)
 
     def _wanted(self, listed: ListWriter, advance: Advance, note: Any) -> Iterator[_Wanted]:
         """Yield the rows to measure, each with the names of the scores that are missing."""
@@ -257,15 +263,19 @@ class Archive:
                     continue
                 found = self._row(raw, earlier.get((number, raw.line), digest))
                 if isinstance(found, BadRow):
-                    listed.add(number, raw.line, digest, None, found.reason)
+                    nothing = (None,) * len(self._segments)
+                    listed.add(number, raw.line, digest, None, found.reason, nothing)
                     advance(note())
                     continue
                 self.rows += 1
-                key = found if isinstance(found, bytes) else bytes.fromhex(found.key)
-                listed.add(number, raw.line, digest, key, None)
-                missing = (
-                    frozenset[str]() if isinstance(found, bytes) else self._missing(found, key)
-                )
+                if isinstance(found, Row):
+                    key = bytes.fromhex(found.key)
+                    values: Sequence[str] = self._by_segment.of(found)
+                    missing = self._missing(found, key)
+                else:
+                    key, values = found
+                    missing = frozenset()
+                listed.add(number, raw.line, digest, key, None, values)
                 if isinstance(found, Row) and missing and key not in self._under_way:
                     self._under_way.add(key)
                     yield _Wanted(number, found, missing)
@@ -274,10 +284,10 @@ class Archive:
                     self.resumed += 1
                 advance(note())
 
-    def _row(self, raw: RawRow, known_as: bytes | None) -> Row | BadRow | bytes:
-        """Return a row; only its key where that tells already that nothing is missing."""
-        if known_as is not None and self._mark in self._earlier.of(known_as):
-            return known_as
+    def _row(self, raw: RawRow, listed: _AsListed | None) -> Row | BadRow | _AsListed:
+        """Return a row; only what the earlier list says of it where nothing is missing by its key."""
+        if listed is not None and self._mark in self._earlier.of(listed.key):
+            return listed
         return sample_row(raw)
 
     def _missing(self, row: Row, key: bytes) -> frozenset[str]:
@@ -323,7 +333,7 @@ class Archive:
         return len(rows)
 
     def _earlier_list(self) -> _EarlierList:
-        return _EarlierList(self._folder.lists().get(self._shard))
+        return _EarlierList(self._folder.lists().get(self._shard), self._segments)
 
 
 def giving(names: frozenset[str]) -> Callable[[Metric], bool]:
@@ -331,15 +341,28 @@ def giving(names: frozenset[str]) -> Callable[[Metric], bool]:
     return lambda metric: not names.isdisjoint(metric.score_names)
 
 
+class _AsListed(NamedTuple):
+    """What a list says of a row."""
+
+    key: bytes
+    values: tuple[str, ...]
+    """Of its segments."""
+
+
 class _EarlierList:
-    """The rows as an earlier run found them, in the same order: who stands at a place, if nothing changed."""
+    """The rows as an earlier run found them, in the same order: who stands at a place, if nothing changed.
 
-    def __init__(self, path: Path | None) -> None:
-        self._rows = iter(()) if path is None else _listed(path)
-        self._next: tuple[tuple[int, int], bytes, bytes | None] | None = next(self._rows, None)
+    Args:
+        path: The list; None: there is none.
+        segments: What it must say of each row; of a list that does not, nothing is known.
+    """
 
-    def get(self, place: tuple[int, int], digest: bytes) -> bytes | None:
-        """Return the key of the row at a place; None: it is not known, or another one. Places ascend."""
+    def __init__(self, path: Path | None, segments: Sequence[str]) -> None:
+        self._rows = iter(()) if path is None else _listed(path, segments)
+        self._next = next(self._rows, None)
+
+    def get(self, place: tuple[int, int], digest: bytes) -> _AsListed | None:
+        """Return what is known of the row at a place; None: nothing, or it is another one. Places ascend."""
         while self._next is not None and self._next[0] < place:
             self._next = next(self._rows, None)
         if self._next is None or self._next[:2] != (place, digest):
@@ -347,14 +370,19 @@ class _EarlierList:
         return self._next[2]
 
 
-def _listed(path: Path) -> Iterator[tuple[tuple[int, int], bytes, bytes | None]]:
+_Listing = tuple[tuple[int, int], bytes, _AsListed | None]
+
+
+def _listed(path: Path, segments: Sequence[str]) -> Iterator[_Listing]:
     try:
         with parquet.ParquetFile(path, pre_buffer=False) as file:
-            for batch in file.iter_batches(batch_size=ListWriter.BATCH, use_threads=False):
-                columns = (
-                    batch.column(name).to_pylist() for name in ("file", "line", "digest", "row")
-                )
-                for number, line, digest, key in zip(*columns, strict=True):
-                    yield (number, line), digest, key
+            names = ["file", "line", "digest", "row", *map(segment_column, segments)]
+            if not set(names) <= set(file.schema_arrow.names):
+                return
+            for batch in file.iter_batches(ListWriter.BATCH, columns=names, use_threads=False):
+                columns = (batch.column(name).to_pylist() for name in names)
+                for number, line, digest, key, *values in zip(*columns, strict=True):
+                    known = None if key is None else _AsListed(key, tuple(values))
+                    yield (number, line), digest, known
     except (OSError, pa.ArrowException):
         return  # the rows are read instead

@@ -7,8 +7,9 @@ from pathlib import Path
 from ragmeter.metrics import ConfigurationError, VerdictRules
 from ragmeter.quality.row_scores import RowScores
 
+from ._listed import Listed
 from ._parts import Folder
-from ._summing import Listed, sum_up
+from ._summing import sum_up
 
 __all__ = ["scores_of_folder"]
 

@@ -1,7 +1,8 @@
 """``--segments``: the means of each part of a data set, and what is decided about them.
 
 Which segment a row belongs to is found as for live requests, from what the row says beside its texts.  Called
-by `run` and `_recorded`; it keeps some thousand numbers for each segment, and bounds how many there are.
+by `run` and `_recorded`, and by `_folder` for what the parts of a folder amount to; it keeps some thousand
+numbers for each segment, and bounds how many there are.
 """
 
 from __future__ import annotations
@@ -18,10 +19,17 @@ from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.segments import OTHER, Segments, segment_text
 from ragmeter.quality.summary import ScoreSummary, Summarizer
 
-__all__ = ["BySegment"]
+__all__ = ["MOST_VALUES", "BySegment", "new_summarizer"]
 
 MOST_VALUES = 50
 """Values of one name that are told apart; the rows of later ones count together."""
+_EXACT = 4096
+"""Values of a score that are kept for a segment as they are: there may be some thousand of such lists."""
+
+
+def new_summarizer() -> Summarizer:
+    """Return what takes the scores of one segment."""
+    return Summarizer(exact=_EXACT)
 
 
 class BySegment:
@@ -45,7 +53,16 @@ class BySegment:
         for name, value in self._segments.of(_run_of(row)):
             known = self._found[name]
             kept = value if value in known or len(known) < MOST_VALUES else OTHER
-            known.setdefault(kept, Summarizer()).add(scores)
+            known.setdefault(kept, new_summarizer()).add(scores)
+
+    def of(self, row: Row) -> tuple[str, ...]:
+        """Return the values of a row, in the order of the names."""
+        return tuple(value for _, value in self._segments.of(_run_of(row))) if self._found else ()
+
+    def take_over(self, found: Mapping[str, Mapping[str, Summarizer]]) -> None:
+        """Take the sums of each value, by name."""
+        for name, known in found.items():
+            self._found[name].update(known)
 
     def summaries(self) -> dict[str, list[ScoreSummary]]:
         """Return the summaries of each segment, e.g. of ``language:zh``, in the order of names and values."""

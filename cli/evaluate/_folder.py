@@ -29,10 +29,12 @@ from ragmeter.quality.row_scores import RowScores
 from ragmeter.scorer import Scorer
 
 from ._archive import Archive, Measured, Plan
+from ._by_segment import BySegment
 from ._evaluation import EvaluateOptions, Evaluation, SkippedRow
+from ._listed import Listed
 from ._parts import Folder, Shard, shard_of
 from ._progress_note import note
-from ._summing import Listed, Summed, sum_up
+from ._summing import Summed, sum_up
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRow
 
@@ -80,6 +82,7 @@ def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
             concurrency=options.concurrency,
             limit=options.limit,
             with_text=options.with_text,
+            segments=options.segments,
         )
         for damaged in archive.damaged:
             Console(stderr=True).print(
@@ -97,7 +100,7 @@ def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
                 archive.run_with(partial(engine, scorer), advance, beside)
         resumed = archive.resumed
         del archive  # what it knows of the rows is known from the list now
-        listed = Listed({shard: folder.lists()[shard]})
+        listed = Listed({shard: folder.lists()[shard]}, options.segments)
         found = _report(options, folder, listed, began)
     return replace(found, resumed=resumed, duration_s=time.perf_counter() - began)
 
@@ -121,7 +124,7 @@ def _merged(options: EvaluateOptions, path: Path, began: float) -> Evaluation:
             raise ConfigurationError(
                 f"--merge: no run of shard {', '.join(lacking)} has come to its end"
             )
-        return _report(options, folder, Listed(lists), began)
+        return _report(options, folder, Listed(lists, options.segments), began)
 
 
 def _scorer(options: EvaluateOptions) -> Scorer:
@@ -203,6 +206,14 @@ def _report(options: EvaluateOptions, folder: Folder, listed: Listed, began: flo
             "removed or are damaged; run the same command again"
         )
     summaries = found.summarizer.summaries()
+    by_segment = BySegment(options.segments)
+    by_segment.take_over(found.segments)
+    decision = decide(
+        options.asked,
+        summaries,
+        RowScores() if row_scores is None else row_scores,
+        listed.bad_count,
+    )
     rows = _rows(options, listed, found)
     verdicts = Verdicts(words=found.words, codes=found.codes, unjudged=found.unjudged)
     model = None if listed.asked is None else listed.asked.judge_model
@@ -220,12 +231,8 @@ def _report(options: EvaluateOptions, folder: Folder, listed: Listed, began: flo
         judge_model=model,
         failed_scores=dict(found.failed),
         verdicts=verdicts,
-        decision=decide(
-            options.asked,
-            summaries,
-            RowScores() if row_scores is None else row_scores,
-            listed.bad_count,
-        ),
+        decision=by_segment.decided(decision, options.asked),
+        segments=by_segment.summaries(),
     )
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +27,7 @@ try:
 except ImportError:  # not on Windows, where two runs at a time are not noticed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Folder", "ListWriter", "Shard", "described", "shard_of"]
+__all__ = ["Folder", "ListWriter", "Shard", "described", "segment_column", "shard_of"]
 
 PART = re.compile(r"part-\d+-of-\d+-(\d+)\.parquet")
 ROWS = re.compile(r"rows-(\d+)-of-(\d+)\.parquet")
@@ -239,21 +239,31 @@ class ListWriter:
 
     BATCH = 8192
 
-    def __init__(self, folder: Folder, shard: Shard, about: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Folder, shard: Shard, about: Mapping[str, Any], segments: Sequence[str] = ()
+    ) -> None:
         self._folder = folder
         self._shard = shard
         self._half = folder.half("rows")
-        self._rows: list[tuple[int, int, bytes, bytes | None, str | None]] = []
+        self._rows: list[tuple[Any, ...]] = []
+        schema = pa.schema(
+            [*ROW_LIST, *(pa.field(segment_column(name), pa.string()) for name in segments)],
+            metadata=_metadata({**about, "segments": list(segments)}),
+        )
         with folder.writing(self._half):
-            self._writer = parquet.ParquetWriter(
-                self._half, ROW_LIST.with_metadata(_metadata(about)), compression="zstd"
-            )
+            self._writer = parquet.ParquetWriter(self._half, schema, compression="zstd")
 
     def add(
-        self, file: int, line: int, digest: bytes, key: bytes | None, reason: str | None
+        self,
+        file: int,
+        line: int,
+        digest: bytes,
+        key: bytes | None,
+        reason: str | None,
+        segments: Sequence[str | None] = (),
     ) -> None:
-        """Add a row."""
-        self._rows.append((file, line, digest, key, reason))
+        """Add a row, with its value of each segment."""
+        self._rows.append((file, line, digest, key, reason, *segments))
         if len(self._rows) >= self.BATCH:
             self._write()
 
@@ -274,13 +284,18 @@ class ListWriter:
     def _write(self) -> None:
         if not self._rows:
             return
-        columns = zip(*self._rows, strict=True)
+        columns, schema = zip(*self._rows, strict=True), self._writer.schema
         arrays = [
-            pa.array(list(one), field.type) for one, field in zip(columns, ROW_LIST, strict=True)
+            pa.array(list(one), field.type) for one, field in zip(columns, schema, strict=True)
         ]
         with self._folder.writing(self._half):
-            self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._writer.schema))
+            self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
         self._rows = []
+
+
+def segment_column(name: str) -> str:
+    """Return the column of a list of rows that holds the values of a segment."""
+    return f"segment:{name}"
 
 
 def described(schema: pa.Schema) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,23 +20,20 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from ragmeter.fleet.tables import SCORES, score_of_line
-from ragmeter.metrics import ConfigurationError, Score, Verdict, VerdictRules
+from ragmeter.metrics import Score, Verdict, VerdictRules
 from ragmeter.metrics._badness import Badness, counts_as_badness, rank_of
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.summary import Summarizer
 
 from ._archive import Measured
-from ._known import as_keys
-from ._parts import Folder, ListWriter, Shard, described
+from ._listed import Listed
+from ._parts import Folder, described
+from ._segment_sums import SegmentSums
 from ._worst_rows import SHOWN, WorstOf
 
-__all__ = ["BadLine", "Listed", "Summed", "sum_up"]
+__all__ = ["Summed", "sum_up"]
 
 FAILED = ("judge_error", "timeout", "metric_error")
-MAX_BAD = 1_000
-"""Bad rows that are kept with their reasons."""
-_FILE = 1 << 40
-"""A place in the data set is this times the number of the file, and the line."""
 _ROWS = 2_000
 """Rows that are put together at a time."""
 _READ = (
@@ -50,139 +47,6 @@ _READ = (
     "lacking",
     "question_key",
 )
-
-
-class BadLine(NamedTuple):
-    """A row that could not be read."""
-
-    file: str
-    line: int
-    reason: str
-
-
-class Listed:
-    """The rows that a report is about, from the lists of some shards.
-
-    Raises:
-        ConfigurationError: A list cannot be read, or two are of runs that asked something else.
-    """
-
-    def __init__(self, lists: Mapping[Shard, Path]) -> None:
-        keys: list[NDArray[np.bytes_]] = []
-        places: list[NDArray[np.int64]] = []
-        self.asked: Measured | None = None
-        self.files: list[str] = []
-        self.bad: list[BadLine] = []
-        self.bad_count = 0
-        for shard, path in sorted(lists.items()):
-            self._read(shard, path, keys, places)
-        self.rows = sum(map(len, keys))
-        self._index(keys, places)
-
-    def _index(self, keys: list[NDArray[np.bytes_]], places: list[NDArray[np.int64]]) -> None:
-        """Sort the rows by key. Of millions each array counts: what is not needed any more goes at once."""
-        joined = np.concatenate(keys) if keys else as_keys(())
-        keys.clear()
-        at = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
-        places.clear()
-        order = np.argsort(joined, kind="stable")  # of equal rows the first one stays the first
-        ordered = joined[order]
-        del joined
-        at = at[order]
-        del order
-        first = np.ones(len(ordered), dtype=bool)
-        first[1:] = ordered[1:] != ordered[:-1]
-        starts = np.nonzero(first)[0]
-        self._counts = np.diff(starts, append=len(ordered)).astype(np.uint32)
-        self._keys = ordered if len(starts) == len(ordered) else ordered[first]
-        self._places = at if len(starts) == len(ordered) else at[first]
-        self._parts = np.zeros(len(self._keys), dtype=np.uint8)
-
-    def note_part(self, keys: Sequence[str]) -> None:
-        """Note that these rows stand in a part."""
-        _, known, at = self._where(keys)
-        found = at[known]
-        self._parts[found] = np.minimum(self._parts[found] + 1, 2)
-
-    def in_several(self, keys: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which rows stand in several parts."""
-        _, known, at = self._where(keys)
-        return known & (self._parts[at] > 1) if len(self._parts) else known
-
-    def _where(
-        self, keys: Sequence[str]
-    ) -> tuple[NDArray[np.bytes_], NDArray[np.bool_], NDArray[np.int64]]:
-        wanted = as_keys(map(bytes.fromhex, keys))
-        if not len(self._keys):
-            return wanted, np.zeros(len(wanted), dtype=bool), np.zeros(len(wanted), dtype=np.int64)
-        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        return wanted, self._keys[at] == wanted, at
-
-    def find(self, keys: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return how often each row occurs (0: it is not among them), and where the first one stands."""
-        wanted, known, at = self._where(keys)
-        if not len(self._keys):
-            return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
-        return np.where(known, self._counts[at], 0).astype(np.int64), self._places[at]
-
-    def place(self, place: int) -> tuple[str, int]:
-        """Return the name of the file, and the line."""
-        return self.files[place // _FILE], place % _FILE
-
-    def _read(
-        self,
-        shard: Shard,
-        path: Path,
-        keys: list[NDArray[np.bytes_]],
-        places: list[NDArray[np.int64]],
-    ) -> None:
-        try:
-            with parquet.ParquetFile(path, pre_buffer=False) as file:
-                self._agree(shard, described(file.schema_arrow))
-                for batch in file.iter_batches(batch_size=ListWriter.BATCH, use_threads=False):
-                    self._take(batch, keys, places)
-        except (OSError, pa.ArrowException) as error:
-            raise ConfigurationError(
-                f"--out: {path.name} cannot be read; run shard {shard} again"
-            ) from error
-
-    def _agree(self, shard: Shard, about: dict[str, Any] | None) -> None:
-        if about is None or not {"measurements", "spared", "judge_model"} <= set(about):
-            raise ConfigurationError(
-                f"--out: the list of shard {shard} is of another version; run it again"
-            )
-        asked = Measured(
-            measurements=about["measurements"],
-            spared=about["spared"],
-            judge_model=about["judge_model"],
-        )
-        if self.asked is None:
-            self.asked, self.files, self._limit = asked, about["files"], about["limit"]
-        elif asked.mark != self.asked.mark or about["limit"] != self._limit:
-            raise ConfigurationError(
-                f"--merge: shard {shard} was measured with other metrics, another judge or another --limit; "
-                "run it again as the others"
-            )
-        elif about["files"] != self.files:
-            raise ConfigurationError(f"--merge: shard {shard} is of other files; run it again")
-
-    def _take(
-        self,
-        batch: pa.RecordBatch,
-        keys: list[NDArray[np.bytes_]],
-        places: list[NDArray[np.int64]],
-    ) -> None:
-        read = batch.filter(batch.column("row").is_valid())
-        keys.append(as_keys(read.column("row").to_pylist()))
-        places.append(
-            read.column("file").to_numpy(zero_copy_only=False).astype(np.int64) * _FILE
-            + read.column("line").to_numpy(zero_copy_only=False)
-        )
-        self.bad_count += len(batch) - len(read)
-        if len(read) < len(batch):
-            for bad in batch.filter(batch.column("row").is_null()).to_pylist():
-                if len(self.bad) < MAX_BAD:
-                    self.bad.append(BadLine(self.files[bad["file"]], bad["line"], bad["reason"]))
 
 
 @dataclass(slots=True)
@@ -199,6 +63,8 @@ class Summed:
     """Scores and verdict of the rows to look at first."""
     failed: Counter[str] = field(default_factory=Counter)
     """Scores lost to a failing judge or metric, by status."""
+    segments: Mapping[str, Mapping[str, Summarizer]] = field(default_factory=dict)
+    """By name of segment, by value."""
     scored: int = 0
     """Rows of which something is known, equal ones each."""
 
@@ -222,7 +88,7 @@ def sum_up(
     for path in paths:
         listed.note_part(_keys_of(path))
     for path in paths:
-        summing.take(parquet.read_table(path, use_threads=False), spread)
+        summing.take(_table_of(path), spread)
     for table in spread.tables():
         summing.take(table, None)
     summing.order(listed.asked.measurements)
@@ -235,6 +101,12 @@ def _is_readable(path: Path) -> bool:
             return described(file.schema_arrow) is not None
     except (OSError, pa.ArrowException):
         return False  # said when the run began; its rows were measured again
+
+
+def _table_of(path: Path) -> pa.Table:
+    # Not `read_table`, which brings the reader of whole data sets with threads of its own.
+    with parquet.ParquetFile(path, pre_buffer=False) as file:
+        return file.read(use_threads=False)
 
 
 def _keys_of(path: Path) -> list[str]:
@@ -257,6 +129,7 @@ class _Summing:
         self._spares = asked.spared
         self._row_scores = row_scores
         self._described: dict[str, Score] = {}
+        self._segments = SegmentSums(listed)
         self.found = Summed()
 
     def take(self, table: pa.Table, spread: _Spread | None) -> None:
@@ -267,7 +140,8 @@ class _Summing:
         at = dict(zip((name for name in _READ if name != "value"), codes, strict=True))
         word = dict(zip((name for name in _READ if name != "value"), words, strict=True))
         rows = word["row"]
-        counts, places = self._listed.find(rows)
+        counts, places, lines_of = self._listed.find(rows)
+        self._segments.begin(counts, lines_of)
         counts_there = counts[at["row"]]
         line_counts = counts_there.copy()
         if spread is not None:
@@ -289,9 +163,11 @@ class _Summing:
 
     def order(self, measurements: Mapping[str, str]) -> None:
         """Put the scores in the order of the metrics."""
+        names = list(measurements)
         summarizer = Summarizer()
-        summarizer.take_over(self.found.summarizer, list(measurements))
+        summarizer.take_over(self.found.summarizer, names)
         self.found.summarizer = summarizer
+        self.found.segments = self._segments.all(names)
 
     def _spared(self, names: Sequence[str], lacking: Sequence[str]) -> NDArray[np.bool_]:
         """Return which scores a row is spared that lacks certain inputs."""
@@ -324,13 +200,15 @@ class _Summing:
             found.summarizer.add_many(
                 described_score, np.repeat(values[there], counts[there]).tolist()
             )
+            self._segments.values(described_score, at["row"][there], values[there])
             without = lines[np.isnan(values[lines])]
             for status in np.unique(at["status"][without]):
                 shown = str(word["status"][status])
                 these = without[at["status"][without] == status]
-                number = int(counts[these].sum())
-                lacking = _line(table, int(these[0])).missing
-                found.summarizer.missing(name, shown, number, lacking)
+                for lacking, some in _by_lacking(table, these):
+                    number = int(counts[some].sum())
+                    found.summarizer.missing(name, shown, number, lacking)
+                    self._segments.missing(described_score, at["row"][some], shown, lacking)
             for status in np.unique(at["status"][lines]):
                 shown = str(word["status"][status])
                 if shown in FAILED:
@@ -476,6 +354,17 @@ def _coded(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[Any]]:
     return coded.indices.to_numpy(zero_copy_only=False).astype(
         np.int64
     ), coded.dictionary.to_pylist()
+
+
+def _by_lacking(
+    table: pa.Table, lines: NDArray[np.int64]
+) -> Iterator[tuple[str | None, NDArray[np.int64]]]:
+    """Yield which input lines lacked, and the lines: other rows of one score may lack another one."""
+    codes, details = _coded(table.column("detail").take(pa.array(lines)))
+    for code, detail in enumerate(details):
+        these = lines[codes == code]
+        if len(these):
+            yield (json.loads(detail).get("missing") if detail else None), these
 
 
 def _line(table: pa.Table, number: int) -> Score:

@@ -71,10 +71,6 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
     if not options.merge and is_recorded(options.files):
         return evaluate_recorded(options)
     if options.folder is not None:
-        if options.segments:
-            raise ConfigurationError(
-                "--segments is for a run without --out DIR; name a .jsonl file"
-            )
         if find_spec("pyarrow") is None:
             raise MissingDependencyError("pyarrow", "parquet", "--out with a folder")
         from ._folder import evaluate_into_folder  # noqa: PLC0415 -- brings pyarrow, an extra

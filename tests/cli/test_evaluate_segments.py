@@ -105,9 +105,6 @@ def test_recorded_results_have_the_segments_of_their_requests(tmp_path):
 
 def test_what_cannot_be_a_segment_is_said(tmp_path):
     assert "'two words' is no name" in _run(tmp_path, ROWS, "--segments", "two words").output
-    ran = _run(tmp_path, ROWS, "--segments", "language", "--out", str(tmp_path / "folder"))
-    assert ran.exit_code == 2
-    assert "--segments is for a run without --out DIR" in " ".join(ran.output.split())
 
 
 def test_a_rows_facts_are_no_part_of_what_it_is():
