@@ -266,7 +266,8 @@ def _cell(name: str, cell: str | None, lists: Collection[str]) -> Any:
             return _parsed(text)
         except (ValueError, RecursionError):
             raise _UnreadableError(
-                f'{name} is not a JSON list; write lists as ["one", "two"], not as Python prints them'
+                f'{name} is not a JSON list; write lists as ["one", "two"] (json.dumps), not as Python '
+                "prints them, or save the table as Parquet"
             ) from None
     if name == "reference" and text.startswith("{"):
         try:

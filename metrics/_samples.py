@@ -38,17 +38,27 @@ COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "contexts": ("contexts", "retrieved_contexts", "retrieved_context"),
     "context ids": ("context_ids", "retrieved_context_ids"),
     "answer": ("answer", "response"),
-    "reference answer": ("reference_answer", "ground_truth_answers", "ground_truth_answer"),
+    "reference answer": (
+        "reference_answer",
+        "ground_truth_answers",
+        "ground_truth_answer",
+        "ground_truth",
+        "ground_truths",
+    ),
     "reference contexts": ("reference_contexts", "ground_truth_contexts", "ground_truth_context"),
     "reference context ids": ("reference_context_ids", "ground_truth_context_ids"),
 }
-"""Accepted columns per field: ours first, then ragas' and continuous-eval's. ``reference`` is special:
-an object with ``answer``, ``contexts``, ``context_ids`` (ours), or a text, the reference answer (ragas)."""
+"""Accepted columns per field: ours first, then ragas' and continuous-eval's, and ragas' before its 0.2.
+``reference`` is special: an object with ``answer``, ``contexts``, ``context_ids`` (ours), or a text, the
+reference answer (ragas)."""
 LIST_COLUMNS = frozenset(
     name
     for field in ("contexts", "context ids", "reference contexts", "reference context ids")
     for name in COLUMN_NAMES[field]
-) | {"ground_truth_answers"}
+) | {"ground_truth_answers", "ground_truths"}
+_TEXT_OF_A_DOCUMENT = ("page_content", "content")
+"""What LangChain and Haystack call the text of a chunk."""
+_KEPT = ("id", "score", "metadata")
 _READ = {name for names in COLUMN_NAMES.values() for name in names} | {"reference", "search_query"}
 MAX_FACT = 64
 """Characters of a column that may name a part of the rows; a longer one is a text."""
@@ -139,6 +149,8 @@ def _text(value: Any, field: str) -> str | None:
         raise _BadRowError(
             f"the {field} is a list; conversations of several turns cannot be scored"
         )
+    if isinstance(value, dict) and "0" in value:
+        raise _BadRowError(f"the {field} has all rows in it; write rows: to_json(orient='records')")
     raise _BadRowError(f"the {field} is {_named(value)}, not a text")
 
 
@@ -151,6 +163,8 @@ def _list(value: Any, field: str) -> list[Any] | None:
 
 
 def _named(value: Any) -> str:
+    if value is None:
+        return "null"
     return {dict: "an object", bool: "a boolean", int: "a number", float: "a number"}.get(
         type(value), f"a {type(value).__name__}"
     )
@@ -169,9 +183,7 @@ def _sample(fields: Mapping[str, Any]) -> RagSample:
     if reference:
         given["reference"] = reference
     if given["question"] is None and len(given) == 1:
-        raise _BadRowError(
-            f"no column that can be scored; found {', '.join(map(str, fields)) or 'none'}"
-        )
+        raise _BadRowError(_why_nothing(fields))
     for name in ("status", "name", "search_query"):
         if fields.get(name) is not None:
             given[name] = fields[name]
@@ -183,6 +195,20 @@ def _sample(fields: Mapping[str, Any]) -> RagSample:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise _BadRowError(f"{where}: {first['msg']}") from error
+
+
+def _why_nothing(fields: Mapping[str, Any]) -> str:
+    found = ", ".join(map(str, fields)) or "none"
+    only = found if len(fields) == 1 else ""
+    mark = next(
+        (name for sign, name in ((";", "semicolons"), ("\t", "tabs")) if sign in only), None
+    )
+    if mark is not None:
+        return f"columns are parted by {mark}, in CSV they are parted by commas; found {found!r}"
+    return (
+        f"no column that can be scored; found {found}. Columns are called question, contexts, answer, "
+        "reference, or as ragas, deepeval and continuous-eval call them"
+    )
 
 
 def _contexts(fields: Mapping[str, Any]) -> list[dict[str, Any]] | None:
@@ -198,6 +224,14 @@ def _contexts(fields: Mapping[str, Any]) -> list[dict[str, Any]] | None:
             entry: dict[str, Any] = {"text": context}
         elif isinstance(context, dict):
             entry = dict(context)
+            other = next((name for name in _TEXT_OF_A_DOCUMENT if name in entry), None)
+            if "text" not in entry and other is not None:
+                text = entry.pop(other)
+                entry = {key: entry[key] for key in _KEPT if entry.get(key) is not None}
+                entry["text"] = text
+            elif "text" not in entry:
+                names = ", ".join(map(str, entry)) or "nothing"
+                raise _BadRowError(f"context {number + 1} has no text; found {names}")
         else:
             raise _BadRowError(f"context {number + 1} is {_named(context)}, not a text")
         if ids is not None:

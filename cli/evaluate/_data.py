@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import tempfile
@@ -59,9 +60,28 @@ def _copied(folder: Path) -> Path:
         with path.open("wb") as file:
             file.write(begun)
             shutil.copyfileobj(sys.stdin.buffer, file)
+        if path.suffix == ".jsonl" and _is_one_object(path):
+            path = path.rename(path.with_suffix(".json"))
     except OSError as error:
         raise ConfigurationError(f"standard input cannot be kept: {error.strerror}") from error
     return path
+
+
+def _is_one_object(path: Path) -> bool:
+    """Return whether a file that begins with a brace is an interface's answer: its rows are under ``data``."""
+    with path.open("rb") as file:
+        first = file.readline().strip()
+        if first.endswith((b"{", b"[", b",")):  # broken into lines
+            return True
+        try:
+            found = json.loads(first)
+        except (ValueError, RecursionError):
+            return False
+        return (
+            isinstance(found, dict)
+            and isinstance(found.get("data"), list)
+            and not file.read(64).strip()
+        )
 
 
 def _ending(begun: bytes) -> str:

@@ -548,7 +548,15 @@ def test_standard_input_is_a_data_set(tmp_path):
     run = CliRunner()
     lines = "".join(json.dumps(row(number)) + "\n" for number in range(8))
     table = "question,answer\nq1,a1\nq2,a2\n"
-    for given, rows in ((lines, 8), (json.dumps([row(1), row(2)]), 2), (table, 2)):
+    page = {"next_cursor": None, "data": [row(1), row(2), row(3)]}
+    for given, rows in (
+        (lines, 8),
+        (json.dumps([row(1), row(2)]), 2),
+        (table, 2),
+        (json.dumps(page), 3),
+        (json.dumps(page, indent=2), 3),
+        (json.dumps(row(1)), 1),
+    ):
         result = run.invoke(app, ["evaluate", "-", "--metrics", "refusal", "--json"], input=given)
         assert result.exit_code == 0, result.output
         assert json.loads(result.stdout)["rows"] == rows

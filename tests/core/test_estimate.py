@@ -17,7 +17,7 @@ from ragmeter.quality.moments import FreeMoments, JudgedMoments
 
 # scipy 1.17.1: stats.t.ppf(0.975, df)
 STUDENT = [
-    (2, 4.302653, 0.04), (3, 3.182446, 0.01), (5, 2.570582, 0.002), (10, 2.228139, 0.0005),
+    (1, 12.706205, 1e-6), (2, 4.302653, 1e-6), (3, 3.182446, 0.01), (5, 2.570582, 0.002), (10, 2.228139, 0.0005),
     (28, 2.048407, 1e-5), (100, 1.983972, 1e-6), (1000, 1.962339, 1e-6),
 ]  # fmt: skip
 # scipy 1.17.1: stats.binomtest(k, n).proportion_ci(method="wilson")

@@ -124,3 +124,18 @@ def test_the_interval_of_an_open_range_is_students():
     assert low == pytest.approx(3 - 2.776 * 0.5**0.5, rel=0.01)
     assert high == pytest.approx(3 + 2.776 * 0.5**0.5, rel=0.01)
     assert mean_interval([1.0], (0.0, None)) is None
+
+
+def test_the_interval_of_counts_ends_at_nought():
+    low, high = mean_interval([0.0, 1.0, 1.0], (0.0, None))
+    # t with two degrees is 4.303; the standard error is 1/3.
+    assert (low, high) == (0.0, pytest.approx(2 / 3 + 4.303 / 3, rel=1e-3))
+    assert mean_interval([0.0, 1.0, 1.0], (None, None))[0] == pytest.approx(
+        2 / 3 - 4.303 / 3, rel=1e-3
+    )
+    assert mean_interval([-1.0, 0.0, 0.0], (None, 0.0))[1] == 0.0
+
+
+def test_two_values_have_the_interval_of_one_degree_of_freedom():
+    low, high = mean_interval([10.0, 20.0], (0.0, None))
+    assert (low, high) == (0.0, pytest.approx(15 + 12.7062 * 5, rel=1e-5))

@@ -91,10 +91,13 @@ def test_never_given_and_given_empty_are_two_things(tmp_path):
         ({"user_input": [{"role": "user"}]}, "several turns"),
         ({"question": "q", "contexts": {"a": 1}}, "contexts are an object"),
         ({"question": "q", "contexts": [["a"]]}, "context 1 is a list"),
-        ({"question": "q", "contexts": [{"txt": "a"}]}, "contexts"),
+        ({"question": "q", "contexts": [{"txt": "a"}]}, "context 1 has no text; found txt"),
         ({"question": "q", "contexts": ["a"], "context_ids": [1, 2]}, "1 contexts but 2"),
         ({"question": "a", "user_input": "b"}, "differ"),
-        ({"foo": 1}, "no column that can be scored; found foo"),
+        ({"foo": 1}, "no column that can be scored; found foo. Columns are called question"),
+        ({"question": "q", "contexts": ["a", None]}, "context 2 is null, not a text"),
+        ({"question": "q", "contexts": [{"id": "a"}]}, "context 1 has no text; found id"),
+        ({"question": {"0": "q", "1": "z"}}, "to_json(orient='records')"),
         ({"question": "q", "answer": "a", "status": "great"}, "status"),
         ({"question": "q", "reference": {"reply": "a"}}, "reference.reply"),
         ({"question": "q", "answer": True}, "the answer is a boolean"),
@@ -162,6 +165,40 @@ def test_csv_lists_are_json_and_plain_text_is_one_context(tmp_path):
     assert many.sample.reference.answer == "g"
     assert empty.sample.contexts is None
     assert (one.line, many.line) == (2, 4)
+
+
+def test_another_separator_than_commas_is_named(tmp_path):
+    (semicolons,) = _csv(tmp_path, ["question;answer"], ["q;a"])
+    (tabs,) = _csv(tmp_path, ["question\tanswer"], ["q\ta"])
+    assert "columns are parted by semicolons" in semicolons.reason
+    assert "columns are parted by tabs" in tabs.reason
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"ground_truth": "g"}, {"ground_truths": ["g"]}, {"ground_truth": ["g"]},
+        {"ground_truth_answer": "g"},
+    ],
+)  # fmt: skip
+def test_what_data_sets_call_the_reference_answer(tmp_path, columns):
+    """Ragas wrote ``ground_truth`` and ``ground_truths`` before 0.2, and so do many tutorials."""
+    (row,) = _read(tmp_path, {"question": "q", "answer": "a", **columns})
+    assert (row.sample.reference.answer, row.sample.answer) == ("g", "a")
+
+
+@pytest.mark.parametrize("name", ["page_content", "content"])
+def test_documents_as_frameworks_write_them_are_contexts(tmp_path, name):
+    document = {
+        name: "x",
+        "id": "d",
+        "metadata": {"source": "s"},
+        "type": "Document",
+        "score": None,
+    }
+    (row,) = _read(tmp_path, {"question": "q", "contexts": [document]})
+    [context] = row.sample.contexts
+    assert (context.text, context.id, context.metadata) == ("x", "d", {"source": "s"})
 
 
 def test_python_lists_in_csv_are_refused_not_guessed(tmp_path):
