@@ -18,7 +18,7 @@ from ragmeter.metrics.errors import loggable
 
 from .transport import TransportDownError
 
-__all__ = ["DamagedError", "SpoolFile", "Waiting", "set_aside"]
+__all__ = ["DamagedError", "SpoolFile", "Waiting", "is_still", "set_aside"]
 
 _PATIENCE_S = 5.0
 """Seconds to wait for another process that writes to the same file."""
@@ -79,6 +79,7 @@ class SpoolFile:
             )
             try:
                 self._prepare()
+                self._made_as = path.stat()
             except BaseException:
                 self._database.close()
                 raise
@@ -99,6 +100,11 @@ class SpoolFile:
                 f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {_APPLICATION};"
                 f" PRAGMA user_version = {_VERSION}; COMMIT;"
             )
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it still lies where others find it; what is put into a deleted one is lost."""
+        return is_still(self.path, self._made_as)
 
     @property
     def size_bytes(self) -> int:
@@ -225,6 +231,13 @@ class SpoolFile:
                 with suppress(sqlite3.Error):  # it may have happened by itself
                     self._database.execute("ROLLBACK")
                 raise
+
+
+def is_still(path: Path, found: os.stat_result) -> bool:
+    """Return whether a path names the file that it named when it was looked at."""
+    with suppress(OSError):
+        return os.path.samestat(path.stat(), found)
+    return False
 
 
 def set_aside(path: Path) -> None:

@@ -23,7 +23,7 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.errors import loggable
 
-from ._spool_file import DamagedError, SpoolFile, Waiting, set_aside
+from ._spool_file import DamagedError, SpoolFile, Waiting, is_still, set_aside
 from .transport import TransportDownError
 
 __all__ = ["DEAD", "DEFAULT_BYTES", "MESSAGES", "SpoolReader", "SpoolSender", "Taken"]
@@ -39,7 +39,9 @@ MESSAGES = ".messages.db"
 _LOCK = ".lock"
 _READER = "reader-"
 _ROOM_ASKED_EVERY = 16
-"""Messages between two looks at how full the file is."""
+"""Messages between two looks at how full file and disk are."""
+_FREE_BYTES = 16 * 1024 * 1024
+"""What is left free on the disk: who takes a message notes it there, and on a full disk could not."""
 
 
 def _made(folder: Path) -> Path:
@@ -71,6 +73,11 @@ class _Lock:
     def leave_to_parent(self) -> None:
         """In a forked child: let go of the copy, or the parent's end would go unnoticed."""
         os.close(self._file)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its name still is where others look for it: somebody may have deleted the folder."""
+        return is_still(self._path, os.fstat(self._file))
 
     def release(self) -> None:
         """End it."""
@@ -132,16 +139,23 @@ class SpoolSender:
             file = self._opened()
             if self._until_look <= 0 or len(body) > self._max_bytes // 64:
                 self._until_look = _ROOM_ASKED_EVERY
-                if file.size_bytes + len(body) > self._max_bytes and not file.is_empty:
-                    self._until_look = 0
-                    raise TransportDownError(
-                        f"{self._folder}: {self._max_bytes} bytes wait to be read, as much as may"
-                    )
+                self._look_for_room(file, len(body))
             self._until_look -= 1
             file.put([(count, body)], since_ns=time.time_ns())
         except DamagedError as error:
             self._replace(error)
             raise TransportDownError(f"{self._folder}: {error}") from error
+
+    def _look_for_room(self, file: SpoolFile, needed: int) -> None:
+        why = None
+        disk = os.statvfs(self._folder)
+        if file.size_bytes + needed > self._max_bytes and not file.is_empty:
+            why = f"{self._max_bytes} bytes wait to be read, as much as may"
+        elif disk.f_bavail * disk.f_frsize < _FREE_BYTES + needed:
+            why = f"less than {_FREE_BYTES} bytes are free on the disk"
+        if why is not None:
+            self._until_look = 0
+            raise TransportDownError(f"{self._folder}: {why}")
 
     def close(self, timeout_s: float) -> None:
         """Close the file; what is in it waits to be read."""
@@ -157,6 +171,12 @@ class SpoolSender:
             lock.release()
 
     def _opened(self) -> SpoolFile:
+        file, lock = self._file, self._lock
+        if file is not None and lock is not None and not (file.is_there and lock.is_there):
+            _log.error("queue: %s or its lock was deleted; a new file begins", file.path)
+            self._begin()
+            file.close()
+            lock.release()
         if self._file is None:
             name = f"{os.getpid()}-{uuid4().hex[:12]}"
             try:
@@ -265,6 +285,9 @@ class SpoolReader:
 
     def bury(self, body: bytes, requests: int, reason: str, deaths: int) -> None:
         """Add a message to the dead letters."""
+        if self._dead is not None and not self._dead.is_there:
+            self._dead.close()
+            self._dead = None
         if self._dead is None:
             self._dead = SpoolFile(self._folder / DEAD)
         self._dead.put([(requests, body)], since_ns=time.time_ns(), deaths=deaths, reason=reason)
@@ -302,7 +325,13 @@ class SpoolReader:
                 there = {one.name for one in found if one.name.endswith(MESSAGES)}
         except OSError as error:
             raise TransportDownError(f"{self._folder}: {loggable(error)}") from error
-        for name in set(self._files) - there:
+        if not self._lock.is_there:  # the folder was deleted and made again
+            self._lock.release()
+            try:
+                self._lock = _Lock(self._folder, self._name)
+            except OSError as error:
+                raise TransportDownError(f"{self._folder}: {loggable(error)}") from error
+        for name in [one for one, file in self._files.items() if not file.is_there]:
             self._files.pop(name).close()
         for name in there - set(self._files):
             path = self._folder / name

@@ -35,6 +35,10 @@ class SpoolQueue:
         """Count what is there."""
         try:
             names = sorted(self._folder.iterdir())
+        except FileNotFoundError as error:
+            raise TransportDownError(
+                f"{self._folder} is not there: an application or worker makes it, or `ragmeter queue declare`"
+            ) from error
         except OSError as error:
             raise TransportDownError(f"{self._folder}: {loggable(error)}") from error
         waiting = sum(self._count(path) for path in names if path.name.endswith(MESSAGES))

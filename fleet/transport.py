@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from ragmeter.metrics import ConfigurationError, RagmeterError
+from ragmeter.metrics._torn_url import is_torn
 
 if TYPE_CHECKING:
     from .worker import BatchWorker
@@ -174,6 +175,8 @@ def engine_of(url: str) -> Any:
 
 def address_shown(url: str) -> str:
     """Return a URL without user, password and query, as it may be printed and logged."""
+    if is_torn(url):
+        return "(unreadable)"
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port

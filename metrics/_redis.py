@@ -25,6 +25,7 @@ from urllib.parse import SplitResult, urlsplit
 from . import _fork as fork
 from ._certificates import tls_failure
 from ._clerk import Clerk
+from ._torn_url import SIGNS, is_torn
 from .errors import ConfigurationError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ def url_again(plain: str, variable: str) -> str:
 
 def _parts(url: str) -> SplitResult:
     wrong = ConfigurationError(f"a Redis is given as {_EXAMPLE}; the URL given is none of them")
+    if is_torn(url):
+        raise ConfigurationError(f"the URL of a Redis ends its host before an @; {SIGNS}")
     try:
         parts = urlsplit(url)
         _ = parts.port  # raises for one that is no number

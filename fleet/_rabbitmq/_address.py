@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics._torn_url import SIGNS, is_torn
 
 __all__ = ["Address"]
 
@@ -52,6 +53,10 @@ class Address:
             ConfigurationError: It is no such URL, or names a file that cannot be read; says why, without
                 user and password.
         """
+        if is_torn(url):
+            raise ConfigurationError(
+                f"the queue's URL ends its host before an @; {SIGNS}, as in {_EXAMPLE}"
+            )
         try:
             parts = urlsplit(url)
             port = parts.port

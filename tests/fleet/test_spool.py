@@ -1,6 +1,7 @@
 """The folder: what was put in comes out once, however the processes around it end."""
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -305,3 +306,66 @@ def test_dead_letters_are_seen_sent_again_and_deleted(tmp_path):
 def test_a_folder_that_is_not_there_cannot_be_asked(tmp_path):
     with pytest.raises(TransportDownError):
         open_queue(f"spool://{tmp_path}/nowhere").status()
+
+
+def test_a_folder_that_was_deleted_is_made_again_and_loses_nothing_that_comes_then(
+    tmp_path, caplog
+):
+    folder = tmp_path / "queue"
+    sender = a_sender(folder)
+    sender.send(b"lost with the folder", count=1)
+    shutil.rmtree(folder)
+    sender.send(b"first", count=1)
+    sender.send(b"second", count=1)
+    assert [one.body for one in drained(folder)] == [b"first", b"second"]
+    [said] = caplog.messages
+    assert "was deleted" in said
+
+
+def test_a_file_whose_lock_was_deleted_is_left_to_its_readers(tmp_path):
+    """They take its process for gone, and may delete what it writes to."""
+    sender = a_sender(tmp_path)
+    sender.send(b"first", count=1)
+    for lock in tmp_path.glob("*.lock"):
+        lock.unlink()
+    sender.send(b"second", count=1)
+    assert len(files(tmp_path, ".messages.db")) == 2
+    assert {one.body for one in drained(tmp_path)} == {b"first", b"second"}
+
+
+def test_readers_of_a_folder_that_was_deleted_still_know_of_each_other(tmp_path):
+    """Else each would take what the other has at hand, and count a death of it."""
+    folder = tmp_path / "queue"
+    sender, first, second = a_sender(folder), a_reader(folder), a_reader(folder)
+    shutil.rmtree(folder)
+    with pytest.raises(TransportDownError):
+        first.take()
+    sender.send(b"message", count=1)
+    [taken] = first.take()
+    assert taken.message.deaths == 0
+    assert second.take() == []
+    first.done(taken)
+    assert second.is_empty
+
+
+def test_the_last_of_the_disk_is_left_to_those_who_read(tmp_path, monkeypatch):
+    """On a disk that is full to the last byte nobody can note that a message is taken, and it stays full."""
+    real, left = os.statvfs, []
+    monkeypatch.setattr(os, "statvfs", lambda path: left[0] if left else real(path))
+    sender = a_sender(tmp_path)
+    sender.send(b"message", count=1)
+    of_disk = real(tmp_path)
+    fields = list(of_disk)
+    fields[4] = 2**23 // of_disk.f_frsize  # blocks that are free for all
+    left.append(os.statvfs_result(fields))
+    with pytest.raises(TransportDownError, match="free on the disk"):
+        for _ in range(100):
+            sender.send(b"message", count=1)
+    left.clear()
+    sender.send(b"message", count=1)
+    assert drained(tmp_path)
+
+
+def test_a_folder_that_nobody_has_made_yet_says_who_makes_it(tmp_path):
+    with pytest.raises(TransportDownError, match="ragmeter queue declare"):
+        open_queue(f"spool://{tmp_path}/none").status()

@@ -8,6 +8,7 @@ from ragmeter.fleet._rabbitmq._address import Address
 from ragmeter.fleet.queue import open_queue
 from ragmeter.fleet.transport import open_sender
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics.judge import SharedBudget
 
 
 def test_a_url_without_more_means_what_rabbitmq_means_by_it():
@@ -77,3 +78,27 @@ def test_the_password_is_in_no_representation():
     for one in (Address.of(url), open_sender(url), open_queue(url)):
         assert "hunter2" not in repr(one)
         assert "broker" in repr(one)
+
+
+@pytest.mark.parametrize("sign", "/?#")
+@pytest.mark.parametrize("password", ["hunter2{}more", "12{}hunter2"])
+def test_a_password_with_a_sign_that_ends_a_host_is_refused_with_the_way_to_write_it(
+    sign, password
+):
+    """`12` would pass for a port, the user for a host, and the rest would stand in every message."""
+    for scheme in ("amqp", "amqps", "redis"):
+        url = f"{scheme}://me:{password.format(sign)}@broker/x"
+        with pytest.raises(ConfigurationError) as caught:
+            open_sender(url)
+        assert "hunter2" not in str(caught.value)
+        assert "12" not in str(caught.value)
+        assert ("%23" in str(caught.value)) == (scheme != "redis")
+
+
+@pytest.mark.parametrize("sign", "/?#")
+def test_a_redis_with_such_a_password_is_refused_likewise(sign):
+    pytest.importorskip("redis")
+    with pytest.raises(ConfigurationError, match="%3F") as caught:
+        SharedBudget(f"redis://me:12{sign}hunter2@redis/0")
+    assert "12" not in str(caught.value)
+    assert "hunter2" not in str(caught.value)

@@ -1,0 +1,19 @@
+"""URLs whose password holds a sign that ends the host: what is read of them is wrong, and a part of it.
+
+For those who read addresses of brokers and of Redis. Prints nothing of the URL.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["SIGNS", "is_torn"]
+
+SIGNS = "in user and password write %23 for #, %2F for /, %3F for ? and %40 for @"
+"""What to do about it."""
+
+
+def is_torn(url: str) -> bool:
+    """Return whether a sign in user or password ends the host of `url` too early."""
+    host = re.split("[/?#]", url.partition("://")[2], maxsplit=1)[0]
+    return bool(host) and "@" in url and "@" not in host
