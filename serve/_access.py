@@ -157,7 +157,9 @@ def _cookie(headers: Headers) -> str:
 def _said(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
     # What a body holds that was not read would be taken for the next request.
     return JSONResponse(
-        {"error": why}, status_code=status, headers={"Connection": "close", **(headers or {})}
+        {"error": why},
+        status_code=status,
+        headers={"Connection": "close", "Cache-Control": "no-store", **(headers or {})},
     )
 
 

@@ -1,7 +1,7 @@
 """What the page shows, as JSON: ``/api/overview``, ``/api/requests``, ``/api/requests/{trace_id}``.
 
-The same numbers from the same functions; ``/api/openapi.json`` describes every field.  Nothing here changes
-anything.
+The same numbers from the same functions; ``/api/openapi.json`` (`_openapi.py`) describes every field.  Nothing
+here changes anything.
 """
 
 from __future__ import annotations
@@ -9,77 +9,36 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from ragmeter.quality.change import Change
 
 from ._counts import Overload
+from ._intake import RETRY_AFTER_S
+from ._openapi import DEFAULT_LIMIT, FILTERS, LIST, PATHS, RANGES, description
 from .store import (
+    LATEST_MS,
     LONGEST_RANGE_S,
     Filters,
     JudgeOutage,
     Overview,
     Reader,
     RequestPage,
-    RequestRow,
     RequestView,
     UnreadableStoreError,
 )
 
-__all__ = ["RANGES", "api_routes", "filters_of"]
+__all__ = ["NoSuchMethod", "api_routes", "filters_of"]
 
-RANGES: Mapping[str, float] = {
-    "15m": 900.0,
-    "1h": 3_600.0,
-    "6h": 21_600.0,
-    "24h": 86_400.0,
-    "7d": 604_800.0,
-}
-"""Stretches of time by the names they have in addresses."""
-DEFAULT_LIMIT = 50
-_PATHS = ("/api/overview", "/api/requests", "/api/requests/{trace_id}")
-_FILTERS = ("range", "since", "until", "service", "workflow", "segment")
-_LIST = ("verdict", "sort", "limit", "cursor", "grouped")
+_NUMBER = re.compile(r"[0-9]{1,8}(\.[0-9]{1,9})?")
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-_WORDS: Mapping[str, tuple[str, dict[str, Any]]] = {
-    "range": (
-        f"The last so much time: {', '.join(RANGES)}, or seconds. Default: 1h.",
-        {"type": "string", "default": "1h"},
-    ),
-    "since": ("From this moment on, in milliseconds since the epoch; instead of `range`.", {"type": "integer"}),
-    "until": ("Before this moment, likewise; default: now.", {"type": "integer"}),
-    "service": ("Of this `service.name` alone.", {"type": "string"}),
-    "workflow": ("Of this workflow alone; empty: of requests without one.", {"type": "string"}),
-    "segment": (
-        "Of this part alone, as `name:value`: `language:zh`, `metadata.tenant:acme`.",
-        {"type": "string"},
-    ),
-    "verdict": ("With this verdict alone.", {"type": "string", "enum": ["good", "suspect", "bad"]}),
-    "sort": (
-        "`worst` (by verdict, then by how much worse than usual; the default), `newest`, or a score.",
-        {"type": "string"},
-    ),
-    "limit": (
-        "Requests on a page, 1 to 500. Default: 50.",
-        {"type": "integer", "minimum": 1, "maximum": 500, "default": DEFAULT_LIMIT},
-    ),
-    "cursor": ("`next` of the page before.", {"type": "string"}),
-    "grouped": (
-        "true: several requests of one question are one line, for the worst of them. 1 and 0 are taken, too.",
-        {"type": "boolean", "default": False},
-    ),
-    "span_id": (
-        "Which request, where a trace has several; 16 hex digits. Default: the first.",
-        {"type": "string"},
-    ),
-}  # fmt: skip
-
 
 _OVERVIEW = TypeAdapter(Overview)
 _PAGE = TypeAdapter(RequestPage)
@@ -137,8 +96,8 @@ def api_routes(
         # What is past was explained when it was told, if it was.
         return change if change.new or change.kind == "recovered" else reader.explained(change)
 
-    def overview(asked: Mapping[str, str], _: str) -> Any:
-        _check(asked, _FILTERS)
+    def overview(asked: QueryParams, _: str) -> Any:
+        _check(asked, FILTERS)
         filters = filters_of(asked)
         said = _OVERVIEW.dump_python(reader.overview(filters), mode="json")
         from_ms = said["from_ms"]
@@ -165,8 +124,8 @@ def api_routes(
             ],
         }
 
-    def requests(asked: Mapping[str, str], _: str) -> Any:
-        _check(asked, _FILTERS + _LIST)
+    def requests(asked: QueryParams, _: str) -> Any:
+        _check(asked, (*FILTERS, *LIST))
         limit = _whole(asked, "limit")
         page = reader.requests(
             filters_of(asked),
@@ -178,7 +137,7 @@ def api_routes(
         # Written at once: as Python's values hundreds of requests take megabytes, and twice as long.
         return Response(_PAGE.dump_json(page), media_type="application/json", headers=_HEADERS)
 
-    def request(asked: Mapping[str, str], key: str) -> Any:
+    def request(asked: QueryParams, key: str) -> Any:
         _check(asked, ("span_id",))
         span_id = asked.get("span_id") or None
         if span_id is not None and not _is_hex(span_id, 16):
@@ -192,64 +151,81 @@ def api_routes(
         row = said.pop("row")
         return {**row, **said}
 
-    def endpoint(answer: Callable[[Mapping[str, str], str], Any]) -> Callable[[Request], Response]:
+    def endpoint(answer: Callable[[QueryParams, str], Any]) -> Callable[[Request], Response]:
         def answered(asked: Request) -> Response:
-            said: Any = None
-            failed = True
             with guard:
                 try:
                     said = answer(asked.query_params, asked.path_params.get("trace_id", ""))
                 except ValueError as error:
                     return _error(400, str(error))
                 except UnreadableStoreError:
-                    return _error(503, "the store cannot be read just now; ask again")
-                failed = False
-            if failed:
-                return _error(500, "an error of the server's")
-            if said is None:
-                return _error(404, "no such request, or not yet: scores arrive some seconds late")
-            if isinstance(said, Response):
-                return said
-            return JSONResponse(said, headers=_HEADERS)
+                    return _error(
+                        503, "the store cannot be read just now; ask again",
+                        {"Retry-After": str(RETRY_AFTER_S)},
+                    )  # fmt: skip
+                if said is None:
+                    return _error(
+                        404, "no such request, or not yet: scores arrive some seconds late"
+                    )
+                if isinstance(said, Response):
+                    return said
+                return JSONResponse(said, headers=_HEADERS)
+            return _error(500, "an error of the server's")
 
         return answered
 
     def described(_: Request) -> Response:
-        return JSONResponse(_description(), headers=_HEADERS)
+        return JSONResponse(description(), headers=_HEADERS)
 
     handlers = [overview, requests, request]
     return [
         *(
             Route(path, endpoint(answer), methods=["GET"])
-            for path, answer in zip(_PATHS, handlers, strict=True)
+            for path, answer in zip(PATHS, handlers, strict=True)
         ),
         Route("/api/openapi.json", described, methods=["GET"]),
-        *(
-            Route(path, _only_read, methods=["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-            for path in (*_PATHS, "/api/openapi.json")
-        ),
-        Route("/api/{rest:path}", lambda _: _error(404, f"known are {', '.join(_PATHS)}")),
+        *(Route(path, NoSuchMethod("GET", "HEAD")) for path in (*PATHS, "/api/openapi.json")),
+        Route("/api", _Unknown()),
+        Route("/api/{rest:path}", _Unknown()),
     ]
 
 
-def _only_read(_: Request) -> Response:
-    answer = _error(405, "nothing can be changed here: GET is answered, and nothing else")
-    answer.headers["Allow"] = "GET, HEAD"
-    return answer
+class NoSuchMethod:
+    """What an address answers to every method that it does not have, also to one that nobody knows."""
+
+    def __init__(self, *allowed: str) -> None:
+        self._allowed = allowed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        why = f"{self._allowed[0]} is answered here, and nothing else"
+        answer = _error(405, why, {"Allow": ", ".join(self._allowed)})
+        await answer(scope, receive, send)
 
 
-def _check(asked: Mapping[str, str], known: Iterable[str]) -> None:
+class _Unknown:
+    """What is answered at addresses that there are not."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        known = ", ".join((*description()["paths"], "/api/openapi.json"))
+        await _error(404, f"known are {known}")(scope, receive, send)
+
+
+def _check(asked: QueryParams, known: Iterable[str]) -> None:
     names = list(known)
+    given = [name for name, _ in asked.multi_items()]
+    for name in names:
+        if given.count(name) > 1:
+            raise ValueError(f"{name} is given {given.count(name)} times")
     unknown = sorted(set(asked) - set(names))
     if unknown:
         raise ValueError(f"unknown parameter {unknown[0][:40]!r}; known are {', '.join(names)}")
 
 
 def _seconds(said: str) -> float:
-    try:
-        seconds = RANGES[said] if said in RANGES else float(said)
-    except ValueError:
-        seconds = 0.0
+    seconds = RANGES.get(said, 0.0)
+    if _NUMBER.fullmatch(said):
+        seconds = float(said)
     if not 0 < seconds <= LONGEST_RANGE_S:
         raise ValueError(f"range is one of {', '.join(RANGES)}, or seconds")
     return seconds
@@ -263,6 +239,8 @@ def _whole(asked: Mapping[str, str], name: str) -> int | None:
         raise ValueError(
             f"{name} is a whole number" + (" of milliseconds" if name != "limit" else "")
         )
+    if name != "limit" and int(said) > LATEST_MS:
+        raise ValueError(f"{name} is beyond the year 9999, {LATEST_MS}")
     return int(said)
 
 
@@ -281,129 +259,5 @@ def _is_hex(text: str, digits: int) -> bool:
     return len(text) == digits and all(letter in "0123456789abcdefABCDEF" for letter in text)
 
 
-def _error(status: int, why: str) -> Response:
-    return JSONResponse({"error": why}, status_code=status, headers=_HEADERS)
-
-
-@cache
-def _description() -> Mapping[str, Any]:
-    """Return the OpenAPI document."""
-    kinds: list[type[Any]] = [
-        Overview, RequestPage, RequestRow, RequestView, Change, Overload, JudgeOutage,
-    ]  # fmt: skip
-    names, schemas = TypeAdapter.json_schemas(
-        [(kind.__name__, "serialization", TypeAdapter(kind)) for kind in kinds],
-        ref_template="#/components/schemas/{model}",
-    )
-    components: dict[str, Any] = schemas["$defs"]
-    del names
-    whole = components["Overview"]
-    whole["properties"]["changes"] = {
-        "type": "array",
-        "items": {"$ref": "#/components/schemas/Change"},
-        "description": "What has changed in quality within that time, and what is still so, which comes first.",
-    }
-    whole["properties"]["overloads"] = {
-        "type": "array",
-        "items": {"$ref": "#/components/schemas/Overload"},
-        "description": "When this server told senders within that time to come again, as there was no room.",
-    }
-    whole["properties"]["outages"] = {
-        "type": "array",
-        "items": {"$ref": "#/components/schemas/JudgeOutage"},
-        "description": "When the judge failed within that time.",
-    }
-    components["Change"]["properties"]["on"] = {
-        "type": "boolean",
-        "description": "Whether it is still so.",
-    }
-    row, view = components["RequestRow"], components["RequestView"]
-    properties = {**row["properties"], **view["properties"]}
-    del properties["row"]
-    components["Request"] = {
-        "type": "object",
-        "description": view.get("description", ""),
-        "properties": properties,
-    }
-    del components["RequestView"]
-    for schema in components.values():
-        # Every field is in every answer, and no other is.
-        schema["required"] = list(schema["properties"])
-        schema["additionalProperties"] = False
-        _in_the_words_of_json(schema)
-    components["Error"] = {
-        "type": "object",
-        "properties": {"error": {"type": "string", "description": "What is wrong, in words."}},
-        "required": ["error"],
-    }
-    answers = {
-        "/api/overview": ("Overview", "Everything of a stretch of time at a glance.", _FILTERS),
-        "/api/requests": ("RequestPage", "Requests, the worst first.", _FILTERS + _LIST),
-        "/api/requests/{trace_id}": ("Request", "One request, whole.", ("span_id",)),
-    }
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "ragmeter serve",
-            "version": "1",
-            "description": "Scored RAG requests. Times are milliseconds since the epoch, those of a change "
-            "seconds; null is not known, never 0.",
-        },
-        "paths": {path: {"get": _operation(path, *answers[path])} for path in _PATHS},
-        "components": {"schemas": components},
-    }
-
-
-def _in_the_words_of_json(schema: dict[str, Any]) -> None:
-    schema.pop("title", None)
-    for part in (schema, *schema["properties"].values()):
-        part.pop("title", None)
-        part.pop("default", None)
-        if "description" in part:
-            part["description"] = re.sub(r"\bNone\b", "null", part["description"])
-
-
-def _operation(path: str, schema: str, summary: str, asked: Sequence[str]) -> Mapping[str, Any]:
-    parameters: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "in": "query",
-            "required": False,
-            "description": _WORDS[name][0],
-            "schema": _WORDS[name][1],
-        }
-        for name in asked
-    ]
-    codes = {
-        "400": "A parameter makes no sense; the reason names it.",
-        "401": "A token is needed.",
-        "405": "Another method than GET.",
-        "421": "It was meant for another host.",
-        "500": "An error of the server's.",
-        "503": "The store cannot be read just now; ask again.",
-    }
-    if "{" in path:
-        parameters.insert(
-            0,
-            {
-                "name": "trace_id",
-                "in": "path",
-                "required": True,
-                "description": "Its trace id, 32 hex digits; or its own id, `run_id`.",
-                "schema": {"type": "string"},
-            },
-        )
-        codes["404"] = "It is not there, or not yet."
-    return {
-        "summary": summary,
-        "parameters": parameters,
-        "responses": {
-            "200": _answer("As asked.", schema),
-            **{code: _answer(words, "Error") for code, words in sorted(codes.items())},
-        },
-    }
-
-
-def _answer(words: str, schema: str) -> Mapping[str, Any]:
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-    return {"description": words, "content": content}
+def _error(status: int, why: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"error": why}, status, headers={**_HEADERS, **(headers or {})})

@@ -26,6 +26,7 @@ from ragmeter.quality.baseline import LEAST_SCORES
 from ragmeter.quality.change import Change
 from ragmeter.quality.sums import SLOT_S
 
+from ._api import NoSuchMethod
 from .page import Standing
 from .store import Reader, resource_of
 
@@ -109,6 +110,7 @@ def watch_routes(meter: RagMeter, guard: AbstractContextManager[None]) -> list[R
             _endpoint(accept, ("score", "workflow", "segment", "service"), guard),
             methods=["POST"],
         ),
+        *(Route(path, NoSuchMethod("POST")) for path in ("/api/marks", "/api/changes/accept")),
     ]
 
 
@@ -176,4 +178,4 @@ def _names(body: bytes, allowed: tuple[str, ...]) -> dict[str, str] | None:
 
 
 def _refused(status: int, why: str) -> JSONResponse:
-    return JSONResponse({"error": why}, status_code=status)
+    return JSONResponse({"error": why}, status, {"Cache-Control": "no-store"})

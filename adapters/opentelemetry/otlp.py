@@ -216,6 +216,9 @@ def _with_base64_ids(value: Any, depth: int) -> Any:
             else _with_base64_ids(item, depth + 1)
             for key, item in value.items()
         }
+    if isinstance(value, str) and not value.isascii():
+        # Senders that count in UTF-16 cut texts in the middle of a character; the rest is none the worse.
+        return value.encode("utf-8", "replace").decode()
     return value
 
 

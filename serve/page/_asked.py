@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode
 
-from ragmeter.serve.store import Filters
+from ragmeter.serve.store import LATEST_MS, Filters
 
 from ._words import LANGUAGES
 
@@ -100,7 +100,7 @@ def asked_of(query: Mapping[str, str]) -> Asked:
             raise UnreadableAddressError(f"{name} is one of {', '.join(allowed)}")
     if asked.since and not (asked.since.isascii() and asked.since.isdecimal()):
         raise UnreadableAddressError("since is milliseconds since 1970-01-01 00:00 UTC")
-    if len(asked.since) > 15:
+    if len(asked.since) > len(str(LATEST_MS)) or int(asked.since or 0) > LATEST_MS:
         raise UnreadableAddressError("since is milliseconds since 1970-01-01 00:00 UTC")
     if asked.seg and ":" not in asked.seg:
         raise UnreadableAddressError("seg is name:value, as language:zh")

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from ragmeter.serve.store import UnreadableStoreError
+
 from ._rendering import PAGE_HEADERS
 
 __all__ = ["Live"]
@@ -42,13 +44,13 @@ class Live:
     async def _events(self) -> AsyncIterator[str]:
         self._open += 1
         try:
-            seen = await asyncio.to_thread(self._revision)
+            seen = await self._now(0)
             yield "retry: 5000\n\n"
             beats = 0
             while not self._ended():
                 await asyncio.sleep(BEAT_S)
                 beats += 1
-                now = await asyncio.to_thread(self._revision)
+                now = await self._now(seen)
                 if now != seen:
                     seen = now
                     yield f"event: changed\ndata: {now}\n\n"
@@ -56,3 +58,10 @@ class Live:
                     yield ": still here\n\n"
         finally:
             self._open -= 1
+
+    async def _now(self, seen: int) -> int:
+        """Return the store's number; while it cannot be read, the one that was seen."""
+        try:
+            return await asyncio.to_thread(self._revision)
+        except UnreadableStoreError:
+            return seen

@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 import ragmeter
 from ragmeter.metrics.text.languages import language_of
+from ragmeter.serve.store import UnreadableStoreError
 
 from ._asked import RANGES, SETTINGS, Asked, UnreadableAddressError, asked_of
 from ._export import lines
@@ -41,6 +42,8 @@ T = TypeVar("T")
 
 READERS = 2
 """Threads that read the store for the page."""
+RETRY_AFTER_S = 5
+"""Seconds after which it is worth asking again for what cannot be read just now."""
 LIGHT_MS = 60_000
 """Milliseconds without a request after which the page says that nothing comes."""
 CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -130,6 +133,10 @@ class Pages:
                 return make()
             except UnreadableAddressError as error:
                 return self._message(request, 400, "gone", why=str(error))
+            except UnreadableStoreError:
+                answer = self._failed(request, "store_away", status=503)
+                answer.headers["Retry-After"] = str(RETRY_AFTER_S)
+                return answer
 
     def _overview(self, request: Request, asked: Asked) -> Response:
         return self._shown(
@@ -290,17 +297,15 @@ class Pages:
         values = {"heading": words(heading), "code": code, "why": why, "lively": again}
         return self._shown(request, Asked(), "message.html", "", values, status=status)
 
-    def _failed(self, request: Request) -> Response:
-        """Return the page that says that an error of ours is in the way; nothing is read for it."""
+    def _failed(
+        self, request: Request, what: str = "failed_here", *, status: int = 500
+    ) -> Response:
+        """Return the page that says what is in the way, ours or the store; nothing is read for it."""
         words = self._t(request)
-        values = {
-            "heading": words("failed_here"),
-            "code": "",
-            "why": words("failed_how"),
-            "lively": True,
-        }
-        light = ("off", words("failed_here"))
-        return self._shown(request, Asked(), "message.html", "", values, status=500, light=light)
+        why = words("store_away_how" if what == "store_away" else "failed_how")
+        values = {"heading": words(what), "code": "", "why": why, "lively": True}
+        light = ("off", words(what))
+        return self._shown(request, Asked(), "message.html", "", values, status=status, light=light)
 
     def _shown(
         self,

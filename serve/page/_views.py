@@ -57,11 +57,9 @@ class Views:
         self._snapshots = snapshots
 
     def last_ms(self) -> float | None:
-        """Return when the last request ended; None: none did within the hour."""
-        newest = self._snapshots.get(
-            "newest", lambda: self._sources.reader.requests(Filters(), sort="newest", limit=1)
-        )
-        return max((one.at_ms + (one.duration_ms or 0) for one in newest.requests), default=None)
+        """Return when the last request came, by this server's clock; None: none has ever come."""
+        found: float | None = self._snapshots.get("last", self._sources.reader.last_ms)
+        return found
 
     def path_of(self, row: RequestRow) -> str:
         """Return the address of a request."""

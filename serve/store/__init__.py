@@ -8,7 +8,7 @@ from __future__ import annotations
 from ._cells import CellKey
 from ._overview import Mean
 from ._slots import ReceivedSlot, resource_of
-from .reader import LONGEST_RANGE_S, Reader, UnreadableStoreError
+from .reader import LATEST_MS, LONGEST_RANGE_S, Reader, UnreadableStoreError
 from .store import Store, StoreFullError, StoreOptions, StoreState, StoreStats
 from .views import (
     ContextView,
@@ -28,6 +28,7 @@ from .views import (
 )
 
 __all__ = [
+    "LATEST_MS",
     "LONGEST_RANGE_S",
     "CellKey",
     "ContextView",

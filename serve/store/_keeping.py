@@ -100,9 +100,11 @@ class Keeping:
             too_many = int(count * (1.0 - self._max_bytes * _ROOM / size)) + 1
             rows = database.execute(query.format(""), (min(_SLICE, too_many),)).fetchall()
         else:
-            # What has just come is kept, be it about requests of long ago.
+            # What has just come is kept, be it about requests of long ago; what a wrong clock has put into the
+            # future is as old as its coming.
             rows = database.execute(
-                query.format("WHERE at < ? AND stored < ?"), (cutoff, cutoff, _SLICE)
+                query.format("WHERE (at < ? OR at > ?) AND stored < ?"),
+                (cutoff, int(now * 1000), cutoff, _SLICE),
             ).fetchall()
         if rows:
             _archive(database, rows)

@@ -16,9 +16,14 @@ from ._rows import segments_of
 from ._sums import Sums
 from .views import Filters, RequestPage, RequestRow, ScoreValue
 
-__all__ = ["ROW", "Lists", "rows_of", "where_of"]
+__all__ = ["LATEST_MS", "LONGEST_RANGE_S", "ROW", "Lists", "rows_of", "where_of"]
 
 MAX_LIMIT = 500
+LONGEST_RANGE_S = 366 * 86_400.0
+"""The longest stretch of time that is looked at."""
+_LONGEST_MS = int(LONGEST_RANGE_S * 1000)
+LATEST_MS = 253_370_764_800_000
+"""The last moment that can be asked for: the year 9999, a day of which every calendar knows."""
 ROW = (
     "SELECT r.id, r.run_id, r.trace_id, r.span_id, r.at, r.started_ns, r.ended_ns, r.service, r.workflow, "
     "r.framework, r.status, r.language, r.retriever, r.metadata, r.segments, q.body, r.verdict, r.codes "
@@ -259,6 +264,11 @@ def _read_cursor(cursor: str) -> tuple[list[Any], tuple[int, int], list[Any], in
         said = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         name, (from_ms, until_ms), after, before = said
         one, two, at, number = (float(each) for each in after)
-        return list(name), (int(from_ms), int(until_ms)), [one, two, at, number], int(before)
-    except (ValueError, TypeError) as error:
+        bounds = int(from_ms), int(until_ms)
+        bounds = int(from_ms), int(until_ms)
+        told = list(name), bounds, [one, two, at, number], min(abs(int(before)), LATEST_MS)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError("the cursor is none of ours") from error
+    if not 0 <= bounds[0] <= bounds[1] <= min(LATEST_MS, bounds[0] + _LONGEST_MS):
+        raise ValueError("the cursor is none of ours")
+    return told

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
+from ragmeter.exporters._format import clean
 from ragmeter.quality.measurement import measurement_of
 
 from ._database import Database
@@ -161,14 +163,19 @@ def _items(text: str | None) -> tuple[tuple[ItemView, ...], int]:
         return (
             tuple(
                 ItemView(
-                    id=str(one["id"]),
+                    id=clean(str(one["id"])),
                     verdict=one.get("verdict") if isinstance(one.get("verdict"), bool) else None,
-                    value=float(one["value"]) if "value" in one else None,
-                    supported_by=tuple(map(str, one.get("evidence", ()))),
+                    value=_finite(one["value"]) if "value" in one else None,
+                    supported_by=tuple(clean(str(each)) for each in one.get("evidence", ())),
                 )
                 for one in said.get("items", ())
             ),
-            int(said.get("left_out", 0)),
+            max(0, int(said.get("left_out", 0))),
         )
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return (), 0
+
+
+def _finite(said: Any) -> float | None:
+    number = float(said)
+    return number if math.isfinite(number) else None

@@ -46,6 +46,11 @@ _LEAST_RATE = 1e-6
 """One request with a weight beyond that would be all that a mean is of."""
 _DOCUMENT = re.compile(re.escape(semconv.RETRIEVAL_DOCUMENTS) + r"\.(\d{1,4})\.(document\..+)")
 _CUMULATIVE = 2
+_GREATEST = 1e100
+"""Beyond it a number is none of anything that is measured, and sums of such are no numbers any more."""
+_MOST_MONEY = 1e12
+_DIRECTIONS = ("higher", "lower", "none")
+_VERDICTS = ("good", "suspect", "bad")
 _OF_KIND = (
     semconv.SCORE_METHOD, semconv.SCORE_TARGET, semconv.EVALUATOR_VERSION, semconv.SCORE_DIRECTION,
     semconv.SCORE_MIN, semconv.SCORE_MAX, semconv.SELECTION, semconv.SCORE_JUDGE_MODEL,
@@ -221,8 +226,10 @@ def _number(value: Any) -> float | None:
     if type(value) is not float:  # most that are none are not there at all
         if value is None or isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
+        if abs(value) > _GREATEST:  # some whole numbers are too large to be any other
+            return None
         value = float(value)
-    return value if math.isfinite(value) else None
+    return value if abs(value) <= _GREATEST else None
 
 
 def _rate(value: Any) -> float | None:
@@ -253,7 +260,7 @@ def _of_span(
     if operation == semconv.OPERATION_EVALUATION and parent and semconv.VERDICT in told:
         # Of several, the verdict stands on the one beside the request's own span.
         place = (1, parent)
-    word = _text(told.get(semconv.VERDICT))
+    word = _word(told)
     codes = told.get(semconv.VERDICT_CODES)
     segments = _segments(told)
     yield RequestPart(
@@ -341,8 +348,13 @@ def _of_event(
     )
 
 
+def _word(told: Mapping[str, Any]) -> str | None:
+    word = told.get(semconv.VERDICT)
+    return word if isinstance(word, str) and word in _VERDICTS else None
+
+
 def _verdict(told: Mapping[str, Any], at: int) -> VerdictPart | None:
-    word = _text(told.get(semconv.VERDICT))
+    word = _word(told)
     codes = told.get(semconv.VERDICT_CODES)
     if word is None:
         return None
@@ -370,14 +382,19 @@ def _kind(name: str, told: Mapping[str, Any], kinds: _Kinds) -> Kind:
 
 def _kind_of(name: str, told: Mapping[str, Any]) -> Kind:
     method = _text(told.get(semconv.SCORE_METHOD)) or ""
+    direction = _text(told.get(semconv.SCORE_DIRECTION)) or "higher"
+    lowest, highest = _number(told.get(semconv.SCORE_MIN)), _number(told.get(semconv.SCORE_MAX))
+    if lowest is not None and highest is not None and lowest >= highest:
+        lowest = highest = None  # nothing lies between the two
     return Kind(
         name=name,
         method=method,
         target=_text(told.get(semconv.SCORE_TARGET)) or "",
         definition=_text(told.get(semconv.EVALUATOR_VERSION)) or "",
-        direction=_text(told.get(semconv.SCORE_DIRECTION)) or "higher",
-        lowest=_number(told.get(semconv.SCORE_MIN)),
-        highest=_number(told.get(semconv.SCORE_MAX)),
+        # Another word is one of a later version: which way is better is not known then.
+        direction=direction if direction in _DIRECTIONS else "none",
+        lowest=lowest,
+        highest=highest,
         judged=_is_judged(method, told.get(semconv.SELECTION)),
         judge=_text(told.get(semconv.SCORE_JUDGE_MODEL), 255) or "",
         endpoint=_text(told.get(semconv.SCORE_JUDGE_ENDPOINT), 64) or "",
@@ -447,7 +464,7 @@ def _scores(told: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
 
 def _money(value: Any) -> float | None:
     number = _number(value)
-    return number if number is not None and number >= 0.0 else None
+    return number if number is not None and 0.0 <= number <= _MOST_MONEY else None
 
 
 def _alarms(told: Mapping[str, Any]) -> bool | None:

@@ -15,7 +15,7 @@ from ragmeter.quality.objectives import Objectives
 
 from ._cells import CellKey
 from ._database import Database, Home
-from ._lists import Lists
+from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists
 from ._measured import Measured, in_order
 from ._names import OWN_SEGMENTS, segments_told_apart
 from ._new import SLACK_MS, Part, new_in
@@ -27,10 +27,10 @@ from ._slots import ReceivedSlot, next_slot
 from ._sums import Sums
 from .views import Filters, JudgeOutage, Overview, RequestPage, RequestView, TrendPoint
 
-__all__ = ["LONGEST_RANGE_S", "Reader", "UnreadableStoreError"]
+__all__ = ["LATEST_MS", "LONGEST_RANGE_S", "Reader", "UnreadableStoreError"]
 
-LONGEST_RANGE_S = 366 * 86_400.0
-"""The longest stretch of time that is looked at."""
+_AHEAD_MS = 3_600_000
+"""Milliseconds by which a sender's clock may be ahead: what began then is of now."""
 _DAY_MS = 86_400_000
 _ORPHAN_MS = 60_000
 """Milliseconds after which a score whose request has not come is called an orphan."""
@@ -103,12 +103,15 @@ class Reader:
                 )
             }
             first = {name.score: name for name in reversed(summaries)}
-            (last,) = database.execute("SELECT max(at) FROM request").fetchone()
+            if wanted.until_ms is None:
+                # Until now; a little longer where a clock is ahead.
+                (last,) = database.execute(
+                    "SELECT max(at) FROM request WHERE at < ?", (until_ms,)
+                ).fetchone()
+                until_ms = max(from_ms, self._now_ms(), (last or 0) + 1)
             return Overview(
                 from_ms=from_ms,
-                until_ms=until_ms
-                if wanted.until_ms is not None
-                else max(self._now_ms(), (last or 0) + 1),
+                until_ms=until_ms,
                 requests=counts["requests"],
                 statuses=prefixed(counts, "status:"),
                 verdicts=prefixed(counts, "verdict:"),
@@ -123,7 +126,7 @@ class Reader:
                 services=whole.by_name("service"),
                 workflows=whole.by_name("workflow"),
                 segments=whole.segments(told_apart),
-                last_ms=last,
+                last_ms=_last_ms(database),
             )
 
     def explained(self, change: Change) -> Change:
@@ -221,17 +224,22 @@ class Reader:
             yield found
             at = found.at + SLOT_MS / 1000
 
+    def last_ms(self) -> int | None:
+        """Return when the last request came, by this server's clock, in milliseconds; None: none has ever."""
+        with self._reading() as database:
+            return _last_ms(database)
+
     def revision(self) -> int:
         """Return a number that grows whenever something was written."""
         with self._reading() as database:
             return int(database.execute("SELECT number FROM revision").fetchone()[0])
 
     def bounds(self, filters: Filters) -> tuple[int, int]:
-        """Return the stretch of time that is looked at, in milliseconds."""
+        """Return the stretch of time that is looked at, in milliseconds; it may be empty."""
         now = self._now_ms()
-        # Clocks differ: what has just begun elsewhere is of now.
-        until = now + SLOT_MS if filters.until_ms is None else filters.until_ms
-        since = now - int(filters.range_s * 1000) if filters.since_ms is None else filters.since_ms
+        end = now if filters.until_ms is None else filters.until_ms
+        since = end - int(filters.range_s * 1000) if filters.since_ms is None else filters.since_ms
+        until = max(0, since, now + _AHEAD_MS if filters.until_ms is None else end)
         return max(0, since, until - int(LONGEST_RANGE_S * 1000)), until
 
     def _now_ms(self) -> int:
@@ -254,6 +262,11 @@ class Reader:
             raise UnreadableStoreError(
                 f"the store cannot be read just now: {self._home.why(error)}"
             ) from error
+
+
+def _last_ms(database: Database) -> int | None:
+    found = database.execute("SELECT stored FROM request ORDER BY id DESC LIMIT 1").fetchone()
+    return None if found is None else int(found[0])
 
 
 def _dropped(

@@ -42,7 +42,7 @@ class Filters:
     """Which requests are looked at."""
 
     range_s: float = 3600.0
-    """The last so many seconds."""
+    """The last so many seconds before `until_ms`."""
     since_ms: int | None = None
     """From this moment on, instead of `range_s`."""
     until_ms: int | None = None
@@ -376,4 +376,4 @@ class Overview:
     segments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Requests by part: name → value → how many."""
     last_ms: int | None = None
-    """When the last request came that is stored at all; None: none has ever come."""
+    """When the last request came that is stored at all, by this server's clock; None: none has ever come."""

@@ -242,6 +242,9 @@ class FrozenReader:
     def segment_names(self):
         return frozenset({*self._overview.segments, "retriever"})
 
+    def last_ms(self):
+        return max((one.at_ms + (one.duration_ms or 0) for one in self._rows), default=None)
+
     def revision(self):
         return self.at
 

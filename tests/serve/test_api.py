@@ -3,6 +3,7 @@
 import json
 import socket
 import time
+from base64 import urlsafe_b64encode
 from contextlib import contextmanager
 
 import grpc
@@ -152,6 +153,23 @@ def test_filters_leave_what_they_name(filled):
     assert before["total"] + since["total"] == 40
 
 
+def test_a_stretch_of_time_is_counted_back_from_its_end_and_never_ends_before_it_begins(filled):
+    _, client, _ = filled
+    at = ask(client, "/api/requests", sort="newest", limit=1)["requests"][0]["at_ms"] + 1
+    found = ask(client, "/api/overview", until=at, range=60)
+    assert (found["from_ms"], found["until_ms"], found["requests"]) == (at - 60_000, at, 40)
+    assert ask(client, "/api/requests", until=at, range=60)["total"] == 40
+
+    long_ago = ask(client, "/api/overview", until=1)
+    assert (long_ago["from_ms"], long_ago["until_ms"], long_ago["requests"]) == (0, 1, 0)
+    for to_come in (int(time.time() * 1000) + 10**8, 253_370_764_800_000):
+        found = ask(client, "/api/overview", since=to_come)
+        assert found["from_ms"] == found["until_ms"] == to_come
+        assert (found["requests"], found["scores"]) == (0, [])
+        assert client.get(f"/?since={to_come}").status_code == 200
+    assert client.get("/?since=253370764800001").status_code == 400
+
+
 def test_a_request_is_answered_by_its_trace_and_by_its_own_id(filled):
     _, client, _ = filled
     row = ask(client, "/api/requests")["requests"][0]
@@ -168,12 +186,20 @@ def test_a_request_is_answered_by_its_trace_and_by_its_own_id(filled):
     assert groundedness["usual"][0] <= groundedness["usual"][1]
 
 
+def _cursor(said):
+    return "/api/requests?cursor=" + urlsafe_b64encode(json.dumps(said).encode()).decode()
+
+
 @pytest.mark.parametrize(
     ("address", "status", "says"),
     [
         ("/api/overview?range=yesterday", 400, "range is one of"),
         ("/api/overview?range=-1", 400, "range is one of"),
         ("/api/overview?range=nan", 400, "range is one of"),
+        ("/api/overview?range=1_000", 400, "range is one of"),
+        ("/api/overview?range=%D9%A1%D9%A2", 400, "range is one of"),
+        ("/api/overview?range=1h&range=24h", 400, "range is given 2 times"),
+        ("/api/requests?since=253370764800001", 400, "since is beyond the year 9999"),
         ("/api/overview?since=soon", 400, "since is a whole number"),
         ("/api/overview?since=5&until=5", 400, "since is not before until"),
         ("/api/overview?segment=zh", 400, "name:value"),
@@ -184,11 +210,16 @@ def test_a_request_is_answered_by_its_trace_and_by_its_own_id(filled):
         ("/api/requests?grouped=perhaps", 400, "true or false"),
         ("/api/requests?cursor=nonsense", 400, "cursor"),
         ("/api/requests?cursor=W10", 400, "cursor"),
+        (_cursor([["worst", False], [0, 10**15], [0, 0, 0, 0], 0]), 400, "cursor"),
+        (_cursor([["worst", False], [0, 10**30], [0, 0, 0, 0], 0]), 400, "cursor"),
+        (_cursor([["worst", False], [5, 4], [0, 0, 0, 0], 0]), 400, "cursor"),
+        (_cursor([["worst", False], [0, float("inf")], [0, 0, 0, 0], 0]), 400, "cursor"),
         ("/api/requests/" + "0" * 32, 404, "no such request"),
         ("/api/requests?sort=nonsense", 400, "the name of a score: context_count"),
         ("/api/requests/nobody?span_id=1", 400, "16 hex digits"),
         ("/api/requests/nobody?span_id=" + "1" * 16, 404, "no such request"),
         ("/api/nothing", 404, "/api/overview"),
+        ("/api", 404, "/api/overview"),
     ],
 )
 def test_what_makes_no_sense_is_answered_with_words(filled, address, status, says):
@@ -239,6 +270,15 @@ def test_nothing_can_be_changed_by_reading(filled):
             assert refused.status_code == 405
             assert refused.headers["allow"] == "GET, HEAD"
             assert "GET" in refused.json()["error"]
+    for method, address, allowed in (
+        ("TRACE", "/api/requests/nobody", "GET, HEAD"),
+        ("LOOK", "/api/openapi.json", "GET, HEAD"),
+        ("GET", "/api/marks", "POST"),
+        ("OPTIONS", "/api/changes/accept", "POST"),
+    ):
+        refused = client.request(method, address)
+        assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
+        assert refused.json()["error"]
 
 
 def test_the_description_is_exact(filled):
@@ -268,7 +308,7 @@ def test_the_description_is_exact(filled):
     }
 
     assert document["openapi"].startswith("3.1")
-    assert set(document["paths"]) == set(answered)
+    assert {path for path, how in document["paths"].items() if "get" in how} == set(answered)
     for path, values in answered.items():
         operation = document["paths"][path]["get"]
         schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
@@ -282,6 +322,11 @@ def test_the_description_is_exact(filled):
         assert {one["name"] for one in document["paths"][path]["get"]["parameters"]} == names
     text = json.dumps(document)
     assert [name for name in schemas if f'#/components/schemas/{name}"' not in text] == []
+    operations = [one for how in document["paths"].values() for one in how.values()]
+    assert len({one["operationId"] for one in operations}) == len(operations) == 5
+    assert {"type": "http", "scheme": "bearer"}.items() <= (
+        document["components"]["securitySchemes"]["token"].items()
+    )
     assert "None" not in text
 
 
@@ -297,8 +342,20 @@ def test_what_is_refused_is_refused_as_described(filled):
         ("/api/overview", client.post("/api/overview")),
         ("/api/requests", client.get("/api/requests", headers={"Host": "evil.example"})),
     ]
+    json_ = {"Content-Type": "application/json"}
+    refused += [
+        ("/api/marks", client.post("/api/marks", content=b"[]", headers=json_)),
+        ("/api/marks", client.post("/api/marks", content=b"x" * 20_000, headers=json_)),
+        ("/api/marks", client.post("/api/marks", content=b"{}", headers={"Origin": "null"})),
+        ("/api/changes/accept", client.post("/api/changes/accept", content=b"{}")),
+        ("/api/changes/accept", client.get("/api/changes/accept")),
+    ]
+    assert [answer.status_code for _, answer in refused[-5:]] == [400, 413, 403, 415, 405]
     for path, answer in refused:
-        described = document["paths"][path]["get"]["responses"][str(answer.status_code)]
+        (operation,) = document["paths"][path].values()
+        described = operation["responses"][str(answer.status_code)]
+        assert [name for name in described.get("headers", ()) if name not in answer.headers] == []
+        assert answer.headers["Cache-Control"] == "no-store"
         schema = described["content"]["application/json"]["schema"]
         assert wrong(answer.json(), schema, schemas, path) == []
         assert answer.json()["error"]
@@ -362,6 +419,31 @@ def test_senders_wait_while_the_store_takes_nothing(tmp_path):
         later = ask(client, "/api/overview", until=str(time_of_it["from_ms"]), since="0")
         assert later["overloads"] == []
         assert "came than could be taken" in client.get("/?lang=en").text
+
+
+def test_while_the_store_cannot_be_read_api_and_page_say_so_and_no_number(tmp_path):
+    spans, _ = told(scored(1))
+    with running(store=StoreOptions(path=tmp_path / "serve.db")) as (server, client):
+        client.post("/v1/traces", content=spans.SerializeToString(), headers=PROTOBUF)
+        for table in ("request", "revision"):
+            server.store._home.writer.execute(f"ALTER TABLE {table} RENAME TO away_{table}")
+        for address in ("/api/overview", "/api/requests", "/api/requests/nobody"):
+            answer = client.get(address)
+            assert answer.status_code == 503
+            assert int(answer.headers["Retry-After"]) > 0
+            assert "ask again" in answer.json()["error"]
+        for address in ("/", "/requests", "/request/" + "0" * 32, "/scoring", "/export.jsonl"):
+            page = client.get(address, headers={"Accept-Language": "en"})
+            assert page.status_code == 503
+            assert int(page.headers["Retry-After"]) > 0
+            assert "The store cannot be read" in page.text
+            assert "/golden" in page.text
+        with client.stream("GET", "/live") as live:
+            assert next(live.iter_lines()) == "retry: 5000"
+        for table in ("request", "revision"):
+            server.store._home.writer.execute(f"ALTER TABLE away_{table} RENAME TO {table}")
+        assert ask(client, "/api/overview")["requests"] == 1
+        assert client.get("/").status_code == 200
 
 
 def test_when_the_judge_failed_stands_beside_the_overview():
