@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._assertions import QualityError, assert_each, assert_quality
+    from ._assertions import QualityError, assert_each, assert_quality, write_baseline
     from ._results import MeterResults
 
-__all__ = ["MeterResults", "QualityError", "assert_each", "assert_quality"]
+__all__ = ["MeterResults", "QualityError", "assert_each", "assert_quality", "write_baseline"]
 
 # Name → module; the type checkers read the imports above.
 _HOMES = {
@@ -20,6 +20,7 @@ _HOMES = {
     "QualityError": "_assertions",
     "assert_each": "_assertions",
     "assert_quality": "_assertions",
+    "write_baseline": "_assertions",
 }
 
 

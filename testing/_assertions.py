@@ -6,6 +6,7 @@ Only ``pass`` passes; what is inconclusive fails as well, unless the user has it
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Sequence
 
@@ -15,11 +16,12 @@ from ragmeter.quality.decision import Asked, Check, Decision, Limit, decide, dec
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.summary import summarize
 
+from ._baseline import falls, read_baseline, scores_of, write
 from ._results import MeterResults
 from ._rows import Given, Tested, tested
 from ._session import Inconclusive, session
 
-__all__ = ["QualityError", "assert_each", "assert_quality"]
+__all__ = ["QualityError", "assert_each", "assert_quality", "write_baseline"]
 
 SHOWN = 5
 """Worst rows that a message names."""
@@ -42,16 +44,22 @@ class QualityError(AssertionError):
 def assert_quality(
     results: MeterResults | Iterable[Given],
     *limits: str,
+    baseline: str | os.PathLike[str] | None = None,
+    tolerance: float = 0.03,
     metrics: str | Sequence[str | Metric] | None = None,
     judge: Judge | None = None,
     inconclusive: Inconclusive | None = None,
 ) -> Decision:
-    """Decide whether means are good enough, by their 95 % intervals.
+    """Decide whether means are good enough, by their 95 % intervals, and not worse than in an earlier run.
 
     Args:
         results: The fixture ``ragmeter_results`` or what it returns, the results of an `InMemoryExporter`, what
             `ragmeter.metrics.evaluate` or `ragmeter.Scorer` returns, or samples, which are scored here.
         limits: ``NAME>=VALUE`` or ``NAME<=VALUE``, e.g. ``context_recall>=0.8``.
+        baseline: A file of earlier results, by `write_baseline`, ``--ragmeter-write-baselines`` or
+            ``ragmeter evaluate --out``: rows are paired by question, and the mean of their differences
+            decides, for the scores that `limits` name, or for all.
+        tolerance: How much worse than the baseline a mean may be, as a share of the score's range; at least 0.
         metrics: With samples: what is measured, as of `ragmeter.metrics.evaluate`.
         judge: With samples: whom judged metrics ask.
         inconclusive: ``fail``, or ``warn``: whether a limit that lies within the interval fails;
@@ -62,14 +70,47 @@ def assert_quality(
 
     Raises:
         QualityError: A mean is not good enough, or that cannot be said.
-        ConfigurationError: A limit cannot be read, or the rows are none.
+        ConfigurationError: A limit or the baseline cannot be read, or the rows are none.
     """
     __tracebackhide__ = True
-    asked = _limits(limits)
+    asked = _limits(limits) if limits or baseline is None else []
+    if not tolerance >= 0:
+        raise ConfigurationError(f"tolerance is {tolerance!r}; give a share of at least 0")
     rows = tested(results, metrics, judge)
+    if baseline is not None and session.write_baselines:
+        write(rows, baseline)
+        baseline = None
+    earlier = None if baseline is None else read_baseline(baseline)
     summaries = summarize((row.scores for row in rows), interval=False)
-    decision = decide(Asked(limits=asked), summaries, RowScores(), 0) or Decision(())
-    return _settled(decision, asked, rows, inconclusive or session.inconclusive)
+    found = decide(
+        Asked(limits=asked, baseline=earlier, tolerance=tolerance),
+        summaries,
+        RowScores() if earlier is None else scores_of(rows),
+        0,
+    )
+    decision = found or Decision(())
+    return _settled(decision, asked, rows, inconclusive or session.inconclusive, earlier)
+
+
+def write_baseline(
+    results: MeterResults | Iterable[Given],
+    path: str | os.PathLike[str],
+    *,
+    metrics: str | Sequence[str | Metric] | None = None,
+    judge: Judge | None = None,
+) -> None:
+    """Write results as what `assert_quality` compares with: questions and scores, and no other text.
+
+    Args:
+        results: As of `assert_quality`; each row must tell its question.
+        path: The file; replaced whole.
+        metrics: As of `assert_quality`.
+        judge: Likewise.
+
+    Raises:
+        ConfigurationError: There is nothing to write, or the file cannot be written.
+    """
+    write(tested(results, metrics, judge), path)
 
 
 def assert_each(
@@ -111,7 +152,11 @@ def _limits(limits: Sequence[str]) -> list[Limit]:
 
 
 def _settled(
-    decision: Decision, limits: Sequence[Limit], rows: Sequence[Tested], inconclusive: Inconclusive
+    decision: Decision,
+    limits: Sequence[Limit],
+    rows: Sequence[Tested],
+    inconclusive: Inconclusive,
+    baseline: RowScores | None = None,
 ) -> Decision:
     """Tell of every check, and raise where one does not pass."""
     __tracebackhide__ = True
@@ -120,9 +165,15 @@ def _settled(
             session.listener(check.as_json())
     said = [
         _message(check, limit, rows)
-        for check, limit in zip(decision.checks, limits, strict=True)
+        for check, limit in zip(decision.checks, limits, strict=False)
         if check.outcome != "pass"
     ]
+    if baseline is not None:
+        said += [
+            "\n".join([_head(check), *_fallen(check, baseline, rows)])
+            for check in decision.checks[len(limits) :]
+            if check.outcome != "pass"
+        ]
     message = "\n".join(said)
     if inconclusive == "warn" and decision.outcome == "inconclusive":
         warnings.warn(message, stacklevel=3)
@@ -132,9 +183,19 @@ def _settled(
 
 
 def _message(check: Check, limit: Limit, rows: Sequence[Tested]) -> str:
-    lines = [f"{check.outcome}: {check.what}: {check.reason}"]
-    lines += [f"  {line}" for line in _worst(limit, rows)]
-    return "\n".join(lines)
+    return "\n".join([_head(check), *(f"  {line}" for line in _worst(limit, rows))])
+
+
+def _head(check: Check) -> str:
+    return f"{check.outcome}: {check.what}: {check.reason}"
+
+
+def _fallen(check: Check, baseline: RowScores, rows: Sequence[Tested]) -> list[str]:
+    """Return a line for each of the rows that fell most."""
+    return [
+        f"  {row.name} {was:.3f} then, {now:.3f} now{_quoted(row.sample)}"
+        for row, was, now in falls(check.what.split()[0], baseline, rows)[:SHOWN]
+    ]
 
 
 def _worst(limit: Limit, rows: Sequence[Tested]) -> list[str]:

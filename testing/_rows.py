@@ -28,6 +28,8 @@ class Tested(NamedTuple):
     """Its scores by name."""
     sample: RagSample | None
     """What was scored, where that is known."""
+    judge: str = ""
+    """The model of the judge, where one was asked and that is known."""
 
 
 def tested(
@@ -45,13 +47,21 @@ def tested(
     rows = given() if isinstance(given, MeterResults) else list(given)
     samples = [row for row in rows if isinstance(row, RagSample)]
     if samples and len(samples) == len(rows):
-        return [_of_scores(n, one) for n, one in enumerate(evaluate(samples, metrics, judge))]
+        model = "" if judge is None else judge.model
+        return [
+            _of_scores(n, one, model) for n, one in enumerate(evaluate(samples, metrics, judge))
+        ]
     if metrics is not None or judge is not None:
         raise ConfigurationError("metrics and judge are for samples; these rows are scored already")
     runs = [row for row in rows if isinstance(row, ScoredRun)]
     if len(runs) == len(rows):
         return [
-            Tested(f"row {number} (request {one.run.run_id})", one.scores, one.sample)
+            Tested(
+                f"row {number} (request {one.run.run_id})",
+                one.scores,
+                one.sample,
+                "" if one.judge is None else one.judge.model,
+            )
             for number, one in enumerate(merged(runs))
         ]
     scores = [row for row in rows if isinstance(row, Mapping)]
@@ -63,6 +73,6 @@ def tested(
     return [_of_scores(number, one) for number, one in enumerate(scores)]
 
 
-def _of_scores(number: int, scores: Mapping[str, Score]) -> Tested:
+def _of_scores(number: int, scores: Mapping[str, Score], judge: str = "") -> Tested:
     sample = scores.sample if isinstance(scores, SampleScores) else None
-    return Tested(f"row {number}", scores, sample)
+    return Tested(f"row {number}", scores, sample, judge)

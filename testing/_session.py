@@ -22,6 +22,8 @@ class Session:
         """Whether messages quote the questions of the worst rows."""
         self.inconclusive: Inconclusive = "fail"
         """What becomes of a test whose interval lies on both sides of the limit."""
+        self.write_baselines = False
+        """Whether baselines are written from this run's results, instead of compared with."""
         self.listener: Callable[[Mapping[str, Any]], None] | None = None
         """Takes each check, as `ragmeter.quality.decision.Check.as_json` has it; None: nobody does."""
 

@@ -30,7 +30,7 @@ HOLD_S = 60.0
 """Seconds that a request waits for its judged scores, so that each is one result."""
 QUEUE = 100_000
 """Requests that may wait: in a test none is dropped for speed."""
-_BEFORE = pytest.StashKey[tuple[Inconclusive, bool]]()
+_BEFORE = pytest.StashKey[tuple[Inconclusive, bool, bool]]()
 _COLOURS = {"pass": "green", "fail": "red", "inconclusive": "yellow", "blocked": "purple"}
 
 
@@ -49,6 +49,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="What becomes of a test whose interval lies on both sides of the limit: fail (default), warn.",
     )
+    group.addoption(
+        "--ragmeter-write-baselines",
+        action="store_true",
+        default=False,
+        help="Write what assert_quality(baseline=...) compares with, from this run's results; compare nothing.",
+    )
     parser.addini("ragmeter_inconclusive", "As --ragmeter-inconclusive.", default="fail")
 
 
@@ -62,14 +68,16 @@ def pytest_configure(config: pytest.Config) -> None:
     wanted = config.getoption("--ragmeter-inconclusive") or config.getini("ragmeter_inconclusive")
     if wanted not in ("fail", "warn"):
         raise pytest.UsageError(f"ragmeter_inconclusive is {wanted!r}; write fail or warn")
-    config.stash[_BEFORE] = (session.inconclusive, session.texts)
+    config.stash[_BEFORE] = (session.inconclusive, session.texts, session.write_baselines)
     session.inconclusive = wanted
     session.texts = bool(config.getoption("--ragmeter-texts"))
+    session.write_baselines = bool(config.getoption("--ragmeter-write-baselines"))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Leave the settings of a run around this one as they were."""
-    session.inconclusive, session.texts = config.stash.get(_BEFORE, ("fail", False))
+    before = config.stash.get(_BEFORE, ("fail", False, False))
+    session.inconclusive, session.texts, session.write_baselines = before
 
 
 @pytest.fixture

@@ -284,3 +284,22 @@ def test_fixtures_options_and_mark_are_documented_where_pytest_lists_them(run):
         assert name in listed
     assert "ragmeter(*limits" in run("", "--markers").stdout.str()
     assert "--ragmeter-texts" in run("", "--help").stdout.str()
+
+
+def test_baselines_are_written_on_request_and_compared_with_otherwise(run, pytester):
+    body = """
+from ragmeter.testing import assert_quality
+
+def test_search(ragmeter_meter, ragmeter_results):
+    for n in range(130):
+        ask(ragmeter_meter, n, right=RIGHT or n % 2)
+    assert_quality(ragmeter_results, "recall>=0.3", baseline="search.jsonl")
+"""
+    run(body.replace("RIGHT", "True"), "--ragmeter-write-baselines").assert_outcomes(passed=1)
+    assert len((pytester.path / "search.jsonl").read_text("utf-8").splitlines()) == 130
+    run(body.replace("RIGHT", "True")).assert_outcomes(passed=1)
+    result = run(body.replace("RIGHT", "False"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*fail: recall not more than 0.03 worse than the baseline: difference -0.500*"]
+    )

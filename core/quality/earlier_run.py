@@ -1,0 +1,69 @@
+"""The scores of an earlier run, from the JSON lines that ``ragmeter evaluate --out`` and tests of users write.
+
+Read by the command line and by `ragmeter.testing` before they compare.  It decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragmeter.metrics import ConfigurationError
+
+from .row_scores import RowScore, RowScores
+
+__all__ = ["read_scores"]
+
+_Rows = dict[str, tuple[int, str | None, dict[str, RowScore]]]
+
+
+def read_scores(
+    path: Path,
+    given_as: str,
+    measured_by: Callable[[str, Mapping[str, Any]], str] | None = None,
+) -> RowScores:
+    """Return the scores of the file's rows.
+
+    Args:
+        path: The file.
+        given_as: What an error says it was given as.
+        measured_by: What a score counts as measured by, from its measurement and its fields; None: the
+            measurement itself.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or holds something else.
+    """
+    rows: _Rows = {}
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    _read(f"{given_as} {str(path)!r}, line {number}", line, rows, measured_by)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{given_as} {str(path)!r} cannot be read: {error}") from error
+    if not rows:
+        raise ConfigurationError(f"{given_as} {str(path)!r} holds no scores")
+    found = RowScores()
+    for place, question, scores in rows.values():
+        found.add(place, question, scores)
+    return found
+
+
+def _read(
+    where: str,
+    line: str,
+    rows: _Rows,
+    measured_by: Callable[[str, Mapping[str, Any]], str] | None,
+) -> None:
+    try:
+        record = json.loads(line)
+        row = rows.setdefault(record["row"], (int(record["line"]), record["question"], {}))
+        for measurement, scores in record["measured"].items():
+            for one in scores:
+                by = measurement if measured_by is None else measured_by(measurement, one)
+                scored = RowScore(by, one.get("value"), str(one["status"]))
+                row[2][str(one["name"])] = scored
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigurationError(f"{where}: not written by ragmeter evaluate --out") from error
