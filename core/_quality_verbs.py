@@ -14,6 +14,7 @@ from .quality.objectives import DEFAULT_SHARE, Objective, Objectives
 
 if TYPE_CHECKING:
     from .pipeline.alarming import Alarming, Elsewhere
+    from .pipeline.redelivering import Deliveries
     from .pipeline.telling import Claims
     from .quality.change import Change
     from .quality.watch import WatchedSeries
@@ -98,6 +99,10 @@ class QualityVerbs:
     def watching(self) -> tuple[WatchedSeries, ...]:
         """Return how the watch over each score stands: by service, workflow, score and segment."""
         return () if self._alarming is None else self._alarming.watch.series()
+
+    def deliveries(self) -> Deliveries | None:
+        """Return what became of the changes that were posted to ``change_webhook``; None: there is none."""
+        return None if self._alarming is None else self._alarming.deliveries()
 
     def accept(
         self,

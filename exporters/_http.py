@@ -26,7 +26,7 @@ from .protocol import RunsLostError, Written
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Delivered", "Delivery", "DeliveryError", "PartlyDeliveredError"]
+__all__ = ["Delivered", "Delivery", "DeliveryError", "NotYetError", "PartlyDeliveredError"]
 
 LONGEST_PAUSE_S = 30.0
 """Between two attempts, unless the server limits the rate."""
@@ -44,6 +44,14 @@ _HINTS = {
 
 class DeliveryError(Exception):
     """A backend did not take the scores; the message says which one, why, and what to check."""
+
+
+class NotYetError(DeliveryError):
+    """It was tried once, and may be taken later; `pause_s` is what the backend asked for."""
+
+    def __init__(self, message: str, pause_s: float | None) -> None:
+        super().__init__(message)
+        self.pause_s = pause_s
 
 
 class PartlyDeliveredError(DeliveryError, RunsLostError):
@@ -134,15 +142,7 @@ class Delivery:
         Raises:
             DeliveryError: It was refused, not understood, or not taken within the deadline.
         """
-        if self._process != os.getpid():
-            self._fresh()  # sockets and locks are the parent's
-        if self._refused is not None:
-            until, message = self._refused
-            if time.monotonic() < until:
-                raise DeliveryError(message)
-            self._refused = None
-        # Escapes instead of UTF-8: a lone surrogate in an explanation has no other spelling.
-        content = json.dumps(body, allow_nan=False).encode("ascii")
+        content = self._begin(body)
         give_up = time.monotonic() + self._deadline_s
         retry = 0
         while True:
@@ -158,6 +158,36 @@ class Delivery:
             if self._closing.wait(wait_s):
                 raise DeliveryError(f"{self._sink}: {problem}; shut down before it was taken")
             retry += 1
+
+    def post_once(self, path: str, body: Any) -> Any:
+        """Send `body` to `path` in one attempt; return as `post`. For who has pauses of their own.
+
+        Raises:
+            NotYetError: It may be taken later.
+            DeliveryError: It was refused, or not understood.
+        """
+        answer = self._attempt(path, self._begin(body))
+        if answer.problem is not None:
+            raise NotYetError(
+                f"{self._sink} at {self.shown_address}: {answer.problem}", answer.pause_s
+            )
+        return answer.body
+
+    def _begin(self, body: Any) -> bytes:
+        """Return what is to be sent, unless it would be refused.
+
+        Raises:
+            DeliveryError: It would be.
+        """
+        if self._process != os.getpid():
+            self._fresh()  # sockets and locks are the parent's
+        if self._refused is not None:
+            until, message = self._refused
+            if time.monotonic() < until:
+                raise DeliveryError(message)
+            self._refused = None
+        # Escapes instead of UTF-8: a lone surrogate in an explanation has no other spelling.
+        return json.dumps(body, allow_nan=False).encode("ascii")
 
     def close(self) -> None:
         """Give up pauses that are under way and release the connections."""

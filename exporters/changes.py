@@ -15,10 +15,24 @@ __all__ = [
     "JudgeDrift",
     "MeanWithInterval",
     "NewValue",
+    "NotTakenError",
     "ObservesChanges",
     "ObservesDrift",
     "QualityChange",
 ]
+
+
+class NotTakenError(Exception):
+    """A change was not taken, and may be later.
+
+    Args:
+        message: Why, without anything secret.
+        pause_s: Seconds that were asked for; None: nothing was said.
+    """
+
+    def __init__(self, message: str, pause_s: float | None = None) -> None:
+        super().__init__(message)
+        self.pause_s = pause_s
 
 
 class MeanWithInterval(Protocol):

@@ -10,37 +10,32 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from ._http import Delivery
-from .changes import MeanWithInterval, QualityChange
+from ._http import Delivery, NotYetError
+from .changes import MeanWithInterval, NotTakenError, QualityChange
 
 __all__ = ["ChangeWebhook", "change_body"]
 
 TIMEOUT_S = 10.0
-DEADLINE_S = 60.0
 
 
 class ChangeWebhook:
-    """Posts changes, with retries and backoff within a minute; the address is never shown beyond its host.
+    """Posts changes, each in one attempt: who calls it tries again. The address is never shown beyond its host.
 
     Args:
         url: Where to; http or https.
         timeout_s: Seconds for one attempt.
-        deadline_s: Seconds for all attempts of one change.
 
     Raises:
         ConfigurationError: `url` is no address.
         MissingDependencyError: httpx is not installed.
     """
 
-    def __init__(
-        self, url: str, *, timeout_s: float = TIMEOUT_S, deadline_s: float = DEADLINE_S
-    ) -> None:
+    def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S) -> None:
         self._delivery = Delivery(
             "the webhook for changes",
             url,
             {},
             timeout_s=timeout_s,
-            deadline_s=deadline_s,
             what="the change",
             hides_path=True,
         )
@@ -49,13 +44,17 @@ class ChangeWebhook:
         """Post a change; `said` is one sentence.
 
         Raises:
-            DeliveryError: It was not taken.
+            NotTakenError: It was not taken, and may be later.
+            DeliveryError: It was refused.
         """
         del resource  # the change names the service
-        self._delivery.post("", change_body(change, said))
+        try:
+            self._delivery.post_once("", change_body(change, said))
+        except NotYetError as error:
+            raise NotTakenError(str(error), error.pause_s) from error
 
     def close(self) -> None:
-        """Give up a pause that is under way, and release the connections."""
+        """Release the connections."""
         self._delivery.close()
 
     def __repr__(self) -> str:

@@ -300,10 +300,12 @@ class Server:
     def health(self) -> Mapping[str, Any]:
         """Return how the server is: ``status`` is ``ok``, or why nothing is taken just now.
 
-        Beside `stats` that is what waits (``held``), when senders were told to come again (``overloads``), and
-        how the store is (``store``), where there is one. Nothing of it is secret: anybody may ask.
+        Beside `stats` that is what waits (``held``), when senders were told to come again (``overloads``), what
+        became of changes that were to be posted (``webhook``), and how the store is (``store``), where there is
+        one. Nothing of it is secret: anybody may ask.
         """
         held = self._scoring.held()
+        told = self.meter.deliveries()
         state = self._state if self._state != "ok" else self.intake.busy() or "ok"
         return {
             "status": state,
@@ -311,6 +313,7 @@ class Server:
             **self.stats(),
             "held": held._asdict(),
             "overloads": [asdict(one) for one in self._counts.overloads()],
+            **({} if told is None else {"webhook": told._asdict()}),
             **({} if self.store is None else {"store": asdict(self.store.state())}),
             "partial_traces": self._scoring.partial(),
             "unsent_waiting": {} if self._telemetry is None else self._telemetry.waiting(),

@@ -23,7 +23,8 @@ from ragmeter.quality.watch import Told, Watch
 
 from ._watch_file import WatchFile
 from .queue import WorkerQueue, remaining
-from .telling import Claims, OnChange, Telling, TellsChanges
+from .redelivering import Deliveries
+from .telling import Claims, OnChange, Telling
 
 if TYPE_CHECKING:
     from ragmeter.exporters.webhook import ChangeWebhook
@@ -102,7 +103,6 @@ class Alarming:
         observers = [one for one in exporters if isinstance(one, ObservesChanges)]
         for observer in observers:
             observer.observe_changes(self._evidence)
-        tellers: tuple[TellsChanges, ...] = (*observers, *([] if webhook is None else [webhook]))
         self._check = check
         if check is not None:
             check.on_moved(self.tell)
@@ -115,7 +115,7 @@ class Alarming:
         # What is as old as that was told by the process before, if it was to be told.
         self._silent_before = 0.0 if watch.next else self._clock() - 2 * SLOT_S
         self._guard = guard_for("meter.changes")
-        self._telling = Telling(tellers, self._guard, self._clock)
+        self._telling = Telling(observers, self._guard, self._clock, webhook)
         self._looking: WorkerQueue[None] = WorkerQueue(
             "ragmeter-watch",
             lambda _: self.look(),
@@ -231,6 +231,10 @@ class Alarming:
         """Let them go on."""
         self._telling.after_fork_in_parent()
         self._looking.after_fork_in_parent()
+
+    def deliveries(self) -> Deliveries | None:
+        """Return what became of the changes that were posted; None: there is no webhook."""
+        return None if self._webhook is None else self._telling.deliveries()
 
     def _tick(self) -> float:
         with self._guard:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from ragmeter._runtime.guard import Guard
-from ragmeter.exporters.changes import QualityChange
 from ragmeter.metrics import RagmeterError
 from ragmeter.metrics import _fork as fork
 from ragmeter.quality.change import Change
@@ -23,8 +22,9 @@ from ragmeter.quality.sentence import sentence
 from ragmeter.quality.watch import Told
 
 from .queue import WorkerQueue, remaining
+from .redelivering import Deliveries, Redelivering, TellsChanges
 
-__all__ = ["ClaimError", "Claims", "OnChange", "Telling", "TellsChanges"]
+__all__ = ["ClaimError", "Claims", "OnChange", "Telling"]
 
 OnChange = Callable[[Change], object]
 """Called with each change of quality."""
@@ -34,14 +34,6 @@ PATIENCE_S = 600.0
 """Seconds for which a change waits for it to be known who tells it; then it is told by whoever found it."""
 
 _log = logging.getLogger("ragmeter")
-
-
-class TellsChanges(Protocol):
-    """Tells others of a change: an exporter, or a webhook."""
-
-    def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
-        """Tell of `change`, of which `said` is one sentence."""
-        ...
 
 
 class ClaimError(RagmeterError):
@@ -90,10 +82,15 @@ class Telling:
         tellers: Are told, one after the other.
         guard: Contains what they raise.
         clock: Unix seconds.
+        webhook: Is told, too, and again for an hour until it takes a change.
     """
 
     def __init__(
-        self, tellers: Sequence[TellsChanges], guard: Guard, clock: Callable[[], float]
+        self,
+        tellers: Sequence[TellsChanges],
+        guard: Guard,
+        clock: Callable[[], float],
+        webhook: TellsChanges | None = None,
     ) -> None:
         self._tellers = tuple(tellers)
         self._guard = guard
@@ -101,6 +98,7 @@ class Telling:
         self._callbacks: tuple[OnChange, ...] = ()
         self._claims: Claims | None = None
         self._explain: Callable[[Change], Change] | None = None
+        self._later = Redelivering(webhook, guard, self._hold, self._done)
         self._fresh()
         fork.forget(self._fresh)
         self._queue: WorkerQueue[_Waiting] = WorkerQueue(
@@ -108,6 +106,7 @@ class Telling:
             self._tell,
             guard=guard,
             on_drop=_ignore,
+            tick=self._tick,
             max_items=MAX_WAITING,
             max_bytes=1,
         )
@@ -169,13 +168,21 @@ class Telling:
         """Start the thread. To be called below no lock."""
         self._queue.start()
 
+    def deliveries(self) -> Deliveries:
+        """Return what became of the changes that were posted."""
+        return self._later.deliveries()
+
     def flush(self, deadline: float) -> bool:
-        """Wait until everything is told; return whether it was before `deadline` (monotonic)."""
-        return self._queue.flush(remaining(deadline))
+        """Wait until everything is told; return whether it was before `deadline` (monotonic).
+
+        What a webhook has not taken for a minute is not waited for.
+        """
+        return self._queue.flush(remaining(deadline)) and self._later.settle(deadline)
 
     def close(self) -> None:
-        """Stop; what has not been told by now is not."""
+        """Stop; what has not been told by now is not, but for what is claimed: others tell that."""
         self._queue.close(0.0)
+        self._later.close()
 
     def before_fork(self, deadline: float) -> None:
         """Let the thread not be in the middle of something, if that is so before `deadline`."""
@@ -189,7 +196,7 @@ class Telling:
         for one in batch:
             claims = self._claims
             if claims is None:
-                self._say(one.told)
+                self._say(one.told, None)
                 continue
             try:
                 claim = claims.claim(one.told) if one.claim is None else one.claim
@@ -200,10 +207,24 @@ class Telling:
                 claim, is_ours = one.claim, True
             if not is_ours:
                 continue
-            self._say(one.told)
-            if claim is not None:
-                with suppress(ClaimError):  # it may be told again, which is better than never
-                    claims.done(claim)
+            if self._say(one.told, claim) and claim is not None:
+                self._done(claim)
+
+    def _tick(self) -> float | None:
+        with self._guard:
+            return self._later.step()
+        return None
+
+    def _hold(self, claim: str) -> bool:
+        """Return whether a claim is ours; where that cannot be known, it is."""
+        with suppress(ClaimError):
+            return self._claims is None or self._claims.hold(claim)
+        return True
+
+    def _done(self, claim: str) -> None:
+        if self._claims is not None:
+            with suppress(ClaimError):  # it may be told again, which is better than never
+                self._claims.done(claim)
 
     def _waits(self, one: _Waiting) -> bool:
         """Return whether a change that cannot be claimed waits until it can be."""
@@ -214,7 +235,8 @@ class Telling:
         self._unclaimed.append(one._replace(until=until))
         return True
 
-    def _say(self, told: Told) -> None:
+    def _say(self, told: Told, claim: str | None) -> bool:
+        """Tell of a change; return whether that is done: a webhook may not have taken it yet."""
         change, resource = told
         explain = self._explain
         if explain is not None and change.kind != "recovered":
@@ -230,9 +252,11 @@ class Telling:
         for teller in self._tellers:
             with self._guard:
                 teller.changed(change, said, resource)
+        is_done = self._later.offer(change, said, resource, claim)
         for callback in self._callbacks:
             with self._guard:
                 callback(change)
+        return is_done
 
 
 def _ignore(_item: object, _reason: str) -> None:

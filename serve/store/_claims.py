@@ -17,8 +17,8 @@ from ._database import Database
 __all__ = ["StoredClaims"]
 
 LEASE_S = 180.0
-"""Seconds that a server has for telling, from when it claims, and again from when it begins: a webhook that
-does not answer is tried for one minute."""
+"""Seconds that a server has for telling, from when it claims, and again from when it begins, and each time that
+it offers it to a webhook again: those are a minute apart at most."""
 SAME_S = 43_200.0
 """Seconds within which two servers that find a series changed in the same way have found the same change. One
 server alone finds it fallen again after a day at the earliest, or when it had recovered in between."""

@@ -56,10 +56,10 @@ class Teller:
 
 
 @contextmanager
-def telling(claims, clock):
+def telling(claims, clock, webhook=None):
     """What tells people in one server."""
     teller, errors = Teller(), ErrorLog()
-    made = Telling([teller], Guard("changes", errors), clock)
+    made = Telling([teller], Guard("changes", errors), clock, webhook)
     made.claim_by(claims)
 
     def wait():

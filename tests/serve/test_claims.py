@@ -2,6 +2,7 @@
 
 import random
 import sqlite3
+import time
 from itertools import count
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from shared_claims import NOW, Clock, fall, killed_before_it_told, server, telling
 from stored import store
 
+from ragmeter.exporters.changes import NotTakenError
 from ragmeter.quality.watch import Told
 from ragmeter.serve._claiming import SharedClaims
 from ragmeter.serve.store import _schema
@@ -79,6 +81,52 @@ def test_who_was_too_slow_to_begin_leaves_it_to_who_took_over(kept, clock):
     quick.done(taken)
     assert not quick.hold(taken)
     assert slow.left() == []
+
+
+class Away:
+    """A webhook that takes nothing until it is back."""
+
+    def __init__(self):
+        self.back = False
+        self.taken = []
+
+    def changed(self, change, said, resource):
+        del said, resource
+        if not self.back:
+            raise NotTakenError("status 503")
+        self.taken.append(change)
+
+
+def test_a_webhook_that_is_away_hears_it_once_from_the_server_that_found_it(kept, clock):
+    hook = Away()
+    with (
+        telling(SharedClaims(kept), clock, hook) as one,
+        telling(SharedClaims(kept), clock, hook) as two,
+    ):
+        one.telling.put_claimed(fall())
+        two.telling.put_claimed(fall(at=NOW + 300.0))
+        assert not one.telling.flush(time.monotonic() + 1.0)
+        two.telling.take_up()
+        two.wait()
+        hook.back = True
+        one.wait()
+        clock.now += 10 * LEASE_S
+        two.telling.take_up()
+        two.wait()
+        assert (hook.taken, len(one.told), two.told) == ([fall().change], 1, [])
+
+
+def test_what_a_server_that_ended_could_not_deliver_another_does(kept, clock):
+    hook = Away()
+    with telling(SharedClaims(kept), clock, hook) as one:
+        one.telling.put_claimed(fall())
+        assert not one.telling.flush(time.monotonic() + 1.0)
+    hook.back = True
+    with telling(SharedClaims(kept), clock, hook) as two:
+        clock.now += LEASE_S
+        two.telling.take_up()
+        two.wait()
+    assert hook.taken == [fall().change]
 
 
 def test_who_is_about_to_tell_has_the_time_for_it(kept, clock):
