@@ -38,6 +38,7 @@ BENCHMARKS = {
     "publishing": "Requests that another process scores",
     "shared_budget": "A judge's budget that processes share, in Redis",
     "storing": "What the store keeps of ragmeter's telemetry, and the page of 50,000 requests",
+    "first_paint": "First paint of the page of 1,500 requests, in a real browser",
     "archive": "Archives: memory and rows a second of ragmeter evaluate",
     "footprint": "Import time and installed size",
     "estimates": "Means of quality: do intervals hold the truth, and what do they cost",

@@ -25,6 +25,7 @@ NAMES = {
     "publishing": "ragmeter",
     "shared_budget": "redis",
     "storing": "uvicorn",
+    "first_paint": "uvicorn",
     "archive": "pyarrow",
     "footprint": "ragmeter",
     "estimates": "numpy",
