@@ -64,8 +64,11 @@ class Access:
     def is_own_host(self, host: str) -> bool:
         """Return whether a request was meant for this server, by its header ``Host``."""
         try:
-            name = urlsplit(f"//{host}").hostname
+            said = urlsplit(f"//{host}")
+            name, _ = said.hostname, said.port  # a port that is none is no address at all
         except ValueError:
+            return False
+        if said.netloc != host or "@" in host:
             return False
         # Whoever has the token was given the address with it.
         return bool(name) and (bool(self.token) or name in self._hosts)

@@ -172,9 +172,9 @@ def _names(body: bytes, allowed: tuple[str, ...]) -> dict[str, str] | None:
     if not isinstance(read, dict):
         return None
     given = {name: value for name, value in read.items() if value is not None}
-    if not all(name in allowed and isinstance(value, str) for name, value in given.items()):
+    if not all(name in allowed for name in read):
         return None
-    return given
+    return given if all(isinstance(value, str) for value in given.values()) else None
 
 
 def _refused(status: int, why: str) -> JSONResponse:

@@ -177,11 +177,20 @@ def request_groups(scored: ScoredRun, content: ContentPolicy, *, texts: bool) ->
     yield from _metadata(run)
 
 
-def retrieval_groups(retrieval: Retrieval, content: ContentPolicy) -> Iterator[Group]:
-    """Yield, with an opt-in, the query, and the documents by id and score as one list."""
+def retrieval_groups(
+    retrieval: Retrieval, content: ContentPolicy, question: str | None = None
+) -> Iterator[Group]:
+    """Yield, with an opt-in, the query, and the documents by id and score as one list.
+
+    Args:
+        retrieval: What is described.
+        content: What of its texts may leave.
+        question: Of the request, where this is all of it and was made without a query of its own.
+    """
     contexts = retrieval.contexts[:MAX_DOCUMENTS]
-    if content.on_spans and retrieval.query is not None:
-        query = content.text(retrieval.query)
+    asked = question if retrieval.query is None else retrieval.query
+    if content.on_spans and asked is not None:
+        query = content.text(asked)
         yield {
             semconv.GEN_AI_RETRIEVAL_QUERY_TEXT: query,
             semconv.INPUT_VALUE: query,

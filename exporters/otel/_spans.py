@@ -200,7 +200,9 @@ class SpanWriter:
                     score_groups(scores),
                     about,
                     whole,
-                    retrieval_groups(retrieval, self._content),
+                    retrieval_groups(
+                        retrieval, self._content, bare.run.sample.question if bare else None
+                    ),
                 ),
             )
             room = _fill_list(span, document_groups(retrieval, self._content), room)

@@ -16,6 +16,7 @@ from ragmeter.quality.objectives import Objectives
 from ._cells import CellKey
 from ._database import Database, Home
 from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists
+from ._looked_for import with_part
 from ._measured import Measured, in_order
 from ._names import OWN_SEGMENTS, segments_told_apart
 from ._new import SLACK_MS, Part, new_in
@@ -75,7 +76,8 @@ class Reader:
         from_ms, until_ms = self.bounds(wanted)
         with self._reading() as database:
             told_apart = segments_told_apart(database)
-            parts = list(self._sums.parts(database, from_ms, until_ms))
+            added = list(self._sums.parts(database, from_ms, until_ms))
+            parts = with_part(database, added, wanted, told_apart)
             objectives = Objectives(self._objectives())
             whole = Chosen.of([cells for _, _, cells in parts], wanted, objectives)
             # What was usual before; where nothing was before, what is now.
@@ -153,9 +155,10 @@ class Reader:
         """Return `ScoreSummary.trend` alone, by score and measurement."""
         wanted = filters or Filters()
         with self._reading() as database:
+            added = list(self._sums.parts(database, *self.bounds(wanted)))
+            parts = with_part(database, added, wanted, segments_told_apart(database))
             return trends(
-                (began, ended, Chosen(cells, wanted).scores())
-                for began, ended, cells in self._sums.parts(database, *self.bounds(wanted))
+                (began, ended, Chosen(cells, wanted).scores()) for began, ended, cells in parts
             )
 
     def requests(

@@ -4,6 +4,7 @@ import json
 import socket
 import time
 from base64 import urlsafe_b64encode
+from collections import Counter
 from contextlib import contextmanager
 
 import grpc
@@ -14,9 +15,10 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_serv
 from served import PATIENCE_S, traced_as, until
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
-from stored import judged, scored, told
+from stored import BAD, CHUNKS, GOOD, judged, scored, told
 
 from ragmeter import RagMeter
+from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError
 from ragmeter.quality.change import Change
 from ragmeter.quality.estimate import Estimate
@@ -168,6 +170,58 @@ def test_a_stretch_of_time_is_counted_back_from_its_end_and_never_ends_before_it
         assert (found["requests"], found["scores"]) == (0, [])
         assert client.get(f"/?since={to_come}").status_code == 200
     assert client.get("/?since=253370764800001").status_code == 400
+
+
+def test_an_overview_of_a_part_that_nobody_tells_apart_is_of_the_requests_that_the_list_has():
+    """Metadata of many values is no part, but can be looked for; in the list and in the overview alike."""
+    results = InMemoryExporter()
+    meter = RagMeter(exporters=[results])
+    for number in range(50):
+        with meter.request(f"Who, {number}?", metadata={"user": f"u{number % 25}"}) as one:
+            one.retrieved(list(CHUNKS))
+            one.answered(BAD if number % 25 == 3 and number > 25 else GOOD)
+    assert meter.flush(PATIENCE_S)
+    meter.shutdown(PATIENCE_S)
+    with running() as (_, client):
+        for signal, body in zip(("traces", "logs"), told(results.results), strict=True):
+            client.post(f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF)
+        whole = ask(client, "/api/overview")
+        assert "metadata.user" not in whole["segments"]
+        for segment in ("metadata.user:u3", "user:u3"):
+            found = ask(client, "/api/overview", segment=segment)
+            listed = ask(client, "/api/requests", segment=segment)
+            assert found["requests"] == listed["total"] == 2
+            values = [row["scores"]["lexical_groundedness"]["value"] for row in listed["requests"]]
+            (score,) = [one for one in found["scores"] if one["name"] == "lexical_groundedness"]
+            # Of so few no mean is said, but within which bounds it lies.
+            assert score["estimate"]["bounds"] == [sum(values) / 2] * 2
+            assert score["estimate"]["n_requests"] == sum(
+                one["estimate"]["n_requests"] for one in score["trend"]
+            )
+            assert found["verdicts"] == Counter(row["verdict"] for row in listed["requests"])
+        assert ask(client, "/api/overview", segment="metadata.user:nobody")["requests"] == 0
+        assert ask(client, "/api/overview") | {"until_ms": 0, "from_ms": 0} == whole | {
+            "until_ms": 0,
+            "from_ms": 0,
+        }
+
+
+def test_a_request_without_an_answer_keeps_its_question():
+    results = InMemoryExporter()
+    meter = RagMeter(exporters=[results])
+    with meter.request("Who painted it?") as one:
+        one.retrieved(list(CHUNKS))
+    assert meter.flush(PATIENCE_S)
+    meter.shutdown(PATIENCE_S)
+    for content, question in ((True, "Who painted it?"), (False, None)):
+        with running() as (_, client):
+            for signal, body in zip(
+                ("traces", "logs"), told(results.results, content=content), strict=True
+            ):
+                client.post(f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF)
+            (row,) = ask(client, "/api/requests")["requests"]
+            assert (row["status"], row["question"]) == ("retrieval_only", question)
+            assert ask(client, f"/api/requests/{row['run_id']}")["question"] == question
 
 
 def test_a_request_is_answered_by_its_trace_and_by_its_own_id(filled):
@@ -344,7 +398,7 @@ def test_what_is_refused_is_refused_as_described(filled):
     ]
     json_ = {"Content-Type": "application/json"}
     refused += [
-        ("/api/marks", client.post("/api/marks", content=b"[]", headers=json_)),
+        ("/api/marks", client.post("/api/marks", content=b'{"score": null}', headers=json_)),
         ("/api/marks", client.post("/api/marks", content=b"x" * 20_000, headers=json_)),
         ("/api/marks", client.post("/api/marks", content=b"{}", headers={"Origin": "null"})),
         ("/api/changes/accept", client.post("/api/changes/accept", content=b"{}")),
@@ -469,6 +523,10 @@ def test_when_the_judge_failed_stands_beside_the_overview():
         ("GET", "/healthz", {"Host": "evil.example"}, 421),
         ("GET", "/api/overview", {"Host": "localhost"}, 200),
         ("GET", "/api/overview", {"Host": "[::1]:4318"}, 200),
+        ("GET", "/api/overview", {"Host": "127.0.0.1/evil.example"}, 421),
+        ("GET", "/api/overview", {"Host": "evil.example@127.0.0.1"}, 421),
+        ("GET", "/api/overview", {"Host": "127.0.0.1:evil"}, 421),
+        ("GET", "/api/overview", {"Host": "127.0.0.1.:80"}, 421),
         ("POST", "/v1/traces", {"Origin": "https://evil.example"}, 403),
         ("POST", "/v1/logs", {"Origin": "null"}, 403),
         ("OPTIONS", "/v1/traces", {"Origin": "https://evil.example"}, 403),
