@@ -17,12 +17,15 @@ _UNTRUSTED = (18, 19, 20, 21)
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
 
 
-def tls_failure(error: BaseException, authority: str, *, other_name: str = "") -> str | None:
+def tls_failure(
+    error: BaseException, authority: str, *, own: str, other_name: str = ""
+) -> str | None:
     """Return what is wrong with the TLS of a connection, and what to do.
 
     Args:
         error: What connecting raised; its causes are looked at, too.
         authority: How the file of an authority's certificates is named there, e.g. ``?cacertfile=FILE``.
+        own: Likewise the files of our own certificate and its key, e.g. ``?certfile=FILE&keyfile=FILE``.
         other_name: Likewise the name that the certificate is for; empty: there is no way.
 
     Returns:
@@ -36,16 +39,25 @@ def tls_failure(error: BaseException, authority: str, *, other_name: str = "") -
             if one.verify_code in _UNTRUSTED:
                 return f"its certificate is signed by nobody known here: name the authority with {authority}"
             return f"its certificate is refused: {one.verify_message}"
+        if isinstance(one, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+            # With TLS 1.3 who shows no certificate learns so after the handshake, or only by the end.
+            return f"it hangs up within TLS; {_wanted(own)}"
         if isinstance(one, ssl.SSLError):
             reason = one.reason or ""
             if reason in _NO_TLS:
                 return "it speaks no TLS on this port"
             if "ALERT" in reason:
-                return f"it refuses our side of TLS ({reason}); does it want a certificate of ours?"
+                return f"it refuses our side of TLS ({reason}); {_wanted(own)}"
             if not one.library or one.library in ("X509", "PEM"):
                 return f"a file of certificates or keys is none ({reason or one.strerror})"
             return f"TLS fails ({reason})"
     return None
+
+
+def _wanted(own: str) -> str:
+    return (
+        f"does it want a certificate of ours, from an authority that it knows? Name it with {own}"
+    )
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -288,7 +288,9 @@ class RedisLine:
                     answers[number] = one
         except (RedisError, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
             # The last ones: an answer that its client does not understand, as of another kind of server.
-            self._failed(tls_failure(error, "?ssl_ca_certs=FILE") or type(error).__name__)
+            own = "?ssl_certfile=FILE&ssl_keyfile=FILE"
+            tls = tls_failure(error, "?ssl_ca_certs=FILE", own=own)
+            self._failed(tls or type(error).__name__)
             return None
         failures = [one for one in answers if isinstance(one, Exception)]
         if failures:  # out of memory, a replica, not allowed: the next ones would fail alike

@@ -99,7 +99,12 @@ def reason_of(error: BaseException) -> str:
         return "the broker refuses this user"
     if isinstance(error, exceptions.NotAllowed):
         return "the broker has no such virtual host, or refuses it to this user"
-    tls = tls_failure(error, "?cacertfile=FILE", other_name="server_name_indication=NAME")
+    tls = tls_failure(
+        error,
+        "?cacertfile=FILE",
+        own="?certfile=FILE&keyfile=FILE",
+        other_name="server_name_indication=NAME",
+    )
     if tls is not None:
         return tls
     if isinstance(error, ConnectionResetError):

@@ -11,10 +11,12 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
 from celery import signals
+from celery.concurrency.prefork import TaskPool
 from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from celery.worker import state
 
@@ -70,7 +72,7 @@ def run_worker(
         signals.worker_ready.connect(_ending_when_empty(address), weak=False)
     worker = app.Worker(
         hostname=f"ragmeter-{uuid4().hex[:12]}@{os.uname().nodename}",
-        pool_cls="prefork",
+        pool_cls=_Processes,
         concurrency=processes,
         loglevel=logging.WARNING,
         quiet=True,
@@ -80,6 +82,16 @@ def run_worker(
     )
     worker.start()
     return not worker.exitcode
+
+
+class _Processes(TaskPool):
+    """Celery's processes. One that is killed before the first message comes is replaced, as later."""
+
+    def did_start_ok(self) -> bool:
+        """Return whether none ended by itself; Celery would end the worker for one that was killed, too."""
+        # Celery has no public name for them.
+        running = attrgetter("_pool._pool")(self)
+        return all((process.exitcode or 0) <= 0 for process in running)
 
 
 def _try(make: Callable[[], Worker]) -> None:

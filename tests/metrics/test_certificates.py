@@ -28,22 +28,23 @@ def failed(reason, library="SSL"):
         (refused(64), "is for another name"),
         (refused(10), "is refused: it has expired"),
         (failed("WRONG_VERSION_NUMBER"), "speaks no TLS on this port"),
-        (failed("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "does it want a certificate of ours?"),
+        (failed("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "want a certificate of ours, from an authority that it knows? Name it with ?cert=FILE"),
+        (ssl.SSLEOFError(8, "EOF in violation of protocol"), "it hangs up within TLS; does it want a certificate"),
         (failed("NO_CERTIFICATE_OR_CRL_FOUND", "X509"), "a file of certificates or keys is none"),
         (failed("NO_SHARED_CIPHER"), "TLS fails (NO_SHARED_CIPHER)"),
     ],
 )  # fmt: skip
 def test_what_failed_is_said_with_what_to_do(error, said):
-    assert said in tls_failure(error, "?ca=FILE", other_name="sni=NAME")
+    assert said in tls_failure(error, "?ca=FILE", own="?cert=FILE", other_name="sni=NAME")
 
 
 def test_a_client_that_wraps_the_error_hides_nothing():
     outer = ConnectionError("Error 1 connecting to me:hunter2@host")
     outer.__cause__ = refused(18)
-    assert tls_failure(outer, "?ca=FILE").startswith("its certificate is signed by nobody")
+    assert tls_failure(outer, "?ca=FILE", own="").startswith("its certificate is signed by nobody")
 
 
 def test_what_is_not_about_tls_is_left_to_others_and_a_circle_of_causes_ends():
     one, other = OSError("a"), OSError("b")
     one.__cause__, other.__cause__ = other, one
-    assert tls_failure(one, "?ca=FILE") is None
+    assert tls_failure(one, "?ca=FILE", own="") is None

@@ -10,7 +10,7 @@ DAYS = "2"
 
 
 class Certificates:
-    """Files in PEM form: `authority` signed `server`, for 127.0.0.1 and localhost alone; `stranger` signed nothing.
+    """Files in PEM form: `authority` signed `server`, for 127.0.0.1 and localhost alone, and `client`; `stranger` signed nothing.
 
     Args:
         folder: Where they are made.
@@ -20,19 +20,26 @@ class Certificates:
         self._openssl = shutil.which("openssl") or pytest.skip("no openssl found")
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.authority, authority_key = self._own("authority")
-        self.stranger, _ = self._own("stranger")
-        self.server, self.server_key = folder / "server.pem", folder / "server.key"
-        asked, extension = folder / "server.csr", folder / "server.ext"
-        extension.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        self.authority, self._authority_key = self._own("authority")
+        self.stranger, self.stranger_key = self._own("stranger")
+        self.server, self.server_key = self._signed(
+            "server", "subjectAltName=IP:127.0.0.1,DNS:localhost"
+        )
+        self.client, self.client_key = self._signed("client", "extendedKeyUsage=clientAuth")
+
+    def _signed(self, name, says):
+        certificate, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
+        asked, extension = self._folder / f"{name}.csr", self._folder / f"{name}.ext"
+        extension.write_text(f"{says}\n")
         self._run(
             "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-            "-keyout", self.server_key, "-out", asked, "-subj", "/CN=ragmeter-test",
+            "-keyout", key, "-out", asked, "-subj", f"/CN=ragmeter-{name}",
         )  # fmt: skip
         self._run(
-            "x509", "-req", "-in", asked, "-CA", self.authority, "-CAkey", authority_key, "-CAcreateserial",
-            "-days", DAYS, "-extfile", extension, "-out", self.server,
+            "x509", "-req", "-in", asked, "-CA", self.authority, "-CAkey", self._authority_key, "-CAcreateserial",
+            "-days", DAYS, "-extfile", extension, "-out", certificate,
         )  # fmt: skip
+        return certificate, key
 
     def _own(self, name):
         certificate, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"

@@ -22,9 +22,14 @@ def installed():
 
 
 class Broker:
-    """One node, with and without TLS. What it keeps survives `kill` and `start`."""
+    """One node, with and without TLS. What it keeps survives `kill` and `start`.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: For all that it writes.
+        asks: Whether it demands a certificate of those who come with TLS.
+    """
+
+    def __init__(self, folder: Path, *, asks=False) -> None:
         self.folder, self.port, self._epmd_port = folder, free_port(), free_port()
         self.host = f"127.0.0.1:{self.port}"
         self.url = f"amqp://guest:guest@{self.host}//"
@@ -37,7 +42,8 @@ class Broker:
             f"ssl_options.cacertfile = {self.certificates.authority}\n"
             f"ssl_options.certfile = {self.certificates.server}\n"
             f"ssl_options.keyfile = {self.certificates.server_key}\n"
-            "ssl_options.verify = verify_none\nlog.console = false\n"
+            f"ssl_options.verify = {'verify_peer' if asks else 'verify_none'}\n"
+            f"ssl_options.fail_if_no_peer_cert = {str(asks).lower()}\nlog.console = false\n"
         )
         (folder / "enabled_plugins").write_text("[].\n")
         ours = ("RABBITMQ_", "ERL_")

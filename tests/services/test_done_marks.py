@@ -82,3 +82,32 @@ def test_over_tls_the_authority_is_named_and_a_stranger_is_refused(
     caplog.clear()
     assert marked("127.0.0.2") == set()
     assert "its certificate is for another name" in caplog.text
+
+
+def test_a_redis_that_demands_a_certificate_is_shown_ours_and_who_has_none_is_told(
+    start_redis, tmp_path, caplog, patient_redis
+):
+    made, port = Certificates(tmp_path), free_port()
+    start_redis(
+        "--bind", "127.0.0.1", "--tls-port", str(port), "--tls-auth-clients", "yes", "--tls-ca-cert-file", str(made.authority),
+        "--tls-cert-file", str(made.server), "--tls-key-file", str(made.server_key),
+    )  # fmt: skip
+
+    def marked(*files):
+        shown = "".join(
+            f"&ssl_{name}={file}"
+            for name, file in zip(("certfile", "keyfile"), files, strict=False)
+        )
+        marks = DoneMarks(f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={made.authority}{shown}")
+        marks.add(["run:1:"])
+        found = marks.seen(["run:1:", "run:2:"])
+        marks.close()
+        return found
+
+    assert marked(made.client, made.client_key) == {"run:1:"}
+    assert not caplog.records
+    assert marked() == set()
+    assert "?ssl_certfile=FILE&ssl_keyfile=FILE" in caplog.text
+    caplog.clear()
+    assert marked(made.stranger, made.stranger_key) == set()
+    assert "?ssl_certfile=FILE&ssl_keyfile=FILE" in caplog.text

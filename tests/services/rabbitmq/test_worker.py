@@ -47,6 +47,20 @@ def test_a_message_whose_process_is_killed_comes_back_and_is_judged_once_more(fl
 
 
 @pytest.mark.long_form
+def test_a_process_that_is_killed_while_its_worker_begins_is_replaced(fleet):
+    """Celery takes it for one that cannot begin, and ends the worker."""
+    worker = fleet.start(processes=2)
+    wait_until(lambda: fleet.log.read_text().count("closed\n") == 1, 60)  # the trial's
+    while not (found := fleet.children(worker)):
+        pass
+    os.kill(found[0], signal.SIGKILL)
+    fleet.send(*ids("a"))
+    fleet.wait_exported(*ids("a"))
+    assert worker.poll() is None
+    assert fleet.drain(worker) == 0
+
+
+@pytest.mark.long_form
 def test_a_message_whose_worker_is_killed_goes_to_another_one(fleet):
     first = fleet.start()
     fleet.send(*ids("held"))
