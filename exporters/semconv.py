@@ -547,7 +547,7 @@ QUALITY_GAUGES: Final[Mapping[str, Instrument]] = {
         "mean": "Mean of a score over the last hour, on its range scaled to 0 … 1.",
         "lower": "Lower end of its 95 % interval.",
         "upper": "Upper end of its 95 % interval.",
-        "objective": "Where good begins for a request, as the objective has it, on the same scale.",
+        "objective": "Where good begins for a single request, not for the mean, on the same scale.",
     }.items()
 }
 """The means of quality themselves, of all that a server's store holds, by field of `ragmeter.Estimate`."""

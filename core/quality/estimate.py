@@ -85,8 +85,10 @@ class Estimate:
     design_effect: float = 1.0
     """How much larger the variance is than if requests were independent; 1.0: not known to be larger."""
     objective: float | None = None
-    """Where good begins, as the objective for single requests has it; None: there is none, or one for
-    each of several workflows."""
+    """Where good begins for a single request, as its objective has it; None: there is none, or one for each of
+    several workflows. A mean above it does not say that the objective is met."""
+    objective_share: float | None = None
+    """Share of the requests that are to be so good; None: as `objective`."""
 
     def __str__(self) -> str:
         """Return it as a small table, for people."""

@@ -240,6 +240,7 @@ class QualityTable:
         return replace(
             estimate(found.sums, design_effect=found.effect),
             objective=None if objective is None else _scaled(objective.threshold, *found.range),
+            objective_share=None if objective is None else objective.share,
         )
 
     def totals(self) -> list[QualitySums]:

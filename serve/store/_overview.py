@@ -59,7 +59,11 @@ def estimate_of(cell: Cell, objective: Objective | None = None) -> Estimate | No
     found = estimate(cell.moments)
     if objective is None:
         return found
-    return replace(found, objective=cell.kind.place(objective.threshold))
+    return replace(
+        found,
+        objective=cell.kind.place(objective.threshold),
+        objective_share=objective.share,
+    )
 
 
 def usual_of(cell: Cell | None) -> tuple[float, float] | None:
