@@ -27,6 +27,8 @@ from .quality.segments import parse_segments
 from .references import ReferenceSource, load_references
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from ragmeter.metrics.judge import JudgeBudget, JudgeCache
 
 __all__ = [
@@ -556,5 +558,25 @@ def _explain(error: ValidationError, names: Mapping[str, str]) -> str:
     for problem in error.errors(include_url=False):
         field = str(problem["loc"][0]) if problem["loc"] else "?"
         shown = "(hidden)" if _is_secret(field) else repr(problem["input"])
-        lines.append(f"{names.get(field, field)}={shown}: {problem['msg']}")
+        lines.append(f"{names.get(field, field)}={shown}: {_what_is_allowed(problem)}")
     return "; ".join(lines)
+
+
+_ALLOWED = {
+    "bool_parsing": "write true or false",
+    "int_parsing": "write a whole number",
+    "int_from_float": "write a whole number",
+    "float_parsing": "write a number",
+    "finite_number": "write a number",
+    "greater_than": "write a number above {gt:g}",
+    "greater_than_equal": "write a number of at least {ge:g}",
+    "less_than": "write a number below {lt:g}",
+    "less_than_equal": "write a number of at most {le:g}",
+    "literal_error": "write {expected}",
+}
+
+
+def _what_is_allowed(problem: ErrorDetails) -> str:
+    """Return in plain words what a value must be; of what is checked by ourselves, the reason as it stands."""
+    said = _ALLOWED.get(problem["type"])
+    return problem["msg"] if said is None else said.format_map(problem.get("ctx", {}))

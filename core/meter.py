@@ -261,7 +261,7 @@ class RagMeter(MeterPort, QualityVerbs):
         process = self._scoring_process(judge) if scoring == "process" else None
         if not alarms and (change_webhook is not None or alarms_state is not None):
             raise ConfigurationError(
-                "change_webhook and alarms_state are for changes; pass alarms=True, too"
+                "change_webhook and alarms_state are for changes; pass alarms=True, too (RAGMETER_ALARMS=true)"
             )
         every_s = at_least(60, "judge_check_every_s", judge_check_every_s)
         check = None if judge_check is None else self._check(judge_check, judge, every_s, alarms)
@@ -322,7 +322,11 @@ class RagMeter(MeterPort, QualityVerbs):
         from .pipeline.rejudging import judge_check_of  # noqa: PLC0415 -- brings asyncio
 
         if judge is None or not alarms:
-            lacking = "alarms=True" if judge is not None else "a judge"
+            lacking = (
+                "alarms=True (RAGMETER_ALARMS=true)"
+                if judge is not None
+                else "a judge (RAGMETER_JUDGE_MODEL)"
+            )
             raise ConfigurationError(
                 f"judge_check is for a judge that is watched; pass {lacking}, too"
             )

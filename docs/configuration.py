@@ -27,6 +27,9 @@ Each variable can also be given as `OTEL_INSTRUMENTATION_RAGMETER_...`, and so, 
 variable counts as unset. A wrong value raises a `ConfigurationError` that names the variable, the value and what is
 allowed. `ragmeter doctor` says what is set, and which names are misspelled.
 
+Two commands have variables of their own: `RAGMETER_SERVE_STORE` and `RAGMETER_SERVE_TOKEN` are
+[`ragmeter serve`](command-line.md#ragmeter-serve)'s, `RAGMETER_DEMO_MODEL` is `ragmeter demo`'s.
+
 This page is written by `python docs/configuration.py` from `ragmeter.config.Settings`.
 """
 

@@ -18,7 +18,8 @@ __all__ = ["RULE", "Badness", "badness_of", "counts_as_badness", "distance_from_
 
 RULE = (
     "Worst first: bad before suspect, before rows without a verdict, before good; then by how far a row's "
-    "scores with a value are, on average, from their better ends."
+    "scores with a value are, on average, from their better ends. Of equal questions the worst row "
+    "stands for all: × says how many there are."
 )
 """The order in words."""
 _RANKS = {"bad": 3, "suspect": 2, None: 1, "good": 0}

@@ -94,6 +94,8 @@ class ShownRow(NamedTuple):
     """Where it stands, e.g. ``line 3``."""
     link: str | None = None
     """The id of the element that has its texts; None: there is none."""
+    times: int = 1
+    """Requests with the same question for which it stands."""
 
 
 def text(value: str | None, longest: int = MAX_QUESTION_CHARS) -> str:
@@ -231,6 +233,9 @@ def _named(row: ShownRow) -> str:
     question = text(row.question) or "<i>no question</i>"
     if row.link is not None:
         question = f'<a href="#{escape(row.link)}">{question}</a>'
+    if row.times > 1:
+        said = f"{row.times:,} rows have this question; the worst is shown"
+        question += f' <span class="soft" title="{said}">× {row.times:,}</span>'
     place = f' <span class="soft">{text(row.place)}</span>' if row.place else ""
     reasons = () if row.verdict is None else row.verdict.reasons[:MAX_REASONS]
     return f"{verdict_word(row.verdict)}{place}<br>{question}" + "".join(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from . import _frames as frames
@@ -90,12 +91,26 @@ class Evaluation(list[SampleScores]):
         ]
         return sorted(range(len(self)), key=lambda number: badness[number], reverse=True)
 
+    def _questions_first(self) -> list[html.ShownRow]:
+        """Return the worst sample of each of the worst questions, and for how many it stands."""
+        worst: dict[str | int, int] = {}
+        times: Counter[str | int] = Counter()
+        for number in self._worst_first():
+            question = self[number].sample.question
+            key = number if question is None else question
+            worst.setdefault(key, number)
+            times[key] += 1
+        return [
+            _shown(self[number], f"row {number}")._replace(times=times[key])
+            for key, number in islice(worst.items(), SHOWN)
+        ]
+
     def _repr_html_(self) -> str:
         summary = self.summary
         words: Counter[str] = Counter(
             each.verdict.word for each in self if each.verdict is not None
         )
-        rows = [_shown(self[number], f"row {number}") for number in self._worst_first()[:SHOWN]]
+        rows = self._questions_first()
         return html.fragment(
             html.requests_counted(len(self)),
             html.verdict_summary(words, len(self) - sum(words.values())),

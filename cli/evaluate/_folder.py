@@ -221,7 +221,9 @@ def _report(options: EvaluateOptions, folder: Folder, listed: Listed, began: flo
     return Evaluation(
         data=names,
         rows=listed.rows,
-        worst=[WorstRow(rows[key, place], *known) for place, key, known in found.worst.all()],
+        worst=[
+            WorstRow(rows[one.key, one.place], *one.found, one.times) for one in found.worst.all()
+        ],
         bad_rows=[SkippedRow(*bad) for bad in listed.bad],
         bad_row_count=listed.bad_count,
         summaries=summaries,
@@ -240,7 +242,7 @@ def _rows(options: EvaluateOptions, listed: Listed, found: Summed) -> Mapping[tu
     """Return the rows to be shown, by key and place; with their texts where a page is wanted."""
     several = len(listed.files) > 1
     rows: dict[tuple[str, int], Row] = {}
-    for place, key, _ in found.worst.all():
+    for place, key, *_ in found.worst.all():
         name, line = listed.place(place)
         rows[key, place] = Row(line, RagSample(question=None), key, name if several else "")
     if options.page and options.files:

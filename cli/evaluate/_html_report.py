@@ -117,6 +117,7 @@ def render_page(evaluation: Evaluation) -> str:
             found.verdict,
             place_of(found),
             _link(number) if number < len(full) else None,
+            found.times,
         )
         for number, found in enumerate(evaluation.worst)
     ]

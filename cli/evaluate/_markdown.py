@@ -108,7 +108,8 @@ def _worst(found: WorstRow) -> list[str]:
     verdict = found.verdict
     scores = sorted(found.scores.values(), key=lambda one: badness_of([one], None), reverse=True)
     return [
-        _escaped(_place(found.row.file, found.row.line)),
+        _escaped(_place(found.row.file, found.row.line))
+        + (f" × {found.times}" if found.times > 1 else ""),
         _DASH if verdict is None else verdict.word,
         _DASH if verdict is None else _escaped(", ".join(verdict.codes)) or _DASH,
         _escaped(

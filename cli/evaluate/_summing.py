@@ -250,12 +250,13 @@ class _Summing:
             codes = word["codes"][int(at["codes"][line])]
             for code in codes.split(",") if codes else ():
                 found.codes[code] += count
-        self._worst(table, kept, places, at, word)
+        self._worst(table, kept, counts, places, at, word)
 
     def _worst(
         self,
         table: pa.Table,
         kept: NDArray[np.int64],
+        counts_of: NDArray[np.int64],
         places: NDArray[np.int64],
         at: Mapping[str, NDArray[np.int64]],
         word: Mapping[str, Sequence[Any]],
@@ -275,14 +276,23 @@ class _Summing:
         distances = np.where(lower[names], values, 1.0 - values)
         total = np.bincount(number[there], distances[there], len(rows))
         mean = total / np.maximum(1, np.bincount(number[there], minlength=len(rows)))
-        for one in np.lexsort((places[rows], -mean, -ranks))[:SHOWN]:
+        worst, shown = self.found.worst, set[str]()
+        asked, of_row = word["question_key"], at["question_key"][kept[first]]
+        flawed = (ranks > 1) | (mean > 0.0)
+        for code, count in enumerate(np.bincount(of_row[flawed], counts_of[rows][flawed])):
+            if count and asked[code] is not None:
+                worst.count(str(asked[code]), int(count))
+        for one in np.lexsort((places[rows], -mean, -ranks)):
             badness, row = Badness(int(ranks[one]), float(mean[one])), int(rows[one])
-            if not self.found.worst.takes(badness, int(places[row])):
+            if len(shown) == SHOWN or not worst.takes(badness, int(places[row])):
                 break
+            key = str(word["row"][row])
+            question = str(asked[int(of_row[one])] or key)
+            if question in shown:
+                continue
+            shown.add(question)
             lines = table.take(pa.array(kept[at["row"][kept] == row])).to_pylist()
-            self.found.worst.add(
-                badness, int(places[row]), str(word["row"][row]), self._known(lines)
-            )
+            worst.add(badness, int(places[row]), question, key, self._known(lines))
 
     def _known(self, lines: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Score], Verdict | None]:
         """Return scores and verdict of a row, with reasons; of other rules: the word alone."""

@@ -14,11 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
+from ragmeter.cli.evaluate._html_report import render_page
 from ragmeter.cli.evaluate._worst_rows import SHOWN
 from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
 from ragmeter.metrics import ConfigurationError, Metric, Score, _tally
 from ragmeter.metrics.judge import CountingJudge
 from ragmeter.metrics.judge.protocol import JudgeCall
+from ragmeter.metrics.registry import resolve_metrics
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -576,3 +578,30 @@ def test_a_missing_pyarrow_is_named_with_its_extra(data, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"\[parquet\]"):
         evaluate(data, tmp_path / "out")
+
+
+def test_equal_questions_are_one_row_that_says_how_many_it_stands_for(tmp_path):
+    """The worst of them, from one part or several, as without a folder; the good ones do not count."""
+
+    def asked(question, found, number):
+        return {
+            "question": question,
+            "contexts": ["right"] if found else ["wrong"],
+            "answer": f"answer {number}",
+            "reference_contexts": ["right"],
+        }
+
+    rows = [asked("often?", number % 4 == 0, number) for number in range(40)]
+    rows += [asked(f"once {number}?", False, number) for number in range(3)]
+    data = tmp_path / "rows.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    metrics = resolve_metrics(["precision_recall_f1"])
+    here = evaluate(data, None, metrics=metrics)
+    there = evaluate(data, tmp_path / "out", metrics=metrics)
+
+    told = [(one.row.sample.question, one.row.line, one.times) for one in here.worst]
+    assert told == [("often?", 2, 30), *((f"once {n}?", 41 + n, 1) for n in range(3))]
+    assert [(one.row.sample.question, one.row.line, one.times) for one in there.worst] == told
+    page = render_page(there)
+    assert "× 30" in page
+    assert page.count("× ") == 2, "the row, and the rule that explains the sign"

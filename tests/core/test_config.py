@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,9 @@ def test_opentelemetry_flags_are_read_and_the_short_name_wins(monkeypatch):
 @pytest.mark.parametrize(
     ("variable", "value", "allowed"),
     [
-        ("RAGMETER_SAMPLE_RATE", "2", "less than or equal to 1"),
+        ("RAGMETER_SAMPLE_RATE", "2", "at most 1"),
         ("RAGMETER_SPAN_MODE", "all", "'auto', 'own', 'evaluation' or 'off'"),
-        ("RAGMETER_QUEUE_SIZE", "many", "valid integer"),
+        ("RAGMETER_QUEUE_SIZE", "many", "a whole number"),
         ("RAGMETER_SCORING", "fork", "'thread', 'process' or 'queue'"),
         ("OTEL_INSTRUMENTATION_RAGMETER_EVENTS", "yes", "'log'"),
     ],
@@ -298,3 +299,36 @@ def test_verdict_settings_have_the_rules_own_defaults():
             for name in (field.name for field in dataclasses.fields(VerdictRules))
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("SAMPLE_RATE", "2", "write a number of at most 1"),
+        ("HOLD_S", "-1", "write a number of at least 0"),
+        ("HOLD_S", "soon", "write a number"),
+        ("QUEUE_SIZE", "0", "write a number above 0"),
+        ("MAX_TEXT_CHARS", "1.5", "write a whole number"),
+        ("CONSOLE", "maybe", "write true or false"),
+        ("KEEP", "best", "write 'none' or 'worst'"),
+    ],
+)
+def test_a_wrong_variable_is_named_with_what_it_must_be(monkeypatch, name, value, said):
+    """In the words of a person who sets variables, not in those of a validator."""
+    monkeypatch.setenv(f"RAGMETER_{name}", value)
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings()
+    assert str(caught.value) == f"RAGMETER_{name}={value!r}: {said}"
+
+
+def test_every_variable_that_is_read_stands_on_its_page():
+    root = Path(__file__).parents[2]
+    found = {
+        name
+        for folder in ("core", "exporters", "metrics", "adapters", "cli", "serve", "fleet")
+        for path in (root / folder).rglob("*.py")
+        for name in re.findall(r"\bRAGMETER_[A-Z_]*[A-Z]\b", path.read_text("utf-8"))
+    }
+    page = (root / "docs/configuration.md").read_text("utf-8")
+    assert len(found) > 20
+    assert {name for name in found if f"`{name}`" not in page} == set()

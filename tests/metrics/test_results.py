@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter import RagMeter, Scorer
+from ragmeter import RagMeter, Reference, Scorer
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import MissingDependencyError, RagSample, _progress_bar, aevaluate, evaluate
 from ragmeter.quality.summary import mean_interval
@@ -268,3 +268,14 @@ def test_pandas_is_not_loaded_before_it_is_asked_for():
     )
 
     assert done.stdout == "False\n"
+
+
+def test_a_notebook_shows_equal_questions_once():
+    samples = [
+        RagSample(question=f"q{n % 2}", contexts=["wrong"], reference=Reference(contexts=["right"]))
+        for n in range(8)
+    ]
+    page = evaluate(samples, ["precision_recall_f1"])._repr_html_()
+
+    assert page.count("× 4") == 2
+    assert page.count('<td data-is="recall"') == 2

@@ -104,3 +104,29 @@ def test_on_paper_it_is_light_and_what_is_folded_stays_short(tabs, page_url):
     printed = page.call("Page.printToPDF", preferCSSPageSize=True, printBackground=True)
     pages = base64.b64decode(printed["data"]).count(b"/Type /Page\n")
     assert 2 <= pages <= 8
+
+
+def test_it_opens_with_what_to_look_at(tabs, tmp_path, keep_picture):
+    """As the documentation shows it: the verdict, the means, the rows to look at first, equal questions once."""
+    questions = [one for one in load_questions() if one.context_ids and one.language == "en"]
+    chunks = {chunk.id: chunk for chunk in load_chunks() if chunk.language == "en"}
+    data = tmp_path / "questions.jsonl"
+    data.write_text(
+        "".join(json.dumps(row(number, questions, chunks)) + "\n" for number in range(ROWS)),
+        "utf-8",
+    )
+    asked = Asked(limits=[limit_of("recall=0.9"), limit_of("lexical_groundedness=0.6")])
+    write_page(run_evaluation(EvaluateOptions(data=data, asked=asked)), tmp_path / "report.html")
+    url = (tmp_path / "report.html").as_uri()
+    page = tabs("about:blank", width=1180, height=820)
+    themed(page, "light")
+    went_to(page, url)
+    page.wait_for("Rows to look at first", "× ")
+    keep_picture(page, "evaluate-report")
+    asked_once = json.loads(
+        page.evaluate(
+            "JSON.stringify([...document.querySelectorAll('table.rows tbody th a')].map((a) => a.innerText))"
+        )
+    )
+
+    assert len(asked_once) == len(set(asked_once)) > 3
