@@ -499,6 +499,15 @@ class TestScoring:
         assert "too_long 2" in words
         assert "exports: accepted 7" in words
 
+    def test_nothing_received_has_no_heading(self):
+        """A server that was just started on an older store has no counts yet."""
+        received = [
+            "<h2>Received</h2>" in client(health=lambda told=told: told).get("/scoring").text
+            for told in ({"status": "ok"}, {"status": "ok", "exports": {"accepted": 7}})
+        ]
+
+        assert received == [False, True]
+
 
 class TestSettings:
     @pytest.mark.parametrize("query", ["lang=zh", "theme=dark", "keys=off"])
