@@ -268,14 +268,15 @@ def evaluate(
 
         from ._output_paths import check_output_paths
         from .evaluate._baseline import read_baseline
-        from .evaluate._data import check_data, readable
+        from .evaluate._data import check_data, files_of, readable
         from .evaluate._html_report import check_page, write_page
         from .evaluate._markdown import write_markdown
         from .evaluate._report import evaluation_as_json, print_bad_rows, print_evaluation
         from .evaluate.run import EvaluateOptions, run_evaluation
 
         # Before anything is opened, and long before a judge is paid.
-        check_data(data or (), merge=merge)
+        data = files_of(data or ())
+        check_data(data, merge=merge)
         written = None if out is None or out.is_dir() or not out.suffix else out
         for path in (*(data or ()), *(() if baseline is None else (baseline,))):
             check_output_paths(

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import shutil
 import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
+
+from ._process_lock import LOCK, ProcessLock, is_gone
 
 __all__ = ["ADDRESS", "ROWS", "Read", "Score", "cluster", "scored"]
 
@@ -26,6 +30,7 @@ ADDRESS = "RAY_ADDRESS"
 """Ray's own variable: the cluster to use; without it one is started."""
 ROWS = 256
 """Rows that a process is given at a time, at most."""
+_PREFIX = "rm-ray-"
 STORE_BYTES = 256 * 1024 * 1024
 """Memory of our own Ray for rows on their way."""
 DEATHS = 3
@@ -63,16 +68,14 @@ def cluster(processes: int) -> Iterator[None]:
     except ImportError as error:
         raise MissingDependencyError("ray", "ray", "--engine ray") from error
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    folder = None
+    folder = None if address else _Folder()
     try:
-        if address:
+        if folder is None:
             try:
                 ray.init(address=address, **quiet)
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise ConfigurationError(f"{ADDRESS}: no cluster of Ray's answers there") from error
         else:
-            # What is spilled holds texts: into a folder that only its owner may read.
-            folder = tempfile.mkdtemp(prefix="rm-ray-")
             ray.init(
                 address="local",
                 num_cpus=3 * processes + 1,  # places: with none to spare Ray Data waits forever
@@ -80,7 +83,7 @@ def cluster(processes: int) -> Iterator[None]:
                 include_dashboard=False,
                 object_store_memory=STORE_BYTES,
                 _node_ip_address="127.0.0.1",
-                _temp_dir=folder,
+                _temp_dir=str(folder.path),
                 **quiet,
             )
         with redirect_stdout(sys.stderr):  # where Ray says that a process has died
@@ -88,7 +91,35 @@ def cluster(processes: int) -> Iterator[None]:
     finally:
         ray.shutdown()
         if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+            folder.remove()
+
+
+class _Folder:
+    """What our own Ray writes into: what it spills holds texts, so only its owner may read it.
+
+    A process that is killed leaves its folder behind; the next one that makes one removes it.
+    """
+
+    def __init__(self) -> None:
+        place = Path(tempfile.gettempdir())
+        for left in place.glob(f"{_PREFIX}*"):
+            with suppress(OSError):
+                if (
+                    left.is_dir()
+                    and left.lstat().st_uid == os.getuid()
+                    and is_gone(place, left.name)
+                ):
+                    shutil.rmtree(left, ignore_errors=True)
+                    (place / f"{left.name}{LOCK}").unlink(missing_ok=True)
+        name = f"{_PREFIX}{secrets.token_hex(4)}"
+        self._lock = ProcessLock(place, name)  # before there is a folder that somebody may find
+        self.path = place / name
+        self.path.mkdir(mode=0o700)
+
+    def remove(self) -> None:
+        """Remove it, with everything in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._lock.release()
 
 
 def scored(

@@ -8,7 +8,6 @@ publish read it themselves.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import threading
@@ -23,7 +22,8 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.errors import loggable
 
-from ._spool_file import DamagedError, SpoolFile, Waiting, is_still, set_aside
+from ._process_lock import LOCK, ProcessLock, is_gone
+from ._spool_file import DamagedError, SpoolFile, Waiting, set_aside
 from .transport import TransportDownError
 
 __all__ = ["DEAD", "DEFAULT_BYTES", "MESSAGES", "SpoolReader", "SpoolSender", "Taken"]
@@ -36,7 +36,6 @@ DEAD = "dead.db"
 """The file of dead letters."""
 MESSAGES = ".messages.db"
 """What the name of a file with messages ends with."""
-_LOCK = ".lock"
 _READER = "reader-"
 _ROOM_ASKED_EVERY = 16
 """Messages between two looks at how full file and disk are."""
@@ -61,48 +60,6 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-class _Lock:
-    """A lock on a name in a folder that goes with this process, however it ends."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self._path = folder / f"{name}{_LOCK}"
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        # The name is nobody else's: who asks whether it is held holds it for a moment.
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-
-    def leave_to_parent(self) -> None:
-        """In a forked child: let go of the copy, or the parent's end would go unnoticed."""
-        os.close(self._file)
-
-    @property
-    def is_there(self) -> bool:
-        """Whether its name still is where others look for it: somebody may have deleted the folder."""
-        return is_still(self._path, os.fstat(self._file))
-
-    def release(self) -> None:
-        """End it."""
-        with suppress(OSError):
-            self._path.unlink()
-        os.close(self._file)
-
-
-def _is_gone(folder: Path, name: str) -> bool:
-    """Return whether the process that held the lock on `name` has ended."""
-    try:
-        file = os.open(folder / f"{name}{_LOCK}", os.O_RDWR)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(file)
-    return True
-
-
 class SpoolSender:
     """Writes messages into a file of this process's own: a `Sender`. A forked child begins another file.
 
@@ -123,7 +80,7 @@ class SpoolSender:
 
     def _begin(self) -> None:
         self._file: SpoolFile | None = None
-        self._lock: _Lock | None = None
+        self._lock: ProcessLock | None = None
         self._until_look = 0
 
     def _begin_child(self) -> None:
@@ -180,7 +137,7 @@ class SpoolSender:
         if self._file is None:
             name = f"{os.getpid()}-{uuid4().hex[:12]}"
             try:
-                self._lock = _Lock(_made(self._folder), name)
+                self._lock = ProcessLock(_made(self._folder), name)
             except (OSError, ConfigurationError) as error:
                 raise TransportDownError(f"{self._folder}: {loggable(error)}") from error
             self._file = SpoolFile(self._folder / f"{name}{MESSAGES}")
@@ -219,9 +176,9 @@ class SpoolReader:
     def __init__(self, folder: Path) -> None:
         self._folder = _made(folder)
         self._name = f"{_READER}{os.getpid()}-{uuid4().hex[:12]}"
-        self._lock = _Lock(folder, self._name)
-        for left in folder.glob(f"{_READER}*{_LOCK}"):
-            if _is_gone(folder, left.name.removesuffix(_LOCK)):
+        self._lock = ProcessLock(folder, self._name)
+        for left in folder.glob(f"{_READER}*{LOCK}"):
+            if is_gone(folder, left.name.removesuffix(LOCK)):
                 left.unlink(missing_ok=True)
         self._files: dict[str, SpoolFile] = {}
         self._next = 0
@@ -281,7 +238,7 @@ class SpoolReader:
 
     def _gone_owners(self, file: SpoolFile) -> list[str]:
         owners = (owner for owner in file.owners() if owner != self._name)
-        return [owner for owner in owners if _is_gone(self._folder, owner)]
+        return [owner for owner in owners if is_gone(self._folder, owner)]
 
     def bury(self, body: bytes, requests: int, reason: str, deaths: int) -> None:
         """Add a message to the dead letters."""
@@ -328,7 +285,7 @@ class SpoolReader:
         if not self._lock.is_there:  # the folder was deleted and made again
             self._lock.release()
             try:
-                self._lock = _Lock(self._folder, self._name)
+                self._lock = ProcessLock(self._folder, self._name)
             except OSError as error:
                 raise TransportDownError(f"{self._folder}: {loggable(error)}") from error
         for name in [one for one, file in self._files.items() if not file.is_there]:
@@ -341,11 +298,11 @@ class SpoolReader:
     def _remove_if_over(self, file: SpoolFile) -> None:
         """Delete a file that nobody writes to any more and nothing is in."""
         writer = file.path.name.removesuffix(MESSAGES)
-        if _is_gone(self._folder, writer) and file.is_empty:
+        if is_gone(self._folder, writer) and file.is_empty:
             self._files.pop(file.path.name, None)
             file.remove()
             with suppress(OSError):
-                (self._folder / f"{writer}{_LOCK}").unlink()
+                (self._folder / f"{writer}{LOCK}").unlink()
 
     @contextmanager
     def _contained(self, file: SpoolFile) -> Iterator[None]:

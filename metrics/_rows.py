@@ -184,10 +184,19 @@ def _parquet(path: Path) -> Any:
 def _parquet_rows(path: Path) -> Iterator[RawRow]:
     line = 0
     with _parquet(path) as file:
-        for batch in file.iter_batches(batch_size=BATCH, use_threads=False):
-            for fields in batch.to_pylist():
-                line += 1
-                yield RawRow(line, "fields", fields)
+        import pyarrow as pa  # noqa: PLC0415 -- an extra
+
+        from ._parquet_cells import fields_of  # noqa: PLC0415 -- likewise
+
+        try:
+            for batch in file.iter_batches(batch_size=BATCH, use_threads=False):
+                for fields in fields_of(batch):
+                    line += 1
+                    yield RawRow(line, "bad" if isinstance(fields, str) else "fields", fields)
+        except pa.ArrowException as error:
+            raise ConfigurationError(
+                f"cannot read {str(path)!r} after row {line}: {error}"
+            ) from error
 
 
 def _element(found: Element) -> RawRow:

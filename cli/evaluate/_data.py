@@ -13,12 +13,38 @@ from pathlib import Path
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._rows import format_of
 
-__all__ = ["check_data", "readable"]
+__all__ = ["check_data", "files_of", "readable"]
 
 _STANDARD_INPUT = Path("-")
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 _SNIFFED = 4096
+
+
+def files_of(data: Sequence[Path]) -> list[Path]:
+    """Return the files that were named; of a folder those in it, by name, as engines write data sets in parts.
+
+    Raises:
+        ConfigurationError: There is none in a folder.
+    """
+    found: list[Path] = []
+    for path in data:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = sorted(at for at in path.iterdir() if at.name[0] not in "._" and _is_data(at))
+        if not inside:
+            raise ConfigurationError(f"the folder {str(path)!r} has no file of a data set")
+        found += inside
+    return found
+
+
+def _is_data(path: Path) -> bool:
+    try:
+        format_of(path)
+    except ConfigurationError:
+        return False
+    return path.is_file()
 
 
 def check_data(data: Sequence[Path], *, merge: bool) -> None:

@@ -121,7 +121,7 @@ class _Scoring:
     def __init__(self, asked: _Building) -> None:
         self._asked = asked
         self._calls: list[JudgeCall] = []
-        self._counted = (0, 0)
+        self._counted = (0, 0, 0.0)
         # The two were pickled together: the judge is the scorer's.
         if asked.judge is not None:
             asked.judge.subscribe(self._calls.append)
@@ -154,15 +154,17 @@ class _Scoring:
             return None
         calls, self._calls[:] = tuple(self._calls), ()
         stats = judge.stats
-        hits, misses = self._counted
-        self._counted = (stats.cache_hits, stats.cache_misses)
+        hits, misses, cost = self._counted
+        self._counted = (stats.cache_hits, stats.cache_misses, stats.cost)
         items = (stats.cache_hits - hits, stats.cache_misses - misses)
-        return pickle.dumps((calls, items), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps((calls, items, stats.cost - cost), pickle.HIGHEST_PROTOCOL)
 
 
 def _report(table: pa.Table, judge: Judge) -> None:
     for told in table.column(_CALLS).drop_null().to_pylist():
-        calls, items = pickle.loads(told)  # noqa: S301 -- of a process of this program's
+        calls, items, cost = pickle.loads(told)  # noqa: S301 -- of a process of this program's
         for call in calls:
             judge.report(call)
         judge.report_items(*items)
+        if judge.budget is not None:
+            judge.budget.report_cost(cost)

@@ -191,6 +191,11 @@ class JudgeBudget:
         """What was spent so far, in the currency of the prices; 0.0 without prices."""
         return self._cost
 
+    def report_cost(self, cost: float) -> None:
+        """Count money that another process spent with limits like these, as `Judge.report` counts its calls."""
+        with self._lock:
+            self._cost += cost
+
     async def obtain(self, estimated_tokens: int, estimated_output: int) -> Reservation | float:
         """Do as a patient `take`; a scoring process asks the meter's process for it."""
         return self.take(estimated_tokens, estimated_output, patient=True)

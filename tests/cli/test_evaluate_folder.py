@@ -564,6 +564,27 @@ def test_standard_input_is_a_data_set(tmp_path):
         assert json.loads(result.stdout)["rows"] == rows
 
 
+def test_a_folder_is_the_files_in_it(tmp_path):
+    """As Spark writes them: parts in order of their names, beside files that are no data."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name, numbers in (("part-1.jsonl", range(4)), ("part-0.jsonl", range(4, 6))):
+        write(folder / name, numbers)
+    for name in ("_SUCCESS", "_more.jsonl", ".part-0.jsonl", "notes.txt"):
+        (folder / name).write_text("no data")
+    (folder / "sub.jsonl").mkdir()
+    run = CliRunner()
+    ran = run.invoke(app, ["evaluate", str(folder), "--out", str(tmp_path / "out"), "--json"])
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(ran.stdout)["rows"] == 6
+    about = _parts.described(parquet.read_schema(tmp_path / "out" / "rows-0-of-1.parquet"))
+    assert about["files"] == ["part-0.jsonl", "part-1.jsonl"]
+    (tmp_path / "none").mkdir()
+    ran = run.invoke(app, ["evaluate", str(tmp_path / "none")])
+    assert ran.exit_code == 2
+    assert "has no file of a data set" in " ".join(ran.output.split())
+
+
 def test_the_command_says_what_it_needs(data, tmp_path):
     run = CliRunner()
     assert "name a data set" in run.invoke(app, ["evaluate"]).stderr

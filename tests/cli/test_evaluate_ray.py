@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
 from ragmeter.metrics import ConfigurationError, Metric, Score
-from ragmeter.metrics.judge import CountingJudge
+from ragmeter.metrics.judge import CountingJudge, JudgeBudget
 from ragmeter.metrics.judge.protocol import JudgeCall
 
 pa = pytest.importorskip("pyarrow")
@@ -29,6 +29,9 @@ ASKED = []
 
 class Noting(CountingJudge):
     model = "noting"
+
+    def __init__(self):
+        self.budget = JudgeBudget(input_price=1e6)
 
     async def ask(self, ask):
         raise NotImplementedError
@@ -45,6 +48,7 @@ class Judged(Metric):
     async def measure(self, sample, judge):
         ASKED.append(sample.question)
         judge.report(JudgeCall(self.name, judge.model, 0.01, 10, 1))
+        judge.budget.settle(judge.budget.take(10, 1), 10, 1)
         judge.report_items(2, 3)
         if sample.question.endswith("7?"):
             raise OSError("no answer")
@@ -134,6 +138,7 @@ def test_report_and_scores_are_those_of_one_process(data, tmp_path, engine, judg
     assert there.bad_row_count == 2
     assert lines_of(tmp_path / "there").equals(lines_of(tmp_path / "here"))
     assert there.spent.calls == (100 if judged else 0)
+    assert there.spent.cost == (1000.0 if judged else 0.0), "money that other processes spent"
     assert engine.processes == [(2, 85) if judged else (1, 256)]
 
 

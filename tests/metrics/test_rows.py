@@ -221,6 +221,54 @@ def test_an_object_is_one_row_or_the_rows_of_its_data(tmp_path):
     assert _read(tmp_path, b" ", "data.json") == []
 
 
+def test_times_in_nanoseconds_are_read_without_pandas(tmp_path):
+    """Which is how pandas writes them; nested ones, too."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    when = pa.array([10**18 + 1, None], pa.timestamp("ns", "UTC"))
+    table = pa.table(
+        {
+            "question": ["a", "b"],
+            "when": when,
+            "took": pa.array([1_001, 2_002], pa.duration("ns")),
+            "contexts": pa.ListArray.from_arrays(
+                [0, 1, 2], pa.StructArray.from_arrays([["x", "y"], when], ["text", "at"])
+            ),
+        }
+    )
+    parquet.write_table(table, tmp_path / "a.parquet")
+    first, second = (row.fields for row in read_rows(tmp_path / "a.parquet", ()))
+    assert first["when"].isoformat() == "2001-09-09T01:46:40+00:00"
+    assert first["took"].microseconds == 1
+    assert first["contexts"] == [{"text": "x", "at": first["when"]}]
+    assert second["contexts"] == [{"text": "y", "at": None}]
+
+
+def test_a_parquet_cell_without_a_value_in_python_costs_its_row_alone(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = pa.array([b"a", b"\xff\xfe", b"c", b"d"]).cast(pa.string(), safe=False)
+    far = pa.array([0, 0, 10**15, 0], pa.timestamp("s"))
+    parquet.write_table(pa.table({"question": texts, "when": far}), tmp_path / "a.parquet")
+    found = list(read_rows(tmp_path / "a.parquet", ()))
+    assert [row.line for row in found] == [1, 2, 3, 4]
+    assert [isinstance(row, BadRow) for row in found] == [False, True, True, False]
+    assert "a cell cannot be read" in found[1].reason
+
+
+def test_a_parquet_file_that_is_damaged_inside_is_said(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    texts = [f"question {number} of many" for number in range(2_000)]
+    parquet.write_table(pa.table({"question": texts}), path, use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    content[:2_000] = b"PAR1" + b"\xff" * 1_996
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        list(read_rows(path, ()))
+
+
 def test_parquet_is_read_batch_by_batch(tmp_path):
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
 from contextlib import contextmanager
@@ -60,7 +61,7 @@ class Run:
         self.log, self.go = folder / f"asked-{name}", folder / f"go-{name}"
 
     @contextmanager
-    def started(self, out, engine, *more):
+    def started(self, out, engine, *more, **options):
         ours = ("PYTHON", "OTEL_", "RAY_", "RAGMETER_")
         env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         command = [
@@ -73,8 +74,8 @@ class Run:
             str(self.go),
         ]
         with subprocess.Popen(
-            [*command, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
-        ) as process:
+            [*command, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, **options
+        ) as process:  # fmt: skip
             try:
                 yield process
             finally:
@@ -237,3 +238,44 @@ def test_changed_rows_and_another_judge_are_measured_again_and_nothing_else(run)
         if line["measurement"].endswith(" two")
     }
     assert names == {"paid"}
+
+
+@pytest.mark.long_form
+def test_interrupted_or_with_a_full_disk_a_run_ends_as_without_ray_and_goes_on_from_its_parts(run):
+    """Ctrl-C reaches all processes of a terminal's group. Of a full disk only this run's process knows."""
+    write(run.folder, range(300))
+    run.ended("out", "")
+    write(run.folder, range(ROWS))
+    run.go.unlink()
+    parts = sorted(path.name for path in (run.folder / "out").glob("part-*"))
+
+    def asked():
+        wait_until(lambda: len(run.asked()[0]) > 300 or process.poll() is not None, 120)
+        return descendants(process.pid)
+
+    run.log.write_text("0 0\n" * 300)
+    with run.started("out", "ray", start_new_session=True) as process:
+        others = asked()
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGINT, errors
+    assert "Bridge" not in errors
+    wait_until(lambda: gone(others), 60, "processes of Ray are left")
+    assert sorted(path.name for path in (run.folder / "out").glob("part-*")) == parts
+
+    run.log.write_text("0 0\n" * 300)
+    with run.started("out", "ray") as process:
+        others = asked()
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1_000, 1_000))
+        run.go.touch()
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "File too large; what was scored before is kept" in errors
+    wait_until(lambda: gone(others), 60, "processes of Ray are left")
+    assert sorted(path.name for path in (run.folder / "out").glob("part-*")) == parts
+    assert not list((run.folder / "out").glob(".tmp-*"))
+
+    run.log.unlink()
+    found = run.ended("out", "ray")
+    assert sorted(run.asked()[0]) == list(range(300, ROWS))
+    assert (found["rows"], found["resumed"]) == (ROWS + 1, 301)
