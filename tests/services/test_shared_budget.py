@@ -392,3 +392,52 @@ def test_room_that_nobody_waits_for_any_more_is_given_back(redis_server, patient
     asyncio.run(give_up(budget))
     other = SharedBudget(redis_server.url, tokens_per_minute=100)
     wait_until(lambda: taken(other, 90) is not None, 60)
+
+
+HOLDING = """
+import signal
+
+def main(number, url, limit):
+    if number:
+        return take(url, limit, settles=True)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writing, json.dumps(take(url, limit, settles=False)).encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    return json.loads(os.read(reading, 60_000))
+
+def take(url, limit, settles):
+    budget, granted = SharedBudget(url, limit, name="held"), []
+    for _ in range(limit):
+        try:
+            room = budget.take(100, 20)
+        except JudgeError:
+            continue
+        granted.append(room.at)
+        if settles:
+            budget.settle(room, 100, 20)
+    return granted
+"""
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+def test_what_a_killed_process_held_counts_for_its_minute_and_comes_back(
+    count, redis_server, patient_redis
+):
+    limit = 40
+    results = in_processes(count, HOLDING, redis_server.url, limit)
+    granted = [at for result in results for at in result]
+    assert busiest(granted) <= limit
+    assert len(granted) >= limit
+    following = SharedBudget(redis_server.url, limit, name="held")
+    with redis.Redis.from_url(redis_server.url) as client:
+        key = "ragmeter:{judge-budget:held}:window"
+        seconds = {field: client.hget(key, field) for field in client.hkeys(key) if field.isdigit()}
+        earlier = min(map(int, seconds)) - 120
+        client.hdel(key, *seconds)
+        for place, value in enumerate(seconds.values()):
+            client.hset(key, earlier + place, value)
+        client.hset(key, "from", earlier)
+    assert sum(taken(following, 100) is not None for _ in range(limit + 5)) == limit
