@@ -12,6 +12,8 @@ from stored import judged, scored, store, told
 from ragmeter import Score
 from ragmeter.quality.change import Change
 from ragmeter.quality.estimate import Estimate
+from ragmeter.serve.page._overview import score_rows
+from ragmeter.serve.page._words import words_in
 from ragmeter.serve.store import Filters
 from ragmeter.serve.store._cells import Cells
 
@@ -112,6 +114,18 @@ def test_after_a_switch_the_new_judge_comes_first_and_beside_a_trial_the_common_
         overview = kept.reader().overview(DAY)
         [first] = [one for one in overview.scores if one.name == "faithfulness"]
         assert first.judge == "old"
+
+
+def test_the_page_has_a_row_for_each_and_names_it_only_where_there_are_several(run):
+    runs = [one_request(run, n, ("a", "b")[n % 2], (0.9, 0.3)[n % 2]) for n in range(20)]
+    with store(clock=lambda: NOW) as kept:
+        kept.export(runs)
+        overview = kept.reader().overview(DAY)
+    rows = score_rows(overview, {}, {}, None, words_in("en"))
+    assert sorted((one.by, one.mean) for one in rows if one.name == "faithfulness") == [
+        ("a", "0.90"), ("b", "0.30"),
+    ]  # fmt: skip
+    assert {one.by for one in rows if one.name.startswith("lexical")} == {""}
 
 
 def test_a_trend_is_of_one_judge(run):
