@@ -1,13 +1,15 @@
 """Two `ragmeter serve` behind a real Collector and before one PostgreSQL: one is killed, one is added, and all is accounted for."""
 
 import os
+import time
 from collections import Counter, defaultdict
 
 import httpx
 import pytest
 from kafka_traffic import messages_of, trace_of
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from otel_collector import ARRIVED_S, collecting, listening_here, shown_on, spans_of
-from otlp_receiver import OtlpReceiver
+from otlp_receiver import OtlpReceiver, attributes_of
 from processes import wait_until
 from serving import serving
 from two_services import ask_many
@@ -150,6 +152,110 @@ def test_traces_that_are_open_when_a_server_is_added_end_as_partial_and_are_coun
     assert spans == {"read": 5 * COUNT}
     assert requests == {"scored": COUNT}
     assert set(verdicts.values()) == {1}
+
+
+def split(body, kinds):
+    """Return a message's spans of these kinds, and the others, as a message each."""
+    parts = []
+    for wanted in (True, False):
+        request = ExportTraceServiceRequest.FromString(body)
+        for group in request.resource_spans:
+            for scoped in group.scope_spans:
+                kept = [
+                    span
+                    for span in scoped.spans
+                    if (attributes_of(span).get("openinference.span.kind") in kinds) is wanted
+                ]
+                del scoped.spans[:]
+                scoped.spans.extend(kept)
+        parts.append(request.SerializeToString())
+    return parts
+
+
+def of_now(body):
+    """Return a message whose spans ended just now: the page shows what is of today."""
+    request = ExportTraceServiceRequest.FromString(body)
+    later = time.time_ns() - 1_790_000_001_000_000_000
+    for group in request.resource_spans:
+        for scoped in group.scope_spans:
+            for span in scoped.spans:
+                span.start_time_unix_nano += later
+                span.end_time_unix_nano += later
+    return request.SerializeToString()
+
+
+def halves(name, number):
+    """Return the retrieval of a request, what else is below its root, and the root that ends it, as bodies."""
+    (_, model), (_, assistant), (_, web) = messages_of(name, number)
+    retrieval, rest = split(assistant, {"RETRIEVER"})
+    return [of_now(retrieval)], [of_now(model), of_now(rest)], [of_now(web)]
+
+
+def test_what_a_killed_server_had_open_ends_as_partial_or_is_no_request_and_all_is_explained(
+    postgresql, tmp_path
+):
+    """Fed as a balancer does that looks elsewhere after the kill; without a spool, which would lose nothing."""
+    receiver = OtlpReceiver()
+    store = {"RAGMETER_SERVE_STORE": postgresql.database(), **QUICK}
+    each = 12
+    with (
+        serving(tmp_path / "1", receiver.url, "--idle", "30", **store) as one,
+        serving(tmp_path / "2", receiver.url, "--idle", "30", **store) as two,
+    ):
+
+        def send(server, bodies):
+            for body in bodies:
+                sent = httpx.post(
+                    f"{server.http}/v1/traces", content=body, timeout=60,
+                    headers={"Content-Type": "application/x-protobuf"},
+                )  # fmt: skip
+                assert sent.status_code == 200
+
+        number = 0
+
+        def requests(what):
+            nonlocal number
+            for place in range(each):
+                number += 1
+                yield trace_of(f"{what}-{place}"), *halves(f"{what}-{place}", number)
+
+        whole = set()
+        for server in (one, two):
+            for trace, *parts in requests(f"whole-{server.http}"):
+                for bodies in parts:
+                    send(server, bodies)
+                whole.add(trace)
+        wait_until(lambda: overview(one) == 2 * each, ARRIVED_S, "not all is scored")
+        kept = list(requests("kept"))
+        without_answer, without_retrieval = list(requests("partial")), list(requests("unseen"))
+        for _, retrieval, *_ in kept:
+            send(one, retrieval)
+        for _, _, rest, _ in without_answer:
+            send(two, rest)
+        for _, retrieval, *_ in without_retrieval:
+            send(two, retrieval)
+        held = health(two)["held"]["spans"]
+        assert held == each * (3 + 1)
+        two.process.kill()
+        two.process.wait(60)
+        for _, _, rest, root in kept + without_retrieval:
+            send(one, rest + root)
+        for _, retrieval, _, root in without_answer:
+            send(one, retrieval + root)
+        wait_until(lambda: not health(one)["held"]["spans"], ARRIVED_S, "they do not end")
+        wait_until(lambda: overview(one) == 4 * each, ARRIVED_S, "the page does not show them")
+        seen = httpx.get(f"{one.http}/api/overview", timeout=60).json()
+        said = health(one)
+        assert one.drain() == 0
+    told = {span.trace_id for span in spans_of(receiver)}
+    receiver.close()
+    partial = {trace for trace, *_ in without_answer}
+    assert seen["statuses"].get("partial") == each
+    assert said["partial"] == {"requests": each}
+    # Whole are those before, and those that were open at the one that lives; nobody knows that the others retrieved.
+    lost = {trace for trace, *_ in without_retrieval}
+    assert told - lost == whole | {trace for trace, *_ in kept} | partial
+    assert sum(said["spans"].values()) == each * (5 + 5 + 4 + 2)
 
 
 def came(server):
