@@ -4,7 +4,7 @@
 ``opentelemetry_instrumentor`` and calls `instrument`.  They need nothing of the package
 opentelemetry-instrumentation, which therefore is no dependency: they offer the same three
 methods.  The meter comes from the environment (`RagMeter.from_env`); ``RAGMETER_ENABLED=false``
-keeps them from doing anything, and so does ``OTEL_SDK_DISABLED=true`` unless scores go to a file.
+keeps them from doing anything, and so does ``OTEL_SDK_DISABLED=true`` unless scores go elsewhere.
 A wrong setting is logged and attaches nothing, as an exception here would take OpenTelemetry's
 other instrumentations down with it.
 """
@@ -30,8 +30,9 @@ def _wanted() -> bool:
     """Return whether the environment asks for scores, and has a place for them."""
     settings = read_settings()
     sdk_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-    # With the SDK off only the file is left; scores that go nowhere would still cost judge calls.
-    return settings.enabled and (settings.jsonl is not None or not sdk_off)
+    # Scores that go nowhere would still cost judge calls.
+    elsewhere = settings.console or settings.jsonl is not None or settings.scoring == "queue"
+    return settings.enabled and (elsewhere or not sdk_off)
 
 
 class _Instrumentor:

@@ -174,6 +174,10 @@ def _settled(
             for check in decision.checks[len(limits) :]
             if check.outcome != "pass"
         ]
+    if said and not rows:
+        said.append(
+            "  no request was captured: is the handler attached to what was called, and does that retrieve?"
+        )
     message = "\n".join(said)
     if inconclusive == "warn" and decision.outcome == "inconclusive":
         warnings.warn(message, stacklevel=3)

@@ -149,8 +149,13 @@ def try_delivery(collected: Collected, destinations: Sequence[Destination]) -> I
                 yield TEST_REQUEST.failed(
                     what,
                     f"refused: {said}",
-                    "check protocol (gRPC is usually on 4317, HTTP on 4318), path, and key in "
-                    "OTEL_EXPORTER_OTLP_HEADERS",
+                    "check protocol (gRPC is usually on 4317, HTTP on 4318), "
+                    + (
+                        "whether it speaks TLS (if not: http://), "
+                        if one.endpoint.startswith("https:")
+                        else ""
+                    )
+                    + "path, and key in OTEL_EXPORTER_OTLP_HEADERS",
                 )
         if not deliveries:
             yield TEST_REQUEST.skipped(what, "there was nothing to send")

@@ -180,6 +180,8 @@ def _held(limit: Limit, one: ScoreSummary | None, unreadable: int, names: Collec
     side = _side_of(limit, "none" if one is None else one.direction)
     what = f"{limit.name} at {side} {limit.value:g}"
     if one is None:
+        if not names:
+            return Check(what, "blocked", "nothing was scored")
         return Check(what, "blocked", f"this run has no such score{_meant(limit.name, names)}")
     ends = _ends(one)
     problem = _contradiction(limit, one.direction)
@@ -226,8 +228,11 @@ def _meant(name: str, names: Collection[str]) -> str:
         except ConfigurationError:  # one of another package, which cannot be had
             continue
         if name in metric.score_names:
-            judge = " and needs a judge" if metric.judged else ""
-            return f"; it is one of the metric {metric.name}, which was not asked for{judge}"
+            lacking = ["a judge"] if metric.judged else []
+            if any(need.startswith("reference") for need in metric.needs):
+                lacking.append("a reference")
+            why = f"measured: it needs {' and '.join(lacking)}" if lacking else "asked for"
+            return f"; it is one of the metric {metric.name}, which was not {why}"
         if name == metric.name:
             return f"; the scores of this metric are {', '.join(metric.score_names)}"
     near = get_close_matches(name, names, n=3)

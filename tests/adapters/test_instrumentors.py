@@ -82,15 +82,18 @@ def test_switched_off_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     assert default_meter() is None
 
 
-def test_a_disabled_sdk_attaches_nothing_unless_scores_go_to_a_file(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("elsewhere", ["RAGMETER_JSONL", "RAGMETER_CONSOLE", "RAGMETER_SCORING"])
+def test_a_disabled_sdk_attaches_nothing_unless_scores_go_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, elsewhere: str
 ) -> None:
     """``OTEL_SDK_DISABLED=true``: scores would go nowhere, and a judge would be paid for them."""
     monkeypatch.setenv("OTEL_SDK_DISABLED", "True")
     RagMeterLangChainInstrumentor().instrument()
     assert default_meter() is None
 
-    monkeypatch.setenv("RAGMETER_JSONL", str(tmp_path / "scores.jsonl"))
+    places = {"RAGMETER_JSONL": str(tmp_path / "scores.jsonl"), "RAGMETER_CONSOLE": "1"}
+    monkeypatch.setenv("RAGMETER_QUEUE_URL", f"spool://{tmp_path}")
+    monkeypatch.setenv(elsewhere, places.get(elsewhere, "queue"))
     RagMeterLangChainInstrumentor().instrument()
     assert default_meter() is not None
 

@@ -14,9 +14,11 @@ from openai_server import OpenAIServer, error, well_formed
 from otlp_receiver import OtlpReceiver
 from typer.testing import CliRunner
 
+from ragmeter.cli._telemetry import Delivery
 from ragmeter.cli.app import app
 from ragmeter.cli.demo.corpus import load_questions
-from ragmeter.cli.doctor._backends import find_destinations
+from ragmeter.cli.doctor import _trial
+from ragmeter.cli.doctor._backends import Destination, find_destinations
 from ragmeter.cli.doctor._golden import check_golden
 from ragmeter.config import Settings
 
@@ -279,6 +281,25 @@ def test_a_judge_without_key_or_endpoint_is_explained(monkeypatch):
     finding = about(findings, "judge", "key")
     assert "OPENAI_API_KEY" in finding["detail"]
     assert "RAGMETER_JUDGE_API_KEY" in finding["fix"]
+
+
+def test_a_disabled_sdk_is_no_failure_where_scores_go_elsewhere(monkeypatch):
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    monkeypatch.setenv("RAGMETER_CONSOLE", "1")
+    _, _, findings = doctor()
+    assert about(findings, "OTEL_SDK_DISABLED", "drops")["state"] == "warning"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "named"),
+    [("https://127.0.0.1:4318/v1/traces", True), ("http://127.0.0.1:4318/v1/traces", False)],
+)
+def test_tls_is_named_where_an_address_asks_for_it(monkeypatch, endpoint, named):
+    refused = Delivery("traces", endpoint, 1, False, "timeout")
+    monkeypatch.setattr(_trial, "send", lambda *_, **__: [refused])
+    destination = Destination("traces", "http/protobuf", endpoint, "--otlp")
+    [finding] = _trial.try_delivery(None, [destination])
+    assert ("TLS" in finding.fix) is named
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,23 @@ def test_a_message_names_the_score_that_was_meant():
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        ("context_recall>=0.5", "one of the metric context_recall, which was not asked for and needs a judge"),
-        ("token_f1>=0.5", "one of the metric answer_overlap, which was not asked for$"),
+        ("context_recall>=0.5", "which was not measured: it needs a judge and a reference$"),
+        ("token_f1>=0.5", "one of the metric answer_overlap, which was not measured: it needs a reference$"),
+        ("refusal<=0.5", "one of the metric refusal, which was not asked for$"),
         ("precision_recall_f1>=0.5", "the scores of this metric are precision, recall, f1"),
     ],
 )  # fmt: skip
 def test_a_message_says_why_a_known_score_is_not_there(limit, said):
     with pytest.raises(QualityError, match=f"(?m)blocked: .*{said}"):
         assert_quality(_rows([1.0] * 40), limit)
+
+
+@pytest.mark.parametrize("asked", [assert_quality, assert_each])
+def test_where_nothing_was_captured_the_message_says_so(asked):
+    with pytest.raises(QualityError, match="blocked: ") as raised:
+        asked([], "lexical_groundedness>=0.5")
+    assert "no request was captured: is the handler attached" in str(raised.value)
+    assert "not asked for" not in str(raised.value)
 
 
 def test_few_values_say_how_many_are_needed():
