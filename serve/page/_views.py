@@ -84,6 +84,8 @@ class Views:
         by = next((name for name in wished if name in segments), "")
         since = None if fault is None else fault.since_ms
         worst = self._worst(asked, fault)
+        judge = overview.judge
+        failing = judge.failed >= max(1.0, FAILING * judge.requests)
         return {
             "overview": overview,
             "told": [self._told(one) for one in told],
@@ -91,7 +93,8 @@ class Views:
             "refused": self._refused(),
             "overloads": self._overloads(overview),
             "by_missing": asked.by if asked.by and by != asked.by else "",
-            "judge_failing": overview.judge.failed >= max(1.0, FAILING * overview.judge.requests),
+            "judge_failing": failing,
+            "outages": self._outages(asked, overview) if failing else (),
             "judge_money": _judge_money(overview),
             "grpc_at_http": self._exports().get("grpc_on_http", 0),
             "dropped": sum(overview.dropped.values()),

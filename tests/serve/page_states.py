@@ -114,7 +114,7 @@ STATES = {
     "judge down": State(
         {"reader": FrozenReader(replace(OVERVIEW, judge=JudgeUse(requests=70, failed=70))), "changes": lambda: ()},
         ("/", "/scoring"),
-        "The judge fails",
+        "The judge failed",
     ),
     "was overloaded": State(
         {

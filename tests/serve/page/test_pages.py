@@ -190,14 +190,18 @@ class TestOverview:
         free = FrozenReader(replace(OVERVIEW, judge=JudgeUse(requests=70, calls=70)))
         assert "a day" not in seen(client(reader=free).get("/"))
 
-    def test_the_judge_fails(self):
-        assert "The judge fails: 10 of 70 requests" in seen(client().get("/"))
+    def test_the_judge_failed_and_when(self):
+        words = seen(client().get("/"))
+        assert re.search(
+            r"The judge failed: 10 of 70 requests without a judged score \(.*\d\d:\d\d.* – .*\d\d:\d\d.*\)",
+            words,
+        )
 
     def test_a_judge_that_fails_seldom_is_counted_and_not_announced(self):
         seldom = FrozenReader(replace(OVERVIEW, judge=JudgeUse(requests=70, failed=1)))
         words = seen(client(seldom).get("/"))
 
-        assert "The judge fails" not in words
+        assert "The judge failed" not in words
         assert "1 judge_error" in words
 
     def test_the_server_takes_nothing(self):
