@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from .queue import remaining
 
-__all__ = ["Ending", "Patience"]
+__all__ = ["Ending", "Patience", "Signs"]
 
 logger = logging.getLogger("ragmeter")
 
@@ -31,15 +31,24 @@ WORTH_SAYING_S = 1.0
 """Seconds that the end has waited in vain from which on it says so."""
 
 
+class Signs(NamedTuple):
+    """What judge and exporters have got done so far."""
+
+    at: float
+    """When that was, the last time of which it is known (monotonic)."""
+    held: object
+    """What exporters hold that they were given: it changes at moments that nobody tells."""
+
+
 class Patience:
     """What is left of the time in which others may be silent.
 
     Args:
         seconds: How long that is.
-        signs: Returns something that is another thing whenever one of them has got something done.
+        signs: Returns their latest signs of life.
     """
 
-    def __init__(self, seconds: float, signs: Callable[[], object]) -> None:
+    def __init__(self, seconds: float, signs: Callable[[], Signs]) -> None:
         self._left_s = seconds
         self._signs = signs
 
@@ -59,22 +68,29 @@ class Patience:
             usual_s: How long they are known to be silent when all is well. What this takes beyond
                 the share costs no patience.
         """
+        allowed_s = self._left_s * share
+        longest_s = max(allowed_s, TIMES_USUAL * usual_s)
+        seen, now = self._signs(), time.monotonic()
+        silent_since = now
         while True:
-            seen, began = self._signs(), time.monotonic()
-            allowed_s = self._left_s * share
-            if done(min(max(allowed_s, TIMES_USUAL * usual_s), remaining(deadline))):
+            left_s = max(0.0, longest_s - (now - silent_since))
+            if done(min(left_s, remaining(deadline))):
                 return True
-            if self._signs() == seen or not remaining(deadline):
-                spent_s = min(time.monotonic() - began, allowed_s)
+            signs, now = self._signs(), time.monotonic()
+            if signs == seen or not remaining(deadline):
+                spent_s = min(now - silent_since, allowed_s)
                 self._left_s = max(0.0, self._left_s - spent_s)
                 return False
+            # A sign early in that time does not begin it anew at its end.
+            silent_since = now if signs.held != seen.held else max(silent_since, signs.at)
+            seen = signs
 
 
 class Flushes(Protocol):
     """A pipeline, as far as the end of the process is concerned."""
 
-    def signs(self) -> object:
-        """Return something that changes whenever the judge or an exporter has got something done."""
+    def signs(self) -> Signs:
+        """Return when the judge or an exporter has got something done, and what exporters hold."""
         ...
 
     def flush(self, deadline: float, patience: Patience | None = None) -> bool:

@@ -8,7 +8,9 @@ another.  A request is exported when every exporter is through with it and at le
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
@@ -130,6 +132,8 @@ class _ExportQueue:
         self._shutdown_guard = guard_for(f"exporter.{self.name}.shutdown")
         self._backlog_guard = guard_for(f"exporter.{self.name}.backlog")
         self._flushing: _Step | None = None
+        self.settled_at = -math.inf
+        """When the exporter last had done with a batch (monotonic)."""
         # What the exporter is at just now; the thread that takes it out says what became of it.
         self._at_work: deque[Sequence[_Outgoing]] = deque()
         self.worker: WorkerQueue[_Outgoing] = WorkerQueue(
@@ -147,7 +151,7 @@ class _ExportQueue:
     @property
     def backlog(self) -> int:
         """Runs that wait for the exporter or that it has not delivered yet."""
-        return len(self.worker) + self.worker.working + self._held()
+        return len(self.worker) + self.worker.working + self.held()
 
     def _leave_to_parent(self) -> None:
         # In a forked child: what was under way is the parent's.
@@ -199,11 +203,12 @@ class _ExportQueue:
             self._counters.export_failed(self.name, error.lost)
             raise
         finally:
-            held = self._held()
+            held = self.held()
             if held:
                 self._counters.export_failed(f"{self.name}:shutdown", held)
 
-    def _held(self) -> int:
+    def held(self) -> int:
+        """Return how many runs the exporter keeps that it was given."""
         held = 0
         if isinstance(self.exporter, HoldsRuns):
             with self._backlog_guard:
@@ -233,6 +238,7 @@ class _ExportQueue:
             batch = self._at_work.pop()
         except IndexError:
             return
+        self.settled_at = time.monotonic()
         lost = len(batch) if lost is None else min(lost, len(batch))
         if lost:
             name = self.name if reason == "export" else f"{self.name}:{reason}"
@@ -280,6 +286,16 @@ class ExportQueues:
         for queue in self._queues:
             backlog[queue.name] += queue.backlog
         return dict(backlog)  # with those of which nothing waits: that is known
+
+    @property
+    def settled_at(self) -> float:
+        """When an exporter last had done with what it was given (monotonic)."""
+        return max((queue.settled_at for queue in self._queues), default=-math.inf)
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """Runs that each exporter keeps."""
+        return tuple(queue.held() for queue in self._queues)
 
     def put(self, result: ScoredRun, size_bytes: int) -> None:
         """Give a result to every exporter. Never blocks."""

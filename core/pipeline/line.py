@@ -24,7 +24,7 @@ from ragmeter.quality.positions import StreamPositions
 
 from ._admission import Admission
 from .counting import Counting
-from .ending import JUDGE_SHARE, Patience
+from .ending import JUDGE_SHARE, Patience, Signs
 from .exporting import Destinations, ExportQueues
 from .holding import Holding, Pending
 from .late import Amendment, LateWindow, Remembered
@@ -147,7 +147,7 @@ class Pipeline:
             max_items=limits.queue_size,
             max_bytes=limits.queue_bytes,
         )
-        self._answers = 0
+        self._answered_at = -math.inf
         self._usual_s = 0.0
         self._judging = None if judges is None else _judge_loop(judges, limits, guard_for)
         self._selector = Selector(
@@ -201,9 +201,9 @@ class Pipeline:
         """Take a captured request, or what was learned about one. Never blocks."""
         self._queue.put(item, size_bytes)
 
-    def signs(self) -> object:
-        """Return something that changes whenever the judge or an exporter has got something done."""
-        return self._answers, self._exporting.backlog
+    def signs(self) -> Signs:
+        """Return when the judge or an exporter has got something done, and what exporters hold."""
+        return Signs(max(self._answered_at, self._exporting.settled_at), self._exporting.held)
 
     def flush(self, deadline: float, patience: Patience | None = None) -> bool:
         """Wait until everything put so far is exported, until `deadline` (monotonic).
@@ -257,7 +257,7 @@ class Pipeline:
     def judge_called(self, call: JudgeCall) -> None:
         """Count a call to the judge and tell the exporters."""
         if call.error_type is None:
-            self._answers += 1
+            self._answered_at = time.monotonic()
             if not call.cached:
                 self._usual_s = max(call.duration_s, _FADING * self._usual_s)
         call = self._admission.priced(call)

@@ -1,5 +1,6 @@
 """What the end of a process waits for: own work, and others as long as something comes of it."""
 
+import math
 import subprocess
 import sys
 import textwrap
@@ -8,7 +9,7 @@ import time
 import pytest
 from openai_server import OpenAIServer
 
-from ragmeter.pipeline.ending import Ending, Patience
+from ragmeter.pipeline.ending import Ending, Patience, Signs
 
 NEVER = 1e9
 
@@ -22,7 +23,7 @@ class Others:
         self.waits = []
 
     def signs(self):
-        return self.left
+        return Signs(at=-math.inf, held=self.left)
 
     def wait(self, seconds):
         self.waits.append(seconds)
@@ -73,7 +74,7 @@ class Slow:
         self.allowed = []
 
     def signs(self):
-        return 0
+        return Signs(at=-math.inf, held=0)
 
     def flush(self, deadline, patience):
         self.allowed.append(deadline - self.clock.now)
@@ -86,6 +87,22 @@ class Clock:
 
     def monotonic(self):
         return self.now
+
+
+def test_silence_begins_with_the_last_sign_and_not_when_it_is_looked_for(monkeypatch):
+    """Runs that an exporter took as the wait began were worth a second wait of the same length."""
+    clock = Clock()
+    monkeypatch.setattr("ragmeter.pipeline.ending.time", clock)
+    began, last = clock.now, -math.inf
+
+    def wait(seconds):
+        nonlocal last
+        last = began + 0.25
+        clock.now += seconds
+        return False
+
+    assert not Patience(2.0, lambda: Signs(last, held=())).wait(wait, NEVER)
+    assert clock.now - began == 2.25
 
 
 @pytest.mark.parametrize(("given", "allowed"), [(None, 10.0), (0.0, 0.0), (30.0, 30.0)])
