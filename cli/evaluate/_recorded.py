@@ -7,7 +7,6 @@ They are put together on disk, so that a file of any length can be read.
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from itertools import groupby
@@ -19,6 +18,7 @@ from pydantic import ValidationError
 from ragmeter.metrics import ConfigurationError, RagSample, Score, Verdict
 from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
 from ragmeter.metrics._samples import Row, facts_of
+from ragmeter.metrics._scratch_database import scratch_database
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.score import ScoreStatus
 from ragmeter.quality.decision import decide
@@ -96,8 +96,7 @@ class _Read:
         self.bad: list[SkippedRow] = []
         self.bad_count = 0
         self._segments = bool(options.segments)
-        self._database = sqlite3.connect("")
-        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database = scratch_database(self)
         self._database.execute(
             "CREATE TABLE lines (run TEXT, first INTEGER, at INTEGER PRIMARY KEY, said TEXT)"
         )

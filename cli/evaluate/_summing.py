@@ -7,7 +7,6 @@ not all count, are put together first, on disk; so a report needs the memory of 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from pyarrow import parquet
 from ragmeter.fleet.tables import SCORES, score_of_line
 from ragmeter.metrics import Score, Verdict, VerdictRules
 from ragmeter.metrics._badness import Badness, counts_as_badness, rank_of
+from ragmeter.metrics._scratch_database import scratch_database
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.summary import Summarizer
 
@@ -310,8 +310,7 @@ class _Spread:
     def __init__(self, asked: Measured, rules: VerdictRules) -> None:
         self._order = {name: number for number, name in enumerate(asked.measurements)}
         self._rules = rules
-        self._database = sqlite3.connect("")
-        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database = scratch_database(self)
         self._database.execute(
             "CREATE TABLE lines (row TEXT, number INTEGER PRIMARY KEY, line TEXT)"
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from ragmeter.metrics._samples import key_of_question
+from ragmeter.metrics._scratch_database import scratch_database
 
 __all__ = ["RowScore", "RowScores"]
 
@@ -33,11 +33,8 @@ class RowScores:
     """Takes the scores of rows, and returns those of one name by question. In a file that nobody else sees."""
 
     def __init__(self) -> None:
-        self._database = sqlite3.connect(
-            "", check_same_thread=False
-        )  # temporary, deleted when closed
+        self._database = scratch_database(self)
         self._database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        self._database.execute("PRAGMA journal_mode = OFF")
         self._database.execute(
             "CREATE TABLE scores (name TEXT, question TEXT, place INTEGER, measurement TEXT, value REAL,"
             " status TEXT)"
