@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup fix check test demo bench bench-setup soak services search peers frameworks pythons wheel latest constraints docs coverage build clean
+.PHONY: help setup fix check test demo bench bench-setup soak services pictures vendors search peers frameworks pythons wheel latest constraints docs coverage build clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,12 @@ soak: setup ## The long fault and load suites
 
 services: ## Tests against real backends: Phoenix, Prometheus, Zipkin, a Collector, traced applications, a real language model
 	RAGMETER_REAL_MODEL=full bash .ci/services
+
+pictures: ## Take the pictures of README and docs anew, with the words of their pages
+	RAGMETER_TEST_PICTURES=docs/images bash .ci/services -k "page or phoenix or report or prometheus or zipkin"
+
+vendors: setup ## Tests beside each vendor's tracing, set up as its own page says
+	bash .ci/vendors
 
 search: setup ## Property tests on random examples; what fails is kept as an @example
 	bash .ci/search $(BIN)

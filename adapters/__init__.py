@@ -28,7 +28,7 @@ FRAMEWORKS: Mapping[str, tuple[str, str]] = {
 """Framework → the module that shows it is installed, and ours that attaches to it by
 ``attach_globally(handler)``, with a handler of its class ``HANDLER``, and ``detach_globally()``."""
 
-SHARED_OPTIONS = frozenset({"name"})
+SHARED_OPTIONS = frozenset({"name", "retrieval_tools", "retrieval_functions"})
 """Options of the handlers that mean the same in every framework."""
 
 _lock = fork.lock()
@@ -66,8 +66,9 @@ def instrument(
     Args:
         meter: Takes the requests. None: the one in use, else `RagMeter.from_env()`.
         frameworks: Names among ``langchain`` and ``llama_index``. None: those that are installed.
-        options: ``name="support-bot"`` for all of them; what else a framework's handler takes under
-            the framework's name, e.g. ``llama_index={"text_mode": "none"}``. Where only one framework
+        options: ``name="support-bot"``, ``retrieval_tools=["search_*"]`` and ``retrieval_functions=[...]``
+            for all of them; what else a framework's handler takes under the framework's name, e.g.
+            ``llama_index={"text_mode": "none"}``. Where only one framework
             is attached, its options can be given directly, e.g. ``text_mode="none"``.
 
     Returns:

@@ -26,6 +26,8 @@ import opentelemetry.context
 from opentelemetry.context import get_current
 from opentelemetry.trace import Span, SpanContext, get_current_span
 
+from ragmeter.exporters._foreign import attribute_of
+
 __all__ = [
     "CallSpans",
     "CapturedSpans",
@@ -78,7 +80,9 @@ def ambient_span() -> Span | None:
     comes next in that context does not belong to it.
     """
     span = get_current_span()
-    if not span.get_span_context().is_valid or getattr(span, "end_time", None) is not None:
+    context: SpanContext | None = span.get_span_context()  # MLflow's may be None
+    # Only an SDK's span says when it ended: as a number.
+    if context is None or not context.is_valid or isinstance(attribute_of(span, "end_time"), int):
         return None
     return span
 
@@ -122,14 +126,18 @@ def openinference_span(run_id: UUID) -> SpanContext | None:
 
 def _marked(span: Span, marks: Mapping[str, frozenset[str]]) -> bool:
     attributes = _attributes(span)
-    return any(attributes.get(key) in values for key, values in marks.items())
+    return any(
+        isinstance(value := attributes.get(key), str) and value in values
+        for key, values in marks.items()
+    )
 
 
 def _attributes(span: Span) -> Mapping[str, Any]:
-    attributes = getattr(span, "attributes", None)
+    attributes = attribute_of(span, "attributes")
     return attributes if isinstance(attributes, Mapping) else {}
 
 
+_UNKNOWN = object()
 _NEVER_END = frozenset({"opentelemetry.instrumentation.llamaindex"})
 """Instrumentations that leave spans open, and current, after errors and streams: no parent for anything."""
 
@@ -162,12 +170,14 @@ def seen_span() -> SeenSpan | None:
     span = ambient_span() if ambient_context() else None
     if span is None:
         return None
-    scope = getattr(span, "instrumentation_scope", None)
+    parent = attribute_of(span, "parent", _UNKNOWN)
+    tells_parent = parent is None or isinstance(parent, SpanContext)
+    library = attribute_of(attribute_of(span, "instrumentation_scope"), "name")
     return SeenSpan(
         span.get_span_context(),
-        getattr(span, "parent", None),
-        hasattr(span, "parent"),
-        str(getattr(scope, "name", "")),
+        parent if tells_parent else None,
+        tells_parent,
+        library if isinstance(library, str) else "",
     )
 
 

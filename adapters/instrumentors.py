@@ -31,7 +31,7 @@ def _wanted() -> bool:
     settings = read_settings()
     sdk_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     # Scores that go nowhere would still cost judge calls.
-    elsewhere = settings.console or settings.jsonl is not None or settings.scoring == "queue"
+    elsewhere = settings.writes_elsewhere or settings.scoring == "queue"
     return settings.enabled and (elsewhere or not sdk_off)
 
 

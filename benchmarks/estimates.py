@@ -2,7 +2,7 @@
 
 Worlds are simulated whose mean is known: scores as a judge gives them, nearly perfect ones, graded
 ones; free scores that tell nothing or much; few and many judged requests; rates that vary; requests kept
-for being bad; undefined scores. Every world has a seed of its own, which the notes name. With labelled data
+for being bad; undefined scores; conversations whose requests are alike. Every world has a seed of its own, which the notes name. With labelled data
 (see `labelled_data.py`) the intervals of labels of people are measured on it, too.
 """
 
@@ -25,7 +25,7 @@ from ragmeter.pipeline._admission import Admission
 from ragmeter.pipeline.sampling import Candidate
 from ragmeter.quality.agreement import Confusion, binary_confusion, kappa
 from ragmeter.quality.estimate import estimate
-from ragmeter.quality.moments import JudgedMoments
+from ragmeter.quality.moments import FreeMoments, JudgedMoments
 from ragmeter.quality.population import JudgedScore
 from ragmeter.quality.sums import QualityTable
 from ragmeter.quality.transport import Transported, transported
@@ -74,7 +74,7 @@ def moments(x: Numbers, chosen: Numbers, probability: Numbers, y: Numbers) -> Ju
         "qyy": (q * yj * yj).sum(), "qxy": (q * xj * yj).sum(),
         "c": d.sum(), "y": yj.sum(), "yy": (yj * yj).sum(), "low": 0.0,
     }  # fmt: skip
-    return JudgedMoments([float(sums[name]) for name in JudgedMoments.names])
+    return JudgedMoments([float(sums.get(name, 0.0)) for name in JudgedMoments.names])
 
 
 class Held:
@@ -91,6 +91,9 @@ class Held:
         mean = found.mean if isinstance(found, Estimate) else found.share
         if mean is not None:
             self._errors.append(mean - truth)
+
+    def __len__(self) -> int:
+        return len(self._held)
 
     @property
     def share(self) -> float:
@@ -139,6 +142,94 @@ def coverage_rows(worlds: int) -> list[Row]:
         _row("width beside judged requests alone, 400 of 4,000, correlation .85", at.width / alone.width,
              0.62, least=False, note=said),
     ]  # fmt: skip
+
+
+class _Clock:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000_800.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def hour_of(
+    chance: np.random.Generator, count: int, turns: int, spread_s: float, alike: float, named: str
+) -> tuple[Estimate, Estimate]:
+    """Return the estimates of an hour of conversations, as counted and as if each request stood alone.
+
+    Args:
+        chance: Where the values come from: 0 or 1, 80 % of them 1.
+        count: Conversations.
+        turns: Requests of each.
+        spread_s: How long one goes on.
+        alike: Correlation of two values of one conversation.
+        named: What names one: ``id``, ``question``, or nothing.
+    """
+    usual = (
+        np.full(count, 0.8)
+        if not alike
+        else (chance.random(count) < 0.8).astype(float)
+        if alike == 1.0
+        else chance.beta(0.8 * (1 - alike) / alike, 0.2 * (1 - alike) / alike, count)
+    )
+    began = chance.uniform(0, 3600 - spread_s, count)
+    turn = [
+        (at + chance.uniform(0, spread_s), number, float(chance.random() < usual[number]))
+        for number, at in enumerate(began)
+        for _ in range(turns)
+    ]
+    clock, alone = _Clock(), FreeMoments()
+    began_s = clock.now
+    table = QualityTable(clock)
+    for place, (at, number, value) in enumerate(sorted(turn)):
+        clock.now = began_s + at
+        sample = RagSample(
+            question=f"{number if named == 'question' else f'{number} {place}'}", name="qa"
+        )
+        request = RagRun(
+            sample=sample, run_id=str(place), framework="manual", started_ns=1, ended_ns=2,
+            conversation_id=f"{number}" if named == "id" else None,
+        )  # fmt: skip
+        score = Score(name="s", value=value, status="ok", method="lexical", definition="1")
+        table.seen(request, {"s": score}, ())
+        alone.measured(value)
+    return table.estimate("s", None, 3600.0), estimate(alone)
+
+
+def conversation_rows(worlds: int, largest: int) -> list[Row]:
+    """Conversations of five within five and over ten minutes, and questions that are sent again and again."""
+    rows = []
+    kinds = [
+        ("sessions of 5 within 5 minutes", 5, 300.0, 0.3, "id"),
+        ("sessions of 5 over 10 minutes", 5, 600.0, 0.6, "id"),
+        *((f"questions sent {times} times", times, 600.0, 1.0, "question") for times in (3, 5, 10)),
+        ("sessions of 5, nothing alike", 5, 600.0, 0.0, "id"),
+    ]
+    for what, turns, spread_s, alike, named in kinds:
+        for count in (30, 100, largest):
+            seed = 31
+            chance = np.random.default_rng(seed)
+            held, before = Held(), Held()
+            for _ in range(worlds if count < largest else max(10, worlds // 4)):
+                found, plain = hour_of(chance, count, turns, spread_s, alike, named)
+                held.add(found, 0.8)
+                before.add(plain, 0.8)
+            note = (
+                f"{len(held)} hours, seed {seed}, correlation {alike}; as if each request stood alone "
+                f"{before.share:.1%}; width {held.width:.3f}, {before.width:.3f} alone"
+            )
+            rows.append(
+                _row(f"{what}, {count} of them: interval holds the truth", held.share,
+                     0.89 if count < 100 else 0.925, note=note)
+            )  # fmt: skip
+            if not alike:
+                rows.append(
+                    _row(f"{what}, {count} of them: width beside requests alone",
+                         held.width / before.width, 1.1, least=False, note=note)
+                )  # fmt: skip
+    return rows
 
 
 def weight_rows(worlds: int) -> list[Row]:
@@ -354,6 +445,7 @@ def benchmark(settings: Settings) -> list[Row]:
     quick = settings.quick
     return [
         *coverage_rows(100 if quick else 2000),
+        *conversation_rows(10 if quick else 800, 200 if quick else 1000),
         *weight_rows(30 if quick else 2000),
         *rate_rows(20_000 if quick else 60_000),
         *cost_rows(2_000 if quick else 20_000),

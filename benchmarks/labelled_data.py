@@ -135,6 +135,18 @@ class Bm25:
         ]  # fmt: skip
         return sorted(range(len(scores)), key=lambda place: (-scores[place], place))
 
+    def share(self, query: str, text: str) -> float:
+        """Return what another text's score for a query is of the largest that any could have."""
+        counts = Counter(terms_of_line(text))
+        terms = [term for term in dict.fromkeys(terms_of_line(query)) if term]
+        rare = math.log(1 + len(self._counts) + 0.5)
+        length = 1.2 * (0.25 + 0.75 * counts.total() / self._mean)
+        scored = math.fsum(
+            self._idf.get(term, rare) * counts[term] * 2.2 / (counts[term] + length)
+            for term in terms
+        )
+        return scored / (2.2 * math.fsum(self._idf.get(term, rare) for term in terms) or 1.0)
+
 
 def swapped_contexts(
     answers: Sequence[RatedAnswer], documents: Sequence[str]

@@ -252,15 +252,13 @@ def traced(framework: str, variant: str) -> dict[str, Any]:
     provider = TracerProvider()
     counted = SpanCount()
     provider.add_span_processor(counted)
-    processor = None
     if variant == "ours":
         from ragmeter import RagMeter
         from ragmeter.adapters.opentelemetry import RagMeterSpanProcessor
 
         meter: Any = RagMeter(exporters=[])
         meter.offer = Builds().offer
-        processor = RagMeterSpanProcessor(meter)
-        provider.add_span_processor(processor)
+        RagMeterSpanProcessor(meter).attach(provider)
     provider.add_span_processor(BatchSpanProcessor(DiscardingExporter(), max_queue_size=100_000))
     ask = application(framework, provider if variant != "none" else None)
     other_work = OtherWork()

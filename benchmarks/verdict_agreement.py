@@ -26,7 +26,14 @@ from labelled_data import (
 
 from ragmeter.metrics import RagSample, Score, Verdict, VerdictRules, evaluate
 
-METRICS = ("lexical_groundedness", "lexical_context_relevance", "refusal", "retrieval_health")
+METRICS = (
+    "lexical_groundedness",
+    "lexical_context_relevance",
+    "support",
+    "fact_conflict",
+    "refusal",
+    "retrieval_health",
+)
 WORDS = ("good", "suspect", "bad")
 BOOTSTRAPS = 1000
 REFUSALS = {

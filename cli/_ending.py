@@ -9,9 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import typer
-from rich.console import Console
 
+from ragmeter.exporters._format import plain
 from ragmeter.metrics import RagmeterError
+from ragmeter.metrics._json_lines import as_line
+
+from ._console import Console
+from ._interrupt import EXIT_INTERRUPTED, interrupted_line, interruptible
 
 __all__ = [
     "EXIT_FAILED",
@@ -26,17 +30,23 @@ __all__ = [
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_OUTPUT = 3
-EXIT_INTERRUPTED = 130
 
 
 @contextmanager
 def explained() -> Iterator[None]:
     """Print an error of ours as one line and exit with code 2; after Ctrl-C with 130."""
+    with interruptible():
+        yield from _explained()
+
+
+def _explained() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()  # a full disk or a closed pipe shows here, and not when Python ends
     except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted", style="yellow")
+        Console(stderr=True).print(
+            interrupted_line(), style="yellow", markup=False, highlight=False, soft_wrap=True
+        )
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except RagmeterError as error:
         Console(stderr=True).print(
@@ -67,6 +77,5 @@ def print_json(value: object) -> None:
 def print_line(value: object) -> None:
     """Print JSON on one line of standard output, likewise."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    line = json.dumps(value, ensure_ascii=encoding != "utf8", default=str)
-    # A lone surrogate has no UTF-8; its JSON escape has.
-    typer.echo(line.encode("utf-8", "backslashreplace").decode())
+    line = as_line(plain(value), ascii_only=encoding != "utf8")
+    typer.echo(line.decode("utf-8"), nl=False)

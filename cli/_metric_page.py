@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
@@ -25,6 +24,8 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics._meanings import metric_with, said_of
 from ragmeter.metrics.metric import compute_metric
+
+from ._console import Console
 
 __all__ = ["EXAMPLE", "MetricPage", "metric_page", "print_metric_page", "thresholds_of"]
 
@@ -118,12 +119,14 @@ def thresholds_of(scores: Sequence[str]) -> tuple[str, ...]:
     rules = VerdictRules()
     support = (
         f"below {rules.unsupported_below:g}: bad (unsupported_answer); below "
-        f"{rules.partly_unsupported_below:g}: suspect (partly_unsupported); of lexical_groundedness and "
+        f"{rules.partly_unsupported_below:g}: suspect (partly_unsupported); of support and "
         "faithfulness the mean, where both are known"
     )
     missing = f"from {rules.right_documents_missing_from:g} on, together: suspect"
     known = {
-        "lexical_groundedness": support,
+        "support": support,
+        "lexical_groundedness": f"{support}; read where support was not measured",
+        "fact_conflict": "1: suspect (number_not_in_context)",
         "faithfulness": support,
         "lexical_context_relevance": f"below {rules.off_topic_below:g}: suspect (off_topic_context); with a "
         f"refusal from {rules.on_topic_from:g} on: suspect (refused_with_context)",

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -23,13 +22,17 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from ._console import Console
+
 __all__ = ["Advance", "progress", "waiting"]
 
 Advance = Callable[[str], None]
 """Call it once per finished step with a short note, which is shown beside the bar."""
 
 LINE_EVERY_S = 5.0
-"""Without a terminal: a line at most this often, in seconds, besides first, every tenth and last."""
+"""Without a terminal: a line at least this often, in seconds, besides first, every tenth and last."""
+LINE_AFTER_S = 1.0
+"""A tenth that comes sooner than this after the last line has none."""
 TOLD_AFTER_S, TOLD_AFTER = 10.0, 32
 """An estimate comes after a tenth of the steps, or after so many seconds and steps."""
 
@@ -93,8 +96,9 @@ class _Lines:
         self._done += 1
         now = time.monotonic()
         tenth = max(1, self._total // 10)
-        due = now - self._last >= LINE_EVERY_S
-        if not (due or self._done in (1, self._total) or self._done % tenth == 0):
+        passed_s = now - self._last
+        due = passed_s >= (LINE_AFTER_S if self._done % tenth == 0 else LINE_EVERY_S)
+        if not (due or self._done in (1, self._total)):
             return
         self._last = now
         line = f"{self._label} {self._done}/{self._total}{self._estimate(now - self._began)}"

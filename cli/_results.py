@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError, RagSample
+from ragmeter.metrics._columns import LIST_COLUMNS
 from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
-from ragmeter.metrics._samples import LIST_COLUMNS, Row, read_samples, row_of
+from ragmeter.metrics._samples import Row, read_samples, row_of
 from ragmeter.pipeline.sampling import place
 
 __all__ = ["JudgedValue", "ResultFile", "ScoredRequest", "place_of", "read_results", "samples_at"]
@@ -56,6 +57,8 @@ class ScoredRequest:
     """Which texts it has: ``question``, ``contexts``, ``answer``."""
     scores: dict[str, JudgedValue] = field(default_factory=dict)
     """What was measured, by name of the score."""
+    verdict: str = ""
+    """Its word; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ def _of_evaluation(path: Path) -> ResultFile:
             for measurement, scores in row.fields["measured"].items():
                 for score in scores:
                     request.scores[str(score["name"])] = _judged_value(score, str(measurement))
+            request.verdict = _word(row.fields) or request.verdict
         except (KeyError, TypeError, AttributeError, ValueError):
             bad.append(BadRow(row.line, "not written by ragmeter evaluate --out"))
     return ResultFile(path, tuple(by_key.values()), tuple(bad), has_texts=False)
@@ -139,6 +143,7 @@ def _of_requests(path: Path) -> ResultFile:
         if known is None:
             known = by_name[name] = _request(name, row, found)
         known.scores.update(scores)
+        known.verdict = _word(row.fields) or known.verdict
     requests = tuple(by_name.values())
     return ResultFile(path, requests, tuple(bad), has_texts=any(one.has for one in requests))
 
@@ -160,6 +165,11 @@ def _request(name: str, row: GoodRow, found: Row | BadRow) -> ScoredRequest:
         "worst" in (fields.get("selection"), fields.get("judge_selection")),
         has,
     )
+
+
+def _word(fields: Mapping[str, Any]) -> str:
+    verdict = fields.get("verdict")
+    return str(verdict.get("word") or "") if isinstance(verdict, Mapping) else ""
 
 
 def place_of(request: str) -> float:

@@ -7,13 +7,14 @@ application.  Nothing is registered globally.  Used by `demo` and `doctor`.
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -26,14 +27,12 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from ragmeter.cli._otlp import SIGNALS, Protocol
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
-from ragmeter.metrics import ConfigurationError, MissingDependencyError
+from ragmeter.metrics import MissingDependencyError
 
-__all__ = ["SIGNALS", "Collected", "Delivery", "LocalTelemetry", "Protocol", "send"]
+__all__ = ["Collected", "Delivery", "LocalTelemetry", "send", "sending_providers"]
 
-Protocol = Literal["http/protobuf", "grpc"]
-SIGNALS = ("traces", "logs", "metrics")
-GRPC_PORT = 4317
 CONNECT_TIMEOUT_S = 5.0
 SEND_TIMEOUT_S = 8.0
 """Seconds a backend may take to accept one signal, retries included."""
@@ -130,30 +129,6 @@ class Delivery:
     """What it, or the network, said otherwise."""
 
 
-def choose_protocol(url: str, protocol: str | None) -> Protocol:
-    """Take `protocol`, or gRPC for port 4317 and HTTP for everything else.
-
-    Raises:
-        ConfigurationError: The URL or the protocol makes no sense.
-    """
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise ConfigurationError(f"--otlp {url!r} is not a URL: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(
-            f"--otlp {url!r} is not a URL; write for example http://localhost:4318"
-        )
-    if protocol in ("http", "http/protobuf"):
-        return "http/protobuf"
-    if protocol == "grpc" or (protocol is None and port == GRPC_PORT):
-        return "grpc"
-    if protocol is None:
-        return "http/protobuf"
-    raise ConfigurationError(f"--protocol {protocol!r}: allowed are http/protobuf and grpc")
-
-
 def send(
     collected: Collected,
     url: str,
@@ -206,6 +181,53 @@ def send(
         return list(pool.map(deliver, jobs))
 
 
+def sending_providers(
+    url: str,
+    protocol: str,
+    signals: Sequence[str],
+    service_name: str,
+    *,
+    token: str | None = None,
+) -> dict[str, Any]:
+    """Return providers that send to an OTLP endpoint, as arguments of `OpenTelemetryExporter`; none is global.
+
+    Args:
+        url: As for `send`.
+        protocol: Likewise.
+        signals: Likewise.
+        service_name: The ``service.name``, unless the variables of OpenTelemetry say another.
+        token: Goes along in the header ``Authorization``.
+
+    Raises:
+        MissingDependencyError: The OTLP exporter packages are not installed.
+    """
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
+    named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get(
+        "OTEL_RESOURCE_ATTRIBUTES", ""
+    )
+    resource = Resource.create({} if named else {"service.name": service_name})
+    made: dict[str, Any] = {}
+    for signal in signals:
+        address = url if protocol == "grpc" else f"{url.rstrip('/')}/v1/{signal}"
+        exporter = _exporter(signal, protocol, address, token)
+        if signal == "traces":
+            tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+            tracers.add_span_processor(BatchSpanProcessor(exporter))
+            made["tracer_provider"] = tracers
+        elif signal == "logs":
+            loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
+            loggers.add_log_record_processor(log_export.BatchLogRecordProcessor(exporter))
+            made["logger_provider"] = loggers
+        else:
+            reader = PeriodicExportingMetricReader(exporter)
+            made["meter_provider"] = MeterProvider(
+                [reader], resource=resource, shutdown_on_exit=False
+            )
+    return made
+
+
 def _unreachable(url: str) -> str | None:
     """Return why nothing listens at `url`, or None; the exporters would retry for seconds and not say it.
 
@@ -222,7 +244,7 @@ def _unreachable(url: str) -> str | None:
     return None
 
 
-def _exporter(signal: str, protocol: Protocol, endpoint: str) -> Any:
+def _exporter(signal: str, protocol: str, endpoint: str, token: str | None = None) -> Any:
     package = "grpc" if protocol == "grpc" else "http"
     module, name = {
         "traces": ("trace_exporter", "OTLPSpanExporter"),
@@ -235,11 +257,13 @@ def _exporter(signal: str, protocol: Protocol, endpoint: str) -> Any:
         kind: Any = getattr(
             import_module(f"opentelemetry.exporter.otlp.proto.{package}.{module}"), name
         )
-    except ImportError as error:
+    except ImportError:
         raise MissingDependencyError(
             f"opentelemetry-exporter-otlp-proto-{package}", "otlp", "--otlp"
-        ) from error
+        ) from None
     options: dict[str, Any] = {"endpoint": endpoint, "timeout": SEND_TIMEOUT_S}
+    if token:
+        options["headers"] = {"authorization": f"Bearer {token}"}
     if protocol == "grpc":
         options["insecure"] = endpoint.startswith("http://")
     return kind(**options)

@@ -15,15 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from ragmeter.metrics import ConfigurationError
 
 from . import fleet, people, serving
-from ._ending import EXIT_FAILED, EXIT_INTERRUPTED, explained, print_json, print_line
+from ._console import Console
+from ._ending import EXIT_FAILED, explained, print_json, print_line
+from ._interrupt import resumable
 from ._options import ProtocolName, RetrievalToolOption, Signal, ToolSeparatorOption
 from .golden.commands import golden
 from .queue.commands import queue
+from .run.command import run
+from .stores import store
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import Judge
@@ -103,16 +106,19 @@ def demo(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print results as JSON and nothing else.")
     ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show each request's scores and what was emitted, too.")
+    ] = False,
     page: Annotated[
         bool, typer.Option("--page", help="Then show the requests on the page of ragmeter serve.")
     ] = False,
 ) -> None:
     """Score a real RAG application on this machine: no key, no server, a few seconds.
 
-    Indexes articles in English, Russian and Chinese behind a real retriever, asks questions with
-    known answers through a real chain, and shows each request's scores, the worst request with its
-    evidence, and what went out as OpenTelemetry. With OPENAI_API_KEY or OPENAI_BASE_URL set, that
-    endpoint writes the answers (model: RAGMETER_DEMO_MODEL).
+    Indexes articles in English, Russian and Chinese behind a real retriever, asks questions through a
+    real chain, and shows an answer that was made up, with the sentence at fault, and the verdicts.
+    With OPENAI_API_KEY or OPENAI_BASE_URL set, that endpoint writes the answers (model:
+    RAGMETER_DEMO_MODEL).
     """
     with explained():
         from .demo._report import outcome_as_json, print_report
@@ -131,7 +137,7 @@ def demo(
     if as_json:
         print_json(outcome_as_json(outcome))
     else:
-        print_report(outcome, Console())
+        print_report(outcome, Console(), everything=everything)
     if page:
         with explained():
             from .demo._page import server_with
@@ -156,7 +162,7 @@ def evaluate(
     metrics: Annotated[
         str | None,
         typer.Option(
-            help="live, golden or all, or metrics, separated by commas. "
+            help="live, golden or all, or metrics, or my_metrics.py:short_answer, separated by commas. "
             "(default: golden for rows with a reference, live for the others)"
         ),
     ] = None,
@@ -183,6 +189,10 @@ def evaluate(
             "--judge-shared",
             help="Wait for room in the budget of RAGMETER_JUDGE_SHARED_URL, and use its cache.",
         ),
+    ] = False,
+    no_judge_check: Annotated[
+        bool,
+        typer.Option("--no-judge-check", help="Ask the judge nothing before the first row."),
     ] = False,
     fused: Annotated[
         bool,
@@ -226,6 +236,13 @@ def evaluate(
         Path | None,
         typer.Option(help="Add the summary to this file as Markdown, e.g. $GITHUB_STEP_SUMMARY."),
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OURS=COLUMN",
+            help="Which column of the data set holds what, e.g. contexts=docs. Repeatable.",
+        ),
+    ] = None,
     segments: Annotated[
         str | None,
         typer.Option(
@@ -264,11 +281,14 @@ def evaluate(
     """
     errors = Console(stderr=True)
     with explained(), ExitStack() as stack:
+        from ragmeter.metrics._columns import columns_of
         from ragmeter.quality.decision import Asked, limit_of
 
+        from ._metric_files import metrics_named
         from ._output_paths import check_output_paths
         from .evaluate._baseline import read_baseline
         from .evaluate._data import check_data, files_of, readable
+        from .evaluate._first_look import notes_on
         from .evaluate._html_report import check_page, write_page
         from .evaluate._markdown import write_markdown
         from .evaluate._report import evaluation_as_json, print_bad_rows, print_evaluation
@@ -291,10 +311,16 @@ def evaluate(
             raise ConfigurationError(
                 f"--engine: its processes take the judge's key from {KEY_VARIABLE}; leave --judge-key-env out"
             )
+        named = columns_of(columns)
+        going_on = f"the same command continues from {out}" if out else "--out keeps scores"
+        stack.enter_context(resumable(going_on))
         files = stack.enter_context(readable(data or ()))
+        for note in notes_on(files, named):
+            errors.print(note, style="yellow", markup=False, highlight=False, soft_wrap=True)
         options = EvaluateOptions(
             data=files,
-            metrics=[name.strip() for name in (metrics or "").split(",") if name.strip()],
+            columns=named,
+            metrics=metrics_named(metrics),
             judge=_judge(
                 judge_model,
                 judge_base_url,
@@ -303,6 +329,7 @@ def evaluate(
                 concurrency,
                 shared=judge_shared,
             ),
+            judge_key=None if no_judge_check else judge_key_variable,
             out=out,
             fused=fused,
             concurrency=concurrency,
@@ -320,12 +347,7 @@ def evaluate(
                 tolerance=tolerance,
             ),
         )
-        try:
-            evaluation = run_evaluation(options)
-        except KeyboardInterrupt:
-            kept = f"; the same command continues from {out}" if out else "; --out keeps scores"
-            errors.print(f"interrupted{kept}", style="yellow", markup=False, soft_wrap=True)
-            raise typer.Exit(EXIT_INTERRUPTED) from None
+        evaluation = run_evaluation(options)
         print_bad_rows(evaluation, errors)
         # The summary comes first: a page that cannot be written must not lose what was paid for.
         if as_json:
@@ -482,8 +504,16 @@ def dashboards(
         print_written(written, out, Console(stderr=True))
 
 
-@app.command()
+@app.command(context_settings={"allow_interspersed_args": False})
 def doctor(
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[APP.py | module:function | COMMAND] [ARGS]...",
+            help="Run this unchanged, and say at its end what becomes of its requests.",
+            show_default=False,
+        ),
+    ] = None,
     otlp: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Try this OTLP endpoint, not the environment's."),
@@ -506,7 +536,23 @@ def doctor(
 
     Run it with the application's environment variables. Every line says what works, and how to fix
     what does not. Exit code 1: something must be fixed.
+
+    With a program, that very program is examined instead: its output and exit code are its own, and the report
+    goes to standard error when it ends. RAGMETER_DOCTOR=1 has any process that imports ragmeter examined.
     """
+    if program:
+        with explained():
+            from ._examination import VARIABLE
+            from .program import become_program, program_command
+
+            if otlp is not None or no_judge or chunks is not None or as_json:
+                raise ConfigurationError(
+                    "--otlp, --no-judge, --chunks and --json are for the environment; what a program "
+                    "sends, and where, is looked at in the program"
+                )
+            command = program_command(program[0], program[1:])
+            begun = "ragmeter.cli._examination:begin"
+            become_program(command, begun, {VARIABLE: str(os.getpid())})
     with explained():
         from .doctor import DoctorOptions, examine, worst
         from .doctor._report import as_json as findings_as_json
@@ -524,5 +570,7 @@ def doctor(
 
 for command in (serving.serve, fleet.worker, people.label, people.agreement):
     app.command()(command)
+app.command(context_settings={"allow_interspersed_args": False})(run)
 app.add_typer(golden, name="golden")
 app.add_typer(queue, name="queue")
+app.add_typer(store, name="store")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from ._console import Console
 from ._ending import EXIT_FAILED, explained
 
 __all__ = ["worker"]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import sys
+from contextlib import suppress
 
 from ragmeter.metrics.errors import MissingDependencyError
+
+from ._interrupt import EXIT_INTERRUPTED, interruptible
 
 __all__ = ["run"]
 
@@ -30,9 +34,20 @@ def run() -> None:
     # A limit of the whole process, which is ours here: the readers leave an application's alone.
     csv.field_size_limit(64 * 1024 * 1024)
     try:
-        from .app import app  # noqa: PLC0415 -- typer and rich are an extra
+        with interruptible():
+            from .app import app  # noqa: PLC0415 -- typer and rich are an extra
 
-        app()
+            app()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        os._exit(EXIT_INTERRUPTED)
+    except SystemExit as ending:
+        if ending.code == EXIT_INTERRUPTED:  # threads that wait for others hold nothing up
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):
+                    stream.flush()
+            os._exit(EXIT_INTERRUPTED)
+        raise
     except ModuleNotFoundError as error:
         brought_by = _BROUGHT_BY.get((error.name or "").partition(".")[0])
         if brought_by is None:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +19,7 @@ from ragmeter.metrics import ComputedMetric, Metric, RagSample, Reference, Retri
 from ragmeter.metrics.metric import compute_metric
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
+from ._console import Console
 from ._score_table import new_table
 
 __all__ = ["MetricFacts", "list_metrics", "print_metrics"]

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from ._console import Console
 from ._ending import EXIT_FAILED, explained, print_json
+from ._interrupt import resumable
 
 __all__ = ["agreement", "label"]
 
@@ -74,20 +75,19 @@ def label(
     with explained():
         from .label.run import LabelOptions, run_labelling
 
-        run_labelling(
-            LabelOptions(
-                results=results,
-                out=out,
-                score=score,
-                data=data,
-                count=count,
-                worst=worst,
-                rater=rater,
-                scale=scale.value,
-                language=None if language is None else language.value,
-            ),
-            Console(),
+        options = LabelOptions(
+            results=results,
+            out=out,
+            score=score,
+            data=data,
+            count=count,
+            worst=worst,
+            rater=rater,
+            scale=scale.value,
+            language=None if language is None else language.value,
         )
+        with resumable(f"labels are kept in {out}, and the same command goes on there"):
+            run_labelling(options, Console())
 
 
 def agreement(

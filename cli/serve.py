@@ -48,10 +48,15 @@ def run_server(server: Server, say: Callable[[str], None]) -> bool:
         signal.signal(number, on_signal)
     server.start()
     say(f"ragmeter serve: {server.address}")
+    say(f"ragmeter serve: {server.durability}")
     if server.reader is not None:
         say(f"ragmeter serve: look at {server.url}")
-    if server.access.token:
+    if server.options.token_file is not None:
+        say(f"ragmeter serve: the token that all need is in {server.options.token_file}")
+    elif server.access.token:
         say(f"ragmeter serve: senders and browsers need the token: {server.url}")
+    if server.view_url is not None:
+        say(f"ragmeter serve: for those who only look: {server.view_url}")
     told.acquire()
     say(f"ragmeter serve: draining, at most {server.options.drain_timeout_s:g} s")
     watchdog = threading.Timer(

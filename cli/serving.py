@@ -6,17 +6,31 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ragmeter.metrics import ConfigurationError
 
+from ._console import Console
 from ._ending import EXIT_FAILED, explained
 from ._options import ProtocolName, RetrievalToolOption, Signal, ToolSeparatorOption
+from ._serve_config import configuration_lines, drop_contradicted, load_configuration
 
 __all__ = ["serve"]
 
 
 def serve(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            is_eager=True,
+            callback=load_configuration,
+            help="Take what neither an option nor a variable says from this TOML file.",
+        ),
+    ] = None,
+    print_config: Annotated[
+        bool, typer.Option("--print-config", help="Print what holds as such a file, and end.")
+    ] = False,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     http_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port for OTLP over HTTP; 0: any that is free.")
@@ -24,6 +38,35 @@ def serve(
     grpc_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port for OTLP over gRPC; 0: any that is free.")
     ] = 4317,
+    uds: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Listen on this Unix socket, and for gRPC on PATH.grpc, and on no port: for this user alone.",
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Ask for the token in this file; made at the first start. (default: RAGMETER_SERVE_TOKEN)",
+        ),
+    ] = None,
+    view_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Those who know the token in this file may look, and nothing else; made like the other. "
+            "(default: RAGMETER_SERVE_VIEW_TOKEN)",
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Encrypt both ports, with this certificate, as PEM."),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The certificate's key, as PEM.")
+    ] = None,
     otlp: Annotated[
         str | None,
         typer.Option(
@@ -54,6 +97,9 @@ def serve(
     drain_timeout: Annotated[
         float, typer.Option(min=1, help="Seconds that the end may take after SIGTERM.")
     ] = 25.0,
+    header_timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds that a connection has to say what it wants.")
+    ] = 10.0,
     max_body_mib: Annotated[
         int, typer.Option(min=1, max=1024, help="Largest body, packed and unpacked.")
     ] = 16,
@@ -64,9 +110,14 @@ def serve(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Keep what was acknowledged in this folder until its scores are sent: a kill loses nothing.",
+            help="Keep what was acknowledged in this folder until its scores are sent: a kill loses nothing. "
+            "(default: beside the store)",
         ),
     ] = None,
+    no_spool: Annotated[
+        bool,
+        typer.Option("--no-spool", help="Keep it nowhere: a kill loses what is not scored yet."),
+    ] = False,
     max_spool_mib: Annotated[
         int, typer.Option(min=1, help="Most that the spool may hold; beyond, senders are to wait.")
     ] = 1024,
@@ -144,13 +195,22 @@ def serve(
     def say(line: str) -> None:
         errors.print(line, markup=False, highlight=False, soft_wrap=True)
 
+    del config  # its callback has taken it
+    drop_contradicted(context)
+    spool, no_spool, no_store = (context.params[one] for one in ("spool", "no_spool", "no_store"))
     with explained():
+        if print_config:
+            for line in configuration_lines(context):
+                Console().print(line, markup=False, highlight=False, soft_wrap=True)
+            return
         from ragmeter.adapters.opentelemetry import RetrievalTool
         from ragmeter.serve import ServeOptions, Server
 
-        from ._telemetry import choose_protocol
+        from ._otlp import choose_protocol
         from .serve import kafka_options, run_server, store_options
 
+        if no_spool and spool is not None:
+            raise ConfigurationError("--spool and --no-spool contradict each other; leave one out")
         if tool_separator is not None and not retrieval_tool:
             raise ConfigurationError("--tool-separator needs --retrieval-tool")
         chosen = protocol.value if protocol else None
@@ -159,6 +219,11 @@ def serve(
                 host=host,
                 http_port=http_port,
                 grpc_port=grpc_port,
+                uds=uds,
+                token_file=token_file,
+                view_token_file=view_token_file,
+                tls_cert=tls_cert,
+                tls_key=tls_key,
                 otlp=otlp,
                 protocol=chosen if otlp is None else choose_protocol(otlp, chosen),
                 signals=[one.value for one in signal or Signal],
@@ -169,9 +234,11 @@ def serve(
                 grace_s=grace,
                 idle_s=idle,
                 drain_timeout_s=drain_timeout,
+                header_timeout_s=header_timeout,
                 max_body_bytes=max_body_mib * 1024 * 1024,
                 max_held_bytes=max_held_mib * 1024 * 1024,
                 spool=spool,
+                durable=not no_spool,
                 max_spool_bytes=max_spool_mib * 1024 * 1024,
                 objectives=objective or (),
                 webhook=webhook,

@@ -6,12 +6,23 @@ exporters, and ``import ragmeter`` loads no framework.  `instrument` stands on t
 adapters; nothing of the meter imports it, and this module only by its name, when it is asked for.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+if os.environ.get("RAGMETER_DOCTOR"):  # by its name: it stands on the topmost floor
+    import_module("ragmeter.cli._examination").begin()
+
 if TYPE_CHECKING:
     from ragmeter.adapters import instrument, uninstrument
-    from ragmeter.exporters.protocol import MeterStats, RagRun, Retrieval, RunsLostError, ScoredRun
+    from ragmeter.exporters.protocol import (
+        MeterStats,
+        RagRun,
+        Retrieval,
+        RunsLostError,
+        ScoredRun,
+        TryLaterError,
+    )
     from ragmeter.metrics import (
         ConfigurationError,
         MatchingStrategy,
@@ -27,6 +38,7 @@ if TYPE_CHECKING:
         UnknownMetricError,
         Verdict,
         VerdictRules,
+        evaluate,
         metric,
     )
     from ragmeter.metrics.errors import TooLongError
@@ -65,9 +77,11 @@ __all__ = [
     "ScoredRun",
     "Scorer",
     "TooLongError",
+    "TryLaterError",
     "UnknownMetricError",
     "Verdict",
     "VerdictRules",
+    "evaluate",
     "instrument",
     "metric",
     "reference",
@@ -92,6 +106,7 @@ _HOMES = {
         "Retrieval",
         "RunsLostError",
         "ScoredRun",
+        "TryLaterError",
     ),
     "ragmeter.metrics": (
         "ConfigurationError",
@@ -108,6 +123,7 @@ _HOMES = {
         "UnknownMetricError",
         "Verdict",
         "VerdictRules",
+        "evaluate",
         "metric",
     ),
     "ragmeter.metrics.errors": ("TooLongError",),

@@ -1,4 +1,4 @@
-"""Checks of `RagMeter`'s arguments, and the exporters that are meant by a name or by nothing.
+"""Checks of `RagMeter`'s arguments.
 
 Each check returns the value or raises `ConfigurationError` with what is allowed.  Called at construction,
 and for time limits.
@@ -7,11 +7,12 @@ and for time limits.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ragmeter.exporters.protocol import Exporter
-from ragmeter.metrics import ConfigurationError, Metric
+from ragmeter.metrics import ConfigurationError, Metric, VerdictRules
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import Judge
@@ -21,12 +22,12 @@ __all__ = [
     "at_least",
     "check_askable",
     "check_methods",
-    "exporters_of",
     "more_than_0",
     "one_of",
     "probability",
     "seconds_of",
     "sequence_of",
+    "verdict_rules",
     "whole",
     "window_of",
 ]
@@ -139,27 +140,15 @@ def check_askable(metrics: Iterable[Metric], judge: Judge | None) -> None:
         )
 
 
-def exporters_of(given: str | Iterable[str | Exporter]) -> tuple[Exporter, ...]:
-    """Return the exporters that are meant by a name, or by names and objects."""
-    if isinstance(given, str):
-        given = (given,)
-    chosen = sequence_of("exporters", given)
-    exporters = tuple(_named(one) if isinstance(one, str) else one for one in chosen)
-    check_methods("exporters", exporters, "export", "flush", "shutdown")
-    return exporters
+def verdict_rules(
+    verdict: VerdictRules | None, labels: str | os.PathLike[str] | None = None
+) -> VerdictRules:
+    """Return the rules of the verdict, with the rates of people's labels where these are given."""
+    rules = VerdictRules() if verdict is None else verdict
+    if not isinstance(rules, VerdictRules):
+        raise ConfigurationError(f"verdict is {verdict!r}; pass ragmeter.VerdictRules(...)")
+    if labels is None:
+        return rules
+    from .quality.verdict_rates import rated_rules  # noqa: PLC0415 -- only when wanted
 
-
-def _named(name: str) -> Exporter:
-    if name == "console":
-        from ragmeter.exporters.console import ConsoleExporter  # noqa: PLC0415 -- only when wanted
-
-        return ConsoleExporter()
-    if name == "otel":
-        from ragmeter.exporters.otel import OpenTelemetryExporter  # noqa: PLC0415 -- likewise
-
-        return OpenTelemetryExporter()
-    raise ConfigurationError(
-        f"exporters: {name!r} is unknown; the names are 'console' and 'otel'. Those that need an "
-        "address or a file are objects: JsonlExporter(path), PhoenixAnnotations(url), "
-        "LangfuseScores(url, public_key, secret_key)"
-    )
+    return rated_rules(rules, Path(labels))

@@ -6,10 +6,13 @@ non-blocking put.  Nothing here raises into, blocks or slows the host.
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable
 from uuid import UUID
+from weakref import WeakMethod
 
-from ragmeter.exporters.protocol import ScoredRun
+from ragmeter.exporters.protocol import ScoredRun, Suspects
 from ragmeter.metrics import _fork as fork
 
 from ._request import RunBuilder
@@ -22,10 +25,14 @@ from .pipeline.ending import Ending
 from .pipeline.late import Amendment
 from .pipeline.line import Pipeline
 from .pipeline.sampling import Candidate, Chances
-from .pipeline.scoring import Offered
+from .pipeline.scoring import Offered, Unseen
 from .pipeline.weight import weight_of_run, weight_of_scope
 
 __all__ = ["MeterPort"]
+
+
+examined: list[MeterPort] | None = [] if os.environ.get("RAGMETER_DOCTOR") else None
+"""Every meter of this process, while it is examined by ``ragmeter doctor``."""
 
 
 class MeterPort:
@@ -49,6 +56,9 @@ class MeterPort:
         self._exit_guard = self.guard("meter.exit")
         self._watched = False
         self._shut_down = False
+        self._drains: list[WeakMethod[Callable[[float], bool]]] = []
+        if examined is not None:
+            examined.append(self)
 
     def _serve(self, pipeline: Pipeline) -> None:
         """Hand requests to `pipeline` from now on."""
@@ -87,20 +97,31 @@ class MeterPort:
                 and scope.group.collect(self, build, size_bytes=size_bytes)
             ):
                 return
-            self._counters.captured()
             if self._shut_down:
-                self._counters.dropped("shutdown")
+                self._counters.lost("shutdown")
                 return
             candidate = Candidate(run_id, trace_id)
             rate = self._sample_rate
             if rate is not None and not candidate.within("sample", rate):
-                self._counters.dropped("sampled_out")
+                self._counters.lost("sampled_out")
                 return
-            if not self._watched:
-                self._watched = True
-                keep_watch(self)
-                start_elsewhere(self._pipeline.start)
-            self._pipeline.put(Offered(build, candidate), size_bytes)
+            self._begin_watch()
+            item = Offered(build, candidate)
+            # Ctrl-C may come between any two steps: what was counted is in the queue, or dropped.
+            is_counted = False
+            try:
+                self._counters.captured()
+                is_counted = True
+            finally:
+                if not is_counted:
+                    self._counters.dropped("interrupted")
+            self._pipeline.put(item, size_bytes)
+
+    def _begin_watch(self) -> None:
+        if not self._watched:
+            self._watched = True
+            keep_watch(self)
+            start_elsewhere(self._pipeline.start)
 
     def take_over(self, sent: ScoredRun) -> None:
         """Take a request that another process has captured and chosen. Never blocks, never raises.
@@ -129,16 +150,50 @@ class MeterPort:
         with self._offer_guard:
             self._counters.lost(str(reason), int(count))
 
-    def attached(self, adapter: str) -> None:
-        """Note that an adapter waits for requests; if none comes for long, a warning says so."""
+    def retrieval_unseen(self, framework: str, reason: str, look: Callable[[], Suspects]) -> None:
+        """Count a request whose retrieval an adapter has not seen. Never blocks, never raises.
+
+        Args:
+            framework: The adapter.
+            reason: ``no_retrieval`` or ``unknown_shape``.
+            look: Finds out who may have retrieved; called later, on the worker.
+        """
+        with self._offer_guard:
+            self._counters.retrieval_unseen(reason)
+            if not self._shut_down:
+                self._begin_watch()
+                self._pipeline.put(Unseen(framework, reason, look))
+
+    def attached(self, adapter: str, drain: Callable[[float], bool] | None = None) -> None:
+        """Note that an adapter waits for requests; if none comes for long, a warning says so.
+
+        Args:
+            adapter: Its name.
+            drain: Where requests wait in it: offers them, until a moment (monotonic), and returns whether all
+                of them were. Held weakly.
+        """
         with self._offer_guard:
             self._no_data.attached(str(adapter))
+            if drain is not None:
+                self._drains = [one for one in self._drains if one() is not None]
+                self._drains.append(WeakMethod(drain))
+
+    def _drain(self, deadline: float) -> bool:
+        """Have adapters offer what waits in them; return whether all of it was offered."""
+        drained = [drain(deadline) for one in self._drains if (drain := one()) is not None]
+        return all(drained)
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """The adapters that hand it requests, or wait for some."""
+        return self._no_data.adapters
 
     def flush_at_exit(self) -> None:
         """Flush because the interpreter is about to exit; called by ragmeter itself."""
         with self._exit_guard:
             if not self._shut_down:
                 self._ending.flush(self._pipeline)
+                self._no_data.tell_unseen(self._counters.seen)
 
     def end_at_exit(self) -> None:
         """End what outlives threads, as the interpreter is exiting; called by ragmeter itself."""

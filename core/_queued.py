@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from ragmeter.exporters.protocol import Exporter
 from ragmeter.metrics import ConfigurationError
 
-from ._arguments import exporters_of
+from ._destinations import exporters_of
 from .config import naming, read_settings, spans_exporter, variable_of
 
 __all__ = ["queued_exporters"]

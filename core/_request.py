@@ -34,6 +34,7 @@ from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 
 from ._given import as_context, as_contexts, as_metadata, as_tags, as_text, stage_kind
 from ._parts import contexts_of, joined_stages, rule_of, status_of
+from ._refusals import is_refusal_error
 from ._runtime.guard import Guard, front_door
 from .context import RequestScope, current_scope, is_suppressed, scoped
 from .pipeline.weight import weight_of, weight_of_scope
@@ -56,7 +57,9 @@ RunBuilder = Callable[[], "RagRun | None"]
 
 
 def status_of_error(error: BaseException | None) -> SampleStatus:
-    """Return ``cancelled`` when the caller gave up, else ``error``; an unknown error is an error."""
+    """Return ``cancelled`` when the caller gave up, ``refused`` when the model did, else ``error``."""
+    if is_refusal_error(error):
+        return "refused"
     # Where there was a cancellation asyncio is loaded; importing it here would be costly.
     cancelled = getattr(sys.modules.get("asyncio"), "CancelledError", GeneratorExit)
     gave_up = isinstance(error, (cancelled, GeneratorExit, KeyboardInterrupt))
@@ -90,8 +93,10 @@ class TakesRuns(Protocol):
 
 def current_span_context() -> SpanContext | None:
     """Return the context of the span that is current here, or None."""
-    context = trace.get_current_span().get_span_context()
-    return context if context.is_valid else None
+    context: SpanContext | None = (
+        trace.get_current_span().get_span_context()
+    )  # MLflow's may be None
+    return context if context is not None and context.is_valid else None
 
 
 class SubmittedSample:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
@@ -22,6 +23,7 @@ from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.registry import resolve_metrics
 
 from ._arguments import PREFIXES
+from ._destinations import exporters_of
 from .quality.objectives import Objective, parse_objectives
 from .quality.segments import parse_segments
 from .references import ReferenceSource, load_references
@@ -89,6 +91,8 @@ class Settings(BaseSettings):
     ``golden`` for requests that have a reference or, with a file of references, for all."""
     references: str | None = _setting(None)
     """Path of a ``.jsonl`` or ``.csv`` file of references."""
+    labels: str | None = _setting(None)
+    """Path of labels (``ragmeter label``): from 50 on the share of each word that people call bad is said."""
     sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
     """Probability that a request is scored."""
     judge_sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
@@ -164,7 +168,7 @@ class Settings(BaseSettings):
     alarms_state: str | None = _setting(None)
     """Path of a file that what is usual is kept in, so that a restart does not learn it anew."""
     verdict_unsupported_below: float = _setting(
-        0.50, "VerdictRules(unsupported_below)", "share", ge=0, le=1
+        0.52, "VerdictRules(unsupported_below)", "share", ge=0, le=1
     )
     """Support below which an answer is unsupported, and the verdict ``bad``."""
     verdict_partly_unsupported_below: float = _setting(
@@ -245,10 +249,21 @@ class Settings(BaseSettings):
         "log", "OpenTelemetryExporter(events)"
     )
     """How score events are written."""
+    exporters: Names | None = _setting(None)
+    """Where results go: ``otel``, ``console``, ``phoenix``, ``langfuse``, separated by commas; unset: ``otel``.
+    The backends' addresses and keys stand in their own variables. `RagMeter()` reads it, too."""
     console: bool = _setting(False, "ConsoleExporter()")
     """One line per request on standard error, too. Also read by a `RagMeter` that is given no exporters."""
+    trace_url: str | None = _setting(None, "ConsoleExporter(trace_url)")
+    """Where a trace is shown, with ``{trace_id}`` in it: the link at the end of each line on the console."""
     jsonl: str | None = _setting(None, "JsonlExporter(path)")
     """Path of a file to which results are also appended."""
+
+    @property
+    def writes_elsewhere(self) -> bool:
+        """Whether results go anywhere but to the process's OpenTelemetry SDK."""
+        named = set(self.exporters or ()) - {"otel"}
+        return bool(named or self.console or self.jsonl is not None)
 
 
 # OpenTelemetry's launcher loads this module by the entry-point group
@@ -507,16 +522,16 @@ def spans_exporter(settings: Settings, *, below: bool = False) -> Exporter:
 
 def _exporters(settings: Settings, *, below: bool = False) -> tuple[Exporter, ...]:
     """Return the exporters of the settings; `below`: the requests' own spans were written elsewhere."""
-    exporters = [spans_exporter(settings, below=below)]
+    names = list(settings.exporters or ("otel",))
     if settings.console:
-        from ragmeter.exporters.console import ConsoleExporter  # noqa: PLC0415 -- likewise
-
-        exporters.append(ConsoleExporter())
+        names.append("console")
+    with naming("exporters"):
+        exporters = exporters_of(names, partial(spans_exporter, settings, below=below))
     if settings.jsonl is not None:
         from ragmeter.exporters.jsonl import JsonlExporter  # noqa: PLC0415 -- loads when wanted
 
-        exporters.append(JsonlExporter(settings.jsonl))
-    return tuple(exporters)
+        exporters += (JsonlExporter(settings.jsonl),)
+    return exporters
 
 
 def scoring_arguments() -> dict[str, Any]:

@@ -28,14 +28,15 @@ from ._arguments import (
     PREFIXES,
     at_least,
     check_askable,
-    exporters_of,
     more_than_0,
     one_of,
     probability,
     seconds_of,
+    verdict_rules,
     whole,
     window_of,
 )
+from ._destinations import exporters_of
 from ._port import MeterPort
 from ._quality_verbs import QualityVerbs
 from ._request import Request, SubmittedSample, request
@@ -81,11 +82,13 @@ def _as_embedder(given: object) -> Embedder:
 def _default_exporters() -> tuple[str, ...]:
     """Return the names of the exporters where none are chosen in code."""
     # The settings load only where it is set: a meter built in code needs none of them.
-    if any(os.environ.get(prefix + "CONSOLE") for prefix in PREFIXES):
+    if any(
+        os.environ.get(prefix + name) for prefix in PREFIXES for name in ("CONSOLE", "EXPORTERS")
+    ):
         from .config import read_settings  # noqa: PLC0415 -- see above
 
-        if read_settings().console:
-            return ("otel", "console")
+        settings = read_settings()
+        return (settings.exporters or ("otel",)) + (("console",) if settings.console else ())
     return ("otel",)
 
 
@@ -107,8 +110,10 @@ class RagMeter(MeterPort, QualityVerbs):
             callable. A reference that a request brings along wins.
         exporters: Where results go: ``"console"``, one line per request on standard error; ``"otel"``,
             `ragmeter.exporters.otel.OpenTelemetryExporter`, which writes spans, events and metrics through
-            the global providers; or a list of those and of exporters. Default: ``"otel"``, and
-            ``"console"`` beside it where ``RAGMETER_CONSOLE`` is set.
+            the global providers; ``"phoenix"`` or ``"langfuse"``, which bring ``"otel"`` along and whose
+            addresses and keys stand in their own variables; or a list of those and of exporters. Default:
+            what ``RAGMETER_EXPORTERS`` names, else ``"otel"``, and ``"console"`` where ``RAGMETER_CONSOLE``
+            is set.
         sample_rate: Probability, by a hash of the trace id, that a request is scored.
         judge_sample_rate: Probability that a scored request is judged, too; a judge's budget lowers it.
         scoring: ``"process"`` scores and judges in a worker process of ours, so that it does not
@@ -120,6 +125,7 @@ class RagMeter(MeterPort, QualityVerbs):
             retrievals, ``bad`` verdicts and the worst lexical scores even when they are not sampled.
         verdict: The rules, with thresholds, by which a request is ``good``, ``suspect`` or ``bad``;
             see ``docs/verdict.md``.
+        labels: File of ``ragmeter label``: from 50 on, verdicts say which share of their word people call bad.
         segments: Parts of a workflow's requests that have means of quality of their own, too: ``"language"`` of
             the question, ``"retriever"``, what was searched, ``"metadata.tenant"`` or any other name of
             metadata, of the resource's attributes, or of what adapters know; see ``docs/quality.md``.
@@ -160,7 +166,9 @@ class RagMeter(MeterPort, QualityVerbs):
         metrics: Literal["live", "golden", "all"] | Sequence[str | Metric] | None = None,
         judge: Judge | None = None,
         references: str | os.PathLike[str] | Mapping[str, Any] | Callable[[str], Any] | None = None,
-        exporters: Literal["console", "otel"] | Sequence[str | Exporter] | None = None,
+        exporters: Literal["otel", "console", "phoenix", "langfuse"]
+        | Sequence[str | Exporter]
+        | None = None,
         sample_rate: float = 1.0,
         judge_sample_rate: float = 1.0,
         *,
@@ -168,6 +176,7 @@ class RagMeter(MeterPort, QualityVerbs):
         scoring: Literal["thread", "process", "queue"] = "thread",
         keep: Literal["none", "worst"] = "none",
         verdict: VerdictRules | None = None,
+        labels: str | os.PathLike[str] | None = None,
         segments: Sequence[str] | None = None,
         fused: bool = False,
         hold_s: float = 5.0,
@@ -216,9 +225,7 @@ class RagMeter(MeterPort, QualityVerbs):
         )
         if redact is not None and not callable(redact):
             raise ConfigurationError(f"redact is {redact!r}; pass a function str -> str")
-        rules = VerdictRules() if verdict is None else verdict
-        if not isinstance(rules, VerdictRules):
-            raise ConfigurationError(f"verdict is {verdict!r}; pass ragmeter.VerdictRules(...)")
+        rules = verdict_rules(verdict, labels)
         self._metrics = MetricSet(
             resolve_metrics(
                 "golden" if metrics is None else metrics,
@@ -285,6 +292,7 @@ class RagMeter(MeterPort, QualityVerbs):
                 Population(self._metrics.awaited, None if judge is None else judge.model),
                 self._quality_guard,
                 scores_all=keep == "worst",
+                rules=rules,
             ),
             rules,
             chosen,
@@ -300,10 +308,11 @@ class RagMeter(MeterPort, QualityVerbs):
         if judge is not None:
             judge.subscribe(pipeline.judge_called)
         for exporter in chosen:
-            if isinstance(exporter, ObservesMeter):
-                exporter.observe_meter(self.stats)
-            if isinstance(exporter, ObservesQuality):
-                exporter.observe_quality(self._quality.totals)
+            with self.guard("exporter.observe"):  # the application's own meter may refuse
+                if isinstance(exporter, ObservesMeter):
+                    exporter.observe_meter(self.stats)
+                if isinstance(exporter, ObservesQuality):
+                    exporter.observe_quality(self._quality.totals)
 
     def _watch(
         self,
@@ -484,6 +493,7 @@ class RagMeter(MeterPort, QualityVerbs):
         return self._counters.snapshot(
             queue_size=self._pipeline.queue_size,
             queue_bytes=self._pipeline.queue_bytes,
+            backlog_bytes=self._pipeline.backlog_bytes,
             export_backlog=self._pipeline.export_backlog,
             internal_errors=self._log.counts,
             judge_budget_local=0 if budget is None else budget.granted_alone,
@@ -546,13 +556,16 @@ class RagMeter(MeterPort, QualityVerbs):
         )
 
     def flush(self, timeout_s: float = 10.0) -> bool:
-        """Wait until everything offered so far is scored, judged and exported.
+        """Wait until all that came so far, to span processors too, is scored, judged and exported.
 
         Returns:
-            Whether that came true within `timeout_s` seconds.
+            Whether that came true within `timeout_s` seconds: nothing of it waits any more, and nothing was
+            given up for want of time. What an exporter refused for good is counted in `stats` (``dropped``,
+            ``export_errors``); what it may take later (`TryLaterError`) waits, and this is False.
         """
         with self._flush_guard:
-            return self._pipeline.flush(self._deadline(timeout_s))
+            drained = self._drain(deadline := self._deadline(timeout_s))
+            return self._pipeline.flush(deadline) and drained
         return False
 
     def _deadline(self, timeout_s: float) -> float:
@@ -571,9 +584,10 @@ class RagMeter(MeterPort, QualityVerbs):
         # Taken for good: a signal handler on top of it must not wait for it.
         if not self._shutting_down.acquire(blocking=False):
             return
-        self._shut_down = True
         with self._flush_guard:
-            self._pipeline.close(self._deadline(timeout_s))
+            self._drain(deadline := self._deadline(timeout_s))
+            self._shut_down = True
+            self._pipeline.close(deadline)
 
     def __enter__(self) -> RagMeter:
         return self

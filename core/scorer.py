@@ -14,15 +14,16 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
-from ragmeter.metrics import ConfigurationError, Metric, RagSample, VerdictRules
+from ragmeter.metrics import Metric, RagSample, VerdictRules
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._inputs import Samples, samples_of
 from ragmeter.metrics._measuring import Measuring
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.registry import resolve_metrics
 from ragmeter.metrics.results import Evaluation
 
-from ._arguments import at_least, check_askable, more_than_0, whole
+from ._arguments import at_least, check_askable, more_than_0, verdict_rules, whole
 from .context import leave_host
 from .pipeline.judging import LastingLoop
 
@@ -71,9 +72,7 @@ class Scorer:
             from ragmeter.metrics.embedder import as_embedder  # noqa: PLC0415 -- only if there is one
 
             asked = as_embedder(embedder)
-        rules = VerdictRules() if verdict is None else verdict
-        if not isinstance(rules, VerdictRules):
-            raise ConfigurationError(f"verdict is {verdict!r}; pass ragmeter.VerdictRules(...)")
+        rules = verdict_rules(verdict)
         chosen = resolve_metrics(
             "golden" if metrics is None else metrics,
             judged=judge is not None,
@@ -127,7 +126,7 @@ class Scorer:
 
     def score(
         self,
-        samples: Sequence[RagSample],
+        samples: Samples,
         *,
         only: Callable[[Metric], bool] | None = None,
         unjudged: Sequence[str | None] | None = None,
@@ -135,7 +134,8 @@ class Scorer:
         """Score samples; waits for judge and embedder. Works inside a running event loop, and blocks it.
 
         Args:
-            samples: What to score.
+            samples: What to score: `RagSample` objects, rows as dictionaries with the columns of a data set, a
+                frame or table (pandas, polars, pyarrow, datasets), or the path of a data set.
             only: Which of the metrics, e.g. `ragmeter.metrics.metric.reads_reference`; None: all.
             unjudged: For each sample why judge and embedder are not asked (a short word, e.g.
                 ``sampled_out``), or None where they are; None: they are asked for all.
@@ -145,10 +145,11 @@ class Scorer:
             score name → `Score`, in the order of the metrics, with the sample's ``verdict`` as attribute. A
             metric that fails gives a score with a status.
         """
+        listed = samples_of(samples)
         if not self._measuring.awaits:
-            return Evaluation(self._measuring.compute(sample, only) for sample in samples)
+            return Evaluation(self._measuring.compute(sample, only) for sample in listed)
         running = self._started()
-        job = running.submit(self._measure(running, samples, only, unjudged))
+        job = running.submit(self._measure(running, listed, only, unjudged))
         try:
             return job.result()
         except BaseException:
@@ -157,21 +158,22 @@ class Scorer:
 
     async def ascore(
         self,
-        samples: Sequence[RagSample],
+        samples: Samples,
         *,
         only: Callable[[Metric], bool] | None = None,
         unjudged: Sequence[str | None] | None = None,
     ) -> Evaluation:
         """Do the same as `score`, and leave the running event loop to others."""
+        listed = samples_of(samples)
         if not self._measuring.awaits:
             found = Evaluation()
-            for sample in samples:
+            for sample in listed:
                 found.append(self._measuring.compute(sample, only))
                 await asyncio.sleep(0)
             return found
         running = self._started()
         return await asyncio.wrap_future(
-            running.submit(self._measure(running, samples, only, unjudged))
+            running.submit(self._measure(running, listed, only, unjudged))
         )
 
     def close(self) -> None:

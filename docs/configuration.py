@@ -13,7 +13,6 @@ IN_CODE_ONLY = {
     "judge": "An `OpenAIJudge`, or any other object of that protocol; from the environment: the variables below.",
     "verdict": "`ragmeter.VerdictRules`, when a request is good, suspect or bad; from the environment: the variables below.",
     "embedder": "What turns texts into vectors for semantic metrics; from the environment: the variables below.",
-    "exporters": 'Where results go: `"console"`, `"otel"`, or a list of names and exporters; default: OpenTelemetry.',
     "redact": "A function that sees every text first and returns what may be seen; see [production](production.md).",
 }
 """Arguments of `RagMeter` that are objects, and so have no variable."""
@@ -27,8 +26,10 @@ Each variable can also be given as `OTEL_INSTRUMENTATION_RAGMETER_...`, and so, 
 variable counts as unset. A wrong value raises a `ConfigurationError` that names the variable, the value and what is
 allowed. `ragmeter doctor` says what is set, and which names are misspelled.
 
-Two commands have variables of their own: `RAGMETER_SERVE_STORE` and `RAGMETER_SERVE_TOKEN` are
-[`ragmeter serve`](command-line.md#ragmeter-serve)'s, `RAGMETER_DEMO_MODEL` is `ragmeter demo`'s.
+Commands have variables of their own: `RAGMETER_SERVE_STORE`, `RAGMETER_SERVE_TOKEN` and `RAGMETER_SERVE_VIEW_TOKEN` are
+[`ragmeter serve`](command-line.md#ragmeter-serve)'s, `RAGMETER_DEMO_MODEL` is `ragmeter demo`'s, `RAGMETER_DOCTOR` (`1`) has
+[`ragmeter doctor`](command-line.md#ragmeter-doctor) examine any process, and `RAGMETER_STARTUP` is set by the commands
+that run a program, for that program.
 
 This page is written by `python docs/configuration.py` from `ragmeter.config.Settings`.
 """

@@ -1,6 +1,6 @@
 """Your own LangChain chain, and one line of ragmeter: no key, no network.
 
-Needs `pip install 'ragmeter-otel[langchain]' numpy`: LangChain's in-memory store computes with numpy.
+Needs the extra `[langchain]` and numpy: LangChain's in-memory store computes with numpy.
 
 python examples/langchain_quickstart.py
 """

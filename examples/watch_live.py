@@ -2,7 +2,7 @@
 
 python examples/watch_live.py --port 9464
 
-Needs `pip install 'ragmeter-otel[langchain,prometheus]'`; no key, no network. Scrape `http://localhost:9464/metrics`;
+Needs the extras `[langchain,prometheus]`; no key, no network. Scrape `http://localhost:9464/metrics`;
 `ragmeter dashboards --out DIR` writes the Grafana dashboard and the alert rules that go with it.
 """
 

@@ -126,7 +126,7 @@ def verdict_annotation(scored: ScoredRun) -> Annotation | None:
         target="request",
         kind=str(semconv.ANNOTATOR_CODE),
         label=verdict.word,
-        explanation=clean("; ".join(verdict.reasons)) or None,
+        explanation=clean(verdict.explanation) or None,
         identifier=f"{semconv.OWN}:verdict",
         metadata={"codes": list(verdict.codes)},
     )

@@ -109,8 +109,8 @@ class Delivery:
             )
         try:
             import httpx  # noqa: PLC0415 -- an optional dependency
-        except ImportError as error:
-            raise MissingDependencyError("httpx", "sinks", sink) from error
+        except ImportError:
+            raise MissingDependencyError("httpx", "sinks", sink) from None
         self._httpx = httpx
         self._sink = sink
         self._what = what
@@ -173,6 +173,21 @@ class Delivery:
             )
         return answer.body
 
+    def offer(self, method: str, path: str, body: Any) -> bool:
+        """Send once what the backend may do without; return whether it was taken. A refusal means nothing."""
+        client = self._client_now()
+        try:
+            content = json.dumps(body).encode("ascii")
+            status = client.request(method, self._base_url + path, content=content).status_code
+        except self._httpx.TransportError:
+            return False
+        return status < 300
+
+    def _client_now(self) -> httpx.Client:
+        if self._client is None:
+            self._client = self._httpx.Client(timeout=self._timeout_s, headers=self._headers)
+        return self._client
+
     def _begin(self, body: Any) -> bytes:
         """Return what is to be sent, unless it would be refused.
 
@@ -198,11 +213,10 @@ class Delivery:
 
     def _attempt(self, path: str, content: bytes) -> _Answer:
         """Try once."""
-        if self._client is None:
-            self._client = self._httpx.Client(timeout=self._timeout_s, headers=self._headers)
+        client = self._client_now()
         try:
             url = self._base_url + path if path else self._given_url
-            response = self._client.post(url, content=content)
+            response = client.post(url, content=content)
         except self._httpx.TransportError as error:
             return _Answer(problem=f"no answer ({type(error).__name__})")
         status = response.status_code

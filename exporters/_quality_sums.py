@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["FREE_SUMS", "JUDGED_SUMS"]
+__all__ = ["FREE_SUMS", "JUDGED_SUMS", "PAIR_SUMS"]
 
+PAIR_SUMS: Final[Mapping[str, str]] = {
+    "r": "Values of conversations that had one before.",
+    "cn": "Products of the weights of two values of one conversation, each pair both ways round.",
+    "cx": "The same, times the first one's value.",
+    "cxx": "The same, times both values.",
+}
+"""How alike the values of one conversation are; all 0 where each request stands alone."""
 FREE_SUMS: Final[Mapping[str, str]] = {
     "n": "Requests that had what a score needs, judged or not.",
     "kd": "Requests measured with a value, each counted once.",
@@ -14,6 +21,7 @@ FREE_SUMS: Final[Mapping[str, str]] = {
     "xx": "Sum of its squares.",
     "wb": "Weighted number of measured requests for which a value exists in principle.",
     "low": "Weighted number of requests on the bad side of the objective; absent without one.",
+    **PAIR_SUMS,
 }
 """The sums of a score that every request gets, with what they add up."""
 JUDGED_SUMS: Final[Mapping[str, str]] = {
@@ -41,5 +49,6 @@ JUDGED_SUMS: Final[Mapping[str, str]] = {
     "y": "Sum of their judged score, without weights.",
     "yy": "Sum of its squares, without weights.",
     "low": FREE_SUMS["low"],
+    **PAIR_SUMS,
 }
 """The sums of a score that only requests have that were chosen to be judged, likewise."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from opentelemetry.trace import SpanContext
 
@@ -33,6 +33,8 @@ __all__ = [
     "Placed",
     "Placement",
     "SpanDirectory",
+    "SpansAddress",
+    "delivers",
     "recorded_spans",
 ]
 
@@ -95,7 +97,7 @@ class Placement:
 
     def delivers(self) -> bool:
         """Return whether the spans that scores are to be attached to are written at all."""
-        return not isinstance(self._spans, MayLackDestination) or self._spans.delivers()
+        return delivers(self._spans)
 
     def place(self, batch: Sequence[ScoredRun]) -> tuple[list[list[Placed]], DeliveryError | None]:
         """Return what has a span, run by run, and the error to raise for runs without one."""
@@ -190,12 +192,28 @@ class JudgedSpans:
         return self.request or self.retrieval
 
 
+class SpansAddress(NamedTuple):
+    """Where a backend takes spans over OTLP's HTTP."""
+
+    url: str
+    """The whole address."""
+    headers: Mapping[str, str]
+    """With its keys."""
+    resource: Mapping[str, str]
+    """Attributes by which it sorts what comes, such as its project."""
+
+
 class KnowsSpans(Protocol):
     """Where a sink asks for the spans of a request; `OpenTelemetryExporter` is one."""
 
     def judged_spans(self, run: RagRun, timeout_s: float = 0.0) -> JudgedSpans | None:
         """Return the spans of `run`, waiting at most `timeout_s` seconds; None: unknown."""
         ...
+
+
+def delivers(spans: KnowsSpans | None) -> bool:
+    """Return whether who writes spans has somewhere to write to."""
+    return not isinstance(spans, MayLackDestination) or spans.delivers()
 
 
 def recorded_spans(run: RagRun) -> JudgedSpans:

@@ -19,12 +19,13 @@ from typing import TextIO
 
 from ragmeter.metrics import ConfigurationError, Score
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._printing import one_line
 from ragmeter.metrics.verdict import scores_behind
 
 from ._annotations import is_shown
-from ._format import clean, missing_inputs
-from ._span_targets import recorded_spans
-from .protocol import ScoredRun, Written
+from ._format import missing_inputs
+from ._span_targets import KnowsSpans, delivers, recorded_spans
+from .protocol import RagRun, ScoredRun, Written
 
 __all__ = ["ConsoleExporter"]
 
@@ -37,9 +38,11 @@ MAX_NAME_CHARS = 40
 MAX_QUESTION_CHARS = 80
 """Characters of a question."""
 ID_CHARS = 8
-"""Digits of a trace id or run id that are shown."""
+"""Digits of a run id that are shown; a trace id is shown whole, as backends look for it."""
 NARROWEST = 20
 """Columns below which a terminal's word is not taken."""
+SPANS_WAIT_S = 1.0
+"""Seconds that a line waits for the spans of its request, which are written beside it."""
 GAP = "  "
 """Between the parts of a line, and before what did not fit into a terminal's first row."""
 
@@ -60,9 +63,14 @@ class ConsoleExporter:
             ``TERM`` is ``dumb``.
         capture_content: Whether to write the question, too. None: what
             ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says, which by default is no.
+        spans: The `OpenTelemetryExporter` that writes the request's spans; None: only traces that others
+            began are known.
+        trace_url: Where a trace is shown, with ``{trace_id}`` in it: the link that stands at the end of a
+            line instead of the trace's id.
 
     Raises:
-        ConfigurationError: `stream` is nothing that can be written to, or an argument is no boolean.
+        ConfigurationError: `stream` is nothing that can be written to, an argument is no boolean, or
+            `trace_url` has no place for the id.
     """
 
     def __init__(
@@ -71,6 +79,8 @@ class ConsoleExporter:
         *,
         color: bool | None = None,
         capture_content: bool | None = None,
+        spans: KnowsSpans | None = None,
+        trace_url: str | None = None,
     ) -> None:
         # The one place that reads the variable; it is the OpenTelemetry exporter's.
         from .otel._content import ContentPolicy  # noqa: PLC0415 -- only when a meter is made
@@ -83,6 +93,13 @@ class ConsoleExporter:
             raise ConfigurationError(
                 f"color is {color!r}; it is True, False or None: on a terminal"
             )
+        if trace_url is not None and "{trace_id}" not in trace_url:
+            raise ConfigurationError(
+                f"trace_url is {trace_url!r}; write {{trace_id}} where the id stands, e.g. "
+                "http://127.0.0.1:4318/trace/{trace_id}"
+            )
+        self._spans, self._wait_s = spans, SPANS_WAIT_S
+        self._trace = trace_url or "trace {trace_id}"
         policy = ContentPolicy.resolve(capture_content)
         self._question = policy.on_spans or policy.on_events
         self._stream = stream
@@ -107,7 +124,8 @@ class ConsoleExporter:
             width = _columns(stream) if terminal else None
             for scored in batch:
                 with written.alone():
-                    rows = _rows(list(_words(scored, question=self._question)), width)
+                    words = [*_words(scored, question=self._question), self._where(scored.run)]
+                    rows = _rows(words, width)
                     try:
                         _write(stream, _colored(rows, scored) if color else rows)
                     except OSError:
@@ -126,6 +144,21 @@ class ConsoleExporter:
         """Nothing to release: the stream belongs to the application."""
         del timeout_s
 
+    def _where(self, run: RagRun) -> str:
+        """Return where a person finds the request: its trace, or its id."""
+        known = None
+        if self._spans is not None and delivers(self._spans):
+            known = self._spans.judged_spans(run, self._wait_s)
+            self._wait_s = (
+                SPANS_WAIT_S if known else 0.0
+            )  # one that writes nothing holds up no line
+        found = known or recorded_spans(run)
+        span = found.request or found.retrieval or run.parent
+        if span is not None and span.is_valid:
+            return self._trace.replace("{trace_id}", f"{span.trace_id:032x}")
+        # Run ids often begin with the time: those of one minute would look alike.
+        return f"run {one_line(run.run_id, 1000)[-ID_CHARS:]}"
+
 
 def _words(scored: ScoredRun, *, question: bool) -> Iterator[str]:
     """Yield the parts of a request's line; a part is broken where it has spaces."""
@@ -133,21 +166,14 @@ def _words(scored: ScoredRun, *, question: bool) -> Iterator[str]:
     yield _clock(run.ended_ns)
     word = "later" if scored.late else "unknown" if verdict is None else verdict.word
     yield word.ljust(_COLUMN)
-    yield _one_line(run.name or f"({run.framework})", MAX_NAME_CHARS)
+    yield one_line(run.name or f"({run.framework})", MAX_NAME_CHARS)
     if question and not scored.late and run.sample.question:
-        yield f'"{_one_line(run.sample.question, MAX_QUESTION_CHARS)}"'
+        yield f'"{one_line(run.sample.question, MAX_QUESTION_CHARS)}"'
     if scored.late:
         yield from _added(scored)
     else:
         yield from _decisive(scored)
     yield from _why(scored)
-    spans = recorded_spans(run)
-    span = spans.request or run.parent
-    if span is not None and span.is_valid:
-        yield f"trace {span.trace_id:032x}"[: len("trace ") + ID_CHARS]
-    else:
-        # Run ids often begin with the time: those of one minute would look alike.
-        yield f"run {_one_line(run.run_id, 1000)[-ID_CHARS:]}"
 
 
 def _decisive(scored: ScoredRun) -> Iterator[str]:
@@ -176,7 +202,7 @@ def _score(score: Score) -> str:
     if score.value is not None and score.range != (0.0, 1.0):
         value = f"{score.value:.4g}"
     partly = " (partial)" if score.status == "partial" else ""
-    return f"{_one_line(score.name, MAX_NAME_CHARS)} {value}{partly}"
+    return f"{one_line(score.name, MAX_NAME_CHARS)} {value}{partly}"
 
 
 def _why(scored: ScoredRun) -> Iterator[str]:
@@ -186,16 +212,18 @@ def _why(scored: ScoredRun) -> Iterator[str]:
         if scored.late:
             yield f"now {verdict.word}"
         yield from map(": ".join, zip(verdict.codes, verdict.reasons, strict=True))
+        if verdict.rate is not None:
+            yield verdict.rate
     if not scored.late:
         if run.sample.status not in ("ok", "retrieval_only"):
-            kind = f" ({_one_line(run.error_type, MAX_NAME_CHARS)})" if run.error_type else ""
+            kind = f" ({one_line(run.error_type, MAX_NAME_CHARS)})" if run.error_type else ""
             yield f"status {run.sample.status}{kind}"
         elif verdict is None and missing_inputs(scored):
             yield f"missing {', '.join(missing_inputs(scored))}"
     failed: dict[str, int] = {}
     for score in scored.scores.values():
         if score.status in _FAILED:
-            kind = f" ({_one_line(score.error_type, MAX_NAME_CHARS)})" if score.error_type else ""
+            kind = f" ({one_line(score.error_type, MAX_NAME_CHARS)})" if score.error_type else ""
             said = f"{score.status}{kind}"
             failed[said] = failed.get(said, 0) + 1
     for said, count in failed.items():
@@ -207,14 +235,6 @@ def _clock(ns: int) -> str:
         return time.strftime("%H:%M:%S", time.localtime(ns / 1e9))
     except (OSError, OverflowError, ValueError):
         return "--:--:--"
-
-
-def _one_line(text: str, limit: int) -> str:
-    """Return `text` cut, without what would break the line, colour it or move the cursor."""
-    text = clean(text[: 4 * limit], 4 * limit)
-    words = "".join(char if char.isprintable() else " " for char in text).split()
-    line = " ".join(words)
-    return line if len(line) <= limit else line[: limit - 3] + "..."
 
 
 def _rows(parts: Sequence[str], width: int | None) -> list[str]:

@@ -8,7 +8,6 @@ meter to count.
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,10 +15,12 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError, RetrievalStage, Score
 from ragmeter.metrics._append import append_whole, appending, open_to_append
+from ragmeter.metrics._json_lines import as_line
+from ragmeter.metrics.errors import loggable
 
 from ._format import plain
 from ._span_targets import recorded_spans
-from .protocol import Retrieval, ScoredRun, Written
+from .protocol import Retrieval, ScoredRun, TryLaterError, Written
 
 __all__ = ["JsonlExporter"]
 
@@ -57,20 +58,27 @@ class JsonlExporter:
             ) from error
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Append one line per run. Raises `OSError` (disk full) after taking a torn line back.
+        """Append one line per run. A run that has no JSON loses itself; the others of the batch are written.
 
-        A run that has no JSON loses itself; the others of the batch are written.
+        Raises:
+            TryLaterError: The disk is full, or the file cannot be written to; a torn line was taken back.
         """
         with Written(batch) as written:
-            lines: list[bytes] = []
+            lines: list[tuple[ScoredRun, bytes]] = []
             for scored in batch:
                 with written.alone():
-                    lines.append(self._line(scored))
+                    lines.append((scored, self._line(scored)))
             self._check_open()
-            with appending(self._path) as file:
-                for line in lines:
-                    append_whole(file, line)
-                    written.add()
+            done: set[int] = set()
+            try:
+                with appending(self._path) as file:
+                    for scored, line in lines:
+                        append_whole(file, line)
+                        done.add(id(scored))
+                        written.add()
+            except OSError as error:
+                left = [scored for scored in batch if id(scored) not in done]
+                raise TryLaterError(f"{self._path}: {loggable(error)}", left) from error
 
     def flush(self, timeout_s: float) -> bool:
         """Ask the system to put what was written on the disk."""
@@ -97,14 +105,7 @@ class JsonlExporter:
             raise ValueError(f"{str(self._path)!r} is closed: the exporter was shut down")
 
     def _line(self, scored: ScoredRun) -> bytes:
-        text = json.dumps(
-            plain(_record(scored, content=self._include_content)),
-            ensure_ascii=False,
-            allow_nan=False,
-            separators=(",", ":"),
-        )
-        # A lone surrogate becomes its own JSON escape, the only spelling that UTF-8 has for it.
-        return text.encode("utf-8", "backslashreplace") + b"\n"
+        return as_line(plain(_record(scored, content=self._include_content)), compact=True)
 
 
 def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
@@ -131,7 +132,7 @@ def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
         "selection": scored.selection,
         "judge_selection": scored.judge_selection,
         "revision": scored.revision,
-        "verdict": None if scored.verdict is None else scored.verdict.model_dump(),
+        "verdict": None if scored.verdict is None else scored.verdict.model_dump(exclude_none=True),
         "contexts_by": sample.contexts_by,
         "context_count": None if sample.contexts is None else len(sample.contexts),
         "stages": None if sample.stages is None else [_stage(each) for each in sample.stages],

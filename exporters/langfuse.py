@@ -9,16 +9,18 @@ count once.
 from __future__ import annotations
 
 import json
+import os
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from hashlib import blake2b
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 
+from ._foreign import attribute_of
 from ._http import Delivered, Delivery, DeliveryError
-from ._span_targets import KnowsSpans, Placed, Placement
+from ._span_targets import KnowsSpans, Placed, Placement, SpansAddress
 from .protocol import ScoredRun
 
 __all__ = ["LangfuseScores"]
@@ -91,7 +93,50 @@ class LangfuseScores:
             scores=scores,
             include_explanations=include_explanations,
         )
+        describe: Callable[[], None] | None = attribute_of(spans, "describe_traces")
+        if describe is not None:
+            describe()
         self._environment = environment
+        self._host = host.rstrip("/")
+        self._authorization = {"Authorization": f"Basic {token}"}
+
+    @classmethod
+    def from_env(cls, *, spans: KnowsSpans | None = None) -> LangfuseScores:
+        """Build one from the variables that Langfuse's own package reads.
+
+        ``LANGFUSE_BASE_URL`` or ``LANGFUSE_HOST`` (else ``https://cloud.langfuse.com``),
+        ``LANGFUSE_PUBLIC_KEY``, ``LANGFUSE_SECRET_KEY`` and ``LANGFUSE_TRACING_ENVIRONMENT``.
+
+        Args:
+            spans: As above.
+
+        Raises:
+            ConfigurationError: A key is not set, or the address is none; names the variables.
+            MissingDependencyError: httpx is not installed.
+        """
+        keys = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
+        missing = [name for name in keys if not os.environ.get(name)]
+        if missing:
+            raise ConfigurationError(
+                f"exporters='langfuse': set {' and '.join(missing)}, which the project's settings in Langfuse "
+                "show, and LANGFUSE_BASE_URL unless it is https://cloud.langfuse.com"
+            )
+        variable = "LANGFUSE_BASE_URL" if os.environ.get("LANGFUSE_BASE_URL") else "LANGFUSE_HOST"
+        try:
+            return cls(
+                os.environ.get(variable) or "https://cloud.langfuse.com",
+                *(os.environ[name] for name in keys),
+                spans=spans,
+                environment=os.environ.get("LANGFUSE_TRACING_ENVIRONMENT") or None,
+            )
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{variable}: {error}") from error
+
+    def spans_address(self) -> SpansAddress:
+        """Return where Langfuse takes spans."""
+        environment = {"langfuse.environment": self._environment} if self._environment else {}
+        url = f"{self._host}/api/public/otel/v1/traces"
+        return SpansAddress(url, self._authorization, environment)
 
     def __repr__(self) -> str:
         return f"LangfuseScores({self._delivery.shown_address!r})"

@@ -7,12 +7,19 @@ spans by id; Phoenix keeps those whose span has not arrived yet and attaches the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from opentelemetry import trace
+
+from ragmeter.metrics import ConfigurationError
 
 from . import semconv
+from ._foreign import attribute_of
 from ._http import Delivered, Delivery
-from ._span_targets import KnowsSpans, Placed, Placement
+from ._span_targets import KnowsSpans, Placed, Placement, SpansAddress
 from .protocol import ScoredRun
 
 __all__ = ["PhoenixAnnotations"]
@@ -20,12 +27,15 @@ __all__ = ["PhoenixAnnotations"]
 PER_REQUEST = 200
 """Annotations sent in one request, at most."""
 _RESERVED = "note"
+_WORTH = {"good": 1.0, "suspect": 0.5, "bad": 0.0}
+"""The words of the verdict, in the order in which Phoenix shows and colours them."""
 
 
 class PhoenixAnnotations:
     """Annotates traces, judged spans and documents in Phoenix. Needs the extra ``sinks`` (httpx).
 
-    The verdict (``ragmeter.verdict``, its word as label, its reasons as explanation) goes to the trace, to
+    The verdict (``ragmeter.verdict``, its word as label, its reasons as explanation; its score, by which
+    Phoenix sorts, is 1 for good, 0.5 for suspect and 0 for bad) goes to the trace, to
     the request's span and to the application's span around it; a score about the retrieval to the
     retrieval's span, and what it says of a chunk to that document of it. Phoenix sorts by name and
     folds what does not fit, so where there is a verdict, scores about the answer go to the trace.
@@ -47,6 +57,7 @@ class PhoenixAnnotations:
         document_annotations: Annotate documents with what scores say of each chunk.
         include_explanations: Whether to send explanations, which quote contexts. Otherwise a score explains
             itself by ids, counts and numbers.
+        headers: Sent along with every request, such as those of a gateway.
         timeout_s: Seconds for one attempt.
         deadline_s: Seconds for all attempts of one request.
 
@@ -65,12 +76,16 @@ class PhoenixAnnotations:
         trace_annotations: bool = False,
         document_annotations: bool = True,
         include_explanations: bool = False,
+        headers: Mapping[str, str] | None = None,
         timeout_s: float = 10.0,
         deadline_s: float = 60.0,
     ) -> None:
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._headers = dict(headers or {})
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._endpoint = endpoint.rstrip("/")
         self._delivery = Delivery(
-            "Phoenix", endpoint, headers, timeout_s=timeout_s, deadline_s=deadline_s
+            "Phoenix", endpoint, self._headers, timeout_s=timeout_s, deadline_s=deadline_s
         )
         self._placement = Placement(
             "Phoenix",
@@ -81,6 +96,47 @@ class PhoenixAnnotations:
         )
         self._trace_annotations = trace_annotations
         self._fold = scores is None
+        self._spans = spans
+        self._judged = False
+        self._tries = 10
+
+    @classmethod
+    def from_env(cls, *, spans: KnowsSpans | None = None) -> PhoenixAnnotations:
+        """Build one from the variables that Phoenix's own packages read.
+
+        The address is ``PHOENIX_ENDPOINT`` or ``PHOENIX_COLLECTOR_ENDPOINT`` (as for traces: its path
+        ``/v1/traces`` is left out), else ``OTEL_EXPORTER_OTLP_ENDPOINT``, else ``PHOENIX_HOST`` with
+        ``PHOENIX_PORT``, else ``http://localhost:6006``; ``PHOENIX_API_KEY`` is the key,
+        ``PHOENIX_CLIENT_HEADERS`` are more headers.
+
+        Args:
+            spans: As above.
+
+        Raises:
+            ConfigurationError: The address is none; names its variable.
+            MissingDependencyError: httpx is not installed.
+        """
+        variable, address = _address()
+        headers = {}
+        for pair in os.environ.get("PHOENIX_CLIENT_HEADERS", "").split(","):
+            name, said, value = pair.partition("=")
+            if said:
+                headers[unquote(name).strip()] = unquote(value).strip()
+        try:
+            return cls(address, os.environ.get("PHOENIX_API_KEY"), spans=spans, headers=headers)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{variable}: {error}") from error
+
+    @property
+    def trace_url(self) -> str:
+        """Where Phoenix shows a trace, with ``{trace_id}`` in it."""
+        return f"{self._delivery.shown_address}/redirects/traces/{{trace_id}}"
+
+    def spans_address(self) -> SpansAddress:
+        """Return where Phoenix takes spans, and the project that ``PHOENIX_PROJECT`` names."""
+        project = _project()
+        resource = {str(semconv.OPENINFERENCE_PROJECT): project} if project else {}
+        return SpansAddress(f"{self._endpoint}/v1/traces", self._headers, resource)
 
     def __repr__(self) -> str:
         return f"PhoenixAnnotations({self._delivery.shown_address!r})"
@@ -106,6 +162,30 @@ class PhoenixAnnotations:
                     together, runs = [], 0
             if unknown is not None:
                 raise unknown
+        self._judged |= any(one.said.target == "request" for run in placed for one in run)
+        self._explain_verdicts()
+
+    def _explain_verdicts(self) -> None:
+        """Tell Phoenix which of the verdict's words is better: it colours them by that."""
+        if not (self._judged and self._tries):
+            return
+        self._tries -= 1
+        name = str(semconv.VERDICT)
+        values = [{"label": word, "score": worth} for word, worth in _WORTH.items()]
+        self._delivery.offer(
+            "POST",
+            "/v1/annotation_configs",
+            {
+                "name": name,
+                "type": "CATEGORICAL",
+                "optimization_direction": "MAXIMIZE",
+                "values": values,
+            },
+        )  # it may be there already
+        project = quote(_project_of(self._spans), safe="")
+        # A project begins with its first span, which may be on its way.
+        if self._delivery.offer("PUT", f"/v1/projects/{project}/annotation_configs/{name}", {}):
+            self._tries = 0
 
     def _send(self, placed: Sequence[Placed]) -> None:
         for start in range(0, len(placed), PER_REQUEST):
@@ -140,14 +220,57 @@ class PhoenixAnnotations:
         return self._placement.delivers()
 
     def flush(self, timeout_s: float) -> bool:
-        """Nothing is buffered here: `export` returns when Phoenix has taken the annotations."""
-        del timeout_s
+        """Return True: `export` returns when Phoenix has taken the annotations."""
+        if timeout_s > 0:
+            self._explain_verdicts()  # by now the project may be there
         return True
 
     def shutdown(self, timeout_s: float) -> None:
         """Give up what is being retried and close the connections."""
         del timeout_s
         self._delivery.close()
+
+
+def _address() -> tuple[str, str]:
+    """Return the variable that says where Phoenix is, and its address there."""
+    for variable in (
+        "PHOENIX_ENDPOINT",
+        "PHOENIX_COLLECTOR_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+    ):
+        given = os.environ.get(variable, "").strip()
+        if not given:
+            continue
+        parts = urlsplit(given)
+        grpc = os.environ.get("PHOENIX_GRPC_PORT") or "4317"
+        if parts.hostname and given.rstrip("/").endswith(f":{grpc}"):
+            # There it takes traces alone; its page and its API are at the other port.
+            host = parts.netloc.removesuffix(f":{grpc}")
+            given = f"{parts.scheme}://{host}:{_port()}"
+        return variable, given.rstrip("/").removesuffix("/v1/traces")
+    host = os.environ.get("PHOENIX_HOST") or "localhost"
+    if "://" in host:
+        return "PHOENIX_HOST", host
+    everywhere = host == "0.0.0.0"  # noqa: S104 -- what the server was told to listen on
+    return "PHOENIX_HOST", f"http://{'127.0.0.1' if everywhere else host}:{_port()}"
+
+
+def _project() -> str | None:
+    return os.environ.get("PHOENIX_PROJECT") or os.environ.get("PHOENIX_PROJECT_NAME") or None
+
+
+def _project_of(spans: KnowsSpans | None) -> str:
+    """Return the project that spans go to: that of their provider, as Phoenix reads it."""
+    provider = attribute_of(spans, "tracer_provider", trace.get_tracer_provider)()
+    attributes = attribute_of(attribute_of(provider, "resource"), "attributes")
+    said = (
+        attributes.get(semconv.OPENINFERENCE_PROJECT) if isinstance(attributes, Mapping) else None
+    )
+    return str(said or _project() or "default")
+
+
+def _port() -> str:
+    return os.environ.get("PHOENIX_PORT") or "6006"
 
 
 def _of_trace(placed: Placed) -> dict[str, Any]:
@@ -169,7 +292,10 @@ def _of_span(placed: Placed) -> dict[str, Any]:
 
 def _annotation(placed: Placed) -> dict[str, Any]:
     said = placed.said
-    result = {"score": said.value, "label": said.label, "explanation": said.explanation}
+    # Phoenix sorts by scores alone.
+    verdict = _WORTH.get(said.label or "") if said.target == "request" else None
+    score = verdict if said.value is None else said.value
+    result = {"score": score, "label": said.label, "explanation": said.explanation}
     return {
         # Phoenix keeps this one name for people's notes.
         "name": f"{semconv.OWN}_{_RESERVED}" if said.name == _RESERVED else said.name,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from opentelemetry.trace import SpanContext
 
@@ -41,6 +41,7 @@ __all__ = [
     "Retrieval",
     "RunsLostError",
     "ScoredRun",
+    "TryLaterError",
     "Written",
 ]
 
@@ -52,8 +53,9 @@ class Exporter(Protocol):
         """Write `batch`. May block and may raise: the meter counts it, the host never notices.
 
         Raises:
+            TryLaterError: Some runs could not be written now: the meter keeps these and asks again.
             RunsLostError: Some runs were not written, the others were; any other exception means
-                that none was.
+                that none was. They are lost, and counted.
         """
         ...
 
@@ -76,6 +78,21 @@ class RunsLostError(Exception):
     def __init__(self, message: str, lost: int) -> None:
         super().__init__(message)
         self.lost = lost
+
+
+class TryLaterError(Exception):
+    """What hinders an exporter may pass: a full disk, a backend that is away.
+
+    The meter keeps the runs, asks again after a pause, and hands the exporter nothing else meanwhile. Until
+    they are taken `RagMeter.flush` is False.
+
+    Attributes:
+        runs: Those of the batch that were not written. All others were.
+    """
+
+    def __init__(self, message: str, runs: Sequence[ScoredRun]) -> None:
+        super().__init__(message)
+        self.runs = runs
 
 
 class Written:
@@ -108,6 +125,8 @@ class Written:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if isinstance(error, TryLaterError):
+            return  # it says itself which
         failure = error or self.failure
         if isinstance(failure, Exception) and self._left < self._all:
             message = f"{self._left} of {self._all} runs: {loggable(failure)}"
@@ -148,7 +167,7 @@ class MeterStats:
     counted again)."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Requests lost, by reason: ``queue_full``, ``sampled_out``, ``shutdown``, ``fork``, ``error``,
-    ``export`` (no exporter has taken it), ``evicted``, ``detached``, ``no_provider``, and
+    ``export`` (no exporter has taken it), ``evicted``, ``detached``, ``interrupted``, ``no_provider``, and
     why spans of others did not tell enough (``content_off``, ``redacted``, ``truncated``, ...); in a worker of
     the fleet ``unreadable``."""
     judge_skipped: Mapping[str, int] = field(default_factory=dict)
@@ -161,12 +180,18 @@ class MeterStats:
     """Requests waiting to be scored."""
     queue_bytes: int = 0
     """Estimated size of their texts in bytes."""
+    backlog_bytes: int = 0
+    """The same of those that wait for the judge or an exporter, in the fullest of these queues."""
     internal_errors: Mapping[str, int] = field(default_factory=dict)
     """Exceptions contained by the guard, by component."""
     export_errors: Mapping[str, int] = field(default_factory=dict)
     """Exporter failures and drops, by exporter class."""
     export_backlog: Mapping[str, int] = field(default_factory=dict)
     """Runs that wait for an exporter or that it holds and has not delivered yet, by exporter class."""
+    unseen_retrievals: Mapping[str, int] = field(default_factory=dict)
+    """Requests whose retrieval was not seen, by reason: ``no_retrieval`` (a model was called, nothing that
+    retrieves was recognised: they gave no sample), ``unknown_shape`` (a tool or function named as retrieving
+    returned what holds no known document: they go out without contexts)."""
     amendments: Mapping[str, int] = field(default_factory=dict)
     """References and feedback that came after the fact: ``applied``, or ``unknown`` request."""
     judge_calls: int = 0
@@ -272,6 +297,26 @@ class ObservesJudge(Protocol):
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record `call`. Must not block."""
+        ...
+
+
+class Suspects(NamedTuple):
+    """Who may have retrieved in a request of which no retrieval was seen; "" for one without a name."""
+
+    line: str
+    """What mends it, with ``{}`` for the arguments to add."""
+    tools: tuple[str, ...] = ()
+    """Names of tools whose text stood in a prompt."""
+    functions: tuple[str, ...] = ()
+    """Names of functions, likewise."""
+
+
+@runtime_checkable
+class ObservesUnseenRetrievals(Protocol):
+    """An exporter that also counts requests whose retrieval was not seen."""
+
+    def retrieval_unseen(self, framework: str, reason: str) -> None:
+        """Count one. Must not block."""
         ...
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from ._quality_sums import FREE_SUMS, JUDGED_SUMS
+from ._quality_sums import FREE_SUMS, JUDGED_SUMS, PAIR_SUMS
 from ._terms import Instrument, InstrumentKind, Term
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "FREE_SUMS",
     "INSTRUMENTS",
     "JUDGED_SUMS",
+    "PAIR_SUMS",
     "QUALITY_GAUGES",
     "QUALITY_INSTRUMENTS",
     "SCOPE",
@@ -33,11 +34,11 @@ __all__ = [
 GENAI: Final = "OpenTelemetry GenAI semantic conventions 1.42.0-dev"
 OTEL: Final = "OpenTelemetry semantic conventions 1.42.0"
 OPENINFERENCE: Final = "OpenInference semantic conventions 0.1.42"
+LANGFUSE: Final = "Langfuse's attributes of OpenTelemetry spans"
 OWN: Final = "ragmeter"
 
 SCOPE: Final = "ragmeter"
-"""Instrumentation scope of every span, record and instrument. It names no schema: that of the GenAI names, all
-in development, is not published, and an address behind which nothing stands misleads who follows it."""
+"""Scope of every span, record and instrument; without a schema: that of the GenAI names is not published."""
 
 
 def _genai(name: str) -> Term:
@@ -197,6 +198,7 @@ SIGNAL: Final = _own("ragmeter.signal")
 PARTITION: Final = Term("messaging.destination.partition.id", OTEL, "development")
 
 # OpenInference, for Phoenix, Arize and Langfuse.
+OPENINFERENCE_PROJECT: Final = _openinference("openinference.project.name")
 OPENINFERENCE_SPAN_KIND: Final = _openinference("openinference.span.kind")
 KIND_CHAIN: Final = _openinference("CHAIN")
 KIND_RETRIEVER: Final = _openinference("RETRIEVER")
@@ -223,6 +225,11 @@ EVALUATION_METADATA: Final = _openinference("evaluation.metadata")
 ANNOTATOR_LLM: Final = _openinference("LLM")
 ANNOTATOR_CODE: Final = _openinference("CODE")
 ANNOTATOR_HUMAN: Final = _openinference("HUMAN")
+
+# Of the trace, for Langfuse's list; only where scores go there.
+LANGFUSE_TRACE_NAME: Final = Term("langfuse.trace.name", LANGFUSE, "stable")
+LANGFUSE_TRACE_INPUT: Final = Term("langfuse.trace.input", LANGFUSE, "stable")
+LANGFUSE_TRACE_OUTPUT: Final = Term("langfuse.trace.output", LANGFUSE, "stable")
 
 # Standard environment variables that are honoured.
 CAPTURE_CONTENT_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -319,8 +326,9 @@ REQUESTS: Final = Instrument(
     kind="counter",
     unit="{request}",
     description="RAG requests that were scored, by how they ended and, where there is one, by their first "
-    'verdict; with keep="worst" those that were sampled out then, too.',
-    attributes=(REQUEST_STATUS, VERDICT, GEN_AI_WORKFLOW_NAME, FRAMEWORK, ERROR_TYPE),
+    'verdict; with keep="worst" those that were sampled out then, too. With a reason: requests whose '
+    "retrieval was not seen.",
+    attributes=(REQUEST_STATUS, VERDICT, GEN_AI_WORKFLOW_NAME, FRAMEWORK, ERROR_TYPE, REASON),
 )
 VERDICTS: Final = Instrument(
     name=_own("ragmeter.verdicts"),
@@ -421,32 +429,13 @@ EXPORT_BACKLOG: Final = _watched(
 )  # fmt: skip
 
 INSTRUMENTS: Final[tuple[Instrument, ...]] = (
-    EVALUATION_SCORE_HISTOGRAM,
-    EVALUATION_DELAY,
-    CONTEXT_COUNT,
-    DOCUMENTS,
-    RIGHT_DOCUMENTS,
-    RESULTS,
-    MISSING_INPUTS,
-    REQUESTS,
-    VERDICTS,
-    OVERFLOW,
-    JUDGE_DURATION,
-    JUDGE_TOKENS,
-    JUDGE_COST,
-    JUDGE_CALLS,
-    JUDGE_CACHE_HITS,
-    CAPTURED,
-    DROPPED,
-    JUDGE_SKIPPED,
-    JUDGE_BUDGET_LOCAL,
-    INTERNAL_ERRORS,
-    EXPORT_ERRORS,
-    AMENDMENTS,
-    IN_FLIGHT,
-    QUEUE_SIZE,
-    QUEUE_BYTES,
-    EXPORT_BACKLOG,
+    *(EVALUATION_SCORE_HISTOGRAM, EVALUATION_DELAY, CONTEXT_COUNT, DOCUMENTS),
+    *(RIGHT_DOCUMENTS, RESULTS, MISSING_INPUTS, REQUESTS),
+    *(VERDICTS, OVERFLOW, JUDGE_DURATION, JUDGE_TOKENS),
+    *(JUDGE_COST, JUDGE_CALLS, JUDGE_CACHE_HITS, CAPTURED),
+    *(DROPPED, JUDGE_SKIPPED, JUDGE_BUDGET_LOCAL, INTERNAL_ERRORS),
+    *(EXPORT_ERRORS, AMENDMENTS, IN_FLIGHT, QUEUE_SIZE),
+    *(QUEUE_BYTES, EXPORT_BACKLOG),
 )
 """Every instrument of a meter, in the order of the documentation."""
 
@@ -484,15 +473,22 @@ SERVE_CONNECTED: Final = _watched(
     description="1: spans are read from Kafka; 0: they cannot be just now.",
 )  # fmt: skip
 
+SERVE_CONNECTIONS: Final = _watched(
+    "ragmeter.serve.connections", "observable_counter", "{connection}", REASON,
+    description="Connections over HTTP that the server closed, by the reason.",
+)  # fmt: skip
+SERVE_SPOOL_ENTRIES: Final = _watched(
+    "ragmeter.serve.spool.entries", "observable_updowncounter", "{request}",
+    description="Export requests that were acknowledged and are not done: not scored, or not sent.",
+)  # fmt: skip
+SERVE_SPOOL_AGE: Final = _watched(
+    "ragmeter.serve.spool.age", "observable_updowncounter", "s",
+    description="For how long the oldest of them has been waiting; since the start, where it was there before.",
+)  # fmt: skip
+
 SERVER_INSTRUMENTS: Final[tuple[Instrument, ...]] = (
-    SERVE_EXPORTS,
-    SERVE_SPANS,
-    SERVE_PARTIAL,
-    SERVE_WAITING,
-    SERVE_UNSENT,
-    SERVE_MESSAGES,
-    SERVE_LAG,
-    SERVE_CONNECTED,
+    *(SERVE_EXPORTS, SERVE_SPANS, SERVE_PARTIAL, SERVE_WAITING, SERVE_UNSENT, SERVE_MESSAGES),
+    *(SERVE_LAG, SERVE_CONNECTED, SERVE_CONNECTIONS, SERVE_SPOOL_ENTRIES, SERVE_SPOOL_AGE),
 )
 """Every instrument of ``ragmeter serve`` beside these."""
 
@@ -572,15 +568,11 @@ JUDGE_DRIFT: Final = _watched(
     description="How much higher the judge scores a frozen set of requests than it did.",
 )  # fmt: skip
 JUDGE_DRIFT_LOWER: Final = replace(
-    JUDGE_DRIFT,
-    name=_own("ragmeter.judge.drift.lower"),
-    description="Lower end of its 95 % interval.",
-)
+    JUDGE_DRIFT, name=_own("ragmeter.judge.drift.lower"), description="Lower end of its 95 % interval."
+)  # fmt: skip
 JUDGE_DRIFT_UPPER: Final = replace(
-    JUDGE_DRIFT,
-    name=_own("ragmeter.judge.drift.upper"),
-    description="Upper end of its 95 % interval.",
-)
+    JUDGE_DRIFT, name=_own("ragmeter.judge.drift.upper"), description="Upper end of its 95 % interval."
+)  # fmt: skip
 CHANGE_INSTRUMENTS: Final = (
     CHANGE_EVIDENCE,
     CHANGE_ALARMS,

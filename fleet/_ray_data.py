@@ -65,8 +65,8 @@ def cluster(processes: int) -> Iterator[None]:
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     try:
         ray = _ray()
-    except ImportError as error:
-        raise MissingDependencyError("ray", "ray", "--engine ray") from error
+    except ImportError:
+        raise MissingDependencyError("ray", "ray", "--engine ray") from None
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     folder = None if address else _Folder()
     try:

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from opentelemetry import trace
 
+from ragmeter.exporters._foreign import attribute_of
 from ragmeter.exporters._format import clean
 from ragmeter.exporters._span_targets import KnowsSpans
 from ragmeter.exporters.protocol import MayLackDestination, RagRun, RunsLostError, ScoredRun
@@ -269,8 +270,8 @@ class FleetPublisher:
 
 
 def _resource_of_sdk() -> dict[str, str] | None:
-    resource = getattr(trace.get_tracer_provider(), "resource", None)
-    attributes = getattr(resource, "attributes", None)
+    resource = attribute_of(trace.get_tracer_provider(), "resource")
+    attributes = attribute_of(resource, "attributes")
     if not isinstance(attributes, Mapping):
         return None
     return {key: clean(str(attributes[key])) for key in _TOLD if attributes.get(key)}

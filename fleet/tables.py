@@ -20,7 +20,7 @@ from ragmeter.scorer import Scorer
 try:
     import pyarrow as pa
 except ImportError as _error:
-    raise MissingDependencyError("pyarrow", "parquet", "ragmeter.fleet.tables") from _error
+    raise MissingDependencyError("pyarrow", "parquet", "ragmeter.fleet.tables") from None
 
 __all__ = [
     "SCORES",

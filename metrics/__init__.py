@@ -7,6 +7,7 @@ loaded at once; metrics and text tools on first use, so that importing costs lit
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from . import _printing as _printing  # before anything is logged
 from .errors import (
     ConfigurationError,
     MissingDependencyError,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     )
     from .computed.answer_overlap import AnswerOverlap
     from .computed.citations import Citations
+    from .computed.fact_conflict import FactConflict
     from .computed.id_precision_recall import IdPrecisionRecall
     from .computed.lexical import (
         LexicalContextPrecision,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from .computed.refusal import Refusal
     from .computed.retrieval_health import RetrievalHealth
     from .computed.retrieval_stages import RetrievalFunnel, RightDocumentLoss
+    from .computed.support import Support
     from .evaluation import aevaluate, evaluate
     from .judged._quest_eval_scores import QuestEvalScores, quest_eval_scores
     from .judged.answer_relevancy import AnswerRelevancy
@@ -111,6 +114,7 @@ __all__ = [
     "ContextUtilization",
     "EntityFinder",
     "EntityMatch",
+    "FactConflict",
     "Faithfulness",
     "FunctionMetric",
     "FusedContextMetrics",
@@ -148,6 +152,7 @@ __all__ = [
     "ScoreStatus",
     "ScoreTarget",
     "SemanticContextRelevance",
+    "Support",
     "UnknownMetricError",
     "Verdict",
     "VerdictRules",

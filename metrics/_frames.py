@@ -79,7 +79,7 @@ def frame_of_fields(
     """
     try:
         pandas = import_module("pandas")
-    except ImportError as error:
-        raise MissingDependencyError("pandas", None, "to_pandas()") from error
+    except ImportError:
+        raise MissingDependencyError("pandas", None, "to_pandas()") from None
     floats = {name: pandas.array(values, dtype="Float64") for name, values in numbers.items()}
     return pandas.DataFrame({**columns, **floats})

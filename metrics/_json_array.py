@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
+from ._json_lines import constant
+
 __all__ = ["Element", "read_array"]
 
 CHUNK = 1 << 16
@@ -75,7 +77,7 @@ class _Text:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._decode = codecs.getincrementaldecoder("utf-8-sig")()
-        self._json = json.JSONDecoder(parse_constant=_constant)
+        self._json = json.JSONDecoder(parse_constant=constant)
         self._held = ""
         self._at = 0
         self._ended = False
@@ -127,8 +129,3 @@ class _Text:
         self._held = self._held[self._at :] + read
         self._at = 0
         return not self._ended or bool(read)
-
-
-def _constant(name: str) -> None:
-    if name != "NaN":
-        raise ValueError(f"{name} is not JSON")

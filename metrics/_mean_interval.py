@@ -62,21 +62,35 @@ def student_quantile(degrees: float, normal: float = NORMAL_QUANTILE) -> float:
     )
 
 
-def wilson_interval(mean: float, n: float) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a mean of `n` values.
+def wilson_interval(
+    mean: float, n: float, quantile: float = NORMAL_QUANTILE
+) -> tuple[float, float]:
+    """Return Wilson's interval of a mean of `n` values.
 
     Made for shares, and safe for any values between 0 and 1: their variance is at most mean (1 - mean).
+
+    Args:
+        mean: The mean, 0 to 1.
+        n: How many values there are, or are in effect; above 0.
+        quantile: Of the normal distribution, or of Student's; default: 95 % of intervals hold the truth.
     """
-    z2 = NORMAL_QUANTILE**2
+    z2 = quantile**2
     centre = mean + z2 / (2 * n)
-    half = NORMAL_QUANTILE * math.sqrt(mean * (1 - mean) / n + z2 / (4 * n * n))
+    half = quantile * math.sqrt(mean * (1 - mean) / n + z2 / (4 * n * n))
     lower, upper = (centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n)
     # At 0 and at 1 an end is the mean itself, but for rounding.
     return max(0.0, min(lower, mean)), min(1.0, max(upper, mean))
 
 
 def interval_of_mean(
-    mean: float, variance: float, k_eff: float, *, measured: float, used: float, effect: float = 1.0
+    mean: float,
+    variance: float,
+    k_eff: float,
+    *,
+    measured: float,
+    used: float,
+    effect: float = 1.0,
+    clusters: float | None = None,
 ) -> tuple[float, float, bool]:
     """Return the ends of the interval, and whether it is Wilson's.
 
@@ -87,7 +101,16 @@ def interval_of_mean(
         measured: The mean of what was measured, before any correction: Wilson's interval is around it.
         used: Degrees of freedom that the mean has used up.
         effect: How much larger the variance is than if values were independent.
+        clusters: How many groups of values there are, those of a group being alike; None: each is by itself.
+            The interval then is Wilson's with Student's quantile, on as many values as have this variance.
     """
+    if clusters is not None:
+        quantile = student_quantile(clusters - 1)
+        n = k_eff / effect
+        if n >= LEAST_FOR_STUDENT and n * min(measured, 1 - measured) >= LEAST_EACH_SIDE:
+            n_eff = mean * (1 - mean) / (variance * effect)
+            return *wilson_interval(mean, n_eff, quantile), False
+        return *wilson_interval(measured, n, quantile), True
     if k_eff >= LEAST_FOR_STUDENT and k_eff * min(measured, 1 - measured) >= LEAST_EACH_SIDE:
         half = student_quantile(k_eff - used) * math.sqrt(variance * effect)
         return max(0.0, mean - half), min(1.0, mean + half), False

@@ -126,8 +126,8 @@ class RedisLine:
         """What it could not be asked for, at the last failure; empty: it never failed."""
         try:
             import redis  # noqa: F401, PLC0415 -- optional dependency, needed where a URL is given
-        except ImportError as error:
-            raise MissingDependencyError("redis", "redis", purpose) from error
+        except ImportError:
+            raise MissingDependencyError("redis", "redis", purpose) from None
         self._begin()
         try:
             _ = self._client

@@ -8,17 +8,16 @@ to the caller.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
 import hashlib
-import json
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
 from ._json_array import Element, read_array
+from ._json_lines import lines_of, object_of, parse
 from .errors import ConfigurationError, MissingDependencyError
 
 __all__ = ["BadRow", "GoodRow", "RawRow", "count_rows", "format_of", "open_rows", "read_rows"]
@@ -54,10 +53,6 @@ class BadRow(NamedTuple):
     """What is wrong with it."""
 
 
-class _UnreadableError(ValueError):
-    """Why a row cannot be read."""
-
-
 class RawRow(NamedTuple):
     """One row as it stands in the file: not understood yet."""
 
@@ -67,17 +62,17 @@ class RawRow(NamedTuple):
     """What `content` is: a JSON text, the cells of a CSV row, fields, or why there are none."""
     content: Any
 
-    def digest(self) -> bytes:
-        """Return 16 bytes that change with the content; much cheaper than understanding it."""
+    def digest(self, read_as: bytes = b"") -> bytes:
+        """Return 16 bytes that change with the content, and how it is read; cheaper than reading it."""
         content = (
             self.content if self.kind == "json" else repr(self.content).encode("utf-8", "replace")
         )
-        return hashlib.blake2b(content, digest_size=16).digest()
+        return hashlib.blake2b(content + read_as, digest_size=16).digest()
 
     def parsed(self, lists: Collection[str]) -> GoodRow | BadRow:
         """Return the columns; in CSV those of `lists` hold a JSON list or one plain text."""
         if self.kind == "json":
-            return _row(self.line, _object, self.content)
+            return _row(self.line, object_of, self.content)
         if self.kind == "cells":
             return _row(self.line, _cells, self.content, lists)
         if self.kind == "bad":
@@ -162,7 +157,7 @@ def count_rows(path: Path) -> int:
     if kind == "jsonl" and not zipped:  # the fastest way
         try:
             with path.open("rb") as lines:
-                return sum(not line.isspace() for line in lines)
+                return sum(1 for _ in lines_of(lines))
         except OSError as error:
             raise ConfigurationError(f"cannot read {str(path)!r}: {error.strerror}") from error
     return sum(1 for _ in open_rows(path))
@@ -172,8 +167,8 @@ def _parquet(path: Path) -> Any:
     try:
         import pyarrow as pa  # noqa: PLC0415 -- an extra
         from pyarrow import parquet  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingDependencyError("pyarrow", "parquet", f"reading {path.name}") from error
+    except ImportError:
+        raise MissingDependencyError("pyarrow", "parquet", f"reading {path.name}") from None
     try:
         return parquet.ParquetFile(path, pre_buffer=False)
     except (OSError, pa.ArrowException) as error:
@@ -208,43 +203,15 @@ def _element(found: Element) -> RawRow:
 
 
 def _json_rows(file: IO[bytes]) -> Iterator[RawRow]:
-    # Read as bytes, in which only \n ends a line: U+2028 and its like may stand inside a JSON string.
-    for number, found in enumerate(file, start=1):
-        line = found.removeprefix(codecs.BOM_UTF8) if number == 1 else found
-        if line.strip():
-            yield RawRow(number, "json", line)
+    for number, line in lines_of(file):
+        yield RawRow(number, "json", line)
 
 
 def _row(line: int, parse: Callable[..., dict[str, Any]], *what: Any) -> GoodRow | BadRow:
     try:
         return GoodRow(line, parse(*what))
-    except _UnreadableError as error:
+    except ValueError as error:
         return BadRow(line, str(error))
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    try:
-        row = _parsed(line.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise _UnreadableError(f"not UTF-8: {error.reason} at byte {error.start}") from None
-    except json.JSONDecodeError as error:
-        # Its own text counts lines within this one, which is always the first.
-        raise _UnreadableError(f"not JSON: {error.msg} at column {error.colno}") from None
-    except (ValueError, RecursionError) as error:
-        raise _UnreadableError(f"not JSON: {error}") from None
-    if not isinstance(row, dict):
-        raise _UnreadableError("not a JSON object")
-    return row
-
-
-def _parsed(text: str) -> Any:
-    return json.loads(text, parse_constant=_constant)
-
-
-def _constant(name: str) -> None:
-    """Read pandas' NaN as null: it means that the cell was empty. Infinity means nothing."""
-    if name != "NaN":
-        raise ValueError(f"{name} is not JSON")
 
 
 def _csv_rows(file: IO[str]) -> Iterator[RawRow]:
@@ -258,11 +225,11 @@ def _csv_rows(file: IO[str]) -> Iterator[RawRow]:
 
 def _cells(row: dict[str, Any], lists: Collection[str]) -> dict[str, Any]:
     if None in row:
-        raise _UnreadableError("more fields than columns")
+        raise ValueError("more fields than columns")
     try:
         "".join((*row, *filter(None, row.values()))).encode()
     except UnicodeEncodeError:
-        raise _UnreadableError("not UTF-8; save the file as UTF-8") from None
+        raise ValueError("not UTF-8; save the file as UTF-8") from None
     return {name: _cell(name, cell, lists) for name, cell in row.items()}
 
 
@@ -272,15 +239,15 @@ def _cell(name: str, cell: str | None, lists: Collection[str]) -> Any:
         return None
     if name in lists and text.startswith("[") and text.endswith("]"):
         try:
-            return _parsed(text)
+            return parse(text)
         except (ValueError, RecursionError):
-            raise _UnreadableError(
+            raise ValueError(
                 f'{name} is not a JSON list; write lists as ["one", "two"] (json.dumps), not as Python '
                 "prints them, or save the table as Parquet"
             ) from None
     if name == "reference" and text.startswith("{"):
         try:
-            return _parsed(text)
+            return parse(text)
         except (ValueError, RecursionError):
             return cell  # a text that happens to begin with a brace
     return cell

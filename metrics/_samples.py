@@ -18,47 +18,25 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ._columns import COLUMN_NAMES, NEAR_NAMES, Columns
 from ._exported import UnreadableExportError, as_columns
 from ._rows import BadRow, GoodRow, RawRow, open_rows
 from .sample import RagSample
 
 __all__ = [
-    "COLUMN_NAMES",
-    "LIST_COLUMNS",
     "Row",
     "facts_of",
+    "fields_of_row",
     "key_of_question",
     "read_samples",
     "row_of",
     "sample_row",
 ]
 
-COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
-    "question": ("question", "user_input"),
-    "contexts": ("contexts", "retrieved_contexts", "retrieved_context"),
-    "context ids": ("context_ids", "retrieved_context_ids"),
-    "answer": ("answer", "response"),
-    "reference answer": (
-        "reference_answer",
-        "ground_truth_answers",
-        "ground_truth_answer",
-        "ground_truth",
-        "ground_truths",
-    ),
-    "reference contexts": ("reference_contexts", "ground_truth_contexts", "ground_truth_context"),
-    "reference context ids": ("reference_context_ids", "ground_truth_context_ids"),
-}
-"""Accepted columns per field: ours first, then ragas' and continuous-eval's, and ragas' before its 0.2.
-``reference`` is special: an object with ``answer``, ``contexts``, ``context_ids`` (ours), or a text, the
-reference answer (ragas)."""
-LIST_COLUMNS = frozenset(
-    name
-    for field in ("contexts", "context ids", "reference contexts", "reference context ids")
-    for name in COLUMN_NAMES[field]
-) | {"ground_truth_answers", "ground_truths"}
 _TEXT_OF_A_DOCUMENT = ("page_content", "content")
 """What LangChain and Haystack call the text of a chunk."""
 _KEPT = ("id", "score", "metadata")
+_AS_GIVEN = Columns()
 _READ = {name for names in COLUMN_NAMES.values() for name in names} | {"reference", "search_query"}
 MAX_FACT = 64
 """Characters of a column that may name a part of the rows; a longer one is a text."""
@@ -85,28 +63,38 @@ class _BadRowError(ValueError):
     """Why a row cannot be scored."""
 
 
-def read_samples(path: Path) -> Iterator[Row | BadRow]:
-    """Yield every row of a file, one at a time, in any format of `_rows`; blank lines are passed over.
+def read_samples(path: Path, columns: Columns = _AS_GIVEN) -> Iterator[Row | BadRow]:
+    """Yield every row of a file, one at a time, in any format of `_rows`, without blank lines.
 
     Raises:
         ConfigurationError: The file cannot be read, or has another ending.
     """
-    return map(sample_row, open_rows(path))
+    return (sample_row(raw, columns) for raw in open_rows(path))
 
 
-def sample_row(raw: RawRow) -> Row | BadRow:
+def sample_row(raw: RawRow, columns: Columns = _AS_GIVEN) -> Row | BadRow:
     """Read one row of a file as a sample."""
-    row = raw.parsed(LIST_COLUMNS)
-    return row if isinstance(row, BadRow) else row_of(row)
+    row = raw.parsed(columns.lists)
+    return row if isinstance(row, BadRow) else row_of(row, columns)
 
 
-def row_of(row: GoodRow) -> Row | BadRow:
+def row_of(row: GoodRow, columns: Columns = _AS_GIVEN) -> Row | BadRow:
     """Return what a row says, or why it cannot be used."""
     try:
-        sample = _sample(as_columns(row.fields))
+        sample = _sample(fields_of_row(row.fields, columns))
     except (_BadRowError, UnreadableExportError) as error:
         return BadRow(row.line, str(error))
     return Row(row.line, sample, _key(sample), facts=facts_of(row.fields))
+
+
+def fields_of_row(fields: Mapping[str, Any], columns: Columns = _AS_GIVEN) -> Mapping[str, Any]:
+    """Return what a row gives, by our names; of an export what it amounts to.
+
+    Raises:
+        UnreadableExportError: As of `as_columns`.
+    """
+    exported = fields if columns.named else as_columns(fields)
+    return columns.read(fields) if exported is fields else exported
 
 
 def facts_of(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,7 +124,10 @@ def _key(sample: RagSample) -> str:
 
 def _pick(fields: Mapping[str, Any], field: str) -> Any:
     """Return the value of `field` under whichever accepted name it has; None when it has none."""
-    given = {name: fields[name] for name in COLUMN_NAMES[field] if fields.get(name) is not None}
+    for names in (COLUMN_NAMES[field], NEAR_NAMES[field]):
+        given = {name: fields[name] for name in names if fields.get(name) is not None}
+        if given:
+            break
     if len({json.dumps(value, sort_keys=True) for value in given.values()}) > 1:
         raise _BadRowError(f"columns {', '.join(given)} both give the {field}, and differ")
     return next(iter(given.values()), None)
@@ -207,7 +198,8 @@ def _why_nothing(fields: Mapping[str, Any]) -> str:
         return f"columns are parted by {mark}, in CSV they are parted by commas; found {found!r}"
     return (
         f"no column that can be scored; found {found}. Columns are called question, contexts, answer, "
-        "reference, or as ragas, deepeval and continuous-eval call them"
+        "reference, or as ragas, deepeval and continuous-eval call them; --columns contexts=NAME says "
+        "what others hold"
     )
 
 
@@ -248,6 +240,8 @@ def _reference(fields: Mapping[str, Any]) -> dict[str, Any]:
     elif nested is not None:
         given["answer"] = _text(nested, "reference")
     answers = _pick(fields, "reference answer")
+    if isinstance(answers, dict) and isinstance(answers.get("text"), list):
+        answers = answers["text"]  # as SQuAD and its like have them
     if isinstance(answers, list):
         texts = [_text(answer, "reference answer") or "" for answer in answers]
         if texts:

@@ -12,9 +12,12 @@ from this tree::
     └── TooLongError              texts are too long for a metric: its scores are skipped
 """
 
+import json
 import os
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
+from urllib.parse import unquote
 
 __all__ = [
     "DISTRIBUTION",
@@ -32,9 +35,39 @@ DISTRIBUTION = "ragmeter-otel"
 """What package indexes call what is imported as `ragmeter`."""
 
 
+PUBLISHED = False
+"""Whether package indexes have the distribution, by us; until then nobody is sent there (docs/support.md)."""
+
+
 def install_command(*extras: str) -> str:
-    """Return the shell command that installs these extras, as every message names it."""
-    return f"pip install '{DISTRIBUTION}[{','.join(extras)}]'"
+    """Return the shell command that installs these extras, as every message names it.
+
+    It takes them from where this installation came from, as pip and uv note it: a checkout, a wheel, a
+    repository.
+    """
+    named = f"{DISTRIBUTION}[{','.join(extras)}]"
+    if PUBLISHED:
+        return f"pip install '{named}'"
+    origin = _origin()
+    url = str(origin.get("url") or "file:///path/to/ragmeter")
+    if origin.get("dir_info", {}).get("editable"):
+        place = f"{unquote(url.removeprefix('file://'))}[{','.join(extras)}]"
+        return f"pip install --config-settings editable_mode=strict -e '{place}'"
+    if (vcs := origin.get("vcs_info")) is not None:
+        url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
+    return f"pip install '{named} @ {url}'"
+
+
+def _origin() -> dict[str, Any]:
+    """Return from where the distribution was installed, PEP 610's ``direct_url.json``; empty: not known."""
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415 -- 10 ms
+
+    try:
+        told = distribution(DISTRIBUTION).read_text("direct_url.json")
+        found = json.loads(told or "{}")
+    except (PackageNotFoundError, OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def loggable(error: BaseException) -> str:

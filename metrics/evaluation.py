@@ -8,6 +8,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
+from ._inputs import Samples, samples_of
 from ._measuring import Measuring
 from ._progress_bar import ProgressBar
 from .errors import ConfigurationError
@@ -26,7 +27,7 @@ LOOK_S = 0.1
 
 
 def evaluate(
-    samples: Iterable[RagSample],
+    samples: Samples,
     metrics: str | Iterable[str | Metric] | None = None,
     judge: Judge | None = None,
     *,
@@ -38,7 +39,8 @@ def evaluate(
     """Score every sample with every metric; works inside a running event loop (notebooks) too.
 
     Args:
-        samples: What to score.
+        samples: What to score: `RagSample` objects, rows as dictionaries with the columns of a data set, a
+            frame or table (pandas, polars, pyarrow, datasets), or the path of a data set.
         metrics: ``"live"``, ``"golden"`` or ``"all"``, or names or `Metric` objects, as `RagMeter` takes
             them; None: ``"golden"`` if a sample has a reference, else ``"live"``. With a judge they bring
             judged metrics.
@@ -55,7 +57,8 @@ def evaluate(
         status, never an exception.
 
     Raises:
-        ConfigurationError: A metric is unknown, two scores share a name, or `concurrency` is < 1.
+        ConfigurationError: A metric is unknown, two scores share a name, a row cannot be read, or `concurrency`
+            is < 1.
     """
     chosen, listed = _check(samples, metrics, judge, embedder, concurrency)
     measuring = Measuring(chosen, judge, VerdictRules() if verdict is None else verdict)
@@ -102,7 +105,7 @@ def _measured(
 
 
 async def aevaluate(
-    samples: Iterable[RagSample],
+    samples: Samples,
     metrics: str | Iterable[str | Metric] | None = None,
     judge: Judge | None = None,
     *,
@@ -122,7 +125,7 @@ async def aevaluate(
 
 
 def _check(
-    samples: Iterable[RagSample],
+    samples: Samples,
     metrics: str | Iterable[str | Metric] | None,
     judge: Judge | None,
     embedder: object,
@@ -130,9 +133,7 @@ def _check(
 ) -> tuple[list[Metric], list[RagSample]]:
     if concurrency < 1:
         raise ConfigurationError(f"concurrency is {concurrency!r}; it is at least 1")
-    if isinstance(samples, RagSample):
-        raise ConfigurationError("samples is a list of RagSample, not one: evaluate([sample])")
-    listed = list(samples)
+    listed = samples_of(samples)
     asked = None
     if embedder is not None:
         from .embedder import as_embedder  # noqa: PLC0415 -- only if there is one

@@ -50,8 +50,6 @@ __all__ = [
     "too_long_scores",
 ]
 
-_ANSWERED = frozenset({"ok"})
-
 
 class Metric(ABC):
     """Measures one thing about a `RagSample`. Implementations are frozen and reentrant."""
@@ -68,7 +66,9 @@ class Metric(ABC):
     method: ScoreMethod
     """How its scores come about."""
     target: ScoreTarget
-    """What its scores judge. Answer metrics skip requests that did not end ``ok``."""
+    """What its scores judge. Answer metrics skip requests that ended in none of `endings`."""
+    endings: ClassVar[frozenset[str]] = frozenset({"ok"})
+    """Statuses of the requests whose answers it judges; of ``refused`` ones no text need be known."""
     targets: Mapping[str, ScoreTarget] = MappingProxyType({})
     """The same for single scores, by their names, where they differ from `target`."""
     definition: str
@@ -344,8 +344,10 @@ def too_long_scores(
 def _not_measurable(
     metric: Metric, sample: RagSample, max_text_chars: int | None = None
 ) -> tuple[Score, ...] | None:
-    if metric.target == "answer" and sample.status not in _ANSWERED:
+    if metric.target == "answer" and sample.status not in metric.endings:
         return scores_without_value(metric, "skipped", f"the request ended {sample.status!r}")
+    if metric.target == "answer" and sample.status == "refused":
+        return None
     missing = missing_field(sample, metric.needs)
     if missing is not None:
         return scores_without_value(

@@ -47,6 +47,8 @@ _FREE = {
     "lexical_context_recall": "computed.lexical:LexicalContextRecall",
     "lexical_entity_recall": "computed.lexical:LexicalEntityRecall",
     "lexical_groundedness": "computed.lexical_groundedness:LexicalGroundedness",
+    "support": "computed.support:Support",
+    "fact_conflict": "computed.fact_conflict:FactConflict",
     "lexical_context_relevance": "computed.lexical_context_relevance:LexicalContextRelevance",
     "lexical_context_utilization": "computed.lexical_context_utilization:LexicalContextUtilization",
     "refusal": "computed.refusal:Refusal",

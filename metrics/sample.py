@@ -23,11 +23,12 @@ __all__ = [
 ]
 
 SampleStatus = Literal[
-    "ok", "no_answer", "retrieval_only", "partial", "cancelled", "interrupted", "error"
+    "ok", "refused", "no_answer", "retrieval_only", "partial", "cancelled", "interrupted", "error"
 ]
 """How a request ended.
 
-``ok``: answered. ``no_answer``: ended cleanly without an answer. ``retrieval_only``: no answer
+``ok``: answered. ``refused``: the model's provider says that it refused, or filtered what it said.
+``no_answer``: ended cleanly without an answer. ``retrieval_only``: no answer
 was asked for. ``partial``: the answer was streamed and not read to its end; or, of a request in spans
 that others sent, a part never came. ``cancelled``: the caller gave up. ``interrupted``: paused for
 a person and not resumed. ``error``: it raised.

@@ -51,8 +51,9 @@ unknown; see `Score.lower` and `Score.upper`. ``judge_error``, ``timeout``: the 
 ``metric_error``: the metric itself raised.
 """
 
-ScoreMethod = Literal["exact", "rouge", "lexical", "embedding", "llm", "human"]
-"""How the value came about; ``embedding``: by an embedding model; ``human``: feedback given after the fact."""
+ScoreMethod = Literal["exact", "rouge", "lexical", "embedding", "detector", "llm", "human"]
+"""How the value came about; ``embedding``: by an embedding model; ``detector``: by a model that marks spans;
+``human``: feedback given after the fact."""
 
 ScoreTarget = Literal["retrieval", "answer"]
 """What is judged: the retrieval (its span carries the score) or the answer (the workflow's)."""

@@ -43,18 +43,26 @@ class Verdict(BaseModel):
     """The rules that apply, strongest first; empty when ``good``. Low cardinality."""
     reasons: tuple[str, ...] = ()
     """One sentence for each code, without any text of the request."""
+    rate: str | None = None
+    """How often people call requests of this application with this word bad; None: too few labels, or none."""
+
+    @property
+    def explanation(self) -> str:
+        """The reasons, and the rate; empty: there are none."""
+        return "; ".join((*self.reasons, *([self.rate] if self.rate else ())))
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictRules:
     """The rules of the verdict, with their thresholds. All are shares from 0.0 to 1.0.
 
-    The defaults were chosen on English answers of one benchmark (support) and on built pairs in three
+    The defaults were chosen on halves of four labelled sets (support) and on built pairs in three
     languages (relevance); an application with a hundred answers rated by people sets its own.
 
     Args:
-        unsupported_below: An answer with less support is ``unsupported_answer``, bad. Support is
-            `lexical_groundedness` or, where the judge gave `faithfulness`, the mean of both.
+        unsupported_below: An answer with less support is ``unsupported_answer``, bad. Support is the score
+            `support` (`lexical_groundedness` where that was not measured) or, where the judge gave
+            `faithfulness`, the mean of both.
         partly_unsupported_below: One with less than that is ``partly_unsupported``, suspect.
         off_topic_below: Chunks whose `lexical_context_relevance` is less are ``off_topic_context``.
         on_topic_from: From this relevance on, a refusal is ``refused_with_context``, below it
@@ -67,17 +75,17 @@ class VerdictRules:
         ConfigurationError: A threshold is no number from 0 to 1, or two are out of order.
     """
 
-    definition: ClassVar[str] = "verdict-1"
+    definition: ClassVar[str] = "verdict-2"
     """Version of the rules; changes whenever the same scores can get another verdict."""
 
-    unsupported_below: float = 0.50
+    unsupported_below: float = 0.52
     partly_unsupported_below: float = 0.65
     off_topic_below: float = 0.30
     on_topic_from: float = 0.60
     right_documents_missing_from: float = 0.50
 
     def __post_init__(self) -> None:
-        for field in fields(self):
+        for field in fields(VerdictRules):
             value: object = getattr(self, field.name)
             if (
                 isinstance(value, bool)
@@ -104,13 +112,16 @@ class VerdictRules:
         Args:
             scores: The scores by name. Those without a value, and ``partial`` ones, count as not known.
             status: How the request ended. One that failed, was cut short or has no answer is never
-                ``good``, and only rules about its retrieval apply: its answer was not measured.
+                ``good``, and only rules about its retrieval apply: its answer was not measured. One that
+                its provider refused is a refusal.
         """
         return self.of_values(known_values(scores), status)
 
     def of_values(self, values: Mapping[str, float], status: SampleStatus = "ok") -> Verdict | None:
         """Do the same with the values themselves, as `known_values` gives them."""
-        seen = _look(values)
+        if "greeted" in values or not values:
+            return None
+        seen = _look(values, status)
         found = [rule for rule in _RULES if rule.applies(seen, self)]
         if not found:
             judged = any(name in values for name in _WORTH_A_GOOD_WORD)
@@ -129,6 +140,13 @@ def known_values(scores: Mapping[str, Score]) -> dict[str, float]:
         score = scores.get(name)
         if score is not None and score.status == "ok" and score.value is not None:
             known[name] = score.value
+    refusal = scores.get("refusal")
+    if refusal is not None and refusal.label in _MANNERS:
+        known[refusal.label] = 1.0
+    support = scores.get("support")
+    if support is not None and support.status == "undefined":
+        # What claims nothing is not unsupported, whatever share of its words the chunks have.
+        known.pop("lexical_groundedness", None)
     return known
 
 
@@ -142,12 +160,16 @@ _WORTH_A_GOOD_WORD = (
 """That something was retrieved and the answer is no refusal says nothing about quality: one of these does."""
 _READ = (
     *_WORTH_A_GOOD_WORD,
+    "support",
+    "fact_conflict",
     "refusal",
     "judged_refusal",
     "empty_retrieval",
     "right_documents_dropped",
     "right_documents_never_found",
 )
+_MANNERS = frozenset({"asked_back", "greeted", "contradicts"})
+"""Labels of `refusal` that rules read as if they were scores."""
 _MAY_BE_GOOD = frozenset({"ok", "retrieval_only"})
 _GOOD = Verdict(word="good")
 
@@ -160,11 +182,19 @@ class _Seen(NamedTuple):
     refused: bool
     """Whether it is known that the answer is a refusal and nothing else."""
     partly_refused: bool
+    asked: bool
+    """Whether the answer only asks back, greets or thanks: it claims nothing."""
+    contradicts: bool
+    """Whether it refuses the question and answers it."""
     answered: bool
-    """Whether it is known that there is an answer, and not known that it is a refusal."""
+    """Whether it is known that there is an answer that claims something, and not known that it refuses."""
     support: float | None
     grounded: float | None
+    words: float | None
+    """Support by words alone."""
     faithful: float | None
+    conflict: bool
+    """Whether the answer states a fact that no chunk has."""
     sufficiency: float | None
     """What the judge says: 1.0 the chunks suffice, 0.5 partly, 0.0 not."""
     relevance: float | None
@@ -177,24 +207,30 @@ class _Seen(NamedTuple):
     """Those that no retriever found."""
 
 
-def _look(values: Mapping[str, float]) -> _Seen:
+def _look(values: Mapping[str, float], status: SampleStatus) -> _Seen:
     get = values.get
     # What a judge said of a question replaces what words say of it.
     refusal = get("judged_refusal", get("refusal"))
     grounded, faithful = get("lexical_groundedness"), get("faithfulness")
     sufficiency, hit = get("context_sufficiency"), get("judged_hit_rate")
-    support = grounded if faithful is None else faithful
-    if grounded is not None and faithful is not None:
-        support = (grounded + faithful) / 2
-    refused = refusal == 1.0
+    words = get("support", grounded)
+    support = words if faithful is None else faithful
+    if words is not None and faithful is not None:
+        support = (words + faithful) / 2
+    refused = refusal == 1.0 or status == "refused"
+    asked = "asked_back" in values or "greeted" in values
     return _Seen(
         empty=get("empty_retrieval") == 1.0,
         refused=refused,
         partly_refused=refusal is not None and 0.0 < refusal < 1.0,
-        answered=not refused and (refusal is not None or support is not None),
+        asked=asked,
+        contradicts=get("contradicts") == 1.0 and get("judged_refusal") is None,
+        answered=not (refused or asked) and (refusal is not None or support is not None),
         support=support,
         grounded=grounded,
+        words=words,
         faithful=faithful,
+        conflict=get("fact_conflict") == 1.0,
         sufficiency=sufficiency,
         relevance=get("lexical_context_relevance") if sufficiency is None and hit is None else None,
         hit=hit,
@@ -225,7 +261,7 @@ def _is_unsupported(seen: _Seen, rules: VerdictRules) -> bool:
 
 def _is_off_topic(seen: _Seen, rules: VerdictRules) -> bool:
     """Return whether the chunks miss the question; a refusal and an empty retrieval have codes of their own."""
-    if seen.refused or (seen.empty and seen.answered):
+    if seen.refused or (seen.empty and (seen.answered or seen.asked)):
         return False
     return seen.relevance is not None and seen.relevance < rules.off_topic_below
 
@@ -246,6 +282,8 @@ def _support(seen: _Seen) -> str:
     said: list[str] = []
     if seen.grounded is not None:
         said.append(f"{percent(seen.grounded)} of the answer's words are in the chunks")
+    if seen.words is not None and seen.words != seen.grounded:
+        said.append(f"support {seen.words:.2f}")
     if seen.faithful is not None:
         said.append(f"the judge found {percent(seen.faithful)} of what it says supported")
     return "; ".join(said)
@@ -314,6 +352,12 @@ _RULES: tuple[_Rule, ...] = (
         ),
         _support,
     ),
+    _Rule(
+        "number_not_in_context",
+        "suspect",
+        lambda seen, _: _has_answer(seen) and seen.conflict,
+        lambda _: "states a number, a date or a name that no chunk has, or denies what one says",
+    ),
     _Rule("off_topic_context", "suspect", _is_off_topic, _topic),
     _Rule(
         "refused_off_topic",
@@ -338,9 +382,27 @@ _RULES: tuple[_Rule, ...] = (
         lambda _: "refused; whether the chunks are on topic is not known",
     ),
     _Rule(
+        "asked_back",
+        "suspect",
+        lambda seen, rules: (
+            seen.asked
+            and (
+                seen.empty
+                or (seen.support is not None and seen.support < rules.partly_unsupported_below)
+            )
+        ),
+        lambda _: "asks back instead of answering",
+    ),
+    _Rule(
+        "answered_and_refused",
+        "suspect",
+        lambda seen, _: seen.partly_refused and seen.contradicts,
+        lambda _: "says that it cannot answer, and answers",
+    ),
+    _Rule(
         "partial_refusal",
         "suspect",
-        lambda seen, _: seen.partly_refused,
+        lambda seen, _: seen.partly_refused and not seen.contradicts,
         lambda _: "a part of the answer says that something is not known or not given",
     ),
     _Rule(
@@ -362,7 +424,7 @@ _RULES: tuple[_Rule, ...] = (
 VERDICT_CODES: tuple[str, ...] = tuple(dict.fromkeys(rule.code for rule in _RULES))
 """Every code there is, strongest first: a list that metrics may be split by."""
 
-_SUPPORT = ("lexical_groundedness", "faithfulness")
+_SUPPORT = ("lexical_groundedness", "support", "faithfulness")
 _TOPIC = ("context_sufficiency", "judged_hit_rate", "lexical_context_relevance")
 _BEHIND: Mapping[str, tuple[str, ...]] = {
     "answered_without_context": ("empty_retrieval",),
@@ -372,10 +434,13 @@ _BEHIND: Mapping[str, tuple[str, ...]] = {
     "right_document_dropped": ("right_documents_dropped",),
     "right_document_never_found": ("right_documents_never_found",),
     "partly_unsupported": _SUPPORT,
+    "number_not_in_context": ("fact_conflict",),
     "off_topic_context": ("lexical_context_relevance",),
     "refused_off_topic": ("judged_hit_rate", "lexical_context_relevance"),
     "refused_without_context": ("empty_retrieval",),
     "refused": ("judged_refusal", "refusal"),
+    "asked_back": ("refusal",),
+    "answered_and_refused": ("refusal",),
     "partial_refusal": ("judged_refusal", "refusal"),
     "partial_context": ("context_sufficiency",),
     "no_relevant_chunk": ("judged_hit_rate",),

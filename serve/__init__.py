@@ -23,6 +23,6 @@ except ModuleNotFoundError as error:
         _package = "opentelemetry-sdk"
     if _package is None:
         raise
-    raise MissingDependencyError(_package, "serve", "ragmeter serve") from error
+    raise MissingDependencyError(_package, "serve", "ragmeter serve") from None
 
 __all__ = ["KafkaOptions", "ServeOptions", "Server"]

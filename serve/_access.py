@@ -1,7 +1,8 @@
 """Who may speak to the server over HTTP: the rules of the whole port, before anything is read.
 
 On this machine alone anybody may, but no web page of elsewhere: its browser says so by ``Host`` or ``Origin``.
-Beyond this machine whoever knows the token may.  Bodies pass through untouched, so that what streams streams.
+Beyond this machine whoever knows the token may, and who knows the one for viewers may look.  Bodies pass
+through untouched, so that what streams streams.
 """
 
 from __future__ import annotations
@@ -20,9 +21,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["COOKIE", "TOKEN_VARIABLE", "Access", "guarded"]
+from ._counts import Counts
+from ._intake import RETRY_AFTER_S
+from ._limits import Limits
+
+__all__ = ["COOKIE", "TOKEN_VARIABLE", "VIEW_TOKEN_VARIABLE", "Access", "guarded"]
 
 TOKEN_VARIABLE = "RAGMETER_SERVE_TOKEN"  # noqa: S105 -- a name
+VIEW_TOKEN_VARIABLE = "RAGMETER_SERVE_VIEW_TOKEN"  # noqa: S105 -- a name
 COOKIE = "ragmeter_token"
 LEAST_TOKEN = 16
 """Characters of a token."""
@@ -37,29 +43,44 @@ class Access:
     Args:
         host: Where the server listens.
         token: What they must know; empty: nothing on this machine, and a new one beyond it.
+        view_token: What those must know who only look; empty: they need the other.
 
     Raises:
-        ConfigurationError: The token can be guessed.
+        ConfigurationError: A token can be guessed, or those of viewers would not hold them back.
     """
 
-    def __init__(self, host: str, token: str = "") -> None:
+    def __init__(self, host: str, token: str = "", view_token: str = "") -> None:
         self.is_local = _is_loopback(host)
-        if token and (len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable()):
-            raise ConfigurationError(
-                f"{TOKEN_VARIABLE} is too short, or has characters that a header cannot have; give at least "
-                f"{LEAST_TOKEN} letters and digits"
-            )
+        for variable, one in ((TOKEN_VARIABLE, token), (VIEW_TOKEN_VARIABLE, view_token)):
+            if one and (len(one) < LEAST_TOKEN or not one.isascii() or not one.isprintable()):
+                raise ConfigurationError(
+                    f"{variable} is too short, or has characters that a header cannot have; give at least "
+                    f"{LEAST_TOKEN} letters and digits"
+                )
         self.token = token or ("" if self.is_local else secrets.token_urlsafe(24))
+        self.view_token = view_token
+        if view_token and self.token in ("", view_token):
+            raise ConfigurationError(
+                f"a token for viewers needs another one for senders: set {TOKEN_VARIABLE}, or --token-file"
+            )
         self._hosts = {"localhost", "127.0.0.1", "::1", host.lower().strip("[]")}
 
-    def knows(self, authorization: str) -> bool:
-        """Return whether a header ``Authorization`` holds the token, or none is asked for."""
+    def knows(self, authorization: str, *, looks: bool = False) -> bool:
+        """Return whether a header ``Authorization`` holds a token that is enough, or none is asked for."""
         kind, _, given = authorization.partition(" ")
-        return not self.token or (kind.lower() == "bearer" and self.is_token(given.strip()))
+        return not self.token or (
+            kind.lower() == "bearer" and self.lets(given.strip(), looks=looks)
+        )
 
-    def is_token(self, given: str) -> bool:
-        """Return whether this is the token, in a time that tells nothing."""
-        return bool(self.token) and hmac.compare_digest(given.encode(), self.token.encode())
+    def lets(self, given: str, *, looks: bool = False) -> bool:
+        """Return whether this is a token that is enough, in a time that tells nothing.
+
+        Args:
+            given: What somebody says that it is.
+            looks: Whether nothing is sent or changed: then that of viewers is enough, too.
+        """
+        enough = [self.token, self.view_token] if looks else [self.token]
+        return any(one and hmac.compare_digest(given.encode(), one.encode()) for one in enough)
 
     def is_own_host(self, host: str) -> bool:
         """Return whether a request was meant for this server, by its header ``Host``."""
@@ -74,22 +95,32 @@ class Access:
         return bool(name) and (bool(self.token) or name in self._hosts)
 
 
-def guarded(application: ASGIApp, access: Access, counted: Callable[[str], None]) -> ASGIApp:
+def guarded(application: ASGIApp, access: Access, counts: Counts, limits: Limits) -> ASGIApp:
     """Return the application behind these rules.
 
     Args:
         application: Answers those who may come in.
         access: What is asked of them.
-        counted: Counts what was refused, by the reason.
+        counts: Counts what was refused, by the reason.
+        limits: How many are answered at once; who asks for health is answered beside them.
     """
+    under_way = 0
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal under_way
         if scope["type"] != "http":
             await application(scope, receive, send)
             return
-        refused = _refused(scope, access, counted)
-        answer = application if refused is None else refused
-        await answer(scope, receive, send)
+        answer: ASGIApp = _refused(scope, access, counts.export) or application
+        is_full = under_way >= limits.connections and scope["path"] not in _OPEN
+        if is_full and answer is application:
+            counts.busy(why := "too many connections at once")
+            answer = _said(503, why, {"Retry-After": str(RETRY_AFTER_S)})
+        under_way += 1
+        try:
+            await answer(scope, receive, send)
+        finally:
+            under_way -= 1
 
     return guard
 
@@ -126,17 +157,30 @@ def _refused(scope: Scope, access: Access, counted: Callable[[str], None]) -> Re
 def _without_token(
     scope: Scope, headers: Headers, access: Access, counted: Callable[[str], None]
 ) -> Response | None:
-    if access.knows(headers.get("authorization", "")) or access.is_token(_cookie(headers)):
+    authorization, cookie = headers.get("authorization", ""), _cookie(headers)
+    looks = scope["method"] in _READING
+    if access.knows(authorization, looks=looks) or access.lets(cookie, looks=looks):
         return None
+    if access.knows(authorization, looks=True) or access.lets(cookie, looks=True):
+        counted("token")
+        return _said(
+            403, "this token is for looking alone: sending and changing need the other one"
+        )
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    if scope["method"] == "GET" and any(
-        name == "token" and access.is_token(value) for name, value in query
-    ):
+    token = next((v for name, v in query if name == "token" and access.lets(v, looks=True)), "")
+    if scope["method"] == "GET" and token:
         # Once: from now on the browser has it, and no address that is passed on holds it.
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         path = "/" + scope["path"].lstrip("/")  # never another host's
         answer = RedirectResponse(path + (f"?{rest}" if rest else ""), status_code=303)
-        answer.set_cookie(COOKIE, access.token, httponly=True, samesite="strict", path="/")
+        answer.set_cookie(
+            COOKIE,
+            token,
+            httponly=True,
+            samesite="strict",
+            path="/",
+            secure=scope["scheme"] == "https",
+        )
         answer.headers["Referrer-Policy"] = "no-referrer"
         answer.headers["Cache-Control"] = "no-store"
         return answer

@@ -19,6 +19,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ragmeter.quality.change import Change
+from ragmeter.quality.verdict_rates import VerdictRate
 
 from ._counts import Overload
 from ._intake import RETRY_AFTER_S
@@ -82,6 +83,7 @@ def api_routes(
     changes: Callable[..., Sequence[Change]],
     overloads: Callable[[], Sequence[Overload]],
     guard: AbstractContextManager[None],
+    rate: Callable[[str | None], VerdictRate | None] = lambda _: None,
 ) -> list[Route]:
     """Return the routes of the API.
 
@@ -90,6 +92,7 @@ def api_routes(
         changes: Returns what has changed in quality, as `RagMeter.changes`.
         overloads: Returns when senders were told to come again.
         guard: Contains errors of ours.
+        rate: Returns how often people call requests with a verdict's word bad.
     """
 
     def explained(change: Change) -> Change:
@@ -149,7 +152,8 @@ def api_routes(
             return None
         said = _REQUEST.dump_python(found, mode="json")
         row = said.pop("row")
-        return {**row, **said}
+        known = rate(row["verdict"])
+        return {**row, **said, "verdict_rate": None if known is None else known._asdict()}
 
     def endpoint(answer: Callable[[QueryParams, str], Any]) -> Callable[[Request], Response]:
         def answered(asked: Request) -> Response:

@@ -12,6 +12,9 @@ __all__ = ["ENCODINGS", "TooLargeError", "UnknownEncodingError", "unpacked"]
 
 _WINDOWS: Mapping[str, int] = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """Content encodings, and how zlib calls them."""
+_MEMBERS = 1_000
+"""Packed parts of one body, as some senders pack theirs in parallel; they may be empty."""
+_PIECE = 65_536
 ENCODINGS = "gzip, deflate, identity"
 """What a sender may choose from."""
 
@@ -50,18 +53,25 @@ def unpacked(body: bytes, encoding: str, limit: int) -> bytes:
 
 
 def _inflated(body: bytes, window: int, limit: int) -> bytes:
+    """Unpack members one behind the other, in pieces: what is left of the body is not copied for each."""
+    view, at = memoryview(body), 0
     parts: list[bytes] = []
-    left, rest = limit + 1, body
+    left, members = limit + 1, 0
     try:
-        while rest and left > 0:
+        while at < len(view) and left > 0:
+            members += 1
+            if members > _MEMBERS:
+                raise MalformedError(f"more than {_MEMBERS} packed parts")
             member = zlib.decompressobj(window)
-            part = member.decompress(rest, left)
-            parts.append(part)
-            left -= len(part)
-            if left > 0 and not member.eof:
-                raise MalformedError("the packed body breaks off")
-            # Several packed parts behind each other are one body; each must hold something new.
-            rest = member.unused_data
+            while not member.eof and left > 0:
+                if at == len(view):
+                    raise MalformedError("the packed body breaks off")
+                piece = view[at : at + _PIECE]
+                part = member.decompress(piece, left)
+                parts.append(part)
+                left -= len(part)
+                at += len(piece)
+            at -= len(member.unused_data)
     except zlib.error:
         raise MalformedError("not packed as Content-Encoding says") from None
     return b"".join(parts)

@@ -23,7 +23,7 @@ _MOST_REASONS = 8
 class Overload:
     """A time in which senders were told to come again, as there was no room for what they sent."""
 
-    __pydantic_config__: ClassVar = ConfigDict(use_attribute_docstrings=True)
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True)
 
     from_ms: int
     """When the first was, in milliseconds since the epoch."""
@@ -47,12 +47,18 @@ class Counts:
         self._lock = threading.Lock()
         self._exports: Counter[str] = Counter()
         self._spans: Counter[str] = Counter()
+        self._connections: Counter[str] = Counter()
         self._overloads: deque[Overload] = deque(maxlen=_MOST_TIMES)
 
     def export(self, outcome: str) -> None:
         """Count one export request by its outcome: ``accepted``, or why it was refused."""
         with self._lock:
             self._exports[outcome] += 1
+
+    def connection(self, why: str) -> None:
+        """Count one connection that was closed by us, by the reason."""
+        with self._lock:
+            self._connections[why] += 1
 
     def busy(self, why: str) -> None:
         """Count one export request that was refused for want of room, and note when that was."""
@@ -77,6 +83,11 @@ class Counts:
         """Return how many export requests came, by outcome."""
         with self._lock:
             return dict(self._exports)
+
+    def connections_by_reason(self) -> Mapping[str, int]:
+        """Return how many connections were closed by us, by the reason."""
+        with self._lock:
+            return dict(self._connections)
 
     def spans_by_outcome(self) -> Mapping[str, int]:
         """Return how many spans got no further than the door, by reason."""

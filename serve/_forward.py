@@ -17,10 +17,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ragmeter.adapters.opentelemetry.otlp import Signal
+from ragmeter.adapters.opentelemetry.otlp import Signal, parse_protobuf, received_in
 from ragmeter.metrics._retry import pause_before
 
 from ._endpoint import Endpoint
+from ._patience import names_of
 from ._sender import Answer, OtlpSender
 
 __all__ = ["ForwardStats", "Forwarder"]
@@ -149,7 +150,7 @@ class _Lane:
         max_bytes: int,
         settled: Callable[[Sequence[int]], None] | None,
     ) -> None:
-        self._signal = signal
+        self._signal: Signal = signal
         self._endpoint = endpoint
         self._sender = OtlpSender(signal, endpoint)
         self._guard = guard
@@ -287,6 +288,12 @@ class _Lane:
                 self._failed[answer.problem] += len(several)
         if answer.problem is not None:
             self._say(f"was refused for good ({answer.problem}) and is not tried again")
+            with self._guard:
+                requests = (parse_protobuf(self._signal, waiting.body) for waiting in several)
+                found = [received_in(request) for request in requests]
+                traces = {span.trace_id for one in found for span in one.spans}
+                traces |= {note.trace_id for one in found for note in one.logs}
+                _log.warning("forwarding: lost: %s", names_of(int(trace, 16) for trace in traces))
         positions = [waiting.position for waiting in several if waiting.position is not None]
         if self._settled is not None and positions:
             with self._guard:

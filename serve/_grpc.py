@@ -7,8 +7,12 @@ read here, so that a malformed one is answered with the reason, as over HTTP.
 from __future__ import annotations
 
 import threading
+import time
+from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import grpc
@@ -20,7 +24,7 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
-from ragmeter.adapters.opentelemetry.otlp import Signal, parse_protobuf
+from ragmeter.adapters.opentelemetry.otlp import MalformedError, Signal, parse_protobuf
 from ragmeter.metrics import RagmeterError
 
 from ._access import Access
@@ -28,7 +32,8 @@ from ._answers import Answer, answer_to, answer_to_metrics
 from ._bodies import TooLargeError
 from ._counts import Counts
 from ._intake import RETRY_AFTER_S, BusyError, Intake
-from ._limits import Limits
+from ._limits import KEEP_ALIVE_S, Limits
+from ._readers import Readers
 
 __all__ = ["grpc_server"]
 
@@ -37,6 +42,7 @@ def grpc_server(
     intake: Intake,
     limits: Limits,
     counts: Counts,
+    readers: Readers,
     guard: AbstractContextManager[None],
     access: Access,
 ) -> grpc.Server:
@@ -46,16 +52,20 @@ def grpc_server(
         intake: Takes what was received.
         limits: Of bodies and of calls.
         counts: Counts calls by their outcomes.
+        readers: Read bodies.
         guard: Contains errors of ours.
         access: What senders must know.
     """
-    readers = _Readers(limits.readers, thread_name_prefix="ragmeter-grpc")
+    calls = _Calls(limits.calls, thread_name_prefix="ragmeter-grpc")
     server = grpc.server(
-        readers,
+        calls,
         options=[
             ("grpc.max_receive_message_length", limits.body_bytes),
             # Two servers of one port would each get some of the spans of a trace.
             ("grpc.so_reuseport", 0),
+            ("grpc.server_handshake_timeout_ms", int(limits.header_s * 1000)),
+            ("grpc.max_connection_idle_ms", int(KEEP_ALIVE_S * 1000)),
+            ("grpc.max_allowed_incoming_connections", limits.connections // 2),
         ],
         # Beyond that gRPC itself refuses, and does not say when to try again: without that, no sender does.
         maximum_concurrent_rpcs=limits.connections,
@@ -65,17 +75,74 @@ def grpc_server(
         (logs_service_pb2, "LogsService", "logs"),
         (metrics_service_pb2, "MetricsService", None),
     ]
+    bodies = _Bodies(limits, counts)
     for module, name, signal in services:
         service = module.DESCRIPTOR.services_by_name[name]
         (method,) = service.methods
-        export = _Export(intake, signal, counts, guard, access)
+        export = _Export(intake, signal, counts, readers, bodies, guard, access)
         path = f"/{service.full_name}/{method.name}"
-        server.add_generic_rpc_handlers((_Method(path, export, readers, limits.connections // 8),))
+        server.add_generic_rpc_handlers((_Method(path, export, calls, limits.connections // 8),))
     return server
 
 
-class _Readers(ThreadPoolExecutor):
-    """The threads that read, which know how many calls they have."""
+class _Bodies:
+    """Receives the bodies of calls, within limits of time and size.
+
+    A thread waits for each, which nothing but the end of its call wakes.
+    """
+
+    def __init__(self, limits: Limits, counts: Counts) -> None:
+        self._limits = limits
+        self._counts = counts
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[float, grpc.ServicerContext, list[bool]]] = deque()
+        self._held = 0
+        self._is_watched = False
+
+    def receive(self, coming: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        """Return the body of a call; raises `BusyError` without room for it, `MalformedError` without it."""
+        come: list[bool] = []
+        with self._lock:
+            self._waiting.append((time.monotonic() + self._limits.call_s, context, come))
+            self._watch()
+        for body in coming:
+            come.append(True)
+            with self._lock:
+                self._held += len(body)
+                if self._held <= self._limits.bodies_bytes:
+                    return body
+                self._held -= len(body)
+            raise BusyError("too many bodies at once")
+        raise MalformedError("no body")
+
+    def release(self, body: bytes) -> None:
+        """Note that a body was read."""
+        with self._lock:
+            self._held -= len(body)
+
+    def _watch(self) -> None:
+        if not self._is_watched and self._waiting:
+            self._is_watched = True
+            left = max(0.0, self._waiting[0][0] - time.monotonic())
+            watch = threading.Timer(left, self._end_overdue)
+            watch.daemon = True
+            watch.start()
+
+    def _end_overdue(self) -> None:
+        """End the calls whose body did not come in time."""
+        now = time.monotonic()
+        with self._lock:
+            while self._waiting and (self._waiting[0][2] or self._waiting[0][0] <= now):
+                _, context, come = self._waiting.popleft()
+                if not come and context.is_active():
+                    self._counts.export("slow")
+                    context.cancel()
+            self._is_watched = False
+            self._watch()
+
+
+class _Calls(ThreadPoolExecutor):
+    """The threads that answer calls, which know how many there are."""
 
     _lock = threading.Lock()
     under_way = 0
@@ -103,16 +170,16 @@ class _Method(grpc.GenericRpcHandler):  # type: ignore[misc]
     Args:
         path: Of the method.
         export: Reads a body.
-        readers: Have the calls that are under way.
+        calls: Those that are under way.
         most: As many may be; one more is told to come again.
     """
 
-    def __init__(self, path: str, export: _Export, readers: _Readers, most: int) -> None:
+    def __init__(self, path: str, export: _Export, calls: _Calls, most: int) -> None:
         self._path = path
-        self._export = grpc.unary_unary_rpc_method_handler(export)
-        # On the wire it is the same; but the body of a stream comes only when it is asked for.
+        # On the wire it is the same as a single one; but the body of a stream comes only when it is asked for.
+        self._export = grpc.stream_unary_rpc_method_handler(export)
         self._refusal = grpc.stream_unary_rpc_method_handler(export.refuse)
-        self._readers = readers
+        self._calls = calls
         self._most = most
 
     def service(
@@ -120,7 +187,7 @@ class _Method(grpc.GenericRpcHandler):  # type: ignore[misc]
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         if handler_call_details.method != self._path:
             return None
-        return self._export if self._readers.under_way < self._most else self._refusal
+        return self._export if self._calls.under_way < self._most else self._refusal
 
 
 class _Export:
@@ -131,6 +198,8 @@ class _Export:
         intake: Intake,
         signal: Signal | None,
         counts: Counts,
+        readers: Readers,
+        bodies: _Bodies,
         guard: AbstractContextManager[None],
         access: Access,
     ) -> None:
@@ -138,12 +207,13 @@ class _Export:
         self._intake = intake
         self._signal: Signal | None = signal
         self._counts = counts
+        self._readers = readers
+        self._bodies = bodies
         self._guard = guard
 
-    def __call__(self, body: bytes, context: grpc.ServicerContext) -> bytes:
+    def __call__(self, coming: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         self._admit(context)
-        why = self._intake.busy()  # known without reading
-        answer = self._read(body) if why is None else BusyError(why)
+        answer = self._answer(coming, context)
         if isinstance(answer, BusyError):
             self._counts.busy(str(answer))
             _try_later(context, str(answer))
@@ -161,6 +231,22 @@ class _Export:
             return b""
         self._counts.export("accepted" if self._signal is not None else "metrics")
         return bytes(answer.SerializeToString())
+
+    def _answer(
+        self, coming: Iterator[bytes], context: grpc.ServicerContext
+    ) -> Answer | RagmeterError | None:
+        """Receive a body and have it read; return the answer, why it is refused, or None: we failed."""
+        why = self._intake.busy() or self._readers.why_not()
+        if why is not None:
+            return BusyError(why)  # known without reading
+        try:
+            body = self._bodies.receive(coming, context)
+            try:
+                return self._readers.read(partial(self._read, body))
+            finally:
+                self._bodies.release(body)
+        except RagmeterError as error:
+            return error
 
     def refuse(self, _: object, context: grpc.ServicerContext) -> bytes:
         """Answer a call of which nothing is read: too many are under way."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.json_format import MessageToJson
@@ -32,6 +32,7 @@ from ._bodies import ENCODINGS, TooLargeError, UnknownEncodingError, unpacked
 from ._counts import Counts
 from ._intake import RETRY_AFTER_S, BusyError, Intake
 from ._limits import Limits
+from ._readers import Readers
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -99,23 +100,24 @@ def http_application(
     intake: Intake,
     limits: Limits,
     counts: Counts,
+    readers: Readers,
     health: Callable[[], Mapping[str, Any]],
     why_not_ready: Callable[[], str | None],
     guard: AbstractContextManager[None],
     more: Sequence[BaseRoute] = (),
-) -> tuple[Starlette, ThreadPoolExecutor]:
-    """Return the application, and the threads on which it reads.
+) -> Starlette:
+    """Return the application.
 
     Args:
         intake: Takes what was received.
         limits: Of bodies.
         counts: Counts requests by their outcomes.
+        readers: Read bodies.
         health: Says how the server is; ``status`` is ``ok`` or why it takes nothing.
         why_not_ready: Says why nothing is to be sent here just now; None: it may be.
         guard: Contains errors of ours.
         more: What is served beside that.
     """
-    readers = ThreadPoolExecutor(limits.readers, thread_name_prefix="ragmeter-http")
     door = _Door(intake, limits, counts, readers, guard)
 
     async def healthz(_: Request) -> Response:
@@ -134,7 +136,7 @@ def http_application(
         Route("/readyz", readyz, methods=["GET"]),
         *more,
     ]
-    return Starlette(routes=routes), readers
+    return Starlette(routes=routes)
 
 
 class _Door:
@@ -145,7 +147,7 @@ class _Door:
         intake: Intake,
         limits: Limits,
         counts: Counts,
-        readers: ThreadPoolExecutor,
+        readers: Readers,
         guard: AbstractContextManager[None],
     ) -> None:
         self._intake = intake
@@ -181,9 +183,9 @@ class _Door:
             raise _RefusedError(
                 415, _INVALID_ARGUMENT, f"Content-Type must be {PROTOBUF} or {JSON}", "media_type"
             )
-        why = self._intake.busy()
+        why = self._intake.busy() or self._readers.why_not()
         if why is None and self._requests >= self._limits.connections * 3 // 4:
-            # Where there are more, uvicorn refuses connections, and neither says when to come again nor counts.
+            # The rest is for those who look at the page.
             why = "too many requests at once"
         if why is not None:
             raise _busy(why)
@@ -192,9 +194,11 @@ class _Door:
         try:
             body = await self._received(request, held)
             encoding = request.headers.get("content-encoding", "")
-            answer = await asyncio.get_running_loop().run_in_executor(
-                self._readers, self._read, signal, body, encoding, media_type
+            answer = await self._readers.aread(
+                partial(self._read, signal, body, encoding, media_type)
             )
+        except BusyError as error:
+            raise _busy(str(error)) from None
         except asyncio.TimeoutError:
             raise _RefusedError(
                 408, _INVALID_ARGUMENT, "the body did not come in time", "slow", Connection="close"

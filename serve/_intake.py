@@ -11,7 +11,13 @@ import threading
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmeter.adapters.opentelemetry.otlp import ExportRequest, Received, Signal, received_in
+from ragmeter.adapters.opentelemetry.otlp import (
+    ExportRequest,
+    MalformedError,
+    Received,
+    Signal,
+    received_in,
+)
 from ragmeter.metrics import RagmeterError
 
 from ._bodies import TooLargeError
@@ -20,7 +26,7 @@ from ._journal import Journal, Kept
 from ._limits import Limits
 from ._scoring import Scoring
 from ._spool import SpoolFullError
-from .store import Store, StoreFullError
+from .store import Store, StoreFullError, StoreRefusedError
 
 __all__ = ["RETRY_AFTER_S", "BusyError", "Intake", "Taken", "items_in"]
 
@@ -83,6 +89,11 @@ class Intake:
         """Return why so many spans more cannot come in; None: they can."""
         return "shutting down" if self._closed else self.full(spans)
 
+    @property
+    def trouble(self) -> str | None:
+        """What was in the way of the last write to spool or store, until one succeeds; None: nothing."""
+        return self._journal.trouble or (None if self._store is None else self._store.trouble)
+
     def full(self, spans: int = 0) -> str | None:
         """Return why there is no room for so many spans more; None: there is."""
         why = self._journal.busy()
@@ -118,6 +129,7 @@ class Intake:
         Raises:
             BusyError: There is no room; nothing was kept.
             TooLargeError: It holds more than one request may.
+            MalformedError: The store has no place for a value in it.
         """
         count = items_in(request)
         if count > self._limits.body_spans:
@@ -140,6 +152,8 @@ class Intake:
             return self._admitted(kept, received)
         except (SpoolFullError, StoreFullError) as error:
             raise BusyError(str(error)) from error
+        except StoreRefusedError as error:
+            raise MalformedError(str(error)) from error
         finally:
             with self._lock:
                 self._entering -= count
@@ -157,8 +171,15 @@ class Intake:
                 raise BusyError(str(error)) from error
 
     def admit(self, kept: Kept, request: ExportRequest) -> Taken:
-        """Take an export request in for which there is room, and which is kept."""
-        return self._admitted(kept, received_in(request))
+        """Take an export request in for which there is room, and which is kept.
+
+        Raises:
+            StoreFullError: Of what a power cut may have taken from the store nothing could be put back.
+        """
+        received = received_in(request)
+        if self._store is not None:
+            self._store.take(request, received)
+        return self._admitted(kept, received)
 
     def _admitted(self, kept: Kept, found: Received) -> Taken:
         received = kept.left_of(found)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 from ragmeter.adapters.opentelemetry.otlp import (
     ExportRequest,
@@ -24,6 +25,8 @@ from ragmeter.adapters.opentelemetry.otlp import (
 from ._forward import Forwarder
 from ._ledger import Ledger
 from ._spool import FORWARDED, Entry, Spool
+from .store import StoreFullError
+from .store.store import TRIED_AGAIN_S
 
 __all__ = ["Journal", "Kept"]
 
@@ -93,7 +96,6 @@ class Journal:
         self._ledger = ledger
         self._ledgers = [] if ledger is None else [ledger]
         self._forwarder = forwarder
-        self._damaged = 0
         self._ending = threading.Event()
         self._replayed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -141,6 +143,22 @@ class Journal:
             return "too much waits to be passed on"
         return None
 
+    @property
+    def folder(self) -> Path | None:
+        """Where what was acknowledged survives the process; None: it does not."""
+        return None if self._spool is None else self._spool.folder
+
+    @property
+    def trouble(self) -> str | None:
+        """What was in the way of the spool's last write; None: nothing."""
+        return None if self._spool is None else self._spool.trouble
+
+    def try_again(self) -> bool:
+        """See whether a spool that failed can be written to again; return False: there is no more to do."""
+        if self._spool is not None:
+            self._spool.try_again()
+        return False
+
     def keep(self, signal: Signal, body: bytes) -> Kept:
         """Keep a request; when this returns, it is on the disk if there is a spool.
 
@@ -173,6 +191,10 @@ class Journal:
     def watch(self, ledger: Ledger) -> None:
         """Tell another ledger, too, which traces are not waited for: one of what is kept elsewhere."""
         self._ledgers.append(ledger)
+
+    def oldest_s(self) -> float | None:
+        """Return for how long the oldest has been waiting of what is kept; None: nothing ever is."""
+        return None if self._spool is None else self._spool.stats().oldest_s
 
     def fill(self) -> float:
         """Return how full the spool is, 0 to 1; 0 where there is none."""
@@ -209,7 +231,8 @@ class Journal:
         stats: dict[str, Mapping[str, int]] = {}
         if self._spool is not None:
             kept = self._spool.stats()
-            counts = {"kept": kept.entries, "damaged": kept.damaged + self._damaged}
+            counts = {"kept": kept.entries, "found": kept.found, "finished": kept.finished}
+            counts["damaged"] = kept.damaged
             counts.update({f"refused_{why}": count for why, count in kept.refused.items()})
             stats["spool"] = {name: count for name, count in counts.items() if count}
         if self._forwarder is not None:
@@ -224,7 +247,11 @@ class Journal:
         full: Callable[[], str | None],
         admit: Callable[[Kept, ExportRequest], object],
     ) -> None:
-        count = 0
+        _log.warning(
+            "spool: %d export requests were acknowledged and not done when the server before ended; they are "
+            "scored now",
+            spool.stats().found,
+        )
         with self._guard:
             for entry in spool.replay():
                 while full() is not None and not self._ending.is_set():
@@ -233,9 +260,7 @@ class Journal:
                     return
                 with self._guard:  # one that cannot be taken up must not keep the others from it
                     self._admit_again(spool, entry, admit)
-                    count += 1
             self._replayed.set()
-            _log.info("spool: %d requests were not done at the last end; taken up again", count)
 
     def _admit_again(
         self, spool: Spool, entry: Entry, admit: Callable[[Kept, ExportRequest], object]
@@ -243,8 +268,14 @@ class Journal:
         try:
             request = parse_protobuf(entry.signal, entry.body)
         except MalformedError:
-            self._damaged += 1
-            _log.error("spool: entry %d cannot be read, and is lost", entry.position)
-            spool.done([entry.position])
+            spool.give_up(entry.position)
             return
-        admit(Kept(entry.signal, entry.body, entry.position, entry.settled), request)
+        kept = Kept(entry.signal, entry.body, entry.position, entry.settled)
+        while True:
+            try:
+                admit(kept, request)
+            except StoreFullError:  # noqa: PERF203 -- once in a long while
+                if self._ending.wait(TRIED_AGAIN_S):
+                    return
+            else:
+                return

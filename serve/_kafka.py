@@ -33,8 +33,8 @@ from .kafka_options import KafkaOptions
 
 try:
     from confluent_kafka import Consumer, KafkaException, TopicPartition
-except ImportError as error:
-    raise MissingDependencyError("confluent-kafka", "kafka", "ragmeter serve --kafka") from error
+except ImportError:
+    raise MissingDependencyError("confluent-kafka", "kafka", "ragmeter serve --kafka") from None
 
 __all__ = ["KafkaHealth", "KafkaSource"]
 

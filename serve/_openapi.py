@@ -162,6 +162,22 @@ def description() -> Mapping[str, Any]:
     row, view = components["RequestRow"], components["RequestView"]
     properties = {**row["properties"], **view["properties"]}
     del properties["row"]
+    properties["verdict_rate"] = {
+        "anyOf": [{"$ref": "#/components/schemas/VerdictRate"}, {"type": "null"}],
+        "description": "What people of this application make of its word; null below 50 drawn labels.",
+    }
+    share = {"type": "number", "minimum": 0, "maximum": 1}
+    components["VerdictRate"] = {
+        "type": "object",
+        "description": "Of labelled requests with a word, the share that people call bad; 95 % interval.",
+        "properties": {
+            "word": {"type": "string", "enum": list(_VERDICTS), "description": "The word."},
+            "share": {**share, "description": "The share."},
+            "lower": {**share, "description": "The interval's lower end."},
+            "upper": {**share, "description": "The interval's upper end."},
+            "n": {"type": "integer", "minimum": 1, "description": "Labelled requests with it."},
+        },
+    }
     components["Request"] = {
         "type": "object",
         "description": view.get("description", ""),

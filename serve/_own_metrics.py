@@ -17,9 +17,15 @@ __all__ = ["publish"]
 _PARTS: Mapping[str, str] = {
     semconv.SERVE_EXPORTS.name: "exports",
     semconv.SERVE_SPANS.name: "spans",
-    semconv.SERVE_PARTIAL.name: "partial",
     semconv.SERVE_UNSENT.name: "unsent",
     semconv.SERVE_MESSAGES.name: "messages",
+    semconv.SERVE_CONNECTIONS.name: "connections",
+}
+_SINGLE: Mapping[semconv.Instrument, tuple[str, str]] = {
+    semconv.SERVE_PARTIAL: ("partial", "requests"),
+    semconv.SERVE_WAITING: ("spans", "waiting"),
+    semconv.SERVE_SPOOL_ENTRIES: ("spool", "kept"),
+    semconv.SERVE_SPOOL_AGE: ("age", "oldest_s"),
 }
 
 
@@ -32,7 +38,7 @@ def publish(
 
     Args:
         provider: Of the server's own SDK.
-        stats: As `Server.stats`.
+        stats: As `Server.stats`, and under ``age`` for how long what was acknowledged waits.
         kafka: How reading from Kafka is going; None: nothing is read there.
     """
     meter = provider.get_meter(semconv.SCOPE)
@@ -58,13 +64,16 @@ def _callback(
         if instrument in (semconv.SERVE_LAG, semconv.SERVE_CONNECTED):
             yield from _of_kafka(instrument, kafka())
             return
-        counts = stats().get(_PARTS.get(instrument.name, "spans"), {})
-        if instrument is semconv.SERVE_PARTIAL:
-            yield Observation(counts.get("requests", 0))
+        if instrument in _SINGLE:
+            part, name = _SINGLE[instrument]
+            told = stats()
+            if part in told or part not in (
+                "spool",
+                "age",
+            ):  # without a spool nothing is said of one
+                yield Observation(told.get(part, {}).get(name, 0))
             return
-        if instrument is semconv.SERVE_WAITING:
-            yield Observation(counts.get("waiting", 0))
-            return
+        counts = stats().get(_PARTS[instrument.name], {})
         (key,) = instrument.attributes
         for value, count in counts.items():
             if value != "waiting":

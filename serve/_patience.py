@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import requests
 
-__all__ = ["Outbox", "watch_grpc", "watched_session"]
+__all__ = ["Outbox", "names_of", "watch_grpc", "watched_session"]
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 15.0
@@ -31,7 +31,17 @@ _TRY_AGAIN: frozenset[int | str] = frozenset(
 )
 """What the protocol calls retryable, and a key that is not accepted: it may be put right."""
 
+_MOST_NAMES = 200
+"""Traces that one line of the log names."""
+
 _log = logging.getLogger("ragmeter")
+
+
+def names_of(traces: Iterable[int]) -> str:
+    """Return the ids of traces that are lost, for a line of the log that names them."""
+    ids = sorted({f"{trace:032x}" for trace in traces})
+    more = len(ids) - _MOST_NAMES
+    return ", ".join(ids[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 class _LastAttempt(threading.local):
@@ -129,7 +139,7 @@ class Outbox:
             if not self._may_succeed():
                 with self._lock:
                     self._lost += len(batch)
-                self._tell(len(batch))
+                self._tell(batch)
                 return result
             self._pause(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
@@ -160,15 +170,27 @@ class Outbox:
         elif self._deadline is not None:
             time.sleep(max(0.0, min(seconds, _LAST_PAUSE_S, self._deadline - time.monotonic())))
 
-    def _tell(self, count: int) -> None:
+    def _tell(self, batch: Sequence[Any]) -> None:
+        _log.warning(
+            "ragmeter serve: not sent (%s), and not tried again: the scores of %s",
+            self._signal,
+            names_of(map(_trace_of, batch)),
+        )
         now = time.monotonic()
         if now - self._told >= _QUIET_S:
             self._told = now
             _log.error(
                 "ragmeter serve: %d scored items (%s) were not sent: %s; counted in "
                 "ragmeter.serve.unsent. Does the endpoint take %s? --signal says what it is sent.",
-                count,
+                len(batch),
                 self._signal,
                 "the server ends" if self._ending.is_set() else f"the endpoint said {_last.code}",
                 self._signal,
             )
+
+
+def _trace_of(item: Any) -> int:
+    """Return the trace of a span, or of a record as the SDK hands it to an exporter."""
+    record = getattr(item, "log_record", item)
+    context = getattr(record, "context", record)
+    return int(getattr(context, "trace_id", None) or getattr(record, "trace_id", None) or 0)

@@ -6,6 +6,7 @@ once that is too much, the door refuses more, so that senders slow down and noth
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -25,6 +26,7 @@ __all__ = ["Held", "Scoring"]
 _PACE_S = 0.1
 """Seconds between two looks at what is complete, and at whether there is room."""
 _WAITING_BYTES = 16 * MIB
+"""Bytes of them that may wait in the meter, whose queues drop beyond a multiple of that."""
 _IN_FLIGHT = 8
 """Times as many requests may be on their way through the meter as wait at its beginning."""
 
@@ -74,7 +76,7 @@ class Scoring:
             # Where the door closes, so to speak, there is still room for what is in it.
             max_traces=2 * limits.held_spans,
             max_spans=2 * limits.held_spans,
-            max_bytes=2 * limits.held_bytes + 4 * limits.body_bytes,
+            max_bytes=limits.held_bytes + 4 * limits.body_bytes,
         )
         self._ready: deque[Assembled] = deque()
         self._lock = threading.Lock()
@@ -139,8 +141,8 @@ class Scoring:
         while self._deadline is None:
             with self._guard:
                 self.assembler.tick()
-            self._report()
             self._look()
+            self._report()
             self._wake.wait(_PACE_S)
         with self._guard:
             self.assembler.drain()
@@ -151,9 +153,13 @@ class Scoring:
         self._ended.set()
 
     def _look(self, *, last: bool = False) -> None:
-        if not self._ready:
-            with self._guard:
-                self._journal.look(self.assembler.waiting, last=last)
+        with self._guard:
+            self._journal.look(self._waiting, last=last)
+
+    def _waiting(self) -> dict[str, float]:
+        """Return the traces that are not read yet, each with when the first came of what is not."""
+        # Of one that is ready all of it waits, since before anything that is held came.
+        return self.assembler.waiting() | {trace.trace_id: -math.inf for trace in self._ready}
 
     def _report(self) -> None:
         while self._ready and not self._is_late():
@@ -164,6 +170,9 @@ class Scoring:
                 self._spans["ready"] -= trace.fresh
                 self._ready_bytes -= trace.bytes
                 self._spans["read"] += trace.fresh
+            # After each: under a load that never lets up there is always another one.
+            if not self._is_late():
+                self._look()
 
     def _is_late(self) -> bool:
         return self._deadline is not None and time.monotonic() >= self._deadline
@@ -177,7 +186,7 @@ class Scoring:
         most = self._limits.waiting_requests
         return (
             stats.queue_size < most
-            and stats.queue_bytes < _WAITING_BYTES
+            and stats.queue_bytes + stats.backlog_bytes < _WAITING_BYTES
             and stats.in_flight < most * _IN_FLIGHT
             and all(count < most * 2 for count in stats.export_backlog.values())
             and self._outgoing()

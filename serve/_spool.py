@@ -14,8 +14,9 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics._group_commit import GroupCommit
 from ragmeter.metrics.errors import loggable
 
-__all__ = ["FORWARDED", "Entry", "Spool", "SpoolFullError", "SpoolStats"]
+__all__ = ["FORWARDED", "Entry", "Spool", "SpoolFullError", "SpoolInUseError", "SpoolStats"]
 
 FORWARDED = "forwarded"
 """The part of an entry that is settled when it was passed on."""
@@ -47,6 +48,8 @@ CREATE TABLE settled (
     position INTEGER NOT NULL, part TEXT NOT NULL, PRIMARY KEY (position, part)
 ) WITHOUT ROWID;
 """
+_TOLD_APART_S = 10.0
+"""Seconds within which entries count as having come together."""
 _ENTRY_BYTES = 512
 """What an entry takes up beside its body, at most: so that many small ones are bounded, too."""
 _SPARE_PAGES = 4096
@@ -91,6 +94,12 @@ class SpoolStats:
     not be read further counts as one."""
     refused: Mapping[str, int] = field(default_factory=dict)
     """Appends that found no room, by `SpoolFullError.reason`."""
+    found: int = 0
+    """Entries that were there when it was opened: what ended before had not done with them."""
+    finished: int = 0
+    """Those of them that are done by now."""
+    oldest_s: float = 0.0
+    """Seconds since the oldest entry that is not done came, or was found."""
 
 
 class _Piece(NamedTuple):
@@ -105,6 +114,10 @@ class _Piece(NamedTuple):
         return len(self.body) + _ENTRY_BYTES
 
 
+class SpoolInUseError(ConfigurationError):
+    """Another process uses the folder."""
+
+
 class Spool:
     """A durable store of export requests. Thread-safe; one process per folder.
 
@@ -113,18 +126,29 @@ class Spool:
         max_bytes: It holds no more than this.
 
     Raises:
-        ConfigurationError: The folder cannot be used, or another process uses it.
+        ConfigurationError: The folder cannot be used.
+        SpoolInUseError: Another process uses it.
+
+    Attributes:
+        folder: Where it lies.
     """
 
     def __init__(self, folder: Path, *, max_bytes: int) -> None:
         if max_bytes < 1:
             raise ConfigurationError(f"the spool's size is {max_bytes} bytes; allow it some")
+        self.folder = folder
         self._path = folder / _FILE
         self._max_bytes = max_bytes
         self._damaged = 0
+        self._finished = 0
+        self._is_said = False
+        self.trouble: str | None = None
+        """What was in the way of the last write, until one succeeds; None: nothing."""
         self._refused: Counter[str] = Counter()
         self._counting = threading.Lock()
         self._coming = 0  # bytes of those on their way to the disk
+        self._came: deque[tuple[int, float]] = deque([(0, time.monotonic())])
+        """Positions and when they came: one for each time that is told apart."""
         self._commits: GroupCommit[_Piece, int] = GroupCommit(
             self._append, lambda: SpoolFullError("it was not written", "disk")
         )
@@ -136,16 +160,17 @@ class Spool:
         except OSError as error:
             raise ConfigurationError(
                 f"the spool's folder {folder} cannot be used ({loggable(error)}); give one that this "
-                "user may write to"
+                "user may write to with --spool, or do without by --no-spool"
             ) from error
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
-                raise ConfigurationError(
+                raise SpoolInUseError(
                     f"the spool's folder {folder} is in use by another process; stop that one, or give "
-                    "each server a folder of its own"
+                    "each server a folder of its own with --spool"
                 ) from error
             raise ConfigurationError(
-                f"the spool's folder {folder} cannot be used: {error}"
+                f"the spool's folder {folder} cannot be used: {error}; give another with --spool, or do "
+                "without by --no-spool"
             ) from error
         except sqlite3.DatabaseError:
             sound = False
@@ -154,9 +179,22 @@ class Spool:
         self._entries, self._bytes = self._database.execute(
             "SELECT count(*), coalesce(sum(length(body) + ?), 0) FROM entries", (_ENTRY_BYTES,)
         ).fetchone()
+        self._found = self._entries
         self._last = self._database.execute(
             "SELECT coalesce(max(position), 0) FROM entries"
         ).fetchone()[0]
+
+    @classmethod
+    def first_free(cls, folder: Path, *, max_bytes: int) -> Spool:
+        """Return the spool in the first of `folder`, ``folder.2``, ``folder.3``, ... that no process uses.
+
+        So servers that share a folder have one each, and those that start again find what they left.
+        """
+        for number in count(1):
+            with suppress(SpoolInUseError):
+                place = folder if number == 1 else folder.with_name(f"{folder.name}.{number}")
+                return cls(place, max_bytes=max_bytes)
+        raise AssertionError  # there is always a further number
 
     def append(self, signal: Signal, body: bytes) -> int:
         """Keep `body` and return its position; when this returns, it is on the disk.
@@ -198,21 +236,40 @@ class Spool:
                 self._database.executemany("DELETE FROM settled WHERE position = ?", gone)
                 self._database.executemany("INSERT OR IGNORE INTO settled VALUES (?, ?)", noted)
                 self._database.execute("COMMIT")
+                (oldest,) = self._database.execute(
+                    "SELECT coalesce(min(position), 0) FROM entries"
+                ).fetchone()
             except sqlite3.Error as error:
                 self._roll_back()
+                self.trouble = _said_of(error)
                 _log.warning(
                     "spool: what is done could not be noted (%s); tried again", loggable(error)
                 )
                 return False
+            self.trouble = None
             with self._counting:
+                self._finished += sum(key <= self._last for (key,) in gone)
                 self._entries -= len(freed)
+                while len(self._came) > 1 and self._came[1][0] <= oldest:
+                    self._came.popleft()
                 self._bytes -= sum(freed) + _ENTRY_BYTES * len(freed)
             self._give_back()
+            self._say_finished()
         return True
 
-    def done(self, positions: Iterable[int]) -> bool:
-        """Forget entries of which nothing is needed again; see `settle`."""
-        return self.settle(positions)
+    def try_again(self) -> None:
+        """See whether the disk takes something again, after a write that failed."""
+        if self.trouble is not None:
+            with suppress(SpoolFullError):
+                self.settle([self.append("traces", b"")])
+
+    def give_up(self, position: int) -> None:
+        """Forget an entry that cannot be read: it is counted as damaged, and said."""
+        _log.error("spool: entry %d is damaged, and lost", position)
+        with self._counting:
+            self._damaged += 1
+            self._finished -= 1
+        self.settle([position])
 
     def replay(self) -> Iterator[Entry]:
         """Yield what was there when the spool was opened and is not done, in order.
@@ -233,9 +290,7 @@ class Spool:
                     )
                     entry = Entry(position, signal, body, frozenset(part for (part,) in parts))
             if entry is None:
-                self._damaged += 1
-                _log.error("spool: entry %d is damaged, and lost", position)
-                self.settle([position])
+                self.give_up(position)
             else:
                 yield entry
 
@@ -247,6 +302,9 @@ class Spool:
                 bytes=self._bytes,
                 damaged=self._damaged,
                 refused=dict(self._refused),
+                found=self._found,
+                finished=self._finished,
+                oldest_s=time.monotonic() - self._came[0][1] if self._entries else 0.0,
             )
 
     def fill(self) -> float:
@@ -273,8 +331,10 @@ class Spool:
                 positions.append(int(cursor.lastrowid or 0))
             self._database.execute("COMMIT")
             kept = True
+            self.trouble = None
         except sqlite3.Error as error:
-            raise SpoolFullError(f"the disk does not take it: {error}", "disk") from error
+            self.trouble = _said_of(error)
+            raise SpoolFullError(self.trouble, "disk") from error
         finally:
             if not kept:
                 self._roll_back()
@@ -283,10 +343,26 @@ class Spool:
                 self._coming -= size
                 if kept:
                     self._bytes += size
+                    now = time.monotonic()
+                    if not self._entries:
+                        self._came.clear()
+                    if not self._came or now - self._came[-1][1] >= _TOLD_APART_S:
+                        self._came.append((positions[0], now))
                     self._entries += len(pieces)
                 else:
                     self._refused["disk"] += len(pieces)
         return positions
+
+    def _say_finished(self) -> None:
+        left = self._found - self._finished - self._damaged
+        if self._found and left <= 0 and not self._is_said:
+            self._is_said = True
+            _log.warning(
+                "spool: of %d export requests found at the start %d are finished, %d damaged and lost",
+                self._found,
+                self._finished,
+                self._damaged,
+            )
 
     def _roll_back(self) -> None:
         with suppress(sqlite3.Error):  # it may have happened by itself
@@ -404,3 +480,7 @@ class Spool:
             aside.name,
         )
         return fresh
+
+
+def _said_of(error: sqlite3.Error) -> str:
+    return f"the spool cannot be written to: {error}"

@@ -1,12 +1,12 @@
-"""Looks after the store now and then: adds up hours that are over, makes room, and lets go of memory."""
+"""Looks after store and spool now and then: what failed is tried again, room is made, memory is let go."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from ._freed import give_back_freed
-from .store import Store
 
 __all__ = ["Upkeep"]
 
@@ -17,12 +17,14 @@ class Upkeep:
     """A thread that does what there is to do, and then waits.
 
     Args:
-        store: What is looked after.
+        tasks: What there is to do; each returns whether there is more of it.
         guard: Contains errors of ours.
     """
 
-    def __init__(self, store: Store, guard: AbstractContextManager[None]) -> None:
-        self._store = store
+    def __init__(
+        self, tasks: Sequence[Callable[[], bool]], guard: AbstractContextManager[None]
+    ) -> None:
+        self._tasks = tasks
         self._guard = guard
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ragmeter-store", daemon=True)
@@ -40,9 +42,11 @@ class Upkeep:
     def _run(self) -> None:
         while not self._ended.is_set():
             more = False
-            with self._guard:
-                more = self._store.maintain()
-                if not more:
+            for task in self._tasks:
+                with self._guard:
+                    more |= task()
+            if not more:
+                with self._guard:
                     give_back_freed()
             # Between two steps of much work those who write have their turn.
             self._ended.wait(0.05 if more else _EVERY_S)

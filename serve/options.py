@@ -27,6 +27,8 @@ class ServeOptions:
     """Port for OTLP over HTTP; 0: any that is free."""
     grpc_port: int = 4317
     """Port for OTLP over gRPC; 0: any that is free."""
+    uds: Path | None = None
+    """Unix socket, instead of ports: OTLP over HTTP and the page; gRPC has one of that name with ``.grpc``."""
     otlp: str | None = None
     """Where scores are sent; None: where ``OTEL_EXPORTER_OTLP_*`` say."""
     protocol: str | None = None
@@ -43,12 +45,16 @@ class ServeOptions:
     """Seconds without news after which any trace is."""
     drain_timeout_s: float = 25.0
     """Seconds that the end may take."""
+    header_timeout_s: float = 10.0
+    """Seconds in which a connection must have said what it wants."""
     max_body_bytes: int = 16 * MIB
     """Bytes of one body, packed and unpacked."""
     max_held_bytes: int = 256 * MIB
     """Bytes that spans may take up which wait for the rest of their trace or for scoring, estimated."""
     spool: Path | None = None
-    """Folder in which what was acknowledged is kept until its scores are sent; None: nowhere."""
+    """Folder in which what was acknowledged is kept until its scores are sent; None: beside the store."""
+    durable: bool = True
+    """Whether it is kept at all. Without spool and store it is not: a kill loses what is not scored yet."""
     max_spool_bytes: int = 1024 * MIB
     """Bytes that it may hold."""
     settle_s: float = INTERVAL_S
@@ -72,6 +78,17 @@ class ServeOptions:
     """The golden set that the page adds to, with labels beside it; None: beside the store."""
     trace_urls: Sequence[str] = ()
     """Where else a trace can be looked at: addresses with ``{trace_id}`` in them."""
-    token: str | None = None
+    token_file: Path | None = None
+    """File with the token; a new one is made and written there where there is none."""
+    token: str | None = field(default=None, repr=False)
     """What senders and browsers must know; None: as ``RAGMETER_SERVE_TOKEN`` says, else nothing on this
     machine, and a new one where the server listens beyond it."""
+    view_token_file: Path | None = None
+    """File with the token of those who only look; made like the other."""
+    view_token: str | None = field(default=None, repr=False)
+    """What is enough to look, and for nothing else; None: as ``RAGMETER_SERVE_VIEW_TOKEN`` says, else there
+    is none."""
+    tls_cert: Path | None = None
+    """PEM file with the certificate that both ports show; None: they are not encrypted."""
+    tls_key: Path | None = None
+    """PEM file with its key."""

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,9 +24,10 @@ from ragmeter.config import read_settings, scoring_arguments
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError
 
-from ._access import TOKEN_VARIABLE, Access, guarded
+from ._access import Access, guarded
 from ._api import api_routes
 from ._claiming import SharedClaims
+from ._connections import connections
 from ._counts import Counts
 from ._endpoint import Endpoint
 from ._forward import Forwarder
@@ -39,12 +37,15 @@ from ._http import http_application
 from ._intake import Intake
 from ._journal import Journal
 from ._ledger import Ledger
-from ._limits import Limits
+from ._limits import KEEP_ALIVE_S, Limits
+from ._listening import bind_grpc, bound, forget_paths, grpc_path, is_own, token_of
 from ._mounting import pages_of
 from ._own_metrics import publish
+from ._readers import Readers
 from ._scoring import Scoring
 from ._spool import Spool
 from ._telemetry import OpenTelemetryByService, Telemetry, endpoints
+from ._tls import certificate_of
 from ._upkeep import Upkeep
 from ._watch import Received, standing_of, watch_routes
 from .options import ServeOptions
@@ -90,6 +91,7 @@ class Server:
         self._limits = Limits(
             body_bytes=self.options.max_body_bytes,
             bodies_bytes=8 * self.options.max_body_bytes,
+            header_s=self.options.header_timeout_s,
             held_bytes=self.options.max_held_bytes,
         )
         self._counts = Counts()
@@ -97,10 +99,13 @@ class Server:
         self._state = "starting"
         self._telemetry: Telemetry | None = None
         self._kafka: KafkaSource | None = None
-        self.access = Access(self.options.host, _token(self.options))
+        token, self._tells_token = token_of(self.options)
+        view_token, self._tells_view_token = token_of(self.options, looks=True)
+        self.access = Access(self.options.host, token, view_token)
+        self._certificate = certificate_of(self.options)
         self.store: Store | None = None
         self.reader: Reader | None = None
-        self._socket = _bound(self.options.host, self.options.http_port)
+        self._socket = bound(self.options)
         journal: Journal | None = None
         try:
             if self.options.store is not None:
@@ -126,9 +131,12 @@ class Server:
             )
             self._kafka = self._reading_kafka()
             guard = self.meter.guard("serve.receive")
-            self._grpc = grpc_server(self.intake, self._limits, self._counts, guard, self.access)
-            self.grpc_port = _bind_grpc(self._grpc, self.options.host, self.options.grpc_port)
-            self.http_port = int(self._socket.getsockname()[1])
+            self._readers = Readers(self._limits)
+            self._grpc = grpc_server(
+                self.intake, self._limits, self._counts, self._readers, guard, self.access
+            )
+            self.grpc_port = bind_grpc(self._grpc, self.options, self._certificate)
+            self.http_port = 0 if self.options.uds else int(self._socket.getsockname()[1])
             self._refuse_own_address(forwarded)
             self._page = self._page_of_store()
         except BaseException:
@@ -140,30 +148,35 @@ class Server:
                 self.store.close()
             self._socket.close()
             raise
-        application, self._readers = http_application(
+        application = http_application(
             self.intake,
             self._limits,
             self._counts,
+            self._readers,
             self.health,
             self.why_not_ready,
             guard,
             self._pages(),
         )
-        self._upkeep = (
-            None if self.store is None else Upkeep(self.store, self.meter.guard("serve.store"))
+        self._upkeep = Upkeep(
+            [
+                self._journal.try_again,
+                *([] if self.store is None else [self.store.maintain]),
+                *([] if self._certificate is None else [self._certificate.renew]),
+            ],
+            self.meter.guard("serve.store"),
         )
         self._http = uvicorn.Server(
             uvicorn.Config(
-                guarded(application, self.access, self._counts.export),
-                http="h11",
+                guarded(application, self.access, self._counts, self._limits),
+                http=connections(self._limits, self._counts),
                 ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
-                limit_concurrency=self._limits.connections,
-                timeout_keep_alive=75,
+                timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=int(_RECEIVE_S),
                 backlog=self._limits.connections,
             )
@@ -175,20 +188,27 @@ class Server:
     @property
     def address(self) -> str:
         """Where it listens and where scores go, in one line."""
-        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        http, grpc = self._addresses()
+        return f"OTLP/HTTP on {http}, OTLP/gRPC on {grpc.removeprefix('http://')}, scores to {self._where()}"
+
+    @property
+    def durability(self) -> str:
+        """What becomes of what was acknowledged when the process is killed, in one line."""
+        folder = self._journal.folder
+        if folder is not None:
+            return f"what is acknowledged is kept in {folder} until its scores are sent"
         return (
-            f"OTLP/HTTP on http://{host}:{self.http_port}, OTLP/gRPC on {host}:{self.grpc_port}, "
-            f"scores to {self._where()}"
+            "no spool: what is acknowledged and not scored yet is lost when this process is killed; "
+            "--spool DIR keeps it"
         )
 
     def start(self) -> None:
         """Begin to listen; returns when it does."""
-        if self._upkeep is not None:
-            self._upkeep.start()
+        self._upkeep.start()
         self._scoring.start()
         self._journal.start(self.intake.full, self.intake.admit)
         if self._telemetry is not None:
-            publish(self._telemetry.meter_provider, self.stats, self._kafka_health)
+            publish(self._telemetry.meter_provider, self._measured, self._kafka_health)
             if self.reader is not None:
                 gauges = QualityGauges(self.reader.estimates, self.meter.guard("serve.gauges"))
                 gauges.publish(self._telemetry.meter_provider)
@@ -225,7 +245,7 @@ class Server:
         refused = self._grpc.stop(receiving_s)
         refused.wait(receiving_s + 1.0)
         self._http_thread.join(max(0.0, now + receiving_s + 1.0 - time.monotonic()))
-        self._readers.shutdown(wait=False, cancel_futures=True)
+        self._readers.close()
         if self._page is not None:
             self._page.close()
         complete = self._journal.catch_up(now + limit_s * _REPLAY_SHARE)
@@ -242,12 +262,12 @@ class Server:
         if self._telemetry is not None:
             self._telemetry.shutdown(deadline)
             complete = complete and not any(self._telemetry.waiting().values())
+        self._upkeep.stop(_RECEIVE_S)
         self._journal.close()
-        if self._upkeep is not None:
-            self._upkeep.stop(_RECEIVE_S)
         if self.store is not None:
             self.store.close()
         self._socket.close()
+        forget_paths(self.options)
         self._state = "ended"
         return complete
 
@@ -271,7 +291,8 @@ class Server:
     def stats(self) -> Mapping[str, Mapping[str, int]]:
         """Return what was received and what became of it.
 
-        ``exports``: export requests by outcome. ``spans``: those in accepted ones by what became of them:
+        ``exports``: export requests by outcome. ``connections``: over HTTP, closed by us, by the reason.
+        ``spans``: those in accepted ones by what became of them:
         ``read`` (looked at for requests), ``waiting``, or why they were not. ``requests``: those found, by
         what became of them: ``scored``, ``in_flight``, ``captured`` (a callback of ragmeter's scored them in
         the application) or why they were not scored. ``partial``: ``requests`` among them, of which a part
@@ -292,23 +313,36 @@ class Server:
             "spans": spans,
             "requests": {name: count for name, count in requests.items() if count},
             "partial": {"requests": partial} if partial else {},
+            **({"connections": closed} if (closed := self._counts.connections_by_reason()) else {}),
             "unsent": {} if self._telemetry is None else self._telemetry.unsent(),
             **self._journal.stats(),
             **({} if self._kafka is None else {"messages": self._kafka.messages()}),
+        }
+
+    def _measured(self) -> Mapping[str, Mapping[str, int]]:
+        oldest_s = self._journal.oldest_s()
+        return {
+            **self.stats(),
+            **({} if oldest_s is None else {"age": {"oldest_s": int(oldest_s)}}),
         }
 
     def health(self) -> Mapping[str, Any]:
         """Return how the server is: ``status`` is ``ok``, or why nothing is taken just now.
 
         Beside `stats` that is what waits (``held``), when senders were told to come again (``overloads``), what
-        became of changes that were to be posted (``webhook``), and how the store is (``store``), where there is
-        one. Nothing of it is secret: anybody may ask.
+        became of changes that were to be posted (``webhook``), how the store is (``store``), where there is
+        one, and whether what was acknowledged survives a kill (``durable``). Nothing of it is secret:
+        anybody may ask.
         """
         held = self._scoring.held()
         told = self.meter.deliveries()
-        state = self._state if self._state != "ok" else self.intake.busy() or "ok"
+        state = self._state
+        if state == "ok":
+            state = self.intake.busy() or self.intake.trouble or "ok"
         return {
             "status": state,
+            "durable": self._journal.folder is not None,
+            "oldest_acknowledged_s": round(self._journal.oldest_s() or 0.0, 1),
             "uptime_s": round(time.monotonic() - self._began, 1),
             **self.stats(),
             "held": held._asdict(),
@@ -327,24 +361,40 @@ class Server:
         if self._journal.fill() > _FULL_SHARE:
             return "the spool is nearly full"
         kafka = self._kafka_health()
-        return self.intake.busy() or (None if kafka is None else kafka.why_not)
+        busy = self.intake.busy() or self.intake.trouble or self._readers.why_not()
+        return busy or (None if kafka is None else kafka.why_not)
 
     @property
     def url(self) -> str:
-        """Where it is looked at, with the token if there is one: not for logs that others read."""
-        query = f"?token={self.access.token}" if self.access.token else ""
-        return f"{self._at(self.http_port)}/{query}"
+        """Where it is looked at, with the token if that may be printed: not for logs that others read."""
+        query = f"?token={self.access.token}" if self.access.token and self._tells_token else ""
+        return f"{self._addresses()[0]}/{query}"
 
-    def _at(self, port: int) -> str:
-        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
-        return f"http://{host}:{port}"
+    @property
+    def view_url(self) -> str | None:
+        """The address for those who only look; None: there is no token of theirs, or it was told before."""
+        token = self.access.view_token
+        return (
+            f"{self._addresses()[0]}/?token={token}" if token and self._tells_view_token else None
+        )
+
+    def _addresses(self) -> tuple[str, str]:
+        """Return where OTLP over HTTP comes in, and over gRPC."""
+        options = self.options
+        if options.uds is not None:
+            return f"unix:{options.uds}", f"unix:{grpc_path(options.uds)}"
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        scheme = "http" if self._certificate is None else "https"
+        return f"{scheme}://{host}:{self.http_port}", f"{scheme}://{host}:{self.grpc_port}"
 
     def _pages(self) -> list[BaseRoute]:
         """Return what is served beside the receivers."""
         guard = self.meter.guard("serve.api")
         routes: list[BaseRoute] = [*watch_routes(self.meter, guard)]
         if self.reader is not None and self._page is not None:
-            routes += api_routes(self.reader, self.meter.changes, self._counts.overloads, guard)
+            routes += api_routes(
+                self.reader, self.meter.changes, self._counts.overloads, guard, self._page.rate
+            )
             routes += self._page.routes()
         return routes
 
@@ -359,7 +409,7 @@ class Server:
             golden=options.golden,
             references=options.references,
             trace_urls=options.trace_urls,
-            addresses=(self._at(self.http_port), self._at(self.grpc_port)),
+            addresses=self._addresses(),
             changes=self.meter.changes,
             standing=lambda: standing_of(self.meter),
             health=self.health,
@@ -369,7 +419,12 @@ class Server:
         )
 
     def _serve_http(self) -> None:
-        asyncio.run(self._http.serve([self._socket]))
+        asyncio.run(self._listened())
+
+    async def _listened(self) -> None:
+        if self._certificate is not None:
+            self._certificate.wrap(asyncio.get_running_loop())
+        await self._http.serve([self._socket])
 
     def _meter_of_settings(self) -> RagMeter:
         options = self.options
@@ -412,10 +467,25 @@ class Server:
         if options.spool is not None:
             options.spool.mkdir(mode=0o700, parents=True, exist_ok=True)
             return options.spool / "watch.json"
-        if options.store is not None and options.store.beside is not None:
-            path = options.store.path
-            return options.store.beside / f"{'store' if path is None else path.name}.watch.json"
-        return None
+        return self._beside_store("watch.json")
+
+    def _beside_store(self, what: str) -> Path | None:
+        """Return where something that belongs to the store is kept; None: nothing of it stays."""
+        store = self.options.store
+        if store is None or self.store is None or self.store.beside is None:
+            return None
+        return self.store.beside / f"{'store' if store.path is None else store.path.name}.{what}"
+
+    def _open_spool(self) -> Spool | None:
+        options = self.options
+        if not options.durable:
+            return None
+        if options.spool is not None:
+            return Spool(options.spool, max_bytes=options.max_spool_bytes)
+        folder = self._beside_store("spool")
+        if folder is None:
+            return None
+        return Spool.first_free(folder, max_bytes=options.max_spool_bytes)
 
     def _forwarded_to(self) -> Mapping[Signal, Endpoint]:
         if not self.options.forward:
@@ -434,11 +504,7 @@ class Server:
 
     def _open_journal(self, forwarded: Mapping[Signal, Endpoint]) -> Journal:
         options = self.options
-        spool = (
-            None
-            if options.spool is None
-            else Spool(options.spool, max_bytes=options.max_spool_bytes)
-        )
+        spool = self._open_spool()
         ledger = (
             None
             if spool is None
@@ -505,68 +571,9 @@ class Server:
             sent = self._telemetry.endpoints.items()
             places += [(f"the {signal} of scores", endpoint) for signal, endpoint in sent]
         for what, endpoint in places:
-            if _is_own(endpoint.address, self.options.host, (self.http_port, self.grpc_port)):
+            if is_own(endpoint.address, self.options.host, (self.http_port, self.grpc_port)):
                 raise ConfigurationError(
                     f"{what} would be sent to {endpoint.shown}, where this server listens itself: set "
                     "OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL) to the backend, or --http-port and "
                     "--grpc-port to others"
                 )
-
-
-def _token(options: ServeOptions) -> str:
-    return os.environ.get(TOKEN_VARIABLE, "").strip() if options.token is None else options.token
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as error:
-        raise ConfigurationError(
-            f"cannot listen on {host}:{port} ({_why(error)}): choose another --http-port, or --host"
-        ) from None
-
-
-def _bind_grpc(server: Any, host: str, port: int) -> int:
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    bound = 0
-    with suppress(RuntimeError):
-        bound = server.add_insecure_port(where)
-    if not bound:
-        raise ConfigurationError(
-            f"cannot listen on {where} for gRPC (it may be taken): choose another --grpc-port, or --host"
-        )
-    return bound
-
-
-def _why(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()
-
-
-def _is_own(address: tuple[str, int], host: str, ports: Sequence[int]) -> bool:
-    """Return whether host and port are this server's own."""
-    name, port = address
-    if port not in ports:
-        return False
-    everywhere = host in ("0.0.0.0", "::", "")  # noqa: S104 -- compared with, not bound to
-    mine = _addresses(host)
-    theirs = _addresses(name)
-    return bool(mine & theirs) or (everywhere and any(map(_is_local, theirs)))
-
-
-def _addresses(host: str) -> set[str]:
-    try:
-        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
-    except OSError:
-        return set()
-
-
-def _is_local(address: str) -> bool:
-    """Return whether an address is one of this machine's: only such a one can be bound to."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.bind((address, 0))
-    except OSError:
-        return False
-    return True

@@ -6,13 +6,13 @@ no other text.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError, Score
+from ragmeter.metrics._json_lines import as_line
 from ragmeter.metrics._samples import key_of_question
 from ragmeter.quality.earlier_run import read_scores
 from ragmeter.quality.row_scores import RowScore, RowScores
@@ -91,14 +91,13 @@ def write(rows: Sequence[Tested], path: str | os.PathLike[str]) -> None:
     fresh = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        # A lone surrogate has no UTF-8; its JSON escape has.
-        fresh.write_bytes("".join(lines).encode("utf-8", "backslashreplace"))
+        fresh.write_bytes(b"".join(lines))
         fresh.replace(place)
     except OSError as error:
         raise ConfigurationError(f"baseline {str(place)!r}: {error.strerror}") from error
 
 
-def _line(number: int, row: Tested) -> str:
+def _line(number: int, row: Tested) -> bytes:
     measured: dict[str, list[dict[str, Any]]] = {}
     for name, score in row.scores.items():
         kept = {
@@ -115,7 +114,7 @@ def _line(number: int, row: Tested) -> str:
         "question": row.sample.question if row.sample is not None else None,
         "measured": measured,
     }
-    return json.dumps(record, ensure_ascii=False) + "\n"
+    return as_line(record)
 
 
 def falls(

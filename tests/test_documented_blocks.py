@@ -63,7 +63,9 @@ def nearby(host, *rest, **more):
 socket.getaddrinfo = nearby
 
 import documented_application
+from opentelemetry import sdk, trace
 
+trace.set_tracer_provider(sdk.trace.TracerProvider())  # as vendors' packages do, which are stubs here
 failed = {}
 for page, blocks in given.items():
     space = {"__name__": "documented", **documented_application.names()}

@@ -33,9 +33,11 @@ PUBLIC = {
         "ScoredRun",
         "Scorer",
         "TooLongError",
+        "TryLaterError",
         "UnknownMetricError",
         "Verdict",
         "VerdictRules",
+        "evaluate",
         "instrument",
         "metric",
         "reference",
@@ -48,7 +50,8 @@ PUBLIC = {
     "ragmeter.exporters.protocol": {
         "CarriesRequests", "Exporter", "HoldsRuns", "JudgeIdentity", "MayLackDestination",
         "MeasuresEveryRequest", "MeterStats", "ObservesJudge",
-        "ObservesMeter", "ObservesQuality", "QualitySums", "RagRun", "Retrieval", "RunsLostError", "ScoredRun", "Written",
+        "ObservesMeter", "ObservesQuality", "QualitySums", "RagRun", "Retrieval", "RunsLostError", "ScoredRun",
+        "TryLaterError", "Written",
     },
 }  # fmt: skip
 

@@ -40,6 +40,7 @@ __all__ = [
     "answer_in",
     "call_before_answer",
     "note_output",
+    "refusal_before",
     "said_by",
     "shown",
 ]
@@ -179,6 +180,12 @@ def call_before_answer(request: OpenRequest, answer: str | None) -> LlmNote | No
             return None
         run = run.parent
     return note
+
+
+def refusal_before(request: OpenRequest, answer: str | None) -> str | None:
+    """Return the words by which the answering call refused, perhaps none; None: it did not."""
+    note, _ = _answering_call(request, answer)
+    return None if note is None else note.refusal
 
 
 def _answering_call(request: OpenRequest, answer: str | None) -> tuple[LlmNote | None, bool]:

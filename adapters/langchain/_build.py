@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragmeter._refusals import words_of_error
 from ragmeter.adapters._open_requests import error_type, status_of_error
+from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
 from ragmeter.adapters._stages import SharedContexts, to_stages
+from ragmeter.adapters._unseen import Lookout
 from ragmeter.context import RequestScope
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
 from ragmeter.metrics.sample import ContextsBy, search_query_of
 
-from ._answers import OutputNote, answer_in, call_before_answer, said_by, shown
+from ._answers import OutputNote, answer_in, call_before_answer, refusal_before, said_by, shown
 from ._contexts import candidates, contexts_used, counted_retrievals, read_tool_texts
+from ._results import note_unseen, read_results
 from ._stages import Trail
 from ._state import Ending, OpenRequest, RetrievalNote
 
@@ -48,6 +52,7 @@ def build_run(
     output: OutputNote,
     given_contexts: tuple[ContextSnapshot, ...] | None,
     output_contexts: tuple[ContextSnapshot, ...] | None,
+    lookout: Lookout,
 ) -> RagRun | None:
     """Build the run of a finished request, or None when it never retrieved. Can be done once.
 
@@ -57,9 +62,14 @@ def build_run(
         output: What its output says about the answer.
         given_contexts: Contexts the application chose itself (``contexts=``); they win.
         output_contexts: Documents of a root output that also holds an answer: the last resort.
+        lookout: Is told of what could not be read, and of requests that never retrieved.
     """
     try:
-        return _run_of(request, ending, output, given_contexts, output_contexts)
+        are_read = read_results(request, lookout)
+        run = _run_of(request, ending, output, given_contexts, output_contexts, are_read=are_read)
+        if run is None:
+            note_unseen(lookout, request)
+        return run
     finally:
         request.dissolve()
 
@@ -70,6 +80,8 @@ def _run_of(
     output: OutputNote,
     given_contexts: tuple[ContextSnapshot, ...] | None,
     output_contexts: tuple[ContextSnapshot, ...] | None,
+    *,
+    are_read: bool,
 ) -> RagRun | None:
     read_tool_texts(request)
     answer = _answer(request, output)
@@ -86,14 +98,21 @@ def _run_of(
         )
     if given_contexts is not None:
         contexts, rule = given_contexts, "given"
+    elif not are_read:  # of a part of what was retrieved, nothing can be said about what was
+        contexts = None
     elif notes and contexts is not None:
         found = _in_prompts(request, notes, contexts, answer, question)
         if found is not None:
             contexts, rule = found, "prompt"
     if contexts is None and not notes:
         return None
-    status = _status(request, ending, answer, contexts)
-    if status not in ("ok", "partial"):
+    refusal = refusal_before(request, answer)
+    if refusal is None:
+        refusal = ending.refusal
+    status = _status(request, ending, answer, contexts, refused=refusal is not None)
+    if status == "refused":
+        answer = answer or refusal or words_of_error(ending.error)
+    elif status not in ("ok", "partial"):
         answer = None
     root = request.root
     scope = request.scope or _NOTHING_SAID
@@ -108,7 +127,7 @@ def _run_of(
         answer=answer,
         reference=scope.reference,
         status=status,
-        name=scope.name or request.options.name or root.name,
+        name=scope.name or request.options.name or request_name(root.name),
         search_query=search_query_of(question, queries if len(queries) == len(notes) else ()),
     )
     metadata = request.metadata
@@ -204,6 +223,8 @@ def _status(
     ending: Ending,
     answer: str | None,
     contexts: Sequence[ContextSnapshot] | None,
+    *,
+    refused: bool,
 ) -> SampleStatus:
     if ending.error is not None:
         return status_of_error(ending.error)
@@ -213,6 +234,8 @@ def _status(
         return "retrieval_only"
     if ending.streamed and request.open_llms:
         return "partial"
+    if refused:
+        return "refused"
     if not request.llms and ending.kind is str and _is_formatted(answer or "", contexts):
         return "retrieval_only"
     if answer is None:

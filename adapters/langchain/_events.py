@@ -49,9 +49,12 @@ from ._payloads import (
     find_question,
     is_control_flow,
     is_interrupt,
+    last_refusal,
+    llm_refusal,
     llm_text,
     snapshot_documents,
 )
+from ._results import is_named, note_result, note_unseen
 from ._state import (
     Attachment,
     Ending,
@@ -151,6 +154,8 @@ def run_started(
         and ambient_context() is not request.context
     ):
         _look_for_workflow(request)
+    if request.options.named is not None and kind in ("tool", "chain") and is_named(run):
+        run.taken = dict(inputs) if type(inputs) is dict else inputs
     if kind == "chain":
         if run is not request.root:
             _note_inputs(request, run, event, inputs)
@@ -266,6 +271,9 @@ def chain_ended(
     run.open = False
     now = time.time_ns()
     request = run.request
+    is_watched = attached.lookout.looks or request.options.named is not None
+    if is_watched and run is not request.root and note_result(attached, run, outputs, now):
+        return
     if type(outputs) is not str and (run is not request.root or not _holds_state(request)):
         note_passage(attached, run, outputs, event.get("inputs"), now)
     if run is not request.root and (request.retrievals or request.passages):
@@ -282,7 +290,7 @@ def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> 
         return
     run.open = False
     request = run.request
-    if enclosing_retriever(run) is None:
+    if enclosing_retriever(run) is None and not note_result(attached, run, output, now):
         note_tool(attached, run, output, now)
     if run is request.root:
         _end_request(attached, request, now)
@@ -312,11 +320,13 @@ def llm_ended(attached: Attachment, run: Run, run_id: UUID, response: object) ->
     request.open_llms.pop(run_id.int, None)
     if run is request.root:
         attached.tracker.close_request(request)
+        attached.lookout.note((), (), None, ())
         return
     if run.retriever is None:
-        text = llm_text(response)
+        refusal = llm_refusal(response)
+        text = llm_text(response) or refusal or None
         arguments = () if text else tool_arguments(response)
-        request.llms.append(LlmNote(run, text, arguments))
+        request.llms.append(LlmNote(run, text, arguments, refusal))
 
 
 def run_failed(
@@ -462,7 +472,7 @@ def _end_request(
     streamed = "inputs" in event
     if streamed:
         _take_late_inputs(attached, request, event["inputs"])
-    ending = Ending(ended_ns, type(outputs), error, streamed)
+    ending = Ending(ended_ns, type(outputs), error, streamed, last_refusal(outputs))
     run_id = request.root.run_id
     size_bytes = attached.tracker.close_request(request)
     if size_bytes is None:
@@ -478,8 +488,10 @@ def _end_request(
         if not (options.strict or _holds_state(request)):
             output_contexts = documents_beside_answer(outputs, request.inputs)
         if output_contexts is None:
+            note_unseen(attached.lookout, request)
             request.dissolve()
             return
+    attached.lookout.seen()
     output = note_output(outputs, request.inputs)
     if options.answer is not None and error is None:
         with attached.on_override:
@@ -502,7 +514,7 @@ def _end_request(
     span = request.target or request.parent_span
     captured.note(request.target, request.parent_span, request.root.started_ns)
     meter.offer(
-        lambda: build_run(request, ending, output, given, output_contexts),
+        lambda: build_run(request, ending, output, given, output_contexts, attached.lookout),
         run_id=run_id,
         trace_id=None if span is None else span.trace_id,
         size_bytes=size_bytes

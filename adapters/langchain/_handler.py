@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ragmeter import RagMeter
@@ -25,6 +25,7 @@ from ragmeter._runtime.guard import is_hosts
 from ragmeter.adapters import check_meter
 from ragmeter.adapters._fields import Reader, check_readers
 from ragmeter.adapters._prompts import Sent
+from ragmeter.adapters._unseen import named
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
 from ._calls import messages_sent, prompts_sent
@@ -47,13 +48,16 @@ from ._state import (
     restore_handler,
 )
 
+if TYPE_CHECKING:
+    from ragmeter.adapters.opentelemetry import RetrievalTool
+
 __all__ = ["HANDLER", "RagMeterCallbackHandler", "attach_globally", "detach_globally"]
 
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler
-except ImportError as error:
-    raise MissingDependencyError("langchain-core", "langchain", "the LangChain adapter") from error
+except ImportError:
+    raise MissingDependencyError("langchain-core", "langchain", "the LangChain adapter") from None
 
 
 class RagMeterCallbackHandler(BaseCallbackHandler):
@@ -79,6 +83,9 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         strict: Only what retrievers return counts, as they return it: no tool artifacts, no
             documents from functions, no reranking by functions.
         name: Name of the requests; default: the root run's name.
+        retrieval_tools: Names of tools whose results are retrieved documents, e.g. ``"search_*"``, or
+            `RetrievalTool` for a rule of how their text is cut.
+        retrieval_functions: The same of functions, chains and nodes of a graph, by the names of their runs.
 
     Raises:
         ConfigurationError: An argument has the wrong type.
@@ -95,6 +102,8 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         exclude: Iterable[str] | None = None,
         strict: bool = False,
         name: str | None = None,
+        retrieval_tools: Iterable[str | RetrievalTool] = (),
+        retrieval_functions: Iterable[str | RetrievalTool] = (),
     ) -> None:
         check_readers(question=question, contexts=contexts, answer=answer)
         self._options = Options(
@@ -105,6 +114,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
             exclude=_names("exclude", exclude or ()),
             strict=strict,
             name=name,
+            named=named(retrieval_tools, retrieval_functions),
         )
         if meter is not None:
             check_meter(meter)

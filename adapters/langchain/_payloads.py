@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ragmeter._refusals import refusal_of, refusal_part
 from ragmeter.adapters._fields import fields_of
 from ragmeter.adapters._snapshots import ContextSnapshot
 
@@ -28,6 +29,8 @@ __all__ = [
     "is_control_flow",
     "is_document",
     "is_interrupt",
+    "last_refusal",
+    "llm_refusal",
     "llm_text",
     "snapshot_documents",
     "text_of",
@@ -285,6 +288,27 @@ def llm_text(response: object) -> str | None:
     return _message_text(getattr(first, "message", None), _AI_ROLES, anyone=False) or None
 
 
+def llm_refusal(response: object) -> str | None:
+    """Return the words by which a model's (first) generation refuses, perhaps none; None: it does not."""
+    generations = getattr(response, "generations", None)
+    if not generations or not generations[0]:
+        return None
+    first = generations[0][0]
+    info = getattr(first, "generation_info", None)
+    return refusal_of(getattr(first, "message", None), info and {"generation_info": info})
+
+
+def last_refusal(outputs: object) -> str | None:
+    """Return the same of a root run's output: of a message, or of a conversation's last one."""
+    if outputs is None or isinstance(outputs, str):
+        return None
+    messages = field_of(outputs, "messages")
+    if isinstance(messages, (list, tuple)) and messages:
+        outputs = messages[-1]
+    role, _, _ = _message(outputs)
+    return refusal_of(outputs) if role in _AI_ROLES else None
+
+
 def is_interrupt(error: BaseException) -> bool:
     """Return whether a graph pauses for a person; by name, so that nothing is imported."""
     return any(kind.__name__ in INTERRUPTING_ERRORS for kind in type(error).__mro__)
@@ -383,6 +407,8 @@ def _content_text(content: object) -> str | None:
             parts.append(block)
         elif isinstance(block, Mapping) and isinstance(block.get("text"), str):
             parts.append(block["text"])
+        elif (words := refusal_part(block)) is not None:
+            parts.append(words)
     return "".join(parts)
 
 

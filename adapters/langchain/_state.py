@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import count
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import UUID
 
 from opentelemetry.trace import Span, SpanContext
@@ -29,10 +29,14 @@ from ragmeter.adapters._fields import Reader
 from ragmeter.adapters._open_requests import OpenRequests
 from ragmeter.adapters._prompts import Sent
 from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.adapters._unseen import GaveOut, Lookout, Named
 from ragmeter.context import RequestScope, parse_scope
 from ragmeter.metrics import _fork as fork
 
 from ._payloads import Question
+
+if TYPE_CHECKING:
+    from ragmeter.adapters.opentelemetry import RetrievalTool
 
 __all__ = [
     "Attachment",
@@ -96,6 +100,7 @@ class Options:
     exclude: frozenset[str] = frozenset()
     strict: bool = False
     name: str | None = None
+    named: Named | None = None
 
     def portable(self) -> Options:
         """Return what of it can be pickled: functions only if another process can import them."""
@@ -135,6 +140,8 @@ class Run:
     tags: Sequence[str] | None = None
     sent: Sent = ()
     """What a model call was sent."""
+    taken: object = None
+    """What a tool or function was given that the user says retrieves."""
     note: RetrievalNote | None = None
     nested: RetrievalNote | None = None
     """A retrieval within another one: it counts as a stage only."""
@@ -174,6 +181,8 @@ class RetrievalNote:
         "metadata",
         "outer",
         "query",
+        "result",
+        "rule",
         "run",
         "source",
         "target",
@@ -190,6 +199,10 @@ class RetrievalNote:
         self.ended_ns: int | None = None
         self.ended_order: int | None = None
         self.error_type: str | None = None
+        self.rule: RetrievalTool | None = None
+        """By which the documents are read from `result`; None: they are known."""
+        self.result: object = None
+        """What a tool or function gave out that the user has named."""
         self.source: str | None = None
         """Name of the collection or index that was searched."""
         self.target: SpanContext | None = None
@@ -245,6 +258,8 @@ class LlmNote(NamedTuple):
     text: str | None
     arguments: tuple[Mapping[str, Any], ...] = ()
     """Arguments of the tools that it called."""
+    refusal: str | None = None
+    """The words by which it refused, perhaps none; None: it did not."""
 
 
 class Ending(NamedTuple):
@@ -255,6 +270,8 @@ class Ending(NamedTuple):
     """Class of the root's output; the object itself is the application's."""
     error: BaseException | None
     streamed: bool
+    refusal: str | None = None
+    """As in `LlmNote`, of the output itself."""
 
 
 class OpenRequest:
@@ -297,6 +314,8 @@ class OpenRequest:
         self.passages: list[Passage] = []
         self.pastes: list[Paste] = []
         self.tool_texts: list[ToolText] = []
+        self.given: list[GaveOut] = []
+        """What tools and functions gave out while nothing was retrieved."""
         self.llms: list[LlmNote] = []
         self.open_llms: dict[int, Run] = {}
         self.failed_llms: list[Run] = []
@@ -323,7 +342,7 @@ class OpenRequest:
         for note in self.nested:
             note.run.nested = None
         self.retrievals, self.nested, self.passages, self.llms = [], [], [], []
-        self.pastes, self.tool_texts, self.failed_llms = [], [], []
+        self.pastes, self.tool_texts, self.failed_llms, self.given = [], [], [], []
         self.open_llms, self.reader = {}, None
         self.hidden = None
         self.root = _NO_RUN
@@ -437,6 +456,7 @@ class Attachment:
     def __init__(self, meter: RagMeter) -> None:
         self._meter = weakref.ref(meter)
         self.token = uuid.uuid4().hex
+        self.lookout = Lookout(meter, "langchain", "RagMeterCallbackHandler(meter, {})")
         self.tracker = RunTracker(self._evicted)
         self.annotations: OpenRequests[UUID, RequestScope] = OpenRequests(lambda _key, _note: None)
         self.starting: Mapping[RunKind, Guard] = {

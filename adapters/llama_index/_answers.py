@@ -43,6 +43,7 @@ __all__ = [
     "answering_calls",
     "inputs_of",
     "prompts_of",
+    "refusal_before",
     "source_ids_of",
     "with_sources",
 ]
@@ -249,14 +250,22 @@ def answering_calls(calls: Sequence[CallNote], answer: str | None) -> list[CallN
     Those whose stream the caller read as the answer; else those that said it, or a part of it; else the last
     one. And all from which these stem, see `with_sources`.
     """
+    return with_sources(calls, _answering(calls, answer))
+
+
+def refusal_before(calls: Sequence[CallNote], answer: str | None) -> str | None:
+    """Return the words by which the call that answered refused, perhaps none; None: it did not."""
+    places = _answering(calls, answer)
+    return calls[max(places)].refusal if places else None
+
+
+def _answering(calls: Sequence[CallNote], answer: str | None) -> list[int]:
     places = [place for place, call in enumerate(calls) if call.answers]
     if not places and answer:
         texts = [(place, text) for place, call in enumerate(calls) for text in call.said]
         said = texts_that_said(answer, [text for _, text in texts])
         places = [texts[index][0] for index in said]
-    if not places and calls:
-        places = [len(calls) - 1]
-    return with_sources(calls, places)
+    return places or ([len(calls) - 1] if calls else [])
 
 
 def with_sources(calls: Sequence[CallNote], places: Iterable[int]) -> list[CallNote]:

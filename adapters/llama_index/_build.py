@@ -10,33 +10,46 @@ import json
 
 from ragmeter.adapters._answers import choose_answer, heard
 from ragmeter.adapters._prompts import prompt_of
+from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._stages import SharedContexts, to_stages
+from ragmeter.adapters._unseen import Lookout
 from ragmeter.context import RequestScope
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.sample import search_query_of
 
+from ._answers import refusal_before
 from ._contexts import Reached, nodes_that_reached
 from ._payloads import NodeSnapshot, text_in_prompts, to_node_contexts
+from ._results import read_results
 from ._stages import stages_passed
 from ._state import Ended, RetrievalNote
 
 __all__ = ["build_run"]
 
 _NOTHING_SAID = RequestScope()
+_EMPTY = "Empty Response"
+"""What LlamaIndex says where a model said nothing."""
 
 
-def build_run(ended: Ended) -> RagRun:
-    """Build the run of a request that has ended."""
+def build_run(ended: Ended, lookout: Lookout) -> RagRun:
+    """Build the run of a request that has ended; `lookout` is told of what could not be read of it."""
+    are_read = read_results(ended, lookout)
     scope = ended.scope or _NOTHING_SAID
     status, answer = ended.status, ended.answer
     if answer is None and ended.output.strings:
         answer = _chosen_answer(ended)
         status = "no_answer" if answer is None else status
+    refusal = refusal_before(ended.calls, answer) if status in ("ok", "no_answer") else None
+    if refusal is not None:
+        status = "refused"
+        answer = refusal or None if answer in (None, _EMPTY) else answer
     given = ended.output.contexts
     reached = nodes_that_reached(ended, answer)
     if given is not None:
         reached = Reached(given, frozenset(), by_prompt=False)
+    elif not are_read:  # of a part of what was retrieved, nothing can be said about what was
+        reached = Reached(None, frozenset(), by_prompt=False)
     nodes, rejected, by_prompt = reached
     left_out = {ended.scopes[index] for index in rejected}
     question = ended.question if scope.question is None else scope.question
@@ -55,7 +68,7 @@ def build_run(ended: Ended) -> RagRun:
             answer=answer,
             reference=scope.reference,
             status=status,
-            name=scope.name or ended.name,
+            name=scope.name or request_name(ended.name),
             search_query=search_query_of(question, [item.query for item in retrievals]),
         ),
         run_id=ended.run_id,

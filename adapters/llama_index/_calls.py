@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ragmeter._refusals import refusal_of
 from ragmeter.adapters._fields import strings_in
 from ragmeter.adapters._prompts import Sent
 
 from ._payloads import result_class
 
-__all__ = ["is_flattened", "messages_of", "said_in"]
+__all__ = ["is_flattened", "messages_of", "refusal_in", "said_in"]
 
 
 def messages_of(arguments: Mapping[str, Any]) -> Sent:
@@ -57,6 +58,18 @@ def is_flattened(prompt: Sent, messages: Sent) -> bool:
 
 def _characters(messages: Sent) -> int:
     return sum([len(text) for _, texts in messages for text in texts])
+
+
+def refusal_in(response: object) -> str | None:
+    """Return the words by which a chat response or a completion refuses, perhaps none; None: it does not."""
+    if result_class(response) not in ("ChatResponse", "CompletionResponse"):
+        return None
+    message, raw = getattr(response, "message", None), getattr(response, "raw", None)
+    beside = [getattr(one, "additional_kwargs", None) for one in (message, response)]
+    choices = raw.get("choices") if isinstance(raw, Mapping) else getattr(raw, "choices", None)
+    first: Any = choices[0] if isinstance(choices, (list, tuple)) and choices else None
+    own = first.get("message") if isinstance(first, Mapping) else getattr(first, "message", None)
+    return refusal_of(own) or refusal_of(message, raw, *beside)
 
 
 def said_in(result: object) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ragmeter._refusals import words_of_error
 from ragmeter.adapters._fields import OutputString, strings_in
 from ragmeter.adapters._open_requests import (
     OpenRequests,
@@ -25,6 +26,7 @@ from ragmeter.adapters._open_requests import (
 )
 from ragmeter.adapters._other_spans import captured
 from ragmeter.adapters._prompts import new_bytes
+from ragmeter.adapters._unseen import Lookout, Named
 from ragmeter.context import is_suppressed
 from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.sample import SampleStatus
@@ -53,6 +55,7 @@ from ._payloads import (
     retriever_facts,
     snapshot_nodes,
 )
+from ._results import begin_result, end_result, note_given, note_unseen
 from ._state import (
     Attempt,
     Batch,
@@ -85,6 +88,9 @@ _MAY_FAIL: frozenset[str] = frozenset({"query", "chat", "run", "tool", "step"})
 _AGENTS = ("BaseWorkflowAgent", "AgentWorkflow")
 """Workflows whose steps are LlamaIndex's own: their events carry what tools said, for the next call."""
 
+_GIVE_OUT: frozenset[str] = frozenset({"tool", "step"})
+"""Calls whose results may stand in the next prompt."""
+
 _ASK_NO_MODEL = frozenset({"NoText", "ContextOnly"})
 """Synthesizers that return nothing, or the nodes' texts one after the other."""
 
@@ -103,6 +109,7 @@ class SpanFollower:
         begin: Decides about a request that begins; see `Begin`.
         readers: How the application reads its own outputs.
         name: Name of the requests; None: the class of what was called.
+        named: Which tools and functions retrieve; None: none of them.
         open_requests: Settings of `OpenRequests`, for tests.
     """
 
@@ -116,10 +123,13 @@ class SpanFollower:
         begin: Begin,
         readers: Readers,
         name: str | None = None,
+        named: Named | None = None,
         **open_requests: Any,
     ) -> None:
         self._meter = meter
         self._name = name
+        self._named = named
+        self._lookout = Lookout(meter, "llama_index", "RagMeterHandler(meter, {})")
         self._once = reported_once(meter)
         self._text_mode: TextMode = text_mode
         self._is_engine = is_engine
@@ -172,7 +182,8 @@ class SpanFollower:
         else:
             kind = self._kind(id_, instance)
             if kind == "llm":
-                self._is_read_by_caller(id_, arguments)
+                if not self._is_read_by_caller(id_, arguments) and parent_id is None:
+                    self._note_lone_call(arguments)
                 return
         if kind in ROOT_KINDS:
             self._enter_root(kind, id_, arguments, instance, tags)
@@ -184,6 +195,10 @@ class SpanFollower:
         if frame is None or frame.id != id_ or frame.request.closed:
             return
         kind = frame.kind
+        if frame.result is not None:
+            end_result(frame, frame.result, result, self._text_mode)
+        elif kind in _GIVE_OUT and self._lookout.looks:
+            note_given(frame, frame.instance, result)
         if frame.call is not None:
             frame.call.end(result)
         elif frame.step is not None:
@@ -215,7 +230,10 @@ class SpanFollower:
             request = frame.request
             request.root_left()
             status = status_of_error(error)
-            self._finish(request, status, None, error_type(error) if status == "error" else None)
+            words = words_of_error(error) if status == "refused" else None
+            self._finish(
+                request, status, words, None if status == "cancelled" else error_type(error)
+            )
 
     def forget(self) -> int:
         """Forget all requests whose calls are still running; return how many. Open streams stay."""
@@ -280,7 +298,15 @@ class SpanFollower:
         request = parent.request
         if kind is None:
             is_step = parent.kind == "run" and parent.id == parent_id and _is_step(id_, instance)
-            frames[id_] = begin_step(parent, id_, arguments, self._text_mode) if is_step else parent
+            frame = begin_step(parent, id_, arguments, self._text_mode) if is_step else parent
+            if self._named is not None and self._named.functions and parent.result is None:
+                own = (
+                    frame if is_step else Frame(id_, "step", request, parent.scope, parent.attempt)
+                )
+                own.synthesis = parent.synthesis
+                if begin_result(self._named, own, instance, arguments):
+                    frame = own
+            frames[id_] = frame
             return
         if is_suppressed() or kind == "transform":
             frames[id_] = None
@@ -311,6 +337,10 @@ class SpanFollower:
         if kind in _SCOPES:
             frame = Frame(id_, kind, request, request.open_scope(), Attempt(parent.attempt))
             frame.notes_steps = kind == "run" and _is_the_applications(instance)
+            if kind == "tool":
+                frame.instance = instance if self._lookout.looks else None
+                if self._named is not None and parent.result is None:
+                    begin_result(self._named, frame, instance, arguments)
         else:
             frame = Frame(id_, kind, request, parent.scope, parent.attempt)
             frame.synthesis = parent.synthesis
@@ -350,6 +380,11 @@ class SpanFollower:
         frame.call = note
         self._frames[id_] = frame
         return True
+
+    def _note_lone_call(self, arguments: Mapping[str, Any]) -> None:
+        """Note a call of a model that no engine, agent or workflow made."""
+        if not is_suppressed() and not is_preparation():
+            self._lookout.note([messages_of(arguments)], (), None, ())
 
     def _begin_retrieval(self, frame: Frame, arguments: Mapping[str, Any], instance: Any) -> None:
         frame.found = Batch(None, frame.attempt, frame.request.tick())
@@ -489,8 +524,10 @@ class SpanFollower:
 
     def _finish_stream(self, request: LlamaRequest, text: StreamedText) -> None:
         status = text.status or "partial"
-        answer = text.take() or None
-        if status == "ok" and answer is None:
+        answer = text.take() or text.refusal or None
+        if status == "ok" and text.refusal is not None:
+            status = "refused"
+        elif status == "ok" and answer is None:
             status = "retrieval_only" if request.no_text else "no_answer"
         self._finish(request, status, answer, text.error_type)
 
@@ -503,13 +540,17 @@ class SpanFollower:
         self._requests.close(request.run_id)
         self._frames.pop(request.run_id, None)
         tried = request.tried or request.output.contexts is not None
-        if not tried or not request.in_scope or not self._once.is_first(request.run_id):
+        if not request.in_scope or not self._once.is_first(request.run_id):
             return
+        if not tried:
+            note_unseen(self._lookout, request)
+            return
+        self._lookout.seen()
         ended = request.ended(status, answer, error, time.time_ns())
         span = ended.spans.target or ended.spans.parent
         captured.note(ended.spans.target, ended.spans.parent, ended.started_ns)
         self._meter.offer(
-            partial(build_run, ended),
+            partial(build_run, ended, self._lookout),
             run_id=request.run_id,
             trace_id=None if span is None else span.trace_id,
             size_bytes=request.size_bytes + weight_of(answer) + weight_of(ended.question),

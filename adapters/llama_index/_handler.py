@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ragmeter.adapters import check_meter
 from ragmeter.adapters._fields import Reader
+from ragmeter.adapters._unseen import named
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 from ragmeter.metrics import _fork as fork
 
@@ -27,6 +28,7 @@ from ._payloads import Kind, TextMode
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
+    from ragmeter.adapters.opentelemetry import RetrievalTool
 
 __all__ = ["HANDLER", "LlamaIndexRequest", "RagMeterHandler", "attach_globally", "detach_globally"]
 
@@ -34,10 +36,10 @@ __all__ = ["HANDLER", "LlamaIndexRequest", "RagMeterHandler", "attach_globally",
 try:
     from llama_index.core import instrumentation
     from llama_index.core.instrumentation import dispatcher as dispatching
-except ImportError as error:
+except ImportError:
     raise MissingDependencyError(
         "llama-index-core", "llama-index", "ragmeter.adapters.llama_index"
-    ) from error
+    ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,9 @@ class RagMeterHandler:
             the request's own path.
         answer: Where the answer stands: a key of what the request returns, or a function of it.
         name: Name of the requests; low cardinality. Default: the class of what was called.
+        retrieval_tools: Names of tools whose results are retrieved documents, e.g. ``"search_*"``, or
+            `RetrievalTool` for a rule of how their text is cut.
+        retrieval_functions: The same of a workflow's steps, and of functions that are instrumented.
 
     Raises:
         ConfigurationError: `text_mode` is neither ``"llm"`` nor ``"none"``; `question`, `contexts` or
@@ -97,6 +102,8 @@ class RagMeterHandler:
         contexts: Reader | None = None,
         answer: Reader | None = None,
         name: str | None = None,
+        retrieval_tools: Iterable[str | RetrievalTool] = (),
+        retrieval_functions: Iterable[str | RetrievalTool] = (),
     ) -> None:
         if text_mode not in ("llm", "none"):
             raise ConfigurationError(f"text_mode is {text_mode!r}; use 'llm' or 'none'")
@@ -116,6 +123,7 @@ class RagMeterHandler:
             begin=self._begin,
             readers=self._readers,
             name=name,
+            named=named(retrieval_tools, retrieval_functions),
         )
         self.open_spans: dict[str, Any] = {}
         """Always empty: read by ``Dispatcher.shutdown()``."""

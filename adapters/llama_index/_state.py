@@ -13,19 +13,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ragmeter.adapters._fields import OutputString
 from ragmeter.adapters._open_requests import error_type
 from ragmeter.adapters._other_spans import CallSpans, SeenSpan, choose_spans, seen_span
 from ragmeter.adapters._prompts import Sent, new_bytes
 from ragmeter.adapters._snapshots import bytes_of
+from ragmeter.adapters._unseen import GaveOut, Who
 from ragmeter.context import RequestScope
 from ragmeter.metrics.sample import SampleStatus
 
-from ._calls import said_in
+from ._calls import refusal_in, said_in
 from ._payloads import Kind, Nodes, RetrieverFacts
 from ._streams import StreamedText
+
+if TYPE_CHECKING:
+    from ragmeter.adapters.opentelemetry import RetrievalTool
 
 __all__ = [
     "NO_OUTPUT",
@@ -34,6 +38,7 @@ __all__ = [
     "CallNote",
     "Ended",
     "Frame",
+    "LateResult",
     "LlamaRequest",
     "Output",
     "Passed",
@@ -71,7 +76,7 @@ def _counts(attempt: Attempt | None) -> bool:
 class CallNote:
     """A model call."""
 
-    __slots__ = ("answers", "attempt", "is_stream", "messages", "said", "synthesis")
+    __slots__ = ("answers", "attempt", "is_stream", "messages", "refusal", "said", "synthesis")
 
     def __init__(
         self,
@@ -90,13 +95,19 @@ class CallNote:
         self.said: tuple[str, ...] = ()
         """What it said; empty for a stream, which is not listened to."""
         self.is_stream = False
+        self.refusal: str | None = None
+        """The words by which it refused, perhaps none; None: it did not."""
 
     def end(self, result: object) -> None:
         """Note what it said; what a model's own class said within it, too."""
         said = said_in(result)
         if said != self.said:
             self.said = tuple(dict.fromkeys((*self.said, *said)))
-        self.is_stream = not self.said
+        if self.refusal is None:
+            self.refusal = refusal_in(result)
+        if self.refusal and not self.said:
+            self.said = (self.refusal,)
+        self.is_stream = not self.said and self.refusal is None
 
 
 class StepNote:
@@ -135,6 +146,7 @@ class RetrievalNote:
         "ended_ns",
         "error",
         "facts",
+        "late",
         "name",
         "nodes",
         "query",
@@ -167,6 +179,8 @@ class RetrievalNote:
         self.nodes: Nodes | None = None
         """What it returned; None: it raised."""
         self.error: str | None = None
+        self.late: LateResult | None = None
+        """It is a call that the user named: its nodes are read on the worker."""
         self.spans = CallSpans(None, None)
 
     def learn(self, facts: RetrieverFacts) -> None:
@@ -201,6 +215,21 @@ class Batch:
     def counts(self) -> bool:
         """Whether there is a result, of an attempt that did not fail."""
         return self.nodes is not None and _counts(self.attempt)
+
+
+class LateResult:
+    """What a call gave out that the user says retrieves: documents are read from it on the worker."""
+
+    __slots__ = ("batch", "earlier", "given", "note", "rule", "who")
+
+    def __init__(self, note: RetrievalNote, who: Who, rule: RetrievalTool) -> None:
+        self.note = note
+        self.who: Who = who
+        self.rule = rule
+        self.earlier = 0
+        """Retrievals of the request that began before it."""
+        self.given: Any = None
+        self.batch: Batch | None = None
 
 
 class Postprocessed(NamedTuple):
@@ -316,10 +345,12 @@ class Frame:
         "call",
         "found",
         "id",
+        "instance",
         "is_root",
         "kind",
         "notes_steps",
         "request",
+        "result",
         "retrieval",
         "scope",
         "step",
@@ -351,6 +382,10 @@ class Frame:
         """The model call that this span is, or is within."""
         self.retrieval: RetrievalNote | None = None
         """The retriever call that this span is, or is within."""
+        self.result: LateResult | None = None
+        """It is a call that the user says retrieves."""
+        self.instance: Any = None
+        """The tool that is called, while it may be of interest what it gives out."""
         self.found: Batch | None = None
         """Where that call's result goes."""
         self.synthesis: Batch | None = None
@@ -370,6 +405,7 @@ class LlamaRequest:
         "_open",
         "_ticks",
         "calls",
+        "given",
         "has_failed_attempts",
         "in_scope",
         "kind",
@@ -419,6 +455,8 @@ class LlamaRequest:
         self.retrievals: list[RetrievalNote] = []
         self.calls: list[CallNote] = []
         self.steps: list[StepNote] = []
+        self.given: list[GaveOut] = []
+        """What tools and steps gave out while nothing was retrieved."""
         self.trail: list[Passed] = []
         self._ticks = count()
         self.has_failed_attempts = False

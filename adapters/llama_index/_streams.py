@@ -21,6 +21,8 @@ import wrapt
 from ragmeter.adapters._open_requests import error_type, status_of_error
 from ragmeter.metrics.sample import SampleStatus
 
+from ._calls import refusal_in
+
 __all__ = ["StreamedText", "being_read", "watch"]
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class StreamedText:
         owner: Whose stream it is; forgotten when it ends.
     """
 
-    __slots__ = ("_on_end", "_parts", "_size", "begun", "error_type", "owner", "status")
+    __slots__ = ("_on_end", "_parts", "_size", "begun", "error_type", "owner", "refusal", "status")
 
     def __init__(self, on_end: Callable[[StreamedText], None], owner: Any = None) -> None:
         self.owner = owner
@@ -57,6 +59,8 @@ class StreamedText:
         self._size = 0
         self.status: SampleStatus | None = None
         """How it ended; None while it is open."""
+        self.refusal: str | None = None
+        """The words by which a response that went by refused, perhaps none; None: none did."""
         self.error_type: str | None = None
         """The class of what it raised."""
 
@@ -69,6 +73,9 @@ class StreamedText:
         """Note one streamed item: a piece of text, or a chat response that carries it as ``delta``."""
         if self.status is not None:
             return
+        if not isinstance(item, str):
+            said = refusal_in(item)
+            self.refusal = said if self.refusal is None else said or self.refusal
         piece = item if isinstance(item, str) else getattr(item, "delta", None)
         if isinstance(piece, str) and self._size <= MAX_CHARACTERS:
             self._size += len(piece)
@@ -97,7 +104,7 @@ class StreamedText:
             self.end("partial")
         else:
             status = status_of_error(error)
-            self.end(status, error if status == "error" else None)
+            self.end(status, None if status == "cancelled" else error)
 
 
 def watch(stream: Any, text: StreamedText) -> Any:

@@ -75,7 +75,8 @@ def _documents_of(read: Read) -> Documents:
         return Documents(missing="truncated" if read.span.dropped else "content_off")
     if is_hidden(result):
         return Documents(missing="redacted")
-    return Documents(cut(result, read.tool))
+    found = cut(result, read.tool)
+    return Documents(missing="unknown_shape") if found is None else Documents(found)
 
 
 def with_rule(read: Read, tools: Sequence[RetrievalTool]) -> Read:

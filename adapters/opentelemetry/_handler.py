@@ -7,11 +7,12 @@ traces together, finds requests in them and offers them to the meter.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from opentelemetry import baggage
+from opentelemetry import baggage, trace
 
 from ragmeter._runtime.threads import Bell, start_elsewhere
 from ragmeter.adapters import check_meter
@@ -20,7 +21,7 @@ from ragmeter.context import RequestScope, current_scope, is_suppressed, leave_h
 from ragmeter.metrics import _fork as fork
 
 from ._passages import RetrievalTool, as_tools
-from ._sdk import record_of
+from ._sdk import join, record_of
 from .assembly import Assembled, AssemblyStats, TraceAssembler
 from .build import reference_in
 from .record import SpanRecord
@@ -29,6 +30,8 @@ from .requests import OWN_SCOPE
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
+    from opentelemetry.trace import TracerProvider
+    from typing_extensions import Self
 
     from ragmeter import RagMeter
 else:
@@ -58,10 +61,9 @@ class _Waiting(NamedTuple):
 class RagMeterSpanProcessor(SpanProcessor):
     """Hands a meter every RAG request that is traced in this process, by any instrumentation.
 
-    ``provider.add_span_processor(RagMeterSpanProcessor(meter))``. Spans are neither changed nor kept
+    ``RagMeterSpanProcessor(meter).attach(provider)``. Spans are neither changed nor kept
     longer than it takes to read them. A request that a callback handler of ours captured is not counted again,
-    nor are evaluations and ragmeter's own spans. Add it before the processor that exports: at shutdown
-    scores then still leave.
+    nor are evaluations and ragmeter's own spans.
 
     References come from the meter (by question), from ``with ragmeter.reference(...)``, from baggage or
     attributes named ``ragmeter.reference.answer``, ``.contexts`` and ``.context_ids`` (lists as JSON).
@@ -100,7 +102,21 @@ class RagMeterSpanProcessor(SpanProcessor):
         self._stopped = False
         captured.watch()
         fork.forget(self._begin_child)
-        meter.attached("opentelemetry")
+        meter.attached("opentelemetry", self._drain)
+
+    def attach(self, provider: TracerProvider | None = None) -> Self:
+        """Add it to a provider beside every processor that is there, first in line.
+
+        First, so that at shutdown scores still leave through the processor that exports.
+
+        Args:
+            provider: Of an SDK, perhaps wrapped or of a subclass; None: the global one.
+
+        Raises:
+            ConfigurationError: There is none yet, or it takes no processors.
+        """
+        join(self, trace.get_tracer_provider() if provider is None else provider)
+        return self
 
     @property
     def missing(self) -> Mapping[Missing, int]:
@@ -133,12 +149,22 @@ class RagMeterSpanProcessor(SpanProcessor):
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Offer what has come to the meter, complete or not; ``meter.flush()`` then waits for the scores."""
-        # Nothing is waited for: a meter that flushes has its providers flush, too.
-        del timeout_millis
+        # No score is waited for: a meter that flushes has its providers flush, too.
+        return self._drain(time.monotonic() + timeout_millis / 1000)
+
+    def _drain(self, deadline: float) -> bool:
+        """Offer what has come; return False if another thread was at it until `deadline` (monotonic)."""
         with self._read_guard:
-            self._read()
-            self._assembler.drain()
-        return True
+            left_s = min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
+            if not self._reading.acquire(timeout=left_s):
+                return False
+            try:
+                self._read()
+                self._assembler.drain()
+            finally:
+                self._reading.release()
+            return True
+        return False
 
     def shutdown(self) -> None:
         """Offer what has come, and have the meter flush. Spans that end later are passed over."""
@@ -155,7 +181,8 @@ class RagMeterSpanProcessor(SpanProcessor):
         leave_host()
         while not self._stopped:
             self._bell.wait(_PACE_S)
-            with self._read_guard:
+            # Until it is offered, too: who drains meanwhile is not told that nothing is left.
+            with self._read_guard, self._reading:
                 self._read()
                 self._assembler.tick()
             if not self._waiting and not self._assembler.stats().bytes:
@@ -165,21 +192,20 @@ class RagMeterSpanProcessor(SpanProcessor):
                 self._running = True
 
     def _read(self) -> None:
-        with self._reading:
-            while self._waiting:
-                records: list[SpanRecord] = []
-                try:
-                    while self._waiting and len(records) < _AT_A_TIME:
-                        noted = self._waiting.popleft()
-                        record = record_of(noted.span)
-                        records.append(record)
-                        scope = _scope_of(noted)
-                        if scope is not None:
-                            self._scopes.setdefault(record.trace_id, {})[record.span_id] = scope
-                finally:
-                    self._assembler.add(records)
-            while len(self._scopes) > _MAX_WAITING:
-                self._scopes.pop(next(iter(self._scopes)))
+        while self._waiting:
+            records: list[SpanRecord] = []
+            try:
+                while self._waiting and len(records) < _AT_A_TIME:
+                    noted = self._waiting.popleft()
+                    record = record_of(noted.span)
+                    records.append(record)
+                    scope = _scope_of(noted)
+                    if scope is not None:
+                        self._scopes.setdefault(record.trace_id, {})[record.span_id] = scope
+            finally:
+                self._assembler.add(records)
+        while len(self._scopes) > _MAX_WAITING:
+            self._scopes.pop(next(iter(self._scopes)))
 
     def _report(self, trace: Assembled) -> None:
         with self._read_guard:

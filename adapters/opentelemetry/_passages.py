@@ -55,16 +55,16 @@ class RetrievalTool:
                 ) from None
 
 
-def as_tools(tools: Iterable[str | RetrievalTool]) -> tuple[RetrievalTool, ...]:
+def as_tools(
+    tools: Iterable[str | RetrievalTool], option: str = "retrieval_tools"
+) -> tuple[RetrievalTool, ...]:
     """Return the rules that the user gave, plain names among them.
 
     Raises:
         ConfigurationError: One is neither a name nor a rule, or all are one string.
     """
     if isinstance(tools, str):
-        raise ConfigurationError(
-            f"retrieval_tools={tools!r}: pass a list of names, e.g. [{tools!r}]"
-        )
+        raise ConfigurationError(f"{option}={tools!r}: pass a list of names, e.g. [{tools!r}]")
     return tuple(item if isinstance(item, RetrievalTool) else RetrievalTool(item) for item in tools)
 
 
@@ -91,16 +91,17 @@ _LITERALS = ("[{", "['", '["', "{'", '{"', "[(", "('", '("', "({", "[]", "()")
 _WRAPPED = ("result", "output", "content", "text", "response", "results")
 
 
-def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...]:
-    """Return the documents in what a tool gave back."""
+def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
+    """Return the documents in what a tool gave back; None: its shape is not known, so neither are they."""
     value = _literal(opened(result))
     if isinstance(value, str):
         if is_hidden(value):
             return (Document(None, hidden=True),)
-        return () if is_repr(value) else tuple(_documents(value, tool))
+        return None if is_repr(value) else tuple(_documents(value, tool))
     messages = messages_in(value)
     if messages:
-        return tuple(item for _, text in messages for item in cut(text, tool))
+        pieces = [cut(text, tool) for _, text in messages]
+        return None if None in pieces else tuple(item for one in pieces for item in one or ())
     parts = _parts(value)
     if parts is not None:
         return cut("\n\n".join(parts) if len(parts) != 1 else parts[0], tool)
@@ -112,7 +113,8 @@ def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...]:
         for key in _WRAPPED:
             if value.get(key) not in (None, "", [], {}):
                 return cut(value[key], tool)
-    return ()
+        return () if all(item in (None, "", [], {}) for item in value.values()) else None
+    return () if value is None else None
 
 
 def _parts(value: Any) -> list[str] | None:

@@ -1,15 +1,24 @@
-"""An ended span of an OpenTelemetry SDK → a record. The SDK is not imported: it belongs to the application."""
+"""What is known of OpenTelemetry's SDK: a span that has ended → a record; where a provider keeps processors.
+
+The SDK is not imported: it belongs to the application.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from inspect import signature
 from typing import Any
 
 from opentelemetry.trace import SpanKind, StatusCode
 
+from ragmeter.exporters._foreign import attribute_of
+from ragmeter.metrics import ConfigurationError
+
 from .record import SpanNote, SpanRecord
 
-__all__ = ["record_of"]
+__all__ = ["join", "record_of"]
 
 _KINDS = {kind: kind.name.lower() for kind in SpanKind}
 
@@ -38,6 +47,42 @@ def record_of(span: Any) -> SpanRecord:
         scope="" if scope is None else scope.name,
         sampled=context.trace_flags.sampled,
     )
+
+
+def join(processor: Any, provider: Any) -> None:
+    """Put `processor` before the others of `provider`, and take none of them away.
+
+    Raises:
+        ConfigurationError: `provider` takes no processors.
+    """
+    line = attribute_of(provider, "_active_span_processor")
+    others = attribute_of(line, "_span_processors")
+    if isinstance(others, (tuple, list)):
+        # Where the SDK itself puts them. A provider's own `add_span_processor` may do more: Phoenix's
+        # removes and shuts down the processor that exports.
+        with attribute_of(line, "_lock") or nullcontext():
+            others = attribute_of(line, "_span_processors")
+            kept = type(others)([processor, *[each for each in others if each is not processor]])
+            line._span_processors = kept  # noqa: SLF001 -- no public name tells or keeps an order
+        return
+    add = attribute_of(provider, "add_span_processor")
+    if callable(add):
+        # Behind a wrapper that hides it, what would replace is told not to.
+        add(processor, **{name: False for name in _parameters(add) if name.startswith("replace")})
+    elif os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true":
+        kind = type(provider)
+        raise ConfigurationError(
+            f"{kind.__module__}.{kind.__qualname__} takes no span processors: attach after the application "
+            "has set its SDK's provider, or pass that provider; where there is none, use a callback handler "
+            "or instrument()"
+        )
+
+
+def _parameters(function: Any) -> Iterable[str]:
+    try:
+        return signature(function).parameters
+    except (TypeError, ValueError):  # of C code
+        return ()
 
 
 def _copied(attributes: Any) -> Mapping[str, Any]:

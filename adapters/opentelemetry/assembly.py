@@ -30,6 +30,8 @@ __all__ = ["Assembled", "AssemblyStats", "Scored", "TraceAssembler"]
 
 _KEPT = ("http.response.status_code", "http.status_code", "error.type", "session.id", "user.id")
 _REFERENCE = "ragmeter."
+_TRACE_BYTES = 1_000
+"""Bytes that a trace takes up beside its spans, about: sets, lists and tables of its own."""
 _OWN_BYTES = 200
 """Bytes that the note of one of ragmeter's own spans takes, about."""
 
@@ -302,6 +304,7 @@ class TraceAssembler:
             if trace is None:
                 trace = self._open[key] = _Open(now, now)
                 self._held["traces"] += 1
+                self._grow(trace, _TRACE_BYTES)
             elif trace.times > 1:
                 return None
             else:

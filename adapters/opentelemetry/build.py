@@ -196,10 +196,12 @@ class _Contexts:
 
 
 def _status(found: Found) -> SampleStatus:
-    if found.failed or found.reason == "retrieval_error":
+    if found.reason == "retrieval_error" or (found.failed and not found.refused):
         return "error"
     if found.partial:
         return "partial"
+    if found.refused:
+        return "refused"
     if found.answer is not None:
         return "ok"
     return "no_answer" if found.asked_model else "retrieval_only"

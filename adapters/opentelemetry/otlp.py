@@ -21,8 +21,8 @@ try:
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-except ImportError as error:
-    raise MissingDependencyError("opentelemetry-proto", "otlp", "reading OTLP") from error
+except ImportError:
+    raise MissingDependencyError("opentelemetry-proto", "otlp", "reading OTLP") from None
 
 __all__ = [
     "ExportRequest",
@@ -54,7 +54,6 @@ _REQUESTS: Mapping[Signal, type[ExportRequest]] = {
 _KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
 _ERROR = 2
 _IDS = frozenset({"traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id"})
-_MAX_DEPTH = 64
 _SERVICE = frozenset(
     {
         "service.name",
@@ -198,22 +197,21 @@ def _object_in(text: str | bytes) -> dict[str, Any]:
 
 def _fill(request: Any, value: dict[str, Any]) -> None:
     try:
-        ParseDict(_with_base64_ids(value, 0), request, ignore_unknown_fields=True)
+        ParseDict(_with_base64_ids(value), request, ignore_unknown_fields=True)
     except (ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
         # The parser's own message may quote what it could not read.
         raise MalformedError(f"no OTLP in JSON ({type(error).__name__})") from None
 
 
-def _with_base64_ids(value: Any, depth: int) -> Any:
-    if depth > _MAX_DEPTH:
-        raise MalformedError(f"nested more than {_MAX_DEPTH} levels deep")
+def _with_base64_ids(value: Any) -> Any:
+    # How deep it may be nested protobuf says, to both of its formats alike.
     if isinstance(value, list):
-        return [_with_base64_ids(item, depth + 1) for item in value]
+        return [_with_base64_ids(item) for item in value]
     if isinstance(value, dict):
         return {
             key: _base64_id(item)
             if key in _IDS and isinstance(item, str)
-            else _with_base64_ids(item, depth + 1)
+            else _with_base64_ids(item)
             for key, item in value.items()
         }
     if isinstance(value, str) and not value.isascii():

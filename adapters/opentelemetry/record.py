@@ -89,8 +89,9 @@ class SpanRecord:
 
     def size_bytes(self) -> int:
         """Return the bytes it takes up, estimated."""
-        size = _BESIDE_TEXTS + _BESIDE_A_VALUE * len(self.attributes)
-        for value in self.attributes.values():
+        size = _BESIDE_TEXTS + _BESIDE_A_VALUE * len(self.attributes) + len(self.name)
+        for key, value in self.attributes.items():
+            size += len(key)
             if type(value) is str:
                 size += 2 * len(value)
             elif isinstance(value, (bytes, list, tuple, dict)):

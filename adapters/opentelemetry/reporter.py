@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragmeter.adapters._open_requests import ReportedOnce
 from ragmeter.adapters._other_spans import captured
+from ragmeter.adapters._unseen import Lookout
 from ragmeter.context import RequestScope
+from ragmeter.quality.segments import OTHER
 
 from ._passages import RetrievalTool
 from ._wholeness import Wholeness
@@ -19,6 +21,7 @@ from .assembly import Assembled
 from .build import build_run, scored
 from .conventions import READERS
 from .requests import Found, Reason, find_requests
+from .unseen import unseen_in
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
@@ -32,7 +35,13 @@ _FIXES: Mapping[Reason, str] = {
     "content_in_logs": "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
     "truncated": "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=1000 and no limit on the length of values",
     "no_retrieval_span": "the instrumentation does not trace retrievals",
+    "unknown_shape": "a tool named in retrieval_tools returns neither texts nor documents",
 }
+
+
+_MAX_MISSING = 100
+"""Scopes that are told apart, by what they lack: each is said once."""
+_MAX_SCOPE = 200
 
 
 class Missing(NamedTuple):
@@ -72,6 +81,7 @@ class Reporter:
         self._once = ReportedOnce()
         self._missing: Counter[Missing] = Counter()
         self._wholeness = Wholeness()
+        self._lookout = Lookout(meter, "spans", "RagMeterSpanProcessor(meter, {})")
         self.partial = 0
         """Requests of which only a part came from other processes: offered, and not measured."""
         self.captured = 0
@@ -91,11 +101,18 @@ class Reporter:
         """
         if self._remote:
             self._wholeness.see(trace.spans)
-        for found in find_requests(trace.spans, trace.logs, self._tools):
+        requests = find_requests(trace.spans, trace.logs, self._tools)
+        # Handlers note their own; of other processes' requests the server tells.
+        alone = not self._remote and self._meter.adapters == ("opentelemetry",)
+        if alone and not requests and not trace.late:
+            self._note_unseen(trace)
+        for found in requests:
             if self._is_known(found, trace):
                 continue
             if self._remote and found.cut_off and not found.failed:
-                half = self._wholeness.is_partial(found.cut_off, answered=found.answer is not None)
+                half = self._wholeness.is_partial(
+                    found.cut_off, answered=found.refused or found.answer is not None
+                )
                 found = replace(found, partial=half)  # noqa: PLW2901
             if found.reason is not None:
                 self._note(found, found.reason)
@@ -106,13 +123,20 @@ class Reporter:
             if self._pace is not None:
                 self._pace()
             scope = _scope_of(found, scopes or {})
+            texts = [found.question, found.answer, *(item.text for item in found.contexts)]
             self._meter.offer(
                 partial(build_run, found, scope, remote=self._remote),
                 run_id=found.key,
                 trace_id=int(found.trace_id, 16),
-                size_bytes=sum(2 * len(item.text or "") + 200 for item in found.contexts),
+                size_bytes=sum(200 + 2 * len(text or "") for text in texts),
                 scope=scope,
             )
+
+    def _note_unseen(self, trace: Assembled) -> None:
+        """Note a trace of this process in which a model was called and nothing is known to retrieve."""
+        unseen = unseen_in(trace.spans)
+        if unseen.calls:
+            self._lookout.note(unseen.calls, unseen.given, None, unseen.said)
 
     def _is_known(self, found: Found, trace: Assembled) -> bool:
         """Return whether the request was reported before, here or by a callback."""
@@ -134,14 +158,17 @@ class Reporter:
         return False
 
     def _note(self, found: Found, reason: Reason) -> None:
-        missing = Missing(found.convention, found.scope, reason)
+        scope = found.scope[:_MAX_SCOPE]
+        missing = Missing(found.convention, scope, reason)
+        if missing not in self._missing and len(self._missing) >= _MAX_MISSING:
+            missing = Missing(found.convention, OTHER, reason)
         self._missing[missing] += 1
         if self._missing[missing] > 1 or reason == "retrieval_error":
             return
         fix = _FIXES.get(reason) or _SWITCHES.get(found.convention, "")
         _log.warning(
             "requests traced by %s are %s: %s; %s (said once)",
-            found.scope or found.convention,
+            missing.scope or found.convention,
             "scored by ids only" if found.usable == "ids_only" else "not scored",
             reason,
             fix,

@@ -16,14 +16,22 @@ from ragmeter.adapters._prompts import Prompt, prompt_of
 from ._contexts import Read, Seen, missing_in, reached, shown, with_rule
 from ._limits import CutLength
 from ._passages import RetrievalTool
+from ._refusals import refusal_was_raised, was_refused, words_raised
 from ._sources import source_in
 from ._tree import SpanTree
 from .conventions import READERS, reading
 from .conventions._genai import GenAI
-from .conventions._values import Document, has_context, is_hidden, last_of, messages_in, question_in
+from .conventions._values import (
+    Document,
+    has_context,
+    is_hidden,
+    last_of,
+    messages_in,
+    question_in,
+)
 from .record import LogNote, SpanRecord
 
-__all__ = ["OWN_SCOPE", "Found", "Reason", "Usable", "find_requests", "tells", "uncalled_tools"]
+__all__ = ["OWN_SCOPE", "Found", "Reason", "Usable", "find_requests", "tells"]
 
 Usable = Literal["full", "ids_only", "none"]
 """``full``: everything can be scored. ``ids_only``: ids, counts and emptiness. ``none``: nothing."""
@@ -37,6 +45,7 @@ Reason = Literal[
     "retrieval_error",
     "rerank_invisible",
     "no_retrieval_span",
+    "unknown_shape",
 ]
 """Why a request cannot be scored in full."""
 
@@ -70,6 +79,8 @@ class Found:
     """The request's own span; None: it was never sent."""
     seen: tuple[Seen, ...] = ()
     """Its retrievals and rerankings, in start order."""
+    refused: bool = False
+    """Whether the model's provider says that it refused."""
     asked_model: bool = False
     """Whether a model was called for it."""
     members: tuple[SpanRecord, ...] = ()
@@ -135,14 +146,6 @@ def tells(note: LogNote) -> bool:
         _told_by(note, key) is not None
         for key in ("gen_ai.input.messages", "gen_ai.output.messages")
     )
-
-
-def uncalled_tools(spans: Iterable[SpanRecord]) -> set[str]:
-    """Return the names of the tools that were called: one of them may be a retrieval."""
-    known = ((span, reading(span)) for span in spans)
-    return {
-        read[0].tool_name(span) for span, read in known if read is not None and read[1] == "tool"
-    }
 
 
 def _start(found: Found) -> tuple[int, str]:
@@ -238,10 +241,15 @@ class _Finder:
         steps = [read for span in path if (read := self._reads.get(span.span_id)) is not None]
         failed = self._failed(request, members, first)
         asked = _Asked.of(steps, seen, models)
-        if failed:
+        answer, answer_hidden = self._answer(request, models)
+        own = None if request is None else self._reads.get(request.span_id)
+        refused = (
+            refusal_was_raised(request, members) if failed else was_refused(own, models, answer)
+        )
+        if failed and refused and answer is None:
+            answer = words_raised(request, members)
+        elif failed and not refused:
             answer, answer_hidden = None, False
-        else:
-            answer, answer_hidden = self._answer(request, models)
         contexts = tuple(item for one in seen for item in one.told.items)
         found = Found(
             convention=convention,
@@ -250,6 +258,7 @@ class _Finder:
             contexts=contexts,
             answer=answer,
             failed=failed,
+            refused=refused,
             usable="full",
             reason=None,
             span=request,
@@ -375,7 +384,7 @@ class _Finder:
             reason = "retrieval_error"
         elif missing == "content_off":
             return self._with_logs(found)
-        elif missing == "rerank_invisible":
+        elif missing in ("rerank_invisible", "unknown_shape"):
             reason = missing
         elif hidden or answer_hidden or texts_hidden:
             usable, reason = ("ids_only" if texts_hidden and has_ids else "none"), "redacted"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from ragmeter.cli._console import Console
+from ragmeter.metrics._wording import percent
 from ragmeter.quality.agreement import AgreementValue
 from ragmeter.quality.estimate import Estimate
 
@@ -75,6 +76,11 @@ def _lines(one: ScoreAgreement, width: float) -> Iterator[str]:
         yield f"κ by weights, {one.levels} levels: {kappas}"
         yield f"α, interval: {_value(one.alpha)}"
         yield f"r with the mean of raters: {_value(one.r)}"
+    for rate in one.rates:
+        yield (
+            f"verdict {rate.word}: people call {percent(rate.share)} of {rate.n} bad "
+            f"[{100 * rate.lower:.0f}, {100 * rate.upper:.0f}]"
+        )
     yield from _ceiling(one)
     if both.n:
         yield f"{both.n} labels with this judge tell as much as {one.worth:.0f} alone"

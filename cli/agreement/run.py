@@ -40,6 +40,7 @@ from ragmeter.quality.labels import (
 from ragmeter.quality.moments import JudgedMoments
 from ragmeter.quality.population import UNKNOWN_PROXY, proxy_value
 from ragmeter.quality.transport import Transported, transported
+from ragmeter.quality.verdict_rates import VerdictRate, verdict_rates
 
 __all__ = ["AgreementOptions", "Agreements", "Ceiling", "ScoreAgreement", "compare"]
 
@@ -119,6 +120,8 @@ class ScoreAgreement:
     """Labels for an interval of the width asked for, with this judge."""
     needed_alone: int
     """The same without."""
+    rates: Sequence[VerdictRate]
+    """Of each word of the verdict, the share that people call bad."""
     notes: Sequence[str] = field(default=())
     """What keeps numbers from being there."""
 
@@ -203,6 +206,7 @@ def _of_score(
         worth=worth,
         needed=labels_needed(options.width, spread, known),
         needed_alone=labels_needed(options.width, spread),
+        rates=verdict_rates(labels, cut),
         notes=corrected.notes,
     )
 
@@ -369,7 +373,7 @@ def as_json(found: Any) -> Any:
     """Return numbers, names and tuples as JSON takes them."""
     if isinstance(found, Mapping):
         return {str(key): as_json(value) for key, value in found.items()}
-    if isinstance(found, AgreementValue):
+    if isinstance(found, (AgreementValue, VerdictRate)):
         return {key: as_json(value) for key, value in found._asdict().items()}
     if isinstance(found, Confusion):
         return {

@@ -69,6 +69,8 @@ class RuleSettings:
     """Share of what was measured that may have no value."""
     late: float = 300.0
     """Seconds that nineteen of twenty requests may wait for a worker's scores: a bound of the histogram."""
+    stuck: float = 900.0
+    """Seconds that what `ragmeter serve` acknowledged may wait to be scored and sent."""
     burning: Sequence[tuple[str, str, int, str]] = (
         ("1h", "5m", 3, "critical"),
         ("6h", "30m", 2, "critical"),

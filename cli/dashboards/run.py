@@ -7,8 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
+from ragmeter.cli._console import Console
 from ragmeter.metrics import ConfigurationError
 from ragmeter.quality.objectives import Objective, Objectives, parse_objectives
 

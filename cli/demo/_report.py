@@ -12,13 +12,14 @@ from itertools import chain
 from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan
-from rich.console import Console
 from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 from rich.tree import Tree
 
+from ragmeter.cli._console import Console
 from ragmeter.cli._score_table import legend, new_table, score_cell, summary_table
+from ragmeter.metrics import VerdictRules
 
 from .corpus import load_chunks
 from .run import Asked, DemoOutcome, worst_request
@@ -37,6 +38,8 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
 _VERDICT_STYLES: Mapping[str, str] = {"good": "green", "suspect": "yellow", "bad": "red"}
 VERDICT_WIDTH = len("suspect")
 
+MAX_VERDICTS = 10
+WHY_WIDTH = 26
 MAX_FAILURES = 5
 MIN_QUESTION_WIDTH = 18
 MAX_QUESTION_WIDTH = 60
@@ -57,25 +60,105 @@ _MARKS: Mapping[str, str] = {
 }
 
 
-def print_report(outcome: DemoOutcome, console: Console) -> None:
-    """Print the whole report."""
+def print_report(outcome: DemoOutcome, console: Console, *, everything: bool = False) -> None:
+    """Print what ragmeter is for: the request to look at first, and the verdicts; or `everything`."""
     languages = Counter(one.question.language for one in outcome.asked)
+    counts = ", ".join(f"{count} {language}" for language, count in languages.items())
     console.print(
         Text.assemble(
             ("ragmeter demo", "bold"),
-            f": {len(outcome.asked)} questions ("
-            + ", ".join(f"{count} {language}" for language, count in languages.items())
-            + f") asked of {outcome.application.chunk_count} chunks through {outcome.framework}, "
-            f"answers by {outcome.application.model}, in {outcome.duration_s:.1f} s",
+            f": {len(outcome.asked)} questions ({counts}) asked of {outcome.application.chunk_count} "
+            f"chunks through {outcome.framework}, answers by {outcome.application.model}, in "
+            f"{outcome.duration_s:.1f} s",
         )
     )
     console.print()
-    _print_questions(outcome, console)
-    _print_worst(outcome, console)
-    console.print(summary_table(outcome.summaries, intervals=False, width=console.width))
-    _print_telemetry(outcome, console)
-    _print_attach(outcome, console)
+    if everything:
+        _print_questions(outcome, console)
+        _print_worst(outcome, console)
+        console.print(summary_table(outcome.summaries, intervals=False, width=console.width))
+        _print_telemetry(outcome, console)
+        _print_attach(outcome, console)
+    else:
+        _print_fault(outcome, console)
+        _print_verdicts(outcome, console)
+        _print_deliveries(outcome, console)
     _print_failures(outcome, console)
+    if not everything:
+        for command, what in (
+            ("ragmeter demo --all ", "every score, golden answers, what was emitted"),
+            ("ragmeter demo --page", "the same in the browser"),
+        ):
+            console.print(Text.assemble((command, "bold"), f"  {what}"))
+
+
+def _print_fault(outcome: DemoOutcome, console: Console) -> None:
+    """Print the request to look at first, with the sentence at fault."""
+    worst = worst_request(outcome.asked)
+    if worst is None or worst.run is None or worst.verdict is None:
+        return
+    word = worst.verdict.word
+    rows = [("asked", Text(worst.question.question))]
+    rows += [
+        ("retrieved", _shortened(f"{one.id}: {one.text}", max(20, console.width - 12)))
+        for one in worst.run.sample.contexts or ()
+    ]
+    rows.append(("answered", Text(worst.answer or "")))
+    reasons = "; ".join(
+        map(": ".join, zip(worst.verdict.codes, worst.verdict.reasons, strict=True))
+    )
+    rows.append((word, Text(reasons, style=_VERDICT_STYLES[word])))
+    rows += [
+        ("at fault", Text(f"{sentence}  ({share:.0%} of its words in the chunks)", style="red"))
+        for sentence, share in _unsupported_sentences(worst)
+    ]
+    grid = new_table()
+    grid.show_header = False
+    grid.box = None
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for what, text in rows:
+        grid.add_row(what, text)
+    console.print(grid)
+    console.print("No reference, no judge, no rating: the verdict comes from the texts alone.\n")
+
+
+def _unsupported_sentences(asked: Asked) -> list[tuple[str, float]]:
+    """Return the sentences of the answer that the chunks carry least, with the share of their words there."""
+    score = asked.scores.get("lexical_groundedness")
+    below = VerdictRules().unsupported_below
+    return [
+        (item.text, item.value)
+        for item in (score.items if score is not None else ())
+        if item.text and item.value is not None and item.value < below
+    ]
+
+
+def _print_verdicts(outcome: DemoOutcome, console: Console) -> None:
+    table = new_table("Verdicts")
+    narrow = console.width < EVIDENCE_WIDTH
+    table.add_column("verdict", no_wrap=True, width=VERDICT_WIDTH)
+    room = console.width - VERDICT_WIDTH - 8  # edges and dividers
+    asked = room if narrow else min(MAX_QUESTION_WIDTH, room - WHY_WIDTH)
+    table.add_column("question", overflow="ellipsis", no_wrap=True, width=asked)
+    if not narrow:
+        table.add_column("why", overflow="ellipsis", no_wrap=True, width=WHY_WIDTH)
+    judged = sorted(
+        (one for one in outcome.asked if one.verdict is None or one.verdict.word != "good"),
+        key=lambda one: ("bad", "suspect").index(one.verdict.word) if one.verdict else 2,
+    )
+    for one in judged[:MAX_VERDICTS]:
+        why = one.error or ", ".join(one.verdict.codes if one.verdict else ())
+        cells = [_verdict_cell(one), Text(one.question.question), Text(why, style="dim")]
+        table.add_row(*cells[: len(table.columns)])
+    good = len(outcome.asked) - len(judged)
+    more = len(judged) - MAX_VERDICTS
+    if more > 0:
+        table.add_row(Text("…", style="dim"), Text(f"{more} more", style="dim"))
+    if good:
+        cell = Text("good", style=_VERDICT_STYLES["good"])
+        table.add_row(cell, Text(f"{good} of {len(outcome.asked)} questions"))
+    console.print(table)
 
 
 def _print_questions(outcome: DemoOutcome, console: Console) -> None:
@@ -227,6 +310,14 @@ def _print_telemetry(outcome: DemoOutcome, console: Console) -> None:
     if tree is not None:
         console.print(Padding("The worst request's trace, as your backend shows it:", (0, 0, 0, 2)))
         console.print(Padding(tree, (0, 0, 0, 4)))
+    _print_deliveries(outcome, console)
+    if not outcome.deliveries:
+        hint = "ragmeter demo --otlp http://localhost:4318 sends all of it to your own backend."
+        console.print(Padding(Text(hint, style="dim"), (0, 0, 0, 2)))
+    console.print()
+
+
+def _print_deliveries(outcome: DemoOutcome, console: Console) -> None:
     for delivery in outcome.deliveries:
         said = ("arrived", "green") if delivery.accepted else ("did not arrive", "red")
         line = f"{delivery.signal}: {delivery.items} {_ITEMS[delivery.signal]} sent to {delivery.endpoint} "
@@ -237,10 +328,6 @@ def _print_telemetry(outcome: DemoOutcome, console: Console) -> None:
         only = " ".join(f"--signal {signal}" for signal in arrived)
         hint = f"The backend takes {' and '.join(arrived)}; the same without complaint: {only}"
         console.print(Padding(Text(hint, style="dim"), (0, 0, 0, 2)))
-    if not outcome.deliveries:
-        hint = "ragmeter demo --otlp http://localhost:4318 sends all of it to your own backend."
-        console.print(Padding(Text(hint, style="dim"), (0, 0, 0, 2)))
-    console.print()
 
 
 _ITEMS = {"traces": "spans", "logs": "events", "metrics": "metric series"}

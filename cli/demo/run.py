@@ -20,15 +20,9 @@ from typing import Any, Literal
 from opentelemetry.trace import SpanKind
 
 from ragmeter import RagMeter
+from ragmeter.cli._otlp import SIGNALS, choose_protocol
 from ragmeter.cli._progress import progress, waiting
-from ragmeter.cli._telemetry import (
-    SIGNALS,
-    Collected,
-    Delivery,
-    LocalTelemetry,
-    choose_protocol,
-    send,
-)
+from ragmeter.cli._telemetry import Collected, Delivery, LocalTelemetry, send
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import MissingDependencyError, Score, Verdict, VerdictWord
@@ -197,8 +191,8 @@ def application(framework: Framework, meter: RagMeter, *, offline: bool) -> Iter
     name, package, extra = _MODULES[framework]
     try:
         import_module(package)
-    except ImportError as error:
-        raise MissingDependencyError(package, extra, f"--framework {framework}") from error
+    except ImportError:
+        raise MissingDependencyError(package, extra, f"--framework {framework}") from None
     module: Any = import_module(f"ragmeter.cli.demo.{name}")
     chunks = load_chunks()
     embedding = HashedNgramEmbedding(chunk.text for chunk in chunks)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ragmeter.cli._telemetry import SIGNALS, Protocol, choose_protocol
+from ragmeter.cli._otlp import SIGNALS, Protocol, choose_protocol
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.errors import install_command
 

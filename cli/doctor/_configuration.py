@@ -21,7 +21,7 @@ from ._findings import CONFIGURED, Finding
 
 __all__ = ["check_configuration", "settings_or_none"]
 
-_OWN_ELSEWHERE = ("RAGMETER_DEMO_", "RAGMETER_TEST_")
+_OWN_ELSEWHERE = ("RAGMETER_DEMO_", "RAGMETER_DOCTOR", "RAGMETER_STARTUP", "RAGMETER_TEST_")
 """Variables that other parts of ragmeter read."""
 
 
@@ -57,7 +57,7 @@ def check_configuration() -> Iterator[Finding]:
     yield from _instrumentation()
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         said = ("OTEL_SDK_DISABLED", "true: the OpenTelemetry SDK drops everything", "unset it")
-        elsewhere = settings.console or settings.jsonl is not None or settings.scoring == "queue"
+        elsewhere = settings.writes_elsewhere or settings.scoring == "queue"
         yield CONFIGURED.warning(*said) if elsewhere else CONFIGURED.failed(*said)
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 __all__ = [
+    "APPLICATION",
     "CONFIGURED",
     "INSTALLED",
     "REACHABLE",
+    "REQUESTS",
     "TEST_REQUEST",
     "Finding",
     "Part",
@@ -17,7 +19,7 @@ __all__ = [
     "worst",
 ]
 
-Area = Literal["installed", "configured", "reachable", "test request"]
+Area = Literal["installed", "configured", "reachable", "test request", "application", "requests"]
 State = Literal["ok", "skipped", "warning", "failed"]
 _ORDER: tuple[State, ...] = ("ok", "skipped", "warning", "failed")
 
@@ -67,6 +69,8 @@ INSTALLED = Part("installed")
 CONFIGURED = Part("configured")
 REACHABLE = Part("reachable")
 TEST_REQUEST = Part("test request")
+APPLICATION = Part("application")
+REQUESTS = Part("requests")
 
 
 def worst(findings: Iterable[Finding]) -> State:

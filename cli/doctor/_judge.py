@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ragmeter.cli._judge_question import fix_of, tiny_sample
 from ragmeter.config import Settings
-from ragmeter.metrics import RagmeterError, RagSample, RetrievedContext, Score, evaluate
+from ragmeter.metrics import RagmeterError, Score, evaluate
 from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge import OpenAIJudge
 from ragmeter.metrics.judged.context_relevancy import ContextRelevancy
@@ -16,20 +17,6 @@ from ._findings import REACHABLE, Finding
 __all__ = ["check_judge"]
 
 _MOST_TINY_ASKS = 4
-_FIXES = {
-    "authentication": "set RAGMETER_JUDGE_API_KEY, or OPENAI_API_KEY, to a valid key",
-    "permission": "the key may not use this model; ask its owner, or change RAGMETER_JUDGE_MODEL",
-    "not_found": "correct RAGMETER_JUDGE_MODEL; or RAGMETER_JUDGE_BASE_URL, which usually ends in /v1",
-    "rate_limited": "quota or rate used up: wait, raise it, or lower RAGMETER_JUDGE_SAMPLE_RATE",
-    "timeout": "the endpoint is too slow: a smaller model, or a nearer one",
-    "connection": "correct RAGMETER_JUDGE_BASE_URL, or start what should listen there",
-    "quota": "the account behind the key has no credit: add some, or use another key",
-    "redirected": "set RAGMETER_JUDGE_BASE_URL to the address that the endpoint moved to",
-    "refusal": "the endpoint refuses a harmless text: loosen its content filter, or use another",
-    "prompt_cut": "give the endpoint a larger context window (Ollama: num_ctx)",
-    "reply_cut_off": "the model spends its whole reply on thinking: turn that off, or raise its limit",
-    "unusable_reply": "the model does not follow the form; choose a more capable one",
-}
 _SETTINGS = (
     "set RAGMETER_JUDGE_API_KEY or OPENAI_API_KEY, or RAGMETER_JUDGE_BASE_URL to an endpoint that needs "
     "no key; else correct the RAGMETER_JUDGE_* variable that the message names"
@@ -58,7 +45,12 @@ def check_judge(settings: Settings, judge: Any) -> Iterator[Finding]:
         yield REACHABLE.ok("judge", detail)
         yield _what_it_takes(judge)
         return
-    fix = _FIXES.get(score.error_type or "", "see the message")
+    fix = fix_of(
+        score.error_type,
+        key="RAGMETER_JUDGE_API_KEY, or OPENAI_API_KEY,",
+        model="RAGMETER_JUDGE_MODEL",
+        url="RAGMETER_JUDGE_BASE_URL",
+    )
     yield REACHABLE.failed("judge", f"{score.status}: {score.explanation}", fix)
 
 
@@ -77,8 +69,6 @@ def _what_it_takes(judge: OpenAIJudge) -> Finding:
 
 def _tiny_ask(judge: OpenAIJudge, number: int) -> Score:
     """Judge one sentence; `number` varies the question, or the cache would answer."""
-    often = "How often is the tide high" + "?" * (number + 1)
-    tide = (RetrievedContext(text="The tide is high twice a day."),)
-    [scores] = evaluate([RagSample(question=often, contexts=tide)], [ContextRelevancy()], judge)
+    [scores] = evaluate([tiny_sample(number)], [ContextRelevancy()], judge)
     [score] = scores.values()
     return score

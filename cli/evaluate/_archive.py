@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import json
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import parquet
 
+from ragmeter.cli._interrupt import whole
 from ragmeter.cli._progress import Advance
 from ragmeter.fleet.tables import scores_as_table
 from ragmeter.metrics import Metric
+from ragmeter.metrics._columns import Columns
 from ragmeter.metrics._rows import BadRow, RawRow, open_rows
 from ragmeter.metrics._samples import Row, sample_row
 from ragmeter.metrics.results import SampleScores
@@ -146,6 +148,8 @@ class Archive:
         limit: Readable rows to take, from the first; None: all.
         with_text: Whether texts are written, too.
         segments: Names of segments; of each row its values are listed.
+        columns: Which columns hold what.
+        ask_first: Awaited before the first row is scored; None: nothing is.
     """
 
     def __init__(
@@ -160,8 +164,13 @@ class Archive:
         limit: int | None,
         with_text: bool,
         segments: Sequence[str] = (),
+        columns: Columns,
+        ask_first: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._files = files
+        self._ask_first = ask_first
+        self._columns = columns
+        self._read_as = repr(sorted(columns.named.items())).encode() if columns.named else b""
         self._scorer = scorer
         self._asked = asked
         self._folder = folder
@@ -186,9 +195,13 @@ class Archive:
         """Score every row that is not known; write what has ended even where it is interrupted."""
         listed = self._list()
         rows = self._wanted(listed, advance, note)
+        asking: list[asyncio.Task[None]] = []
 
         async def work() -> None:
             for _, row, missing in rows:
+                if self._ask_first is not None:
+                    asking[:] = asking or [asyncio.ensure_future(self._ask_first())]
+                    await asyncio.shield(asking[0])
                 try:
                     [scores] = await self._scorer.ascore([row.sample], only=giving(missing))
                 finally:
@@ -219,8 +232,12 @@ class Archive:
         listed = self._list()
         try:
             plan = self._plan(listed, advance, note)
+            if plan.rows and self._ask_first is not None:
+                asyncio.run(_awaited(self._ask_first))
             for table in engine(plan) if plan.rows else ():
-                for _ in range(self._keep(table)):
+                with whole():
+                    kept = self._keep(table)
+                for _ in range(kept):
                     advance(note())
         except BaseException:
             listed.abandon()
@@ -257,7 +274,7 @@ class Archive:
             for raw in open_rows(path):
                 if self._limit is not None and self.rows >= self._limit:
                     return
-                digest = raw.digest()
+                digest = raw.digest(self._read_as)
                 if not self._shard.has(digest):
                     advance(note())
                     continue
@@ -288,7 +305,7 @@ class Archive:
         """Return a row; only what the earlier list says of it where nothing is missing by its key."""
         if listed is not None and self._mark in self._earlier.of(listed.key):
             return listed
-        return sample_row(raw)
+        return sample_row(raw, self._columns)
 
     def _missing(self, row: Row, key: bytes) -> frozenset[str]:
         known = self._earlier.of(key) | self._fresh.of(key)
@@ -316,10 +333,11 @@ class Archive:
             self._write()
 
     def _write(self) -> None:
-        done, self._done = self._done, []
-        if done:
-            by = self._asked.measurements
-            self._keep(scores_as_table(done, by, with_text=self._with_text))
+        with whole():
+            done, self._done = self._done, []
+            if done:
+                by = self._asked.measurements
+                self._keep(scores_as_table(done, by, with_text=self._with_text))
 
     def _keep(self, table: pa.Table) -> int:
         """Write a part; return how many rows it has."""
@@ -334,6 +352,10 @@ class Archive:
 
     def _earlier_list(self) -> _EarlierList:
         return _EarlierList(self._folder.lists().get(self._shard), self._segments)
+
+
+async def _awaited(ask: Callable[[], Awaitable[None]]) -> None:
+    await ask()
 
 
 def giving(names: frozenset[str]) -> Callable[[Metric], bool]:

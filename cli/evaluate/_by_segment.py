@@ -83,7 +83,7 @@ class BySegment:
                 replace(check, what=f"{segment}: {check.what}")
                 for check in (() if of_it is None else of_it.checks)
             ]
-        return Decision(checks)
+        return Decision(checks, decision.fallen)
 
 
 def _run_of(row: Row) -> RagRun:

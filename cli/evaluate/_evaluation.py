@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from ragmeter.cli._failures import Failures
 from ragmeter.metrics import ConfigurationError, Metric
+from ragmeter.metrics._columns import Columns
 from ragmeter.metrics.judge.protocol import Judge, JudgeStats
 from ragmeter.quality.decision import Asked, Decision
 from ragmeter.quality.summary import ScoreSummary
@@ -44,6 +46,10 @@ class EvaluateOptions:
     ones for the others."""
     judge: Judge | None = None
     """The judge of judged metrics, or None."""
+    columns: Columns = field(default_factory=Columns)
+    """Which columns of the data set hold what."""
+    judge_key: str | None = None
+    """The variable with the judge's key, if the judge is asked a question of ours before the first row."""
     out: Path | None = None
     """Where scores are kept for resuming: a file of JSON lines, or a folder of Parquet parts; or None."""
     shard: str | None = None
@@ -112,20 +118,27 @@ class Evaluation:
     """Wall time in seconds."""
     judge_model: str | None = None
     """The judge's model, if any."""
-    failed_scores: Mapping[str, int] = field(default_factory=dict)
-    """Scores lost to a failing judge or metric, by status."""
+    failures: Failures = field(default_factory=Failures)
+    """Scores lost to a failing judge or metric."""
     verdicts: Verdicts = field(default_factory=Verdicts)
     """How many rows are good, suspect and bad."""
     decision: Decision | None = None
     """What was decided; None: nothing was to be."""
     segments: Mapping[str, Sequence[ScoreSummary]] = field(default_factory=dict)
     """The summaries of each segment, e.g. of ``language:zh``."""
+    unscored: Sequence[str] = ()
+    """Files of which no row has a score with a value."""
     at: float = field(default_factory=time.time)
     """When it ended, in unix seconds."""
     recorded: bool = False
     """Whether the scores stood in the data: nothing was scored."""
 
     @property
+    def failed_scores(self) -> Mapping[str, int]:
+        """Scores lost to a failing judge or metric, by status."""
+        return self.failures.by_status
+
+    @property
     def complete(self) -> bool:
-        """Whether every row was read and every score measured."""
-        return not self.bad_row_count and not self.failed_scores
+        """Whether every row was read, every score measured, and something of every file."""
+        return not (self.bad_row_count or self.failures or self.unscored)

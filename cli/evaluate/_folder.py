@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
-from rich.console import Console
 
+from ragmeter.cli._console import Console
+from ragmeter.cli._judge_question import ask_first
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import progress
 from ragmeter.metrics import ConfigurationError, MissingDependencyError, RagSample, VerdictRules
@@ -24,7 +25,7 @@ from ragmeter.metrics._rows import BadRow, count_rows
 from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.metric import lacks_input
-from ragmeter.quality.decision import decide
+from ragmeter.quality.decision import check_limits, decide
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.scorer import Scorer
 
@@ -67,6 +68,7 @@ def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
     engine = _engine(options)
     total = sum(map(count_rows, options.files))
     scorer = _scorer(options)
+    check_limits(options.asked.limits, scorer.metrics)
     asked = Measured(
         measurements=scorer.measurements,
         spared={} if options.metrics else _spared(scorer),
@@ -83,6 +85,10 @@ def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
             limit=options.limit,
             with_text=options.with_text,
             segments=options.segments,
+            columns=options.columns,
+            ask_first=partial(ask_first, options.judge, options.judge_key)
+            if options.judge is not None and options.judge_key is not None and _judges(scorer)
+            else None,
         )
         for damaged in archive.damaged:
             Console(stderr=True).print(
@@ -165,6 +171,7 @@ def _engine(options: EvaluateOptions) -> Callable[[Scorer, Plan], Iterator[pa.Ta
             options.judge,
             processes=_processes(options),
             with_text=options.with_text,
+            columns=options.columns,
         )
 
     return scores
@@ -176,6 +183,10 @@ def _processes(options: EvaluateOptions) -> int:
 
 def _beside(options: EvaluateOptions) -> str:
     return note(_spent(options))
+
+
+def _judges(scorer: Scorer) -> bool:
+    return any(metric.judged for metric in scorer.metrics)
 
 
 def _spared(scorer: Scorer) -> dict[str, list[str]]:
@@ -231,7 +242,8 @@ def _report(options: EvaluateOptions, folder: Folder, listed: Listed, began: flo
         spent=_spent(options),
         duration_s=time.perf_counter() - began,
         judge_model=model,
-        failed_scores=dict(found.failed),
+        failures=found.failures,
+        unscored=listed.files if listed.rows and not any(s.count for s in summaries) else (),
         verdicts=verdicts,
         decision=by_segment.decided(decision, options.asked),
         segments=by_segment.summaries(),
@@ -246,19 +258,19 @@ def _rows(options: EvaluateOptions, listed: Listed, found: Summed) -> Mapping[tu
         name, line = listed.place(place)
         rows[key, place] = Row(line, RagSample(question=None), key, name if several else "")
     if options.page and options.files:
-        _add_texts(options.files, listed, rows)
+        _add_texts(options, listed, rows)
     return rows
 
 
-def _add_texts(files: Sequence[Path], listed: Listed, rows: dict[tuple[str, int], Row]) -> None:
+def _add_texts(options: EvaluateOptions, listed: Listed, rows: dict[tuple[str, int], Row]) -> None:
     """Read the data set once more, up to the last row that is shown."""
     wanted: dict[str, dict[int, tuple[str, int]]] = {}
     for key, place in rows:
         name, line = listed.place(place)
         wanted.setdefault(name, {})[line] = (key, place)
-    for path in files:
+    for path in options.files:
         lines = wanted.get(path.name, {})
-        for row in read_samples(path) if lines else ():
+        for row in read_samples(path, options.columns) if lines else ():
             entry = lines.pop(row.line, None)
             if entry is not None and not isinstance(row, BadRow) and row.key == entry[0]:
                 rows[entry] = replace(row, file=rows[entry].file)

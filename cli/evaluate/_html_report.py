@@ -25,7 +25,7 @@ from ragmeter.metrics._wording import counted, percent
 
 from ._evaluation import Evaluation
 from ._html_evidence import meanings, place_of, questions_of, row_in_full
-from ._report import problems, segment_rows
+from ._report import comparison_notes, problems, segment_rows
 
 __all__ = ["check_page", "render_page", "write_page"]
 
@@ -205,7 +205,13 @@ def _fact_list(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 
 
 def _problems(evaluation: Evaluation) -> str:
-    return "".join(f'<p class="card bad">⚠ {escape(line)}</p>' for line in problems(evaluation))
+    return "".join(
+        f'<p class="card{kind}</p>'
+        for kind in (
+            *(f' bad">⚠ {escape(line)}' for line in problems(evaluation)),
+            *(f'">{escape(line)}' for line in comparison_notes(evaluation)),
+        )
+    )
 
 
 def _decision(evaluation: Evaluation) -> str:

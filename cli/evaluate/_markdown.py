@@ -15,7 +15,7 @@ from ragmeter.metrics._badness import badness_of
 from ragmeter.quality.summary import ScoreSummary
 
 from ._evaluation import Evaluation
-from ._report import facts, problems, segment_rows, verdict_lines
+from ._report import comparison_notes, facts, problems, segment_rows, verdict_lines
 from ._worst_rows import WorstRow
 
 __all__ = ["as_markdown", "write_markdown"]
@@ -54,6 +54,7 @@ def as_markdown(evaluation: Evaluation) -> str:
         if line
     ]
     lines += [f"- **{_escaped(line)}**" for line in problems(evaluation)]
+    lines += [f"- {_escaped(line)}" for line in comparison_notes(evaluation)]
     lines.append("")
     if decision is not None:
         lines += _table(

@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from ragmeter.cli._failures import Failures
 from ragmeter.metrics import ConfigurationError, RagSample, Score, Verdict
 from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
 from ragmeter.metrics._samples import Row, facts_of
@@ -33,7 +34,6 @@ from ._worst_rows import WorstRows
 __all__ = ["evaluate_recorded", "is_recorded"]
 
 _TEXTS = ("question", "contexts", "answer")
-_FAILED = ("judge_error", "timeout", "metric_error")
 
 
 def is_recorded(files: tuple[Path, ...]) -> bool:
@@ -75,7 +75,7 @@ def evaluate_recorded(options: EvaluateOptions) -> Evaluation:
         resumed=0,
         spent=JudgeStats(),
         duration_s=time.perf_counter() - began,
-        failed_scores=read.failed,
+        failures=read.failures,
         verdicts=read.verdicts,
         decision=read.by_segment.decided(
             decide(options.asked, summaries, RowScores(), read.bad_count), options.asked
@@ -92,7 +92,7 @@ class _Read:
         self.summarizer, self.worst, self.verdicts = Summarizer(), WorstRows(), Verdicts()
         self.by_segment = BySegment(options.segments)
         self.rows = 0
-        self.failed: dict[str, int] = {}
+        self.failures = Failures()
         self.bad: list[SkippedRow] = []
         self.bad_count = 0
         self._segments = bool(options.segments)
@@ -132,8 +132,7 @@ class _Read:
         self.worst.add(row, scores, verdict)
         self.verdicts.add(verdict)
         for score in scores.values():
-            if score.status in _FAILED:
-                self.failed[score.status] = self.failed.get(score.status, 0) + 1
+            self.failures.add(score, f"line {line}")
 
     def _keep(self, path: Path, row: GoodRow | BadRow) -> None:
         reason = row.reason if isinstance(row, BadRow) else _problem(row.fields)

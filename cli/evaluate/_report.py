@@ -5,12 +5,14 @@ Reads an `Evaluation`; computes nothing that is not about layout.  Called by `ap
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ragmeter.cli._console import Console
 from ragmeter.cli._score_table import (
     NARROW,
     interval_cell,
@@ -19,7 +21,8 @@ from ragmeter.cli._score_table import (
     summary_caption,
     summary_table,
 )
-from ragmeter.quality.decision import Decision
+from ragmeter.quality.decision import Check, Decision
+from ragmeter.quality.measurement import BY_WORDS
 from ragmeter.quality.summary import ScoreSummary
 
 from ._evaluation import Evaluation
@@ -31,18 +34,26 @@ MAX_BAD_ROWS_SHOWN = 20
 
 
 def print_bad_rows(evaluation: Evaluation, console: Console) -> None:
-    """Print each skipped row as ``file:line: reason``, on the error stream."""
-    shown = evaluation.bad_rows[:MAX_BAD_ROWS_SHOWN]
-    for bad in shown:
+    """Print skipped rows as ``file:line: reason``, each reason once a file, on the error stream."""
+    first: dict[tuple[str, str], int] = {}
+    alike: Counter[tuple[str, str]] = Counter()
+    for bad in evaluation.bad_rows:
+        first.setdefault((bad.file, bad.reason), bad.line)
+        alike[bad.file, bad.reason] += 1
+    shown = 0
+    for (file, reason), line in list(first.items())[:MAX_BAD_ROWS_SHOWN]:
+        count = alike[file, reason]
+        shown += count
+        more = f" (and {count - 1} more rows)" if count > 1 else ""
         console.print(
-            f"{bad.file}:{bad.line}: {bad.reason}",
+            f"{file}:{line}: {reason}{more}",
             style="red",
             markup=False,
             highlight=False,
             soft_wrap=True,
         )
-    if len(shown) < evaluation.bad_row_count:
-        console.print(f"… and {evaluation.bad_row_count - len(shown)} more rows", style="red")
+    if shown < evaluation.bad_row_count:
+        console.print(f"… and {evaluation.bad_row_count - shown} more rows", style="red")
 
 
 def print_evaluation(evaluation: Evaluation, console: Console) -> None:
@@ -59,6 +70,11 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
         console.print(segment_table(evaluation, width=console.width))
     for decided in decision_lines(evaluation.decision):
         console.print(decided, soft_wrap=True)
+    if evaluation.decision is not None and (compared := _comparisons(evaluation.decision)):
+        console.print()
+        console.print(_comparison_table(compared, width=console.width))
+    for line in comparison_notes(evaluation):
+        console.print(Text(line, style="dim"), soft_wrap=True)
     for line in problems(evaluation):
         console.print(Text(line, style="red"), soft_wrap=True)
 
@@ -119,11 +135,40 @@ def decision_lines(decision: Decision | None) -> list[Text]:
         Text.assemble("Decision: ", (decision.outcome, _OUTCOME_STYLES[decision.outcome])),
     ]
     for check in decision.checks:
+        if check.before is not None:
+            continue  # a row of the table
         style = _OUTCOME_STYLES[check.outcome]
         lines.append(
             Text.assemble("  ", (f"{check.outcome:<12}", style), f" {check.what}: {check.reason}")
         )
     return lines
+
+
+def _comparisons(decision: Decision) -> list[tuple[Check, str]]:
+    """Return the comparisons with the baseline that have numbers, each with its word."""
+    found = [(check, str(check.outcome)) for check in decision.checks]
+    found += [(check, "fell, not asked about") for check in decision.fallen]
+    return [(check, word) for check, word in found if check.before is not None]
+
+
+def _comparison_table(compared: Sequence[tuple[Check, str]], *, width: int) -> Table:
+    """Return a line for each score: its mean before and now, the difference with its interval, a word."""
+    table = new_table("Compared with the baseline")
+    table.add_column("score", overflow="fold")
+    for heading in ("before", "now", "difference", *(("95 % CI",) if width >= NARROW else ())):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for check, word in compared:
+        lower, upper = check.interval or (0.0, 0.0)
+        table.add_row(
+            check.score or "",
+            number_cell(check.before),
+            number_cell(check.now),
+            f"{check.mean or 0.0:+.3f}",
+            *((f"{lower:+.3f} to {upper:+.3f}",) if width >= NARROW else ()),
+            Text(word, style=_OUTCOME_STYLES[check.outcome]),
+        )
+    return table
 
 
 _STYLES = {"good": "green", "suspect": "yellow", "bad": "red"}
@@ -162,16 +207,41 @@ def facts(evaluation: Evaluation) -> str:
     return "; ".join(parts)
 
 
+def comparison_notes(evaluation: Evaluation) -> list[str]:
+    """Return what must be known to compare means by words, where there is something to compare."""
+    decision = evaluation.decision
+    compared = {name for name, _, _ in segment_rows(evaluation)}
+    if decision is not None:
+        compared.update(check.score or "" for check, _ in _comparisons(decision))
+    if names := sorted(compared & BY_WORDS):
+        said = (
+            "do not compare means of two models, prompts or versions as truth; 91 % of such a fall was "
+            "manner (GPT to Llama 2 on RAGTruth)"
+        )
+        return [f"{' and '.join(names)}: {said}"]
+    return []
+
+
 def problems(evaluation: Evaluation) -> list[str]:
     """Return what keeps the evaluation from being complete, in words."""
     lines = []
     if evaluation.bad_row_count:
         lines.append(f"rows that could not be read and were skipped: {evaluation.bad_row_count}")
-    if evaluation.failed_scores:
-        counts = ", ".join(f"{count} {name}" for name, count in evaluation.failed_scores.items())
+    if evaluation.unscored:
+        lacking = dict.fromkeys(what for one in evaluation.summaries for what in one.lacking)
+        why = f": the scores asked for need {', '.join(lacking)}" if lacking else ""
+        lines.append(f"no row of {', '.join(evaluation.unscored)} has a score{why}")
+    fallen = () if evaluation.decision is None else evaluation.decision.fallen
+    lines += [
+        f"{check.score} fell below the baseline, and is not asked about: {check.reason}"
+        for check in fallen
+    ]
+    if evaluation.failures:
+        counts = ", ".join(f"{n} {name}" for name, n in evaluation.failed_scores.items())
         lines.append(
             f"scores without a value because something failed: {counts}; run again to retry"
         )
+        lines += evaluation.failures.lines()
     return lines
 
 
@@ -196,13 +266,16 @@ def evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:
             "input_tokens": spent.input_tokens,
             "output_tokens": spent.output_tokens,
         },
-        "failed_scores": dict(evaluation.failed_scores),
+        "failed_scores": evaluation.failed_scores,
+        "unscored": list(evaluation.unscored),
+        "failures": evaluation.failures.as_json(),
         "verdicts": evaluation.verdicts.as_json(),
         "decision": None
         if evaluation.decision is None
         else {
             "outcome": evaluation.decision.outcome,
             "checks": [check.as_json() for check in evaluation.decision.checks],
+            "fallen": [check.as_json() for check in evaluation.decision.fallen],
         },
         "segments": {
             segment: {one.name: one.as_json() for one in summaries}

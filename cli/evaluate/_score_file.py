@@ -8,7 +8,6 @@ by a crash or a full disk is cut off.  Scores stay in the file: in memory is whe
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -18,7 +17,9 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
+from ragmeter.cli._interrupt import whole
 from ragmeter.metrics import ConfigurationError, Score, Verdict
+from ragmeter.metrics._json_lines import as_line, object_of
 from ragmeter.metrics._samples import Row
 
 __all__ = ["FINAL", "ScoreFile"]
@@ -101,10 +102,15 @@ class ScoreFile:
                 for measurement, scores in measured.items()
             },
             "scores": {score.name: score.value for scores in measured.values() for score in scores},
-            "verdict": None if verdict is None else verdict.model_dump(),
+            "verdict": None if verdict is None else verdict.model_dump(exclude_none=True),
         }
-        # A lone surrogate has no UTF-8; its JSON escape has.
-        line = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+        line = as_line(record)
+        with whole():
+            offset = self._append(line)
+        self._lines.setdefault(bytes.fromhex(row.key), []).append((offset, len(line)))
+
+    def _append(self, line: bytes) -> int:
+        """Append a line; return where it begins."""
         offset = self._file.seek(0, os.SEEK_END)
         try:
             written = 0
@@ -117,7 +123,7 @@ class ScoreFile:
                 f"{place}: {error.strerror}; what was scored before is kept, and the same command "
                 "continues from there"
             ) from error
-        self._lines.setdefault(bytes.fromhex(row.key), []).append((offset, len(line)))
+        return offset
 
     def _read(self, path: Path) -> None:
         with path.open("rb") as lines:
@@ -144,7 +150,7 @@ class ScoreFile:
 def _row_of(line: bytes) -> bytes | None:
     """Return the key of the row that a line is about; None when the line cannot be read."""
     try:
-        record = json.loads(line)
+        record = object_of(line)
         return bytes.fromhex(record["row"]) if record["measured"] else None
     except (ValueError, KeyError, TypeError):
         return None
@@ -152,7 +158,7 @@ def _row_of(line: bytes) -> bytes | None:
 
 def _final_scores(line: bytes) -> dict[str, tuple[Score, ...]] | None:
     try:
-        record: dict[str, Any] = json.loads(line)
+        record: dict[str, Any] = object_of(line)
         found = {
             str(measurement): tuple(Score.model_validate(one) for one in dumped)
             for measurement, dumped in record["measured"].items()

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
+from ragmeter.cli._failures import FAILED, Failures
 from ragmeter.fleet.tables import SCORES, score_of_line
 from ragmeter.metrics import Score, Verdict, VerdictRules
 from ragmeter.metrics._badness import Badness, counts_as_badness, rank_of
@@ -33,7 +34,6 @@ from ._worst_rows import SHOWN, WorstOf
 
 __all__ = ["Summed", "sum_up"]
 
-FAILED = ("judge_error", "timeout", "metric_error")
 _ROWS = 2_000
 """Rows that are put together at a time."""
 _READ = (
@@ -61,7 +61,7 @@ class Summed:
     """Rows without a verdict."""
     worst: WorstOf[tuple[dict[str, Score], Verdict | None]] = field(default_factory=WorstOf)
     """Scores and verdict of the rows to look at first."""
-    failed: Counter[str] = field(default_factory=Counter)
+    failures: Failures = field(default_factory=Failures)
     """Scores lost to a failing judge or metric, by status."""
     segments: Mapping[str, Mapping[str, Summarizer]] = field(default_factory=dict)
     """By name of segment, by value."""
@@ -212,7 +212,7 @@ class _Summing:
             for status in np.unique(at["status"][lines]):
                 shown = str(word["status"][status])
                 if shown in FAILED:
-                    found.failed[shown] += int(counts[lines[at["status"][lines] == status]].sum())
+                    self._failed(table, lines[at["status"][lines] == status], counts, places, at)
         if self._row_scores is not None:
             self._row_scores.add_many(
                 (
@@ -226,6 +226,22 @@ class _Summing:
                 for line in kept
                 for _ in range(int(counts[line]))
             )
+
+    def _failed(
+        self,
+        table: pa.Table,
+        lines: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        places: NDArray[np.int64],
+        at: Mapping[str, NDArray[np.int64]],
+    ) -> None:
+        codes, kinds = _coded(table.column("error_type").take(pa.array(lines)))
+        for code in range(len(kinds)):
+            these = lines[codes == code]
+            if len(these):
+                name, line = self._listed.place(int(places[at["row"][these[0]]]))
+                number = int(counts[these].sum())
+                self.found.failures.add(_line(table, int(these[0])), f"{name}:{line}", number)
 
     def _verdicts(
         self,

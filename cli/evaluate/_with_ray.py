@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ragmeter.fleet._ray_data import ROWS, cluster, scored
 from ragmeter.fleet.tables import SCORES, scores_as_table
+from ragmeter.metrics._columns import Columns
 from ragmeter.metrics._rows import RawRow, open_rows
 from ragmeter.metrics._samples import Row, sample_row
 from ragmeter.metrics.judge.protocol import Judge, JudgeCall
@@ -42,6 +43,7 @@ def scored_by_ray(
     *,
     processes: int,
     with_text: bool,
+    columns: Columns,
 ) -> Iterator[pa.Table]:
     """Yield the scores of a plan's rows, some hundred rows a table, in no order.
 
@@ -52,6 +54,7 @@ def scored_by_ray(
         judge: Whom it asks. What it asks in the processes is reported to this one.
         processes: How many score.
         with_text: Whether texts are in the tables, too.
+        columns: Which columns hold what.
 
     Raises:
         ConfigurationError: As of `cluster` and `scored`.
@@ -67,7 +70,10 @@ def scored_by_ray(
     processes = max(1, min(processes, -(-plan.rows // rows)))
     with cluster(processes):
         for table in scored(
-            pieces, _Building(scorer, plan.names, judge, with_text), processes=processes, rows=rows
+            pieces,
+            _Building(scorer, plan.names, judge, with_text, columns),
+            processes=processes,
+            rows=rows,
         ):
             if judge is not None:
                 _report(table, judge)
@@ -110,6 +116,7 @@ class _Building:
     names: Sequence[frozenset[str]]
     judge: Judge | None
     with_text: bool
+    columns: Columns
 
     def __call__(self) -> _Scoring:
         return _Scoring(self)
@@ -132,7 +139,7 @@ class _Scoring:
         of_missing: dict[int, list[Row]] = {}
         columns = (table.column(name).to_pylist() for name in _ROW.names)
         for content, missing in zip(*columns, strict=True):
-            row = sample_row(RawRow(*pickle.loads(content)))  # noqa: S301 -- this program's own
+            row = sample_row(RawRow(*pickle.loads(content)), self._asked.columns)  # noqa: S301 -- this program's own
             # A row that has changed since is not scored, and missed in the report.
             if isinstance(row, Row):
                 of_missing.setdefault(missing, []).append(row)

@@ -10,9 +10,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+from ragmeter.cli._failures import Failures
+from ragmeter.cli._judge_question import ask_first
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import Advance, progress
 from ragmeter.metrics import (
@@ -23,13 +26,14 @@ from ragmeter.metrics import (
     Verdict,
     VerdictRules,
 )
+from ragmeter.metrics._columns import Columns
 from ragmeter.metrics._measuring import measurement_key
 from ragmeter.metrics._rows import BadRow, count_rows
 from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.metric import lacks_input, run_metric
 from ragmeter.metrics.registry import resolve_metrics
-from ragmeter.quality.decision import decide
+from ragmeter.quality.decision import check_limits, decide
 from ragmeter.quality.row_scores import RowScore, RowScores
 from ragmeter.quality.summary import Summarizer
 
@@ -42,8 +46,6 @@ from ._verdicts import Verdicts
 from ._worst_rows import WorstRows
 
 __all__ = ["EvaluateOptions", "Evaluation", "run_evaluation"]
-
-_FAILED = ("judge_error", "timeout", "metric_error")
 
 
 def choose_metrics(options: EvaluateOptions) -> list[Metric]:
@@ -83,6 +85,7 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
     for path in options.files:
         check_output_paths(path, out=options.out)
     metrics = choose_metrics(options)
+    check_limits(options.asked.limits, metrics)
     total = sum(map(count_rows, options.files))
     began = time.perf_counter()
     with ScoreFile(options.out) as kept:
@@ -103,7 +106,8 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
         spent=run.spent,
         duration_s=time.perf_counter() - began,
         judge_model=run.model,
-        failed_scores=run.failed,
+        failures=run.failures,
+        unscored=run.unscored,
         verdicts=run.verdicts,
         decision=run.by_segment.decided(
             decide(options.asked, summaries, run.row_scores, run.bad_row_count), options.asked
@@ -122,7 +126,9 @@ class _Run:
         self.model = None if options.judge is None else options.judge.model
         self._concurrency = options.concurrency
         self._limit = options.limit
-        self._found = _rows_of(options.files)
+        self._found = _rows_of(options.files, options.columns)
+        self._several = len(options.files) > 1
+        self._scored: dict[str, bool] = {}
         self._measurements = [(metric, measurement_key(metric, self.model)) for metric in metrics]
         # Where the metrics were not chosen, a row is spared those that it has nothing for.
         self._sparing = () if options.metrics else ("reference", "stages")
@@ -132,12 +138,14 @@ class _Run:
         self.resumed = 0
         self.bad_rows: list[SkippedRow] = []
         self.bad_row_count = 0
-        self.failed: dict[str, int] = {}
+        self.failures = Failures()
         self.summarizer = Summarizer()
         self.worst = WorstRows()
         self.verdicts = Verdicts()
         self.by_segment = BySegment(options.segments)
         self._rules = VerdictRules()
+        self._key = options.judge_key
+        self._asking: asyncio.Task[None] | None = None
         self._compares = options.asked.baseline is not None
         self.row_scores = RowScores()
 
@@ -145,6 +153,11 @@ class _Run:
     def spent(self) -> JudgeStats:
         """What the judge did and cost so far."""
         return JudgeStats() if self._judge is None else self._judge.stats
+
+    @property
+    def unscored(self) -> list[str]:
+        """Files of which no row that was read has a score with a value."""
+        return [file for file, scored in self._scored.items() if not scored]
 
     async def score_all(self, total: int) -> None:
         """Score every row; `total` is for the progress bar only."""
@@ -169,7 +182,7 @@ class _Run:
                 break
             if isinstance(found, Row):
                 self.rows += 1
-                return found
+                return replace(found, file=str(file))
             self.bad_row_count += 1
             if len(self.bad_rows) < MAX_BAD_ROWS:
                 self.bad_rows.append(SkippedRow(str(file), *found))
@@ -199,13 +212,14 @@ class _Run:
                 for score in known[key]
             }
             self.row_scores.add(row.line, row.sample.question, measured)
+        has_value = any(score.value is not None for score in scores.values())
+        self._scored[row.file] = has_value or self._scored.get(row.file, False)
         for score in scores.values():
-            if score.status in _FAILED:
-                self.failed[score.status] = self.failed.get(score.status, 0) + 1
+            self.failures.add(score, f"{row.file}:{row.line}")
         self.summarizer.add(scores)
         self.by_segment.add(row, scores)
         verdict = self._rules.verdict(scores, row.sample.status)
-        self.worst.add(row, scores, verdict)
+        self.worst.add(row if self._several else replace(row, file=""), scores, verdict)
         self.verdicts.add(verdict)
 
     def _measurements_of(self, row: Row) -> Sequence[tuple[Metric, str]]:
@@ -237,15 +251,21 @@ class _Run:
         if measured:
             self._kept.add(row, measured, self._verdict(row, known))
 
+        judged = [(metric, key) for metric, key in missing if metric.judged]
+        if judged and self._judge is not None and self._key is not None:
+            if self._asking is None:
+                self._asking = asyncio.create_task(ask_first(self._judge, self._key))
+            await asyncio.shield(self._asking)
+
         async def judge(metric: Metric, key: str) -> None:
             scores = await run_metric(metric, row.sample, self._judge)
             known[key] = scores
             self._kept.add(row, {key: scores}, self._verdict(row, known))
 
-        await asyncio.gather(*(judge(metric, key) for metric, key in missing if metric.judged))
+        await asyncio.gather(*(judge(metric, key) for metric, key in judged))
 
 
-def _rows_of(files: Sequence[Path]) -> Iterator[tuple[Path, Row | BadRow]]:
+def _rows_of(files: Sequence[Path], columns: Columns) -> Iterator[tuple[Path, Row | BadRow]]:
     for path in files:
-        for found in read_samples(path):
+        for found in read_samples(path, columns):
             yield path, found

@@ -5,7 +5,6 @@ A row keeps everything that is not repaired, as it was.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from ragmeter.metrics._rows import BadRow, read_rows
 
 from ._anchors import Chunk, Found, Label
 
-__all__ = ["GoldenRow", "as_line", "read_chunks", "read_golden", "repaired"]
+__all__ = ["GoldenRow", "read_chunks", "read_golden", "repaired"]
 
 _ID = ("id", "id_", "chunk_id", "node_id", "context_id", "doc_id", "document_id")
 _TEXT = ("text", "page_content", "content", "context", "chunk", "document")
@@ -111,11 +110,6 @@ def repaired(row: GoldenRow, outcomes: Sequence[Found], texts: Mapping[str, str]
     if anchors:
         fields["anchors"] = anchors
     return fields
-
-
-def as_line(fields: Mapping[str, Any]) -> str:
-    """Return a row of JSONL."""
-    return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
 def _labels(fields: Mapping[str, Any], texts: Mapping[str, str], where: str) -> Iterator[Label]:

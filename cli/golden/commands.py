@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from ragmeter.cli._console import Console
 from ragmeter.cli._ending import EXIT_FAILED, explained, print_json
 
 __all__ = ["EXIT_UNSURE", "golden"]

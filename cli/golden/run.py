@@ -12,14 +12,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from ragmeter.cli._console import Console
+from ragmeter.cli._interrupt import whole
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics._json_lines import as_line
 
 from ._anchors import COVERED, FILLED, Found, Index, Kind, Label
-from ._files import GoldenRow, as_line, read_chunks, read_golden, repaired
+from ._files import GoldenRow, read_chunks, read_golden, repaired
 
 __all__ = ["CheckOptions", "Checked", "check_labels", "print_checked"]
 
@@ -170,12 +172,10 @@ def _write(
     texts: dict[str, str],
 ) -> None:
     try:
-        with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
-            lines = [as_line(repaired(row, found, texts)) for row, found in outcomes]
-            if path.suffix == ".json":
-                file.write("[\n" + ",\n".join(line.rstrip("\n") for line in lines) + "\n]\n")
-            else:
-                file.writelines(lines)
+        lines = [as_line(repaired(row, found, texts)) for row, found in outcomes]
+        as_array = b"[\n" + b",\n".join(line.rstrip(b"\n") for line in lines) + b"\n]\n"
+        with whole():
+            path.write_bytes(as_array if path.suffix == ".json" else b"".join(lines))
     except OSError as error:
         raise ConfigurationError(
             f"--out {str(path)!r} cannot be written: {error.strerror}"

@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 import unicodedata
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 from typer import getchar
 
+from ragmeter.cli._console import Console
 from ragmeter.metrics import RagSample
 from ragmeter.quality.labels import LabelScale
 

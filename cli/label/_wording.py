@@ -41,6 +41,8 @@ class Wording:
     early: str
     done: str
     volunteered: str
+    rate: str
+    early_rate: str
 
 
 WORDINGS: Mapping[Language, Wording] = {
@@ -70,6 +72,8 @@ WORDINGS: Mapping[Language, Wording] = {
         early="Not enough to say anything yet: {count} of at least {least}",
         done="All {count} requests that were drawn are labelled.",
         volunteered="Picked for low scores: these labels find faults and enter no estimate.",
+        rate="Verdict “{word}”: people call {share} of {n} bad [{lower}, {upper}]",
+        early_rate="The meter and the page say so from {least} labels on; there are {count}.",
     ),
     "ru": Wording(
         question="Вопрос",
@@ -97,6 +101,8 @@ WORDINGS: Mapping[Language, Wording] = {
         early="Пока мало, чтобы судить: {count} из {least} или больше",
         done="Все отобранные запросы ({count}) оценены.",
         volunteered="Выбраны за низкие оценки: помогают найти ошибки, в средние не входят.",
+        rate="Вердикт «{word}»: люди считают плохими {share} из {n} [{lower}, {upper}]",
+        early_rate="Страница сообщает об этом от {least} оценок; сейчас {count}.",
     ),
     "zh": Wording(
         question="问题",
@@ -124,5 +130,7 @@ WORDINGS: Mapping[Language, Wording] = {
         early="目前还不足以下结论:{count} 条,至少需要 {least} 条",
         done="抽取的 {count} 条请求都已标注。",
         volunteered="因得分低而选出:有助于发现问题,不计入平均分。",
+        rate="判定“{word}”:{n} 条中被人认为差的占 {share} [{lower}, {upper}]",
+        early_rate="满 {least} 条标注后页面才会显示;目前 {count} 条。",
     ),
 }

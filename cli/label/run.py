@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from rich.console import Console
-
+from ragmeter.cli._console import Console
+from ragmeter.cli._interrupt import whole
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._results import ResultFile, ScoredRequest, read_results, samples_at
 from ragmeter.metrics import ConfigurationError, RagSample
 from ragmeter.metrics._samples import Row, read_samples
+from ragmeter.metrics._wording import percent
 from ragmeter.quality.estimate import always_valid_half
 from ragmeter.quality.labels import Label, LabelScale, append_label, read_labels
+from ragmeter.quality.verdict_rates import LEAST_LABELS, verdict_rates
 
 from ._draw import Drawing, draw, pick_worst
 from ._screen import Screen, grade_of
@@ -158,6 +160,7 @@ class _Session:
         self._samples = samples
         self._words = WORDINGS[options.language or _language()]
         self._screen = Screen(console, self._words, options.score, options.scale)
+        self._others = [one for one in known if one.rater != self._rater]
         self._said = {one.request: one for one in known if one.rater == self._rater}
         self._given = 0
 
@@ -195,6 +198,7 @@ class _Session:
                 path=self._options.out,
             )
         )
+        self._say_rates()
         left = sum(one.request not in self._said for one in requests)
         return Labelled(self._given, left)
 
@@ -222,15 +226,32 @@ class _Session:
             judge="" if verdict is None else verdict.judge,
             judge_probability=request.probability,
             source=self._options.results.name,
+            verdict=request.verdict,
         )
         try:
-            append_label(self._options.out, label)
+            with whole():
+                append_label(self._options.out, label)
         except OSError as error:
             raise ConfigurationError(
                 f"--out {str(self._options.out)!r}: {error.strerror}; what was labelled before is kept"
             ) from error
         self._said[request.request] = label
         self._given += value is not None
+
+    def _say_rates(self) -> None:
+        """Say what the verdict's words are worth, according to all raters; only when the rater is done."""
+        rates = verdict_rates([*self._others, *self._said.values()])
+        for one in rates:
+            line = self._words.rate.format(
+                word=one.word,
+                n=one.n,
+                share=percent(one.share),
+                lower=f"{100 * one.lower:.0f}",
+                upper=f"{100 * one.upper:.0f}",
+            )
+            self._screen.say(line)
+        if rates and (n := sum(one.n for one in rates)) < LEAST_LABELS:
+            self._screen.say(self._words.early_rate.format(count=n, least=LEAST_LABELS), "dim")
 
     def _say_mean(self) -> None:
         """Say where the mean lies, by an interval that may be looked at as often as one likes."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from ragmeter.cli._console import Console
 from ragmeter.fleet.queue import QueueStatus
 
 from .run import Letter

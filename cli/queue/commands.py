@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Annotated, TypeAlias
 
 import typer
-from rich.console import Console
 
+from ragmeter.cli._console import Console
 from ragmeter.cli._ending import EXIT_FAILED, explained, print_json
 
 __all__ = ["queue"]

@@ -16,6 +16,7 @@ from ragmeter.adapters.opentelemetry.otlp import (
     read_protobuf,
     read_traces,
 )
+from ragmeter.metrics._json_lines import lines_of
 
 __all__ = ["BadInput", "read_file"]
 
@@ -82,9 +83,7 @@ def _why(error: Exception) -> str:
 
 def _unpacked(path: Path) -> bytes:
     with path.open("rb") as plain:
-        packed = plain.read(2) == _GZIP
-        plain.seek(0)
-        if not packed:
+        if plain.peek(2)[:2] != _GZIP:  # a pipe cannot go back
             body = plain.read(_MAX_BYTES + 1)
         else:
             with gzip.open(plain) as inner:
@@ -97,10 +96,10 @@ def _unpacked(path: Path) -> bytes:
 
 
 def _json(path: Path, body: bytes) -> Iterator[Received | BadInput]:
-    lines = body.splitlines() if body.strip() else []
+    lines = list(lines_of(body))
     if len(lines) > 1:
         try:
-            whole = read_json(lines[0])
+            whole = read_json(lines[0][1])
         except MalformedError:
             # The first line is no request: one request over several lines, or no OTLP at all.
             try:
@@ -113,10 +112,9 @@ def _json(path: Path, body: bytes) -> Iterator[Received | BadInput]:
                 return
         else:
             yield whole
-            lines[0] = b""
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                yield read_json(line)
-            except MalformedError as error:
-                yield BadInput(path, number, str(error))
+            del lines[0]
+    for number, line in lines:
+        try:
+            yield read_json(line)
+        except MalformedError as error:  # noqa: PERF203 -- one bad line is one
+            yield BadInput(path, number, str(error))

@@ -12,7 +12,8 @@ from typing import Any
 from ragmeter.adapters.opentelemetry import RetrievalTool
 from ragmeter.adapters.opentelemetry.assembly import Assembled, TraceAssembler
 from ragmeter.adapters.opentelemetry.build import sample_of, scored
-from ragmeter.adapters.opentelemetry.requests import Found, find_requests, uncalled_tools
+from ragmeter.adapters.opentelemetry.requests import Found, find_requests
+from ragmeter.adapters.opentelemetry.unseen import unseen_in
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.metric import ComputedMetric, compute_metric
 from ragmeter.metrics.registry import default_metrics
@@ -53,7 +54,7 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
         if requests:
             traces.append((min(span.started_ns for span in trace.spans), requests))
         else:
-            recording.tools.update(uncalled_tools(trace.spans))
+            recording.tools.update({item.name for item in unseen_in(trace.spans).given})
 
     # Nothing is given up: the recording is there, and ends.
     assembler = TraceAssembler(

@@ -63,10 +63,10 @@ class WorkerTelemetry:
             if wanted:
                 try:
                     self._begin(wanted)
-                except ImportError as error:
+                except ImportError:
                     raise MissingDependencyError(
                         "opentelemetry-sdk", "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT"
-                    ) from error
+                    ) from None
 
     def unsent(self) -> int:
         """Return how many spans and events were not taken."""

@@ -55,7 +55,7 @@ def run(
     settings = read_settings()
     url = queue_of(queue, settings)
     worker_arguments()  # what is wrong with them is said here and not by each process
-    if not (wanted_signals() or settings.jsonl or settings.console or has_provider()):
+    if not (wanted_signals() or settings.writes_elsewhere or has_provider()):
         raise ConfigurationError(
             "the worker has nowhere to write scores to; set OTEL_EXPORTER_OTLP_ENDPOINT, RAGMETER_JSONL or "
             "RAGMETER_CONSOLE"

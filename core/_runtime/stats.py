@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-from ragmeter.exporters.protocol import MeterStats, ScoredRun
+from ragmeter.exporters.protocol import MeterStats, ScoredRun, Suspects
 from ragmeter.metrics import _fork as fork
 from ragmeter.metrics.errors import install_command
 
@@ -100,6 +100,10 @@ class Counters:
         self._tally.add((("judge_skipped", reason), 1))
         self._tell(reason, "requests are not judged")
 
+    def retrieval_unseen(self, reason: str) -> None:
+        """Count a request whose retrieval was not seen."""
+        self._tally.add((("unseen", reason), 1))
+
     def amended(self, outcome: str) -> None:
         """Count a reference or feedback that came after the fact: ``applied`` or ``unknown``."""
         self._tally.add((("amendments", outcome), 1))
@@ -134,6 +138,7 @@ class Counters:
         *,
         queue_size: int,
         queue_bytes: int,
+        backlog_bytes: int,
         internal_errors: dict[str, int],
         export_backlog: dict[str, int],
         judge_budget_local: int = 0,
@@ -148,9 +153,11 @@ class Counters:
             in_flight=_in_flight(counts),
             queue_size=queue_size,
             queue_bytes=queue_bytes,
+            backlog_bytes=backlog_bytes,
             internal_errors=internal_errors,
             export_errors=_column(counts, "export_errors"),
             export_backlog=export_backlog,
+            unseen_retrievals=_column(counts, "unseen"),
             amendments=_column(counts, "amendments"),
             judge_calls=counts["judge_calls", ""],
             judge_budget_local=judge_budget_local,
@@ -191,6 +198,8 @@ def _in_flight(counts: Mapping[Hashable, int]) -> int:
     return counts["captured", ""] - gone
 
 
+_Changes: TypeAlias = list[tuple[Hashable, int]]
+
 PATIENCE_S = 0.05
 """Seconds that a reader waits for a thread that works changes in. It may have interrupted that thread."""
 
@@ -202,16 +211,22 @@ class Tally:
     ends abandoned streams on the thread it happens to run on, under the locks that thread holds, and
     ending one is counted. So adding waits for no lock: it notes the change, and the next caller that
     gets the lock without waiting works it in.
+
+    An interrupt (Ctrl-C) may come between any two steps of the main thread, and that thread may just be working
+    in what others noted. So what was worked in, and up to which note, changes in one step.
     """
 
     def __init__(self) -> None:
         self._lock = fork.lock()
-        self._noted: deque[tuple[tuple[Hashable, int], ...]] = deque()
-        self._counts: Counter[Hashable] = Counter()
+        self._noted: deque[_Changes] = deque()
+        self._worked_in: tuple[dict[Hashable, int], _Changes | None] = ({}, None)
 
     def add(self, *changes: tuple[Hashable, int]) -> None:
         """Add to some keys at once. Never waits."""
-        self._noted.append(changes)
+        if changes:
+            self._noted.append(
+                [*changes]
+            )  # an object of its own: it is known again by its identity
         # Again after letting go: another thread may have noted a change and found the lock taken.
         while self._noted and self._lock.acquire(blocking=False):
             try:
@@ -222,14 +237,10 @@ class Tally:
     def counts(self) -> Counter[Hashable]:
         """Return everything that was added before."""
         if not self._lock.acquire(timeout=PATIENCE_S):
-            counts = self._counts.copy()
-            for changes in self._noted.copy():
-                for key, change in changes:
-                    counts[key] += change
-            return counts
+            return Counter(self._summed()[0])
         try:
             self._work_in()
-            return self._counts.copy()
+            return Counter(self._worked_in[0])
         finally:
             self._lock.release()
             self.add()
@@ -237,13 +248,42 @@ class Tally:
     def clear(self) -> None:
         """Start again at nothing, in a child process: no other thread adds."""
         self._noted.clear()
-        self._counts.clear()
+        self._worked_in = ({}, None)
 
     def _work_in(self) -> None:
-        while self._noted:
-            for key, change in self._noted.popleft():
-                self._counts[key] += change
+        counts, last = self._worked_in = self._summed()
+        if last is not None:
+            _drop_up_to(last, self._noted)
+            self._worked_in = counts, None
 
+    def _summed(self) -> tuple[dict[Hashable, int], _Changes | None]:
+        """Return the counts with all that is noted by now, and the last note among that."""
+        while True:
+            known = self._worked_in
+            noted = self._noted.copy()
+            if known is self._worked_in:  # else another thread has worked something in meanwhile
+                break
+        counts, last = known
+        if last is not None:
+            _drop_up_to(last, noted)  # worked in, and still there: whoever did it was interrupted
+        counts = counts.copy()
+        for changes in noted:
+            for key, change in changes:
+                counts[key] = counts.get(key, 0) + change
+        return counts, noted[-1] if noted else last
+
+
+def _drop_up_to(last: _Changes, noted: deque[_Changes]) -> None:
+    for one in noted.copy():
+        if one is last:
+            while noted.popleft() is not last:
+                pass
+            break
+
+
+SOME = 3
+"""Requests without a retrieval after which that is said; before, at the end of the process."""
+_MAX_SUSPECTS = 10
 
 QUIET_S = 300.0
 """Seconds without a request after which the first warning is due."""
@@ -262,6 +302,16 @@ THREE_LINES = "\n".join(
 )
 """What gives a process somewhere to send spans to, and the imports for it."""
 
+# With its own lines in the template: what is given beside it is written on one line.
+_NOWHERE = (
+    "ragmeter: %s has nowhere to write to: the process has no OpenTelemetry SDK provider, or "
+    "OTEL_SDK_DISABLED is true. Requests that no other exporter takes are neither scored nor "
+    "judged, and counted as `no_provider`. To see scores, set up the SDK at the start of the "
+    "application (%s):\n" + THREE_LINES + "\nor start it as `opentelemetry-instrument python "
+    'app.py`. Without a backend: RagMeter(exporters="console") writes one line per request. '
+    "A provider that is set later is found."
+)
+
 
 class NoDataWarning:
     """Warns once when adapters wait and nothing is captured, or nothing can be delivered.
@@ -278,10 +328,19 @@ class NoDataWarning:
         self._since: dict[str, float] = {}
         self._warned = False
         self._warned_undelivered = False
+        self._unseen = 0
+        self._lines: dict[str, tuple[set[str], set[str]]] = {}
+        self._told: set[tuple[str, str]] = set()
+        self._told_unnamed = False
 
     def attached(self, adapter: str) -> None:
         """Note that an adapter waits for requests."""
         self._since.setdefault(adapter, self._clock())
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """The adapters that wait."""
+        return tuple(sorted(self._since))
 
     def check(self, captured: int) -> None:
         """Warn, once, when adapters have waited for long and nothing was captured."""
@@ -298,23 +357,89 @@ class NoDataWarning:
                 int(waited),
             )
 
+    def retrieval_unseen(self, reason: str, suspects: Suspects, captured: int) -> None:
+        """Note a request whose retrieval was not seen; after some of them, say so and what mends it.
+
+        Args:
+            reason: ``no_retrieval`` or ``unknown_shape``.
+            suspects: Who may have retrieved in it.
+            captured: Requests captured so far.
+        """
+        if reason == "unknown_shape":
+            if self._is_new(reason, (*suspects.tools, *suspects.functions)):
+                logger.warning(
+                    "ragmeter: what %s returned is neither a text nor documents, though it is named as "
+                    "retrieving: contexts of such requests are unknown. Have it return texts, or "
+                    "mappings with `text` and `id`, or say where they stand: contexts=... (said once)",
+                    _quoted((*suspects.tools, *suspects.functions)),
+                )
+            return
+        self._unseen += 1
+        self._lines.setdefault(suspects.line, (set(), set()))
+        for known, names in zip(self._lines[suspects.line], suspects[1:], strict=True):
+            if len(known) < _MAX_SUSPECTS:
+                known.update(names)
+        if self._unseen >= SOME:
+            self.tell_unseen(captured)
+
+    def tell_unseen(self, captured: int) -> None:
+        """Say what is known of requests whose retrieval was not seen, unless it was said before.
+
+        Args:
+            captured: Requests that were captured; where none was, it is said that nothing is.
+        """
+        for line, (tools, functions) in self._lines.items():
+            options = [
+                f"{option}={sorted(names - {''}) or ['search']}".replace("'", '"')
+                for option, names in (
+                    ("retrieval_tools", tools),
+                    ("retrieval_functions", functions),
+                )
+                if names
+            ]
+            if not options and (captured or self._told_unnamed):
+                continue
+            if options and not self._is_new("no_retrieval", (*tools, *functions)):
+                continue
+            self._told_unnamed = True
+            who = " and ".join(
+                f"the {kind} {_quoted(names) if names - {''} else 'without a name (give it one)'}"
+                for kind, names in (("tool", tools), ("function", functions))
+                if names
+            )
+            logger.warning(
+                "ragmeter: %d requests called a model, and no retrieval was seen in them: they are not "
+                "scored. %s; counted in RagMeter.stats().unseen_retrievals and ragmeter.requests. (said "
+                "once)",
+                self._unseen,
+                f"What {who} gave out stood in the model's prompt: if that was retrieved, say "
+                + line.format(", ".join(options))
+                if options
+                else "If they retrieve, have a retriever, tool or function of the framework's do it and name "
+                "it, " + line.format('retrieval_tools=["search"]') + ", or record them by hand: "
+                "`with meter.request(question) as request: request.retrieved(texts)`",
+            )
+
+    def _is_new(self, reason: str, names: Sequence[str]) -> bool:
+        new = {(reason, name) for name in names} - self._told
+        if len(self._told) < _MAX_KINDS:
+            self._told |= new
+        return bool(new) and len(self._told) < _MAX_KINDS
+
     def undelivered(self, exporters: Sequence[str]) -> None:
         """Say, once and loudly, that these exporters have nowhere to write to."""
         if self._warned_undelivered:
             return
         self._warned_undelivered = True
         logger.error(
-            "ragmeter: %s has nowhere to write to: the process has no OpenTelemetry SDK provider, or "
-            "OTEL_SDK_DISABLED is true. Requests that no other exporter takes are neither scored nor "
-            "judged, and counted as `no_provider`. To see scores, set up the SDK at the start of the "
-            "application (%s):\n%s\n"
-            "or start it as `opentelemetry-instrument python app.py`. Without a backend: "
-            'RagMeter(exporters="console") writes one line per request. A provider that is set later '
-            "is found.",
+            _NOWHERE,
             ", ".join(exporters),
             install_command("otlp"),
-            THREE_LINES,
         )
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in sorted(names) if name)
 
 
 explanations = logging.getLogger("ragmeter.explain")

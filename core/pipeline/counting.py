@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ragmeter._runtime.guard import Guard
 from ragmeter.exporters.protocol import RagRun, Selection
-from ragmeter.metrics import Score
+from ragmeter.metrics import Score, VerdictRules
 from ragmeter.quality.population import JudgedScore, Population
 from ragmeter.quality.sums import Counted, QualityTable
+from ragmeter.quality.verdict_shares import verdict_shares
 
 from .sampling import Choice
 
@@ -29,13 +30,21 @@ class Counting:
     Args:
         table: Holds the sums.
         population: Says which judged scores a request is a case of.
+        rules: What the free scores of a request say together.
         scores_all: Whether requests are scored that are sampled out (``keep="worst"``).
         guard: Contains errors of ours: a request goes on whatever becomes of its count.
     """
 
     def __init__(
-        self, table: QualityTable, population: Population, guard: Guard, *, scores_all: bool
+        self,
+        table: QualityTable,
+        population: Population,
+        guard: Guard,
+        *,
+        scores_all: bool,
+        rules: VerdictRules = VerdictRules(),  # noqa: B008 -- frozen
     ) -> None:
+        self._rules = rules
         self._table = table
         self._population = population
         self._guard = guard
@@ -55,7 +64,9 @@ class Counting:
             return None  # not among those whose mean is estimated
         with self._guard:
             judged = self._population.scores_of(run.sample)
-            counted = self._table.seen(run, scores, judged)
+            shares = verdict_shares(self._rules.verdict(scores, run.sample.status))
+            free = {**scores, **{one.name: one for one in shares}}
+            counted = self._table.seen(run, free, judged)
             if counted is not None and judged and choice is not None and choice.unjudged is None:
                 probability = choice.chances.judge_sample_rate
                 if self._scores_all:

@@ -8,6 +8,7 @@ another.  A request is exported when every exporter is through with it and at le
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -18,7 +19,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from ragmeter._runtime.guard import Guard
-from ragmeter._runtime.stats import Counters, NoDataWarning
+from ragmeter._runtime.stats import Counters, NoDataWarning, OncePerMinute
 from ragmeter._runtime.threads import start_elsewhere
 from ragmeter.context import leave_host
 from ragmeter.exporters.protocol import (
@@ -28,10 +29,14 @@ from ragmeter.exporters.protocol import (
     MayLackDestination,
     MeasuresEveryRequest,
     ObservesJudge,
+    ObservesUnseenRetrievals,
     RunsLostError,
     ScoredRun,
+    TryLaterError,
 )
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._retry import pause_before
+from ragmeter.metrics.errors import loggable
 
 from .queue import WorkerQueue, remaining
 
@@ -40,9 +45,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Destinations", "ExportQueues"]
 
+logger = logging.getLogger("ragmeter")
 
 BATCH = 64
 """Runs handed to an exporter at a time, at most."""
+LONGEST_PAUSE_S = 5.0
+"""Between two attempts at runs that an exporter could not take."""
 LAST_S = 0.1
 """Seconds that an exporter has at least to shut down, however late it is."""
 
@@ -136,6 +144,9 @@ class _ExportQueue:
         """When the exporter last had done with a batch (monotonic)."""
         # What the exporter is at just now; the thread that takes it out says what became of it.
         self._at_work: deque[Sequence[_Outgoing]] = deque()
+        self._giving_up = threading.Event()
+        self._gave_up = False
+        self._may_log = OncePerMinute()
         self.worker: WorkerQueue[_Outgoing] = WorkerQueue(
             f"ragmeter-export-{self.name}",
             self._export,
@@ -157,6 +168,8 @@ class _ExportQueue:
         # In a forked child: what was under way is the parent's.
         self._flushing = None
         self._at_work = deque()
+        self._giving_up = threading.Event()
+        self._gave_up = False
 
     def flush(self, deadline: float) -> _Step:
         """Have the exporter flush when nothing waits for it any more; does not wait for it.
@@ -181,6 +194,9 @@ class _ExportQueue:
 
     def give_up(self, closing: _Step) -> None:
         """Count what has not gone out, and tell an exporter that hangs to shut down all the same."""
+        # First, or a flush that another thread waits in would take what is given up for done.
+        self._gave_up = not self.worker.flush(0.0)
+        self._giving_up.set()
         self.worker.close(0.0)
         self._settle("shutdown")
         if not closing.begun and start_elsewhere(lambda: _run_beside(closing)):
@@ -193,7 +209,7 @@ class _ExportQueue:
         except RunsLostError as error:
             self._counters.export_failed(self.name, error.lost)
             raise
-        return done
+        return done and not self._gave_up
 
     def _shut_down(self, timeout_s: float) -> None:
         self.worker.refuse()
@@ -217,15 +233,55 @@ class _ExportQueue:
 
     def _export(self, batch: Sequence[_Outgoing]) -> None:
         self._at_work.append(batch)
-        lost = len(batch)
+        retry = 0
+        while True:
+            lost = len(batch)
+            waiting: Sequence[_Outgoing] = ()
+            try:
+                self.exporter.export([outgoing.result for outgoing in batch])
+                lost = 0
+            except TryLaterError as error:
+                not_written = {id(run) for run in error.runs}
+                waiting = [one for one in batch if id(one.result) in not_written]
+                lost = 0
+                self._say_waiting(error, len(waiting))
+            except RunsLostError as error:
+                lost = error.lost
+                raise
+            finally:
+                if not waiting:
+                    self._settle("export", lost)
+            if not waiting or not self._keep(batch, waiting):
+                return
+            pause_s = pause_before(retry, None, longest_s=LONGEST_PAUSE_S)
+            retry = 0 if len(waiting) < len(batch) else retry + 1
+            batch = waiting
+            if self._giving_up.wait(pause_s):
+                return  # who gives up counts them
+
+    def _say_waiting(self, error: TryLaterError, count: int) -> None:
+        if self._may_log.allows("later"):
+            logger.warning(
+                "ragmeter: %s cannot take scores just now (%s): %d requests wait, and it is asked again "
+                "(said once a minute)",
+                self.name,
+                loggable(error),
+                count,
+            )
+
+    def _keep(self, batch: Sequence[_Outgoing], waiting: Sequence[_Outgoing]) -> bool:
+        """Go on with what is left of a batch; return False where it was given up meanwhile."""
         try:
-            self.exporter.export([outgoing.result for outgoing in batch])
-            lost = 0
-        except RunsLostError as error:
-            lost = error.lost
-            raise
-        finally:
-            self._settle("export", lost)
+            self._at_work.pop()
+        except IndexError:
+            return False
+        self._at_work.append(waiting)
+        left = {id(one) for one in waiting}
+        for one in batch:
+            if id(one) not in left:
+                self.settled_at = time.monotonic()
+                one.through(None)
+        return True
 
     def _settle(self, reason: str, lost: int | None = None) -> None:
         """Say of the batch under way what became of it, unless it was given up.
@@ -293,6 +349,11 @@ class ExportQueues:
         return max((queue.settled_at for queue in self._queues), default=-math.inf)
 
     @property
+    def waiting_bytes(self) -> int:
+        """Bytes that wait for an exporter, for the one with the most."""
+        return max((queue.worker.size_bytes for queue in self._queues), default=0)
+
+    @property
     def held(self) -> tuple[int, ...]:
         """Runs that each exporter keeps."""
         return tuple(queue.held() for queue in self._queues)
@@ -317,6 +378,13 @@ class ExportQueues:
             if isinstance(queue.exporter, ObservesJudge):
                 with self._judge_guard:
                     queue.exporter.judge_called(call)
+
+    def retrieval_unseen(self, framework: str, reason: str) -> None:
+        """Tell the exporters that count requests whose retrieval was not seen."""
+        for queue in self._queues:
+            if isinstance(queue.exporter, ObservesUnseenRetrievals):
+                with self._judge_guard:
+                    queue.exporter.retrieval_unseen(framework, reason)
 
     def flush(self, deadline: float) -> bool:
         """Wait until everything is written and pushed out, until `deadline` (monotonic)."""

@@ -195,7 +195,7 @@ class JudgeLoop:
         self._inbox: deque[tuple[JudgeJob, float]] = deque()
         self._inbox_bytes = 0
         self._active = 0
-        self._ending = 0
+        self._open: dict[int, JudgeJob] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         # Held for as long as there is a thread.
@@ -204,7 +204,12 @@ class JudgeLoop:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        return len(self._inbox) + self._active + self._ending
+        return len(self._open)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that those hold on to which wait."""
+        return self._inbox_bytes
 
     def start(self) -> None:
         """Start the loop's threads, if there are none. To be called below no lock; see `start_elsewhere`.
@@ -241,6 +246,7 @@ class JudgeLoop:
         """
         dropped: list[tuple[JudgeJob, str]] = []
         with self._changed:
+            self._open[id(job)] = job
             if self._closed:
                 dropped.append((job, "shutdown"))
             else:
@@ -258,9 +264,14 @@ class JudgeLoop:
         self._poke()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until every submitted request is done; return whether that came true."""
+        """Wait until every request submitted by now is done; return whether that came true."""
         with self._changed:
-            return self._changed.wait_for(lambda: not len(self), max(0.0, timeout_s))
+            awaited = (
+                self._open.copy()
+            )  # holds on to them: none that comes gets the id of one of these
+            return self._changed.wait_for(
+                lambda: awaited.keys().isdisjoint(self._open), max(0.0, timeout_s)
+            )
 
     def close(self, timeout_s: float) -> bool:
         """Finish what is there within `timeout_s`; what is left then ends as ``skipped``."""
@@ -286,12 +297,8 @@ class JudgeLoop:
     def _end_waiting(self, reason: str) -> None:
         with self._changed:
             left = [self._next()[0] for _ in range(len(self._inbox))]
-            self._ending += len(left)
         for job in left:
             self._end(job, reason)
-        with self._changed:
-            self._ending -= len(left)
-            self._changed.notify_all()
 
     def _next(self) -> tuple[JudgeJob, float]:
         job, deadline = self._inbox.popleft()
@@ -362,15 +369,17 @@ class JudgeLoop:
             skipped = "shutdown"
             raise
         finally:
-            self._end(job, skipped)
             with self._changed:
                 self._active -= 1
-                self._changed.notify_all()
+            self._end(job, skipped)
             self._pump()
 
     def _end(self, job: JudgeJob, skipped: str | None) -> None:
         with self._guard:
             job.done(skipped)
+        with self._changed:
+            self._open.pop(id(job), None)
+            self._changed.notify_all()
 
 
 class LastingLoop(asyncio.SelectorEventLoop):

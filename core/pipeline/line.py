@@ -31,7 +31,7 @@ from .late import Amendment, LateWindow, Remembered
 from .marking import Marking
 from .queue import WorkerQueue, remaining
 from .sampling import Candidate, Chances, Choice, Selector, TailSampling
-from .scoring import Computes, MetricSet, Offered, Scoring
+from .scoring import Computes, MetricSet, Offered, Scoring, Unseen
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
@@ -147,6 +147,7 @@ class Pipeline:
             max_items=limits.queue_size,
             max_bytes=limits.queue_bytes,
         )
+        self._gave_up = False
         self._answered_at = -math.inf
         self._usual_s = 0.0
         self._judging = None if judges is None else _judge_loop(judges, limits, guard_for)
@@ -156,7 +157,8 @@ class Pipeline:
             None if judges is None else admission,
             tail,
         )
-        self._queue: WorkerQueue[Offered | Amendment] = WorkerQueue(
+        self._no_data = no_data
+        self._queue: WorkerQueue[Offered | Amendment | Unseen] = WorkerQueue(
             "ragmeter-scoring",
             self._work,
             guard=guard_for("meter.score"),
@@ -179,6 +181,12 @@ class Pipeline:
         return self._queue.size_bytes
 
     @property
+    def backlog_bytes(self) -> int:
+        """Bytes of what waits for the judge or an exporter, in the fullest of these queues."""
+        judging = 0 if self._judging is None else self._judging.waiting_bytes
+        return max(judging, self._exporting.waiting_bytes)
+
+    @property
     def export_backlog(self) -> dict[str, int]:
         """Runs that wait for an exporter or that it has not delivered yet, by exporter class."""
         return self._exporting.backlog
@@ -197,7 +205,7 @@ class Pipeline:
         if self._alarming is not None:
             self._alarming.start()
 
-    def put(self, item: Offered | Amendment, size_bytes: int = 0) -> None:
+    def put(self, item: Offered | Amendment | Unseen, size_bytes: int = 0) -> None:
         """Take a captured request, or what was learned about one. Never blocks."""
         self._queue.put(item, size_bytes)
 
@@ -218,7 +226,7 @@ class Pipeline:
             done = patience.wait(self._judging.flush, deadline, JUDGE_SHARE, self._usual_s) and done
         if not done:
             self._holding.release_all()
-        return patience.wait(self._write_out, deadline) and done
+        return patience.wait(self._write_out, deadline) and done and not self._gave_up
 
     def _write_out(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
@@ -227,7 +235,9 @@ class Pipeline:
 
     def close(self, deadline: float) -> None:
         """Finish what can be finished until `deadline` (monotonic), count the rest, stop."""
-        self._queue.close(remaining(deadline))
+        # Said before anything is dropped: a flush that another thread waits in is not to take that for done.
+        self._gave_up = not self._queue.flush(remaining(deadline))
+        self._queue.close(0.0)
         # A share of the time is kept for the exporters: scores that are not written are lost.
         if self._judging is not None:
             self._judging.close(remaining(deadline) * 0.7)
@@ -265,7 +275,7 @@ class Pipeline:
         self._admission.called(call)
         self._exporting.judge_called(call)
 
-    def _work(self, batch: Sequence[Offered | Amendment]) -> None:
+    def _work(self, batch: Sequence[Offered | Amendment | Unseen]) -> None:
         offered: list[Offered] = []
         for item in batch:
             if isinstance(item, Offered):
@@ -273,7 +283,11 @@ class Pipeline:
                 continue
             self._score(offered)
             offered = []
-            self._amend(item)
+            if isinstance(item, Unseen):
+                self._no_data.retrieval_unseen(item.reason, item.look(), self._counters.seen)
+                self._exporting.retrieval_unseen(item.framework, item.reason)
+            else:
+                self._amend(item)
         self._score(offered)
 
     def _score(self, batch: Sequence[Offered]) -> None:
@@ -389,10 +403,10 @@ class Pipeline:
         if not len(self._queue):
             time.sleep(REST_S)
 
-    def _drop(self, item: Offered | Amendment, reason: str) -> None:
+    def _drop(self, item: Offered | Amendment | Unseen, reason: str) -> None:
         if isinstance(item, Offered):
             self._counters.dropped(reason)
-        else:
+        elif isinstance(item, Amendment):
             self._counters.amended(reason)
 
 

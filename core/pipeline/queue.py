@@ -79,6 +79,8 @@ class WorkerQueue(Generic[T]):
         self._errands: deque[tuple[int, Callable[[], None]]] = deque()
         self._bytes = 0
         self._gone = 0
+        self._through = 0
+        """How many had gone when the last batch was through."""
         self._working = 0
         # Held by the one who drops what is too much; the others leave it to them.
         self._dropping = threading.Lock()
@@ -151,12 +153,18 @@ class WorkerQueue(Generic[T]):
         return True
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until nothing waits and nothing is being worked on; return whether that came true."""
+        """Wait until what has come by now is worked off; return whether that came true.
+
+        What comes meanwhile is not waited for, or a queue that is never empty would never be flushed.
+        """
         deadline = time.monotonic() + timeout_s
+        # In this order: what is taken out in between is counted twice rather than not at all. One may be on its
+        # way out, and in neither.
+        until = len(self._items) + self._gone + (1 if self._working else 0)
         bell = Bell()
         self._flushing.append(bell)
         try:
-            while not self._is_idle():
+            while self._through < until and not self._is_idle():
                 if not self._manned.locked():
                     self._engage()
                     if self._is_idle():
@@ -285,6 +293,7 @@ class WorkerQueue(Generic[T]):
                     self._work(batch)
         finally:
             del batch
+            self._through = self._gone
             self._working = 0
             for bell in self._flushing.copy():
                 bell.ring()

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from ragmeter._request import RunBuilder
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.stats import Counters
-from ragmeter.exporters.protocol import RagRun
+from ragmeter.exporters.protocol import RagRun, Suspects
 from ragmeter.metrics import (
     ComputedMetric,
     ConfigurationError,
@@ -41,6 +41,7 @@ __all__ = [
     "MetricSet",
     "Offered",
     "Scoring",
+    "Unseen",
 ]
 
 
@@ -87,6 +88,15 @@ class Offered(NamedTuple):
 
     build: RunBuilder
     candidate: Candidate
+
+
+class Unseen(NamedTuple):
+    """A request whose retrieval was not seen."""
+
+    framework: str
+    reason: str
+    look: Callable[[], Suspects]
+    """Finds out who may have retrieved."""
 
 
 class Scoring:

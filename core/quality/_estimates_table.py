@@ -25,6 +25,7 @@ def estimates_table(estimates: Mapping[str, Estimate]) -> str:
         "95 % interval",
         "requests",
         "judged",
+        "conversations",
         "labelled",
         "unscored",
         "good from",
@@ -32,7 +33,7 @@ def estimates_table(estimates: Mapping[str, Estimate]) -> str:
     )
     rows = [headings, *(_row(name, one) for name, one in estimates.items())]
     # A column in which nothing is known is left out; what the mean is, and of how many, always shows.
-    always = {1, 2, 3, 4, 8}
+    always = {1, 2, 3, 4, 9}
     kept = [
         place
         for place in range(len(headings))
@@ -41,7 +42,7 @@ def estimates_table(estimates: Mapping[str, Estimate]) -> str:
     widths = {place: max(len(row[place]) for row in rows) for place in kept}
     lines = (
         "  ".join(
-            row[place].ljust(widths[place]) if place in (0, 8) else row[place].rjust(widths[place])
+            row[place].ljust(widths[place]) if place in (0, 9) else row[place].rjust(widths[place])
             for place in kept
         ).rstrip()
         for row in rows
@@ -56,11 +57,18 @@ def _row(name: str, one: Estimate) -> tuple[str, ...]:
         f"{one.lower:.3f} … {one.upper:.3f}",
         str(one.n_requests),
         str(one.n_judged),
+        _conversations(one),
         str(one.n_labelled) if one.n_labelled else _UNKNOWN,
         f"{one.unscored:.1%}" if one.unscored else _UNKNOWN,
         _UNKNOWN if one.objective is None else f"{one.objective:g}",
         one.method,
     )
+
+
+def _conversations(one: Estimate) -> str:
+    if one.n_conversations is None:
+        return _UNKNOWN
+    return f"{'few: ' if one.has_few_conversations else ''}{one.n_conversations}"
 
 
 def _number(value: float | None) -> str:

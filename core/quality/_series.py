@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections import deque
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Generic, TypeVar
 
 from ragmeter.metrics import ScoreDirection
@@ -25,8 +23,9 @@ FINE_SLOTS = 36
 SLOTS_PER_HOUR = 12
 COARSE_HOURS = 25
 """and by hours for so many hours: a day, and the hour that has begun."""
-LEAST_NEIGHBOURS = 12
-"""Pairs of neighbouring slots that a design effect must be seen in."""
+PRIOR_PAIRS = 10.0
+"""A design effect of 1 counts as if seen in so many pairs of neighbouring hours: chance alone widens no
+interval by more than a twentieth."""
 LARGEST_EFFECT = 10.0
 
 M = TypeVar("M", FreeMoments, JudgedMoments)
@@ -44,15 +43,23 @@ class Series(Generic[M]):
         "fine",
         "judge",
         "measurement",
+        "place",
         "range",
         "slot",
     )
 
     def __init__(
-        self, made: M, slot: int, judge: str, direction: ScoreDirection, measurement: str = ""
+        self,
+        made: M,
+        slot: int,
+        judge: str,
+        direction: ScoreDirection,
+        measurement: str = "",
+        place: int = 0,
     ) -> None:
         self.current: M = made
         self.slot = slot
+        self.place = place
         self.judge = judge
         self.measurement = measurement or judge
         self.direction: ScoreDirection = direction
@@ -67,8 +74,8 @@ class Series(Generic[M]):
         values = self.current.values()
         _add(self.closed, values)
         self.fine.append((self.slot, values))
-        # Once in five minutes: too much work for every time that it is asked for.
-        self.design_effect = self._design_effect()
+        if slot // SLOTS_PER_HOUR != self.slot // SLOTS_PER_HOUR:
+            self.design_effect = self._design_effect()
         self.current = type(self.current)()
         self.slot = slot
         while self.fine[0][0] <= slot - FINE_SLOTS:
@@ -109,32 +116,37 @@ class Series(Generic[M]):
             to.add(self.current.values())
 
     def _design_effect(self) -> float:
-        """Return how much more neighbouring slots differ than independent requests would; at least 1.
+        """Return how much more neighbouring hours differ than independent requests would; at least 1.
 
-        Σ (R' - R)² / Σ (S' + S) over neighbouring slots, R being the sum of a slot's weighted
-        residuals and S that of their squares.  Requests of one session resemble each other and come
-        together, so a slot's sum varies more than its terms.  1 where that is within what chance does.
+        Σ (R' - R)² / Σ (S' + S) over neighbouring hours, R being the sum of an hour's weighted residuals
+        and S that of their squares, and `PRIOR_PAIRS` pairs that say 1.  Requests of one session resemble each
+        other and come together, so an hour's sum varies more than its terms.  1 where conversations are
+        known: their sums say it better (`Moments.clustering`).
         """
-        if len(self.fine) <= LEAST_NEIGHBOURS:
+        hours: dict[int, array[float]] = {hour: array("d", sums) for hour, sums in self.coarse}
+        for slot, sums in self.fine:
+            hour = slot // SLOTS_PER_HOUR
+            _add(hours.setdefault(hour, array("d", bytes(8 * len(sums)))), sums)
+        moments = {hour: type(self.current)(sums) for hour, sums in hours.items()}
+        if any(one.r for one in moments.values()):
             return 1.0
-        slots = [type(self.current)(sums).measured_values() for _, sums in self.fine]
-        weight, total = sum(one.weight for one in slots), sum(one.total for one in slots)
+        values = {hour: one.measured_values() for hour, one in moments.items()}
+        weight = sum(one.weight for one in values.values())
         if not weight:
             return 1.0
-        mean = total / weight
-        parts = [
-            (each.total - mean * each.weight, each.squares(mean)) for each in slots if each.weight
-        ]
-        expected = chance = excess = 0.0
-        for (left, left_squares), (right, right_squares) in pairwise(parts):
-            alone = left_squares + right_squares
-            more = (right - left) ** 2 - alone
-            expected += alone
-            excess += more
-            chance += 1.5 * more * more  # neighbouring pairs share a slot: half as much again
-        if len(parts) <= LEAST_NEIGHBOURS or not expected or excess < 2.0 * math.sqrt(chance):
+        mean = sum(one.total for one in values.values()) / weight
+        parts = {
+            hour: (each.total - mean * each.weight, each.squares(mean))
+            for hour, each in values.items()
+            if each.weight
+        }
+        pairs = [(parts[hour], parts[hour + 1]) for hour in parts if hour + 1 in parts]
+        alone = sum(left[1] + right[1] for left, right in pairs)
+        if not alone:
             return 1.0
-        return min(LARGEST_EFFECT, 1.0 + excess / expected)
+        seen = sum((right[0] - left[0]) ** 2 for left, right in pairs) / alone
+        share = len(pairs) / (len(pairs) + PRIOR_PAIRS)
+        return min(LARGEST_EFFECT, max(1.0, 1.0 + share * (seen - 1.0)))
 
 
 class Family:

@@ -16,6 +16,8 @@ from .moments import Moments
 
 __all__ = ["Series", "SeriesKey", "change_of", "restored", "saved"]
 
+DAY_S = 86_400.0
+
 
 class SeriesKey(NamedTuple):
     service: str
@@ -35,6 +37,8 @@ class Series:
     """One score that is watched."""
 
     __slots__ = (
+        "_day",
+        "_effect",
         "counted",
         "detector",
         "fall",
@@ -52,6 +56,7 @@ class Series:
         self.detector = detector
         self.counted = counted
         self.history = History.of(counted.sums) if history is None else history
+        self._begin(0)
         self.step = Step(status="learning")
         self.fall: Change | None = None
         self.peak = 0.0
@@ -64,18 +69,29 @@ class Series:
         block = Block(0.0, 0.0, 0.0)
         if counted is not None:
             self.counted = counted
+            if at // DAY_S != self._day and self.fall is None:
+                self._begin(int(at // DAY_S))
             self.last_at = at
             self.history.add(at, counted.sums)
             block = Block(*counted.values)
             if counted.direction == "lower":
                 block = block.turned()
-        self.step = self.detector.step(at, block, self.counted.measured_by)
+        self.step = self.detector.step(
+            at, block, self.counted.measured_by, design_effect=self._effect
+        )
         return self.step
+
+    def _begin(self, day: int) -> None:
+        """Begin a day: how alike conversations are is known from before it, so that no fall hides itself."""
+        self._day = day
+        alike = self.history.split(0.0)[1].clustering()
+        self._effect = 1.0 if alike is None else alike.design_effect
 
     def restart(self) -> None:
         """Learn anew what is usual."""
         self.detector.restart()
         self.history.clear()
+        self._begin(0)
         self.step = Step(status="learning")
         self.calm()
 

@@ -154,7 +154,9 @@ class FallDetector:
         self._frozen_until = -math.inf
         self._fallen: _Fallen | None = None
 
-    def step(self, at: float, block: Block, judge: str | None = None) -> Step:
+    def step(
+        self, at: float, block: Block, judge: str | None = None, *, design_effect: float = 1.0
+    ) -> Step:
         """Take in a block, and return what is known now.
 
         Args:
@@ -163,6 +165,8 @@ class FallDetector:
             block: Its sums; one without scores changes nothing.
             judge: Names what gave the scores; another one than before begins anew. None: the same as before;
                 empty: it has no name yet.
+            design_effect: How much more sums are known to vary because values of one conversation are alike;
+                what half hours say of it is learned besides, and the larger one counts.
         """
         if judge is not None and judge != self._judge:
             if self._judge:
@@ -179,7 +183,8 @@ class FallDetector:
         recovered = False
         if n > 0 and math.isfinite(n + total + squares):
             if baseline is not None and usual is not None:
-                recovered = self._weigh(at, block, baseline, usual)
+                effect = max(baseline.design_effect, design_effect)
+                recovered = self._weigh(at, block, baseline, usual, effect)
             if self._fallen is not None:
                 self._fallen.history.add(day, half, n, total, squares)
             elif at >= self._frozen_until:
@@ -291,9 +296,11 @@ class FallDetector:
         if self._fallen is None and at >= self._frozen_until:
             self._baseline = learn(self._history.before(day)) or self._baseline
 
-    def _weigh(self, at: float, block: Block, baseline: Baseline, usual: float) -> bool:
+    def _weigh(
+        self, at: float, block: Block, baseline: Baseline, usual: float, effect: float
+    ) -> bool:
         """Take in what a block says of a fall; return whether it says that one is over."""
-        effect, allowance = baseline.design_effect, baseline.allowance
+        allowance = baseline.allowance
         n, total, squares = block
         self._evidence.add(
             at, n, total, squares, floor=usual - allowance, usual=usual, design_effect=effect

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
-from ragmeter.metrics import ConfigurationError, Score, ScoreDirection
+from ragmeter.metrics import ConfigurationError, Metric, Score, ScoreDirection
 from ragmeter.metrics._mean_interval import NORMAL_QUANTILE
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
@@ -31,6 +31,7 @@ __all__ = [
     "Limit",
     "Outcome",
     "Side",
+    "check_limits",
     "decide",
     "decide_each",
     "limit_of",
@@ -72,6 +73,12 @@ class Check:
     """Its 95 % interval."""
     count: int = 0
     """Values, or pairs of values, that it is made of."""
+    score: str | None = None
+    """The score that was compared with an earlier run; None: it was not."""
+    before: float | None = None
+    """Its mean in the earlier run, over the pairs."""
+    now: float | None = None
+    """Its mean in this run, over the pairs."""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON-ready fields."""
@@ -82,6 +89,11 @@ class Check:
             "mean": self.mean,
             "ci95": None if self.interval is None else list(self.interval),
             "count": self.count,
+            **(
+                {}
+                if self.score is None
+                else {"score": self.score, "before": self.before, "now": self.now}
+            ),
         }
 
 
@@ -90,6 +102,8 @@ class Decision:
     """All checks of a run."""
 
     checks: Sequence[Check]
+    fallen: Sequence[Check] = ()
+    """Scores that became worse than the baseline without being asked about; they decide nothing."""
 
     @property
     def outcome(self) -> Outcome:
@@ -128,6 +142,34 @@ def limit_of(text: str, given_as: str = "--fail-under") -> Limit:
     return Limit(name.strip(), value, _SIGNS[sign])
 
 
+def check_limits(limits: Sequence[Limit], metrics: Sequence[Metric]) -> None:
+    """Check limits before anything is scored.
+
+    Args:
+        limits: The limits.
+        metrics: What will be measured.
+
+    Raises:
+        ConfigurationError: One is of a score that none of the metrics gives, or that cannot have that value.
+    """
+    of_name = {name: metric for metric in metrics for name in metric.score_names}
+    for limit in limits:
+        metric = of_name.get(limit.name)
+        if metric is None:
+            raise ConfigurationError(
+                f"--fail-under {limit.name}: no such score is measured{_meant(limit.name, of_name)}"
+            )
+        lowest, highest = metric.range
+        if metric.direction_of(limit.name) == "none":
+            continue  # what may be asked of such a score is said by `decide`
+        if (lowest is not None and limit.value < lowest) or (
+            highest is not None and limit.value > highest
+        ):
+            raise ConfigurationError(
+                f"--fail-under {limit.name}: {limit.value:g} is not from {lowest} to {highest}, its range"
+            )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What is to be decided."""
@@ -152,23 +194,26 @@ def decide(
     """
     if not asked.limits and asked.baseline is None:
         return None
+    fallen: Sequence[Check] = ()
     known = {one.name: one for one in summaries}
     checks = [_held(limit, known.get(limit.name), unreadable, known) for limit in asked.limits]
     if asked.baseline is not None:
         named = {limit.name for limit in asked.limits}
-        compared = [
-            one
+        compared = {
+            one.name: _compared(one, asked.baseline, rows, asked.tolerance, unreadable)
             for one in summaries
-            if one.direction != "none"
-            and _ends(one) is not None
-            and (not named or one.name in named)
+            if one.direction != "none" and _ends(one) is not None
+        }
+        deciding = [check for name, check in compared.items() if not named or name in named]
+        checks += deciding
+        fallen = [
+            check
+            for check in compared.values()
+            if check not in deciding and check.outcome == "fail"
         ]
-        checks += [
-            _compared(one, asked.baseline, rows, asked.tolerance, unreadable) for one in compared
-        ]
-        if not compared:
+        if not deciding:
             checks.append(Check("not worse than the baseline", "blocked", "no score to compare"))
-    return Decision(checks)
+    return Decision(checks, fallen)
 
 
 def _ends(one: ScoreSummary) -> tuple[float, float] | None:
@@ -318,6 +363,7 @@ def _compared(
     lowest, highest = _ends(one) or (0.0, 1.0)
     width = highest - lowest
     differences = array("d")
+    earlier, present = array("d"), array("d")
     measured: Counter[str] = Counter()
     here = there = lacking = 0
     for question, before, after in old.paired(new, name):
@@ -330,15 +376,17 @@ def _compared(
                 measured[f"{was.measurement} then, {now.measurement} now"] += 1
             elif was.value is not None and now.value is not None:
                 differences.append((now.value - was.value) / width)
+                earlier.append(was.value)
+                present.append(now.value)
             elif was.is_lacking or now.is_lacking:
                 lacking += 1
     if measured:
         (different, _), *_ = measured.most_common(1)
-        return Check(what, "blocked", f"measured otherwise: {different}")
+        return Check(what, "blocked", f"measured otherwise: {different}", score=name)
     paired = len(differences)
     if not paired or paired < LEAST_PAIRED * max(here, there):
         said = f"{paired} questions have a value in both runs, of {there} then and {here} now"
-        return Check(what, "blocked", said, count=paired)
+        return Check(what, "blocked", said, count=paired, score=name)
     mean, lower, upper = difference_interval(differences)
     missing = lacking + unreadable
 
@@ -356,4 +404,14 @@ def _compared(
     if missing and others != {outcome}:
         outcome = "blocked"
         said += f"; {missing} values are missing and could change the outcome"
-    return Check(what, outcome, said, mean * width, (lower * width, upper * width), paired)
+    return Check(
+        what,
+        outcome,
+        said,
+        mean * width,
+        (lower * width, upper * width),
+        paired,
+        score=name,
+        before=math.fsum(earlier) / paired,
+        now=math.fsum(present) / paired,
+    )

@@ -5,12 +5,12 @@ Read by the command line and by `ragmeter.testing` before they compare.  It deci
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics._json_lines import lines_of, object_of
 
 from .row_scores import RowScore, RowScores
 
@@ -37,12 +37,13 @@ def read_scores(
     """
     rows: _Rows = {}
     try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    _read(f"{given_as} {str(path)!r}, line {number}", line, rows, measured_by)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{given_as} {str(path)!r} cannot be read: {error}") from error
+        with path.open("rb") as file:
+            for number, line in lines_of(file):
+                _read(f"{given_as} {str(path)!r}, line {number}", line, rows, measured_by)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{given_as} {str(path)!r} cannot be read: {error.strerror}"
+        ) from error
     if not rows:
         raise ConfigurationError(f"{given_as} {str(path)!r} holds no scores")
     found = RowScores()
@@ -53,12 +54,12 @@ def read_scores(
 
 def _read(
     where: str,
-    line: str,
+    line: bytes,
     rows: _Rows,
     measured_by: Callable[[str, Mapping[str, Any]], str] | None,
 ) -> None:
     try:
-        record = json.loads(line)
+        record = object_of(line)
         row = rows.setdefault(record["row"], (int(record["line"]), record["question"], {}))
         for measurement, scores in record["measured"].items():
             for one in scores:

@@ -8,7 +8,6 @@ nobody knows.  A file of labels has no texts in it: ids, numbers, names of rater
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ragmeter.metrics._append import append_whole, appending
+from ragmeter.metrics._json_lines import as_line
 from ragmeter.metrics._rows import BadRow, read_rows
 
 from .moments import JudgedMoments
@@ -61,6 +61,8 @@ class Label:
     """That the request was chosen to be judged."""
     source: str = ""
     """Name of what it was drawn from; a drawing from the same source goes on with the earlier one."""
+    verdict: str = ""
+    """The verdict's word on the request when it was labelled; empty: none, or not known."""
 
     def __post_init__(self) -> None:
         for name in ("value", "judged"):
@@ -86,7 +88,7 @@ def _check(name: str, value: Any, *, zero: bool) -> None:
 
 
 _FIELDS = tuple(field.name for field in fields(Label))
-_TEXTS = ("request", "score", "rater", "at", "scale", "judge", "source")
+_TEXTS = ("request", "score", "rater", "at", "scale", "judge", "source", "verdict")
 
 
 def append_label(path: Path, label: Label) -> None:
@@ -99,9 +101,8 @@ def append_label(path: Path, label: Label) -> None:
         OSError: The file cannot be written; what was there before still is.
     """
     record = asdict(label) | {"origin": label.origin}
-    line = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
     with appending(path) as file:
-        append_whole(file, line)
+        append_whole(file, as_line(record))
 
 
 def read_labels(path: Path) -> tuple[list[Label], list[BadRow]]:
@@ -148,6 +149,8 @@ class LabelledRequest(NamedTuple):
     """What the judge said; None: nothing."""
     probability: float | None
     """That it was drawn to be labelled among all requests, judged or not; None: it was picked."""
+    verdict: str = ""
+    """The verdict's word; empty: not known."""
 
     @property
     def mean(self) -> float | None:
@@ -178,6 +181,7 @@ def labelled_requests(labels: Iterable[Label]) -> list[LabelledRequest]:
                 tuple(one.value for one in group if one.value is not None),
                 last.judged,
                 most[source] * last.judge_probability if is_drawn else None,
+                last.verdict,
             )
         )
     return found

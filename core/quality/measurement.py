@@ -10,7 +10,10 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import blake2b
 
-__all__ = ["measurement_of"]
+__all__ = ["BY_WORDS", "measurement_of"]
+
+BY_WORDS = frozenset({"lexical_groundedness", "support"})
+"""Scores that another manner moves as another truth does."""
 
 
 @lru_cache(maxsize=4096)

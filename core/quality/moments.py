@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import ClassVar, NamedTuple
 
-from ragmeter.exporters.semconv import FREE_SUMS, JUDGED_SUMS
+from ragmeter.exporters.semconv import FREE_SUMS, JUDGED_SUMS, PAIR_SUMS
 
-__all__ = ["FreeMoments", "JudgedMoments", "MeasuredValues", "Moments"]
+__all__ = ["Clustering", "FreeMoments", "JudgedMoments", "MeasuredValues", "Moments"]
 
 
 class MeasuredValues(NamedTuple):
@@ -37,12 +37,35 @@ class MeasuredValues(NamedTuple):
         return max(0.0, found + mean * mean * self.squared_weights)
 
 
+class Clustering(NamedTuple):
+    """How alike the values of one conversation are."""
+
+    conversations: float
+    """How many there are; a value that belongs to none is one by itself."""
+    design_effect: float
+    """How much larger the variance of the mean is than of independent values; at least 1.
+
+    Σ over conversations of (Σ w (x - mean))², by Σ w² (x - mean)²: the variance of a ratio of totals of
+    clusters (Cochran, *Sampling Techniques*, 1977, 9A).
+    """
+
+
 class Moments(ABC):
     """What both kinds of sums have in common: fields that add."""
 
-    __slots__ = ()
+    __slots__ = tuple(PAIR_SUMS)
     names: ClassVar[Sequence[str]] = ()
     """The sums' names, in order; those of the counters that are exported."""
+    kd: float
+    """Values, each counted once."""
+    r: float
+    """Those of them whose conversation had one before."""
+    cn: float
+    """Σ w w' over the values of one conversation, each pair both ways round."""
+    cx: float
+    """Σ w w' x, likewise."""
+    cxx: float
+    """Σ w w' x x', likewise."""
 
     def __init__(self, values: Sequence[float] | array[float] | None = None) -> None:
         for name, value in zip(self.names, values or [0.0] * len(self.names), strict=True):
@@ -56,6 +79,40 @@ class Moments(ABC):
         """Add other sums, in the order of `names`."""
         for name, value in zip(self.names, values, strict=True):
             setattr(self, name, getattr(self, name) + value)
+
+    def follow(
+        self, weight: float, value: float, earlier: float, total: float, *, is_turn: bool = True
+    ) -> None:
+        """Count how a value goes together with the earlier ones of its conversation.
+
+        Args:
+            weight: Of the value: 1.0 for a free score, else the inverse of its probability.
+            value: The value, 0 to 1; it is counted by itself elsewhere.
+            earlier: The weights of the earlier ones, added up; above 0.
+            total: Their weighted values, added up.
+            is_turn: It is known to be of their conversation; False: it asks the same, of whom nothing is known.
+        """
+        if is_turn:
+            self.r += 1.0
+        self.cn += 2.0 * weight * earlier
+        self.cx += weight * (value * earlier + total)
+        self.cxx += 2.0 * weight * value * total
+
+    def clustering(self) -> Clustering | None:
+        """Return how alike the values of one conversation are; None: no conversation has two."""
+        if not self.cn:
+            return None
+        values = self.measured_values()
+        mean = values.total / values.weight
+        alone = values.squares(mean)
+        together = alone + self.cxx - 2 * mean * self.cx + mean * mean * self.cn
+        # Of conversations that began before a window only pairs are known: `r` alone would count too few.
+        effective = values.weight**2 / (values.squared_weights + self.cn)
+        conversations = max(self.kd - self.r, effective, 1.0)
+        if not alone:
+            return Clustering(conversations, 1.0)
+        few = conversations / max(1.0, conversations - 1.0)
+        return Clustering(conversations, max(1.0, few * together / alone))
 
     @abstractmethod
     def measured_values(self) -> MeasuredValues:
@@ -74,7 +131,8 @@ class FreeMoments(Moments):
         low: Requests on the bad side of the objective; 0 without one.
     """
 
-    __slots__ = names = tuple(FREE_SUMS)
+    names = tuple(FREE_SUMS)
+    __slots__ = tuple(name for name in FREE_SUMS if name not in PAIR_SUMS)
 
     n: float
     kd: float
@@ -137,7 +195,8 @@ class JudgedMoments(Moments):
         low: Σ w d of the requests on the bad side of the objective; 0 without one.
     """
 
-    __slots__ = names = tuple(JUDGED_SUMS)
+    names = tuple(JUDGED_SUMS)
+    __slots__ = tuple(name for name in JUDGED_SUMS if name not in PAIR_SUMS)
 
     n: float
     x: float

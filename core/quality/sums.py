@@ -20,6 +20,7 @@ from ragmeter.metrics import _fork as fork
 
 from ._holdings import PARTS_SHARE, AnySeries, Found, Holdings, Room
 from ._series import SLOT_S, Family, Series
+from .conversations import Conversation, Conversations
 from .estimate import Estimate, estimate
 from .estimates import Estimates, QualityKey
 from .measurement import measurement_of
@@ -73,6 +74,10 @@ class Counted(NamedTuple):
     families: tuple[Family, ...]
     """The series of the whole workflow, then those of its parts that the request belongs to."""
     room: Room
+    conversation: Conversation | None = None
+    """What it goes on with; None: it is known of none."""
+    at: float = 0.0
+    """When it came, in seconds of the table's clock."""
 
 
 class QualityTable:
@@ -106,6 +111,7 @@ class QualityTable:
         self._services: dict[_Resource, Holdings] = {}
         self._counted: set[str] = set()
         self._counted_before: set[str] = set()
+        self._conversations = Conversations()
 
     def seen(
         self,
@@ -125,23 +131,26 @@ class QualityTable:
         """
         segments = self._segments.of(run) if self._segments.names else ()
         with self._lock:
-            slot = int(self._clock() // SLOT_S)
+            now = self._clock()
+            slot = int(now // SLOT_S)
             if not self._is_new(run.run_id + about):
                 return None
+            conversation = self._conversations.of(run.conversation_id, run.sample.question)
             holdings = self._holdings(run.resource)
             name, families = holdings.families(
                 run.name or "", segments, slot, len(scores) + len(judged)
             )
             room = holdings.room
             for score in scores.values():
-                _count_free(families, score, slot, room, self._objectives.of(score.name, name))
+                objective = self._objectives.of(score.name, name)
+                _count_free(families, score, slot, room, objective, conversation, now)
             for one in judged:
                 x = proxy_value(one.name, scores)
                 for family in families:
                     series = _judged_series(family, one, slot, room)
                     if series is not None:
                         series.current.seen(x)
-            return Counted(name, families, room)
+            return Counted(name, families, room, conversation, now)
 
     def judged(
         self,
@@ -170,7 +179,7 @@ class QualityTable:
                     series = _judged_series(family, one, slot, counted.room)
                     if series is None:
                         continue
-                    _count_judged(
+                    value = _count_judged(
                         series.current,
                         one,
                         x,
@@ -179,6 +188,15 @@ class QualityTable:
                         objective,
                         by_chance=by_chance,
                     )
+                    if value is not None and counted.conversation is not None:
+                        counted.conversation.add(
+                            family,
+                            series.place,
+                            series.current,
+                            1.0 / probability,
+                            value,
+                            counted.at,
+                        )
 
     def estimates(
         self,
@@ -345,6 +363,8 @@ def _count_free(
     slot: int,
     room: Room,
     objective: Objective | None,
+    conversation: Conversation | None,
+    now: float,
 ) -> None:
     value, status = score.value, score.status
     if value is None and (
@@ -368,13 +388,20 @@ def _count_free(
             if family.is_part and not room.has(1, PARTS_SHARE):
                 continue
             series = family.free[name] = Series(
-                FreeMoments(), slot, "", score.direction, measurement_of(name, score.definition)
+                FreeMoments(),
+                slot,
+                "",
+                score.direction,
+                measurement_of(name, score.definition),
+                place=family.size,
             )
             series.range = (lowest, highest)
             room.take()
         elif series.slot != slot:
             series.roll(slot)
         series.current.measured(value, undefined=undefined, low=low)
+        if value is not None and conversation is not None:
+            conversation.add(family, series.place, series.current, 1.0, value, now)
 
 
 def _judged_series(
@@ -384,7 +411,7 @@ def _judged_series(
     if series is None:
         if family.is_part and not room.has(1, PARTS_SHARE):
             return None
-        series = Series(JudgedMoments(), slot, one.judge, one.direction)
+        series = Series(JudgedMoments(), slot, one.judge, one.direction, place=family.size)
         series.range = (one.lowest, one.highest)
         family.judged[one.name] = series
         room.take()
@@ -402,10 +429,11 @@ def _count_judged(
     objective: Objective | None,
     *,
     by_chance: bool,
-) -> None:
+) -> float | None:
+    """Count what the judge said; return its value on 0 … 1, if there is one."""
     if score is None:
         sums.judged(x, probability, None)
-        return
+        return None
     lowest, highest = one.lowest, one.highest
     value, status = score.value, score.status
     if value is not None and status == "ok":
@@ -413,7 +441,8 @@ def _count_judged(
         if lowest != 0.0 or highest != 1.0:
             value = _scaled(value, lowest, highest)
         sums.judged(x, probability, value, low=low, by_chance=by_chance)
-    elif status == "partial":
+        return value
+    if status == "partial":
         lower = 0.0 if score.lower is None else _scaled(score.lower, lowest, highest)
         upper = 1.0 if score.upper is None else _scaled(score.upper, lowest, highest)
         sums.judged(x, probability, None, lower=lower, upper=upper)
@@ -421,6 +450,7 @@ def _count_judged(
         # What turns out to lack an input only when it is measured has no value in principle, either.
         undefined = status in ("undefined", "missing_input")
         sums.judged(x, probability, None, undefined=undefined)
+    return None
 
 
 def _scaled(value: float, lowest: float, highest: float) -> float:

@@ -17,10 +17,12 @@ from typing import Any, Literal, NamedTuple, Protocol
 from ragmeter.exporters.changes import ChangeEvidence
 from ragmeter.exporters.protocol import QualitySums
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._wording import percent
 
 from ._watched import Series, SeriesKey, change_of, restored, saved
 from .change import ALARM_EVIDENCE, Change, Fall, FallDetector, e_bh
 from .estimate import Estimate
+from .measurement import BY_WORDS
 from .mix import mix_change
 from .ruler import Standing
 from .sums import SLOT_S, SlotSums
@@ -38,6 +40,8 @@ RECENT_S = 1800.0
 """What is meant by now, once a fall is over and it is not known since when."""
 MIX_SHARE = 0.75
 """So much of a fall must come of other shares of its segments to be called a change of the mix."""
+BESIDE = {"fact_conflict": "absent numbers, names", "empty_retrieval": "empty retrievals"}
+"""What manner does not move, and is said with a fall of those."""
 MAX_SERIES = 3_000
 """Scores × workflows × segments × services that are watched."""
 FORGOTTEN_AFTER_S = 15 * 86_400.0
@@ -407,6 +411,8 @@ class Watch:
             notes.append("in " + ", ".join(sorted(fallen)))
         if fall.again:
             notes.append("it was told before, and is still so")
+        if key.score in BY_WORDS:
+            notes += _beside(service.series, key, fall.since)
         return Change(
             score=key.score,
             workflow=key.workflow,
@@ -469,6 +475,19 @@ def _replaced(series: Mapping[SeriesKey, Series], at: float) -> set[SeriesKey]:
         for key, one in series.items()
         if one.last_at < at - REPLACED_AFTER_S and latest[key.of_all] > one.last_at
     }
+
+
+def _beside(series: Mapping[SeriesKey, Series], fallen: SeriesKey, since: float) -> Iterator[str]:
+    """Yield what was meanwhile with scores that tell truth from manner, where they are known."""
+    said = []
+    for key, one in series.items():
+        if key.score in BESIDE and key.of_all == fallen.of_all._replace(score=key.score):
+            before, now = (one.estimate(half).mean for half in one.history.split(since))
+            if before is not None and now is not None:
+                said.append(f"{BESIDE[key.score]} {percent(before)} then, {percent(now)} now")
+    if said:
+        yield ", ".join(sorted(said))
+        yield "if a model or prompt is new, it may be manner"
 
 
 def _is_part(part: SeriesKey, whole: SeriesKey) -> bool:

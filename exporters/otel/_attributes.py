@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from opentelemetry.util.types import AttributeValue
@@ -46,6 +47,7 @@ __all__ = [
     "retrieval_groups",
     "score_groups",
     "shown_evaluation_groups",
+    "trace_groups",
     "verdict_group",
     "workflow_essentials",
 ]
@@ -160,6 +162,23 @@ def request_essentials(scored: ScoredRun) -> Group:
     if lacking:
         group[semconv.MISSING_SCORES] = lacking
     return group
+
+
+def trace_groups(run: RagRun, content: ContentPolicy) -> Iterator[Group]:
+    """Yield what Langfuse lists of the trace: the name where the request is all of it, question and answer."""
+    if run.parent is None:
+        if run.name:
+            yield {semconv.LANGFUSE_TRACE_NAME: clean(run.name)}
+    elif "langfuse" in sys.modules:
+        return  # what its own package says of the trace stands
+    if content.on_spans:
+        sample = run.sample
+        for key, text in (
+            (semconv.LANGFUSE_TRACE_INPUT, sample.question),
+            (semconv.LANGFUSE_TRACE_OUTPUT, sample.answer),
+        ):
+            if text is not None:
+                yield {key: content.text(text)}
 
 
 def request_groups(scored: ScoredRun, content: ContentPolicy, *, texts: bool) -> Iterator[Group]:
@@ -327,9 +346,12 @@ def _texts(sample: RagSample, content: ContentPolicy) -> Iterator[Group]:
     if question is not None:
         yield {semconv.GEN_AI_INPUT_MESSAGES: _messages("user", content.text(question))}
     if answer is not None:
-        ended = {"finish_reason": "stop" if sample.status == "ok" else "error"}
+        ended = {"finish_reason": _FINISHES.get(sample.status, "error")}
         text = _messages("assistant", content.text(answer), **ended)
         yield {semconv.GEN_AI_OUTPUT_MESSAGES: text}
+
+
+_FINISHES = {"ok": "stop", "refused": "content_filter"}
 
 
 def _messages(role: str, text: str, **more: str) -> str:

@@ -20,6 +20,7 @@ from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._evidence import items_attribute
+from ragmeter.exporters._foreign import attribute_of
 from ragmeter.exporters._format import clean, explanation
 from ragmeter.exporters._span_targets import JudgedSpans
 from ragmeter.exporters.protocol import ScoredRun
@@ -33,7 +34,9 @@ ATTEMPTED = frozenset({"ok", "partial", "undefined", "judge_error", "timeout", "
 """Statuses of scores that were attempted."""
 FAILURES = frozenset({"judge_error", "timeout", "metric_error"})
 """Statuses of those where that failed: severity WARN, with ``error.type``."""
-_EVALUATOR_TYPES = {"llm": "llm_judge", "embedding": "embedding", "human": "human"}
+_EVALUATOR_TYPES = {
+    "llm": "llm_judge", "embedding": "embedding", "detector": "detector", "human": "human",
+}  # fmt: skip
 
 
 def event_attributes(
@@ -108,7 +111,8 @@ def verdict_attributes(scored: ScoredRun, verdict: Verdict) -> dict[str, Attribu
     }
     if verdict.codes:
         attributes[semconv.VERDICT_CODES] = verdict.codes
-        attributes[semconv.GEN_AI_EVALUATION_EXPLANATION] = clean("; ".join(verdict.reasons))
+    if why := verdict.explanation:
+        attributes[semconv.GEN_AI_EVALUATION_EXPLANATION] = clean(why)
     attributes.update(_of_request(scored))
     if scored.selection != "sampled":
         attributes[semconv.SELECTION] = scored.selection
@@ -155,8 +159,8 @@ class EventWriter:
     def write(self, scored: ScoredRun, judged: JudgedSpans) -> None:
         """Emit a record per attempted score, in the context of the span it judges, and the verdict's."""
         logger = self._logger()
-        enabled = getattr(logger, "enabled", None)  # not in the oldest supported API
-        if enabled is not None and not enabled():
+        enabled = attribute_of(logger, "enabled")  # not in the oldest supported API
+        if callable(enabled) and enabled() is False:
             return
         # Not the request's end: backends that take records in order, or within a window,
         # would refuse a score that a slow judge gave minutes later.

@@ -7,15 +7,21 @@ down a provider, and without an SDK all of it is a cheap no-op.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Literal, get_args
 
+from opentelemetry import context as otel_context
 from opentelemetry._logs import LoggerProvider
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from ragmeter.exporters._span_targets import JudgedSpans, SpanDirectory, recorded_spans
+from ragmeter.exporters._span_targets import (
+    JudgedSpans,
+    SpanDirectory,
+    SpansAddress,
+    recorded_spans,
+)
 from ragmeter.exporters.changes import ChangeEvidence, JudgeDrift, QualityChange
 from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, Written
 from ragmeter.metrics import ConfigurationError
@@ -38,6 +44,17 @@ if TYPE_CHECKING:
 __all__ = ["EventMode", "OpenTelemetryExporter"]
 
 EventMode = Literal["log", "span_event", "both", "off"]
+
+
+@contextmanager
+def _visible() -> Iterator[None]:
+    # The meter's threads suppress instrumentation, so that nothing of ours is traced; some processors
+    # (Logfire's) look for that in the current context, whatever context a span was given.
+    token = otel_context.attach(context_of(None))
+    try:
+        yield
+    finally:
+        otel_context.detach(token)
 
 
 class OpenTelemetryExporter:
@@ -129,17 +146,27 @@ class OpenTelemetryExporter:
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Write every run of `batch`; when one fails the others are written all the same."""
         # An exit stack runs all its callbacks and raises what failed only afterwards.
-        with Written(batch) as written, ExitStack() as stack:
+        with _visible(), Written(batch) as written, ExitStack() as stack:
             for scored in reversed(batch):
                 stack.callback(self._export_one, scored, written)
+        self._providers.send()
+
+    def send_straight(self, addresses: Sequence[SpansAddress]) -> None:
+        """Send spans straight to backends, over OTLP, as long as the process has no SDK of its own.
+
+        Nothing is registered for others, and metrics and events stay here. To be called before the first
+        request.
+        """
+        self._providers.send_straight(addresses)
 
     def flush(self, timeout_s: float) -> bool:
         """Ask the application's providers to send what they hold."""
         return self._providers.force_flush(timeout_s)
 
     def shutdown(self, timeout_s: float) -> None:
-        """Stop publishing the meter's counters; the providers are the application's own."""
+        """Stop publishing the meter's counters; the providers that it was given are the application's own."""
         del timeout_s
+        self._providers.shutdown()
         if self._board is not None:
             board, stats = self._board
             self._board = None
@@ -209,12 +236,26 @@ class OpenTelemetryExporter:
                 None if self._metrics is None else self._providers.meter,
                 self._bound,
             )
-        self._change_writer.write(change, said)
+        with _visible():
+            self._change_writer.write(change, said)
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge. Does not block."""
         if self._metrics is not None:
             self._metrics.judge_called(call)
+
+    def retrieval_unseen(self, framework: str, reason: str) -> None:
+        """Count a request whose retrieval was not seen. Does not block."""
+        if self._metrics is not None:
+            self._metrics.retrieval_unseen(framework, reason)
+
+    def describe_traces(self) -> None:
+        """Say of traces what Langfuse lists: name, question, answer. To be called before the first request."""
+        self._spans.describes_traces = True
+
+    def tracer_provider(self) -> TracerProvider:
+        """Return where spans go now: the provider it was given, the global one, or its own straight way."""
+        return self._providers.tracer_provider()
 
     def judged_spans(self, run: RagRun, timeout_s: float = 0.0) -> JudgedSpans | None:
         """Return the spans that the scores of `run` went to, for sinks that need their ids.

@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import MethodType
 from typing import Any
-from weakref import WeakKeyDictionary, WeakMethod
+from weakref import WeakMethod
 
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
 
 from ragmeter.exporters import semconv
+from ragmeter.exporters._foreign import ByIdentity
 from ragmeter.exporters.protocol import MeterStats
 from ragmeter.metrics import _fork as fork
 
@@ -32,7 +33,7 @@ __all__ = ["StatsBoard"]
 Stats = Callable[[], MeterStats]
 
 _lock = fork.lock()
-_boards: WeakKeyDictionary[MeterProvider, StatsBoard] = WeakKeyDictionary()
+_boards: ByIdentity[StatsBoard] = ByIdentity()
 
 
 def _tables(stats: MeterStats) -> dict[str, Mapping[str, int]]:
@@ -110,7 +111,7 @@ class StatsBoard:
                 board.quality.register(made)
                 board.changes.register(made)
                 board.drift.register(made)
-            _boards[provider] = board
+            _boards.put(provider, board)
             return board
 
     def join(self, stats: Stats) -> None:
@@ -171,6 +172,6 @@ class StatsBoard:
         return observe
 
 
-def _stands_in_for(old: MeterProvider, new: MeterProvider) -> bool:
+def _stands_in_for(old: object, new: MeterProvider) -> bool:
     # The API gives its proxy no public name; it is the one provider that belongs to the API itself.
     return old is not new and type(old).__module__.startswith("opentelemetry.metrics._internal")

@@ -121,6 +121,12 @@ class MetricWriter:
         """Record a request that is not exported, and its free scores."""
         self._record(scored, judged, _NONE)
 
+    def retrieval_unseen(self, framework: str, reason: str) -> None:
+        """Count a request that gave no score, as its retrieval was not seen."""
+        attributes: dict[str, AttributeValue] = {semconv.REASON: reason}
+        self._add(attributes, semconv.FRAMEWORK, framework)
+        self._count(semconv.REQUESTS, 1, attributes)
+
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge, or one question its cache answered."""
         base: dict[str, AttributeValue] = {}
@@ -252,7 +258,7 @@ class MetricWriter:
     def _count(
         self, instrument: Instrument, amount: float, attributes: dict[str, AttributeValue]
     ) -> None:
-        counter: Counter = self._instruments.get(instrument.name) or self._make(instrument)
+        counter: Counter = self._instrument(instrument)
         counter.add(amount, self._fitted(instrument, attributes))
 
     def _observe(
@@ -262,7 +268,7 @@ class MetricWriter:
         attributes: dict[str, AttributeValue],
         context: Context | None = None,
     ) -> None:
-        histogram: Histogram = self._instruments.get(instrument.name) or self._make(instrument)
+        histogram: Histogram = self._instrument(instrument)
         histogram.record(value, self._fitted(instrument, attributes), context)
 
     def _fitted(
@@ -274,10 +280,12 @@ class MetricWriter:
         return fitted
 
     def _overflow(self, instrument: Instrument, measurements: int) -> None:
-        counter: Counter = self._instruments.get(semconv.OVERFLOW.name) or self._make(
-            semconv.OVERFLOW
-        )
+        counter: Counter = self._instrument(semconv.OVERFLOW)
         counter.add(measurements, {semconv.INSTRUMENT: str(instrument.name)})
+
+    def _instrument(self, instrument: Instrument) -> Any:
+        made = self._instruments.get(instrument.name)
+        return self._make(instrument) if made is None else made
 
     def _make(self, instrument: Instrument) -> Any:
         with self._lock:

@@ -9,12 +9,12 @@ caller learns of it.
 from __future__ import annotations
 
 from collections import Counter
-from weakref import WeakKeyDictionary
 
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
+from ragmeter.exporters._foreign import ByIdentity
 from ragmeter.metrics import _fork as fork
 
 __all__ = ["MAX_SERIES", "OTHER", "Attributes", "SeriesBound"]
@@ -64,7 +64,7 @@ class SeriesBound:
     @staticmethod
     def of(provider: MeterProvider) -> SeriesBound:
         """Return the provider's bound: exporters that share its instruments share their room."""
-        return _bounds.setdefault(provider, SeriesBound())
+        return _bounds.get_or_make(provider, SeriesBound)
 
     def fit(self, instrument: str, attributes: Attributes) -> Attributes:
         """Return `attributes` or, where they would be a series too many, the same with `OTHER`."""
@@ -126,4 +126,4 @@ class SeriesBound:
         return True
 
 
-_bounds: WeakKeyDictionary[MeterProvider, SeriesBound] = WeakKeyDictionary()
+_bounds: ByIdentity[SeriesBound] = ByIdentity()

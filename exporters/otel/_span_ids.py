@@ -3,7 +3,7 @@
 Backends keep the first span of an id and ignore the second.  The SDK takes ids from
 the tracer's public ``id_generator``; the tracer of our own scope gets one that hands
 out a pinned id when asked to and otherwise asks the application's generator.  Tracers
-without that attribute (other SDKs, no SDK) keep their own ids.
+that have no such attribute or do not let it be set keep their own ids.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from hashlib import blake2b
 from typing import Any
 
 from opentelemetry.trace import Tracer
+
+from ragmeter.exporters._foreign import attribute_of, set_attribute_of
 
 __all__ = ["PinnedIds", "evaluation_span_id"]
 
@@ -54,16 +56,21 @@ class PinnedIds:
 
     @staticmethod
     def install(tracer: Tracer) -> None:
-        """Give `tracer` a pinning generator, unless it has one or has no place for it."""
-        generator = getattr(tracer, "id_generator", None)
-        if hasattr(generator, "generate_span_id") and not isinstance(generator, PinnedIds):
-            tracer.id_generator = PinnedIds(generator)  # type: ignore[attr-defined]
+        """Give `tracer`, or what it wraps, a pinning generator; one that takes none keeps its own ids."""
+        generator = attribute_of(tracer, "id_generator")
+        if isinstance(generator, PinnedIds) or not attribute_of(generator, "generate_span_id"):
+            return
+        pinned = PinnedIds(generator)
+        for holder in (tracer, attribute_of(tracer, "__wrapped__")):
+            set_attribute_of(holder, "id_generator", pinned)
+            if attribute_of(tracer, "id_generator") is pinned:
+                return
 
     @staticmethod
     @contextmanager
     def pinned(tracer: Tracer, span_id: int) -> Iterator[None]:
         """Make the next span that this thread starts from `tracer` carry `span_id`, if possible."""
-        generator = getattr(tracer, "id_generator", None)
+        generator = attribute_of(tracer, "id_generator")
         if not isinstance(generator, PinnedIds):
             yield
             return

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 
 from opentelemetry.context import Context
 from opentelemetry.trace import (
@@ -28,6 +29,7 @@ from opentelemetry.trace import (
 )
 
 from ragmeter.exporters import semconv
+from ragmeter.exporters._foreign import attribute_of
 from ragmeter.exporters._format import clean
 from ragmeter.exporters._span_targets import JudgedSpans, recorded_spans
 from ragmeter.exporters.protocol import Retrieval, ScoredRun
@@ -43,6 +45,7 @@ from ._attributes import (
     retrieval_groups,
     score_groups,
     shown_evaluation_groups,
+    trace_groups,
     verdict_group,
     workflow_essentials,
 )
@@ -62,13 +65,25 @@ UNLIMITED = 1_000
 _LIMIT_VARIABLES = ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT")
 
 
+class _RecordedSpan(NonRecordingSpan):
+    """A span that was recorded elsewhere, and says so to samplers that decide anew below others."""
+
+    # Azure Monitor's limits the rate, unless the parent has one: a request that is kept keeps its scores.
+    attributes: Mapping[str, object] = MappingProxyType({"_MS.sampleRate": 100.0})
+
+    def is_recording(self) -> bool:
+        return True
+
+
 def context_of(span: SpanContext | None) -> Context:
     """Return a context that holds `span` and nothing else; never an empty one.
 
     The SDK takes an empty context for "use the current one", hence the invalid span.
     """
-    holder = INVALID_SPAN if span is None else NonRecordingSpan(span)
-    return set_span_in_context(holder, Context())
+    if span is None:
+        return set_span_in_context(INVALID_SPAN, Context())
+    kind = _RecordedSpan if span.trace_flags.sampled else NonRecordingSpan
+    return set_span_in_context(kind(span), Context())
 
 
 class SpanWriter:
@@ -97,6 +112,8 @@ class SpanWriter:
         self._span_events = span_events
         self._content = content
         self._tracer = tracer
+        self.describes_traces = False
+        """Whether the request's span says of its trace what Langfuse lists."""
 
     def write(self, scored: ScoredRun, known: JudgedSpans | None) -> JudgedSpans:
         """Write the spans and return those that the scores are about.
@@ -161,6 +178,7 @@ class SpanWriter:
                     [verdict_group(scored)],
                     score_groups(scores),
                     [request_essentials(scored)],
+                    trace_groups(run, self._content) if self.describes_traces else (),
                     request_groups(scored, self._content, texts=True),
                 ),
             )
@@ -279,7 +297,8 @@ class SpanWriter:
         room = _attribute_limit(self._tracer())
         if room > 4 * HEADROOM:
             room -= HEADROOM
-        room -= len(getattr(span, "attributes", None) or ())
+        there = attribute_of(span, "attributes")
+        room -= len(there) if isinstance(there, Mapping) else 0
         return _fill(span, groups, room)
 
     def _add_events(
@@ -326,10 +345,9 @@ def _fill_list(span: Span, groups: Iterable[Group], room: int) -> int:
 def _attribute_limit(tracer: Tracer) -> int:
     # The SDK keeps the limits to itself; reading them is the only way to spare the oldest
     # attributes, which it would evict. Without them, its variables and its default hold.
-    limits = getattr(tracer, "_span_limits", None)
-    if limits is not None and hasattr(limits, "max_span_attributes"):
-        limit = limits.max_span_attributes
-        return UNLIMITED if limit is None else int(limit)
+    limit = attribute_of(attribute_of(tracer, "_span_limits"), "max_span_attributes", "unknown")
+    if limit is None or isinstance(limit, int):
+        return UNLIMITED if limit is None else limit
     for variable in _LIMIT_VARIABLES:
         value = os.environ.get(variable, "").strip()
         if value.isdecimal():
@@ -338,8 +356,8 @@ def _attribute_limit(tracer: Tracer) -> int:
 
 
 def _context_or(span: Span, parent: SpanContext | None) -> SpanContext | None:
-    context = span.get_span_context()
-    return context if context.is_valid else parent
+    context: SpanContext | None = span.get_span_context()
+    return context if context is not None and context.is_valid else parent
 
 
 def _mark_failure(span: Span, error_type: str | None, *, failed: bool) -> None:

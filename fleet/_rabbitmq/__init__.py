@@ -52,5 +52,5 @@ def run_worker(
 def _part(name: str, package: str) -> Any:
     try:
         return import_module(f"{__name__}.{name}")
-    except ImportError as error:
-        raise MissingDependencyError(package, "celery", "a queue on RabbitMQ") from error
+    except ImportError:
+        raise MissingDependencyError(package, "celery", "a queue on RabbitMQ") from None

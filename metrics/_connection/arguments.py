@@ -24,7 +24,7 @@ _NOT_EXTRA = {
 
 
 def connect(
-    whose: Literal["judge", "embedder"],
+    whose: Literal["judge", "embedder", "detector"],
     base_url: str | None,
     api_key: str | None,
     headers: Mapping[str, str] | None,

@@ -129,6 +129,8 @@ _WITHOUT_JSON = 500
 _MOST_OBJECTS = 20
 """Objects inside one string that are looked at."""
 
+_TAG = re.compile(r"<(?:style|script)\b.*?</(?:style|script)>|<[^>]*>", re.DOTALL)
+_LONGEST_MESSAGE = 300
 _QUOTATION = re.compile(
     r"""["'](?:failed_generation|flagged_input|input)["']\s*:.*"""
     r"""|\binput_value\s*=.*?(?=,\s*input_type|\n|$)""",
@@ -160,6 +162,7 @@ class FailedCall(Exception):  # noqa: N818 -- never leaves judge or embedder
         fatal: The endpoint will refuse every call.
         refusal: The endpoint may lack an option; another attempt without it may pass.
         held_back: Nothing was sent: the endpoint had asked for a pause.
+        words: What the endpoint, or the way to it, said itself. It may repeat what was asked, and the key.
     """
 
     def __init__(
@@ -172,6 +175,7 @@ class FailedCall(Exception):  # noqa: N818 -- never leaves judge or embedder
         retry_after_s: float | None = None,
         refusal: Refusal | None = None,
         held_back: bool = False,
+        words: str = "",
     ) -> None:
         super().__init__(detail)
         self.error_type = error_type
@@ -182,6 +186,7 @@ class FailedCall(Exception):  # noqa: N818 -- never leaves judge or embedder
         self.fatal = error_type in _FATAL
         self.refusal = refusal
         self.held_back = held_back
+        self.words = words
 
 
 def refused(
@@ -211,6 +216,7 @@ def refused(
         retry=retry,
         retry_after_s=retry_after_s,
         refusal=refusal,
+        words=words.message,
     )
 
 
@@ -311,6 +317,8 @@ class _Words:
 
     text: str = ""
     """All of it, folded to lower case."""
+    message: str = ""
+    """The same as it was written, shortened."""
     named: set[str] = field(default_factory=set)
     """Names that stand where options are named, in lower case."""
     codes: list[str] = field(default_factory=list)
@@ -335,6 +343,8 @@ def _heard(body: bytes) -> _Words:
             said.append(value[:_WITHOUT_JSON])
         _listen(value, "", said, words, 0)
     words.text = "\n".join(said).casefold()
+    message = " ".join(dict.fromkeys(_TAG.sub(" ", "\n".join(said)).split("\n")))
+    words.message = " ".join(message.split())[:_LONGEST_MESSAGE]
     if words.delay is None:
         match = _DELAY.search(words.text)
         words.delay = match[1] if match else None

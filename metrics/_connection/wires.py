@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -176,6 +177,15 @@ async def _keep_refusal(response: Any) -> None:
     )
 
 
+def _cause(error: BaseException) -> str:
+    """Return why there is no connection, in the words of the system where it said something."""
+    while (under := error.__cause__ or error.__context__) is not None:
+        error = under
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return " ".join(str(error).split())[:300]
+
+
 class Wire:
     """A client of ``openai``. Belongs to one event loop; no limit of its own.
 
@@ -227,7 +237,7 @@ class Wire:
             if isinstance(error.__cause__, _RefusedError):
                 return error.__cause__.reply
             detail = f"no connection, or it broke ({type(error).__name__})"
-            raise FailedCall("connection", detail, retry=True) from None
+            raise FailedCall("connection", detail, retry=True, words=_cause(error)) from None
         complete = len(received) <= most_bytes
         return Reply(response.status_code, response.headers, bytes(received), complete)
 

@@ -44,7 +44,7 @@ MIN_EXTRACT: Final = 16
 _CUTS: Final = frozenset({"function", "tool", "synthesizer", "unknown"})
 """Kinds of stages whose first k of a list are a mere cut; rerankers and filters are made to choose."""
 
-_MODEL_ASKED: Final = frozenset({"ok", "partial", "no_answer"})
+_MODEL_ASKED: Final = frozenset({"ok", "refused", "partial", "no_answer"})
 _MAX_NAME: Final = 64
 
 

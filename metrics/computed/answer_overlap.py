@@ -73,7 +73,7 @@ class AnswerOverlap(ComputedMetric):
     backend: OverlapBackend = "unicode"
     use_stemmer: bool = False
     score_names: tuple[str, ...] = field(init=False, default=("rouge_l", "token_f1"))
-    definition: str = field(init=False, default="2")
+    definition: str = field(init=False, default="3")
 
     name = "answer_overlap"
     needs = ("answer", "reference.answer")
@@ -142,7 +142,7 @@ def _rouge_score(use_stemmer: bool) -> _Comparison:
         from rouge_score.tokenizers import DefaultTokenizer  # noqa: PLC0415 -- an extra
     except ImportError as error:
         purpose = "AnswerOverlap(backend='rouge-score')"
-        raise MissingDependencyError(error.name or "rouge-score", "rouge", purpose) from error
+        raise MissingDependencyError(error.name or "rouge-score", "rouge", purpose) from None
     tokenizer = DefaultTokenizer(use_stemmer)
     scorer = RougeScorer(list(_ROUGE_SCORE_NAMES), tokenizer=tokenizer)
 

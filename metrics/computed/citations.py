@@ -12,10 +12,11 @@ from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import analyse
 from ragmeter.metrics.text.citations import cited_numbers, marks_inside, without_marks
+from ragmeter.metrics.text.framing import claim_terms
 from ragmeter.metrics.text.refusals import sentence_kinds
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.sentences import sentences
-from ragmeter.metrics.text.terms import compared_terms, credit, vocabulary
+from ragmeter.metrics.text.terms import credit, vocabulary
 
 from .lexical import WINDOW_THRESHOLD
 from .precision_recall_f1 import MOST_ITEMS
@@ -31,7 +32,8 @@ class Citations(ComputedMetric):
                              of the sentence's terms / pairs
         citation_coverage  = claiming sentences with a mark / claiming sentences
 
-    Marks: ``[1]``, ``[1, 3]``, ``[1-3]``, ``[^1]``, ``【1】``, ``[source 1]``, ``[来源1]``; a mark after
+    Marks: ``[1]``, ``[1, 3]``, ``[1-3]``, ``[^1]``, ``【1】``, ``[source 1]``, ``[来源1]``, or in words,
+    "Passage 3 says"; a mark after
     the full stop belongs to the sentence before.  Numbers begin at 1, or at 0 if a 0 occurs.  One
     that no chunk has is a wrong pair.  The number must mean the rank in ``contexts``.
 
@@ -53,7 +55,7 @@ class Citations(ComputedMetric):
     needs = ("contexts", "answer")
     method = "lexical"
     target = "answer"
-    definition = "1"
+    definition = "3"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Look every cited chunk up; the evidence is per pair, and per claiming sentence."""
@@ -67,8 +69,8 @@ class Citations(ComputedMetric):
         pairs: list[ScoreItem] = []
         wrong: list[str] = []
         for number, (sentence, numbers) in enumerate(zip(cut, cited, strict=True), start=1):
-            bare = analyse(without_marks(sentence))
-            terms = [term for one in bare.kept(compared_terms) for term in one]
+            bare = without_marks(sentence)
+            terms = [term for one in bare.kept(claim_terms) for term in one]
             if not terms or not all(kind.claims for kind in bare.kept(sentence_kinds)):
                 continue
             claiming.append(ScoreItem(f"sentence-{number}", bool(numbers), sentence))

@@ -148,7 +148,7 @@ class LexicalContextRecall(ComputedMetric):
     needs = ("contexts", "reference.answer")
     method = "lexical"
     target = "retrieval"
-    definition = "2"
+    definition = "3"
 
     def __post_init__(self) -> None:
         if self.scope not in ("window", "whole"):
@@ -235,7 +235,7 @@ class LexicalContextPrecision(ComputedMetric):
     needs = ("contexts", "reference.answer")
     method = "lexical"
     target = "retrieval"
-    definition = "2"
+    definition = "3"
 
     def __post_init__(self) -> None:
         _check_threshold(self.threshold)
@@ -301,7 +301,7 @@ class LexicalEntityRecall(ComputedMetric):
     needs = ("contexts", "reference.answer")
     method = "lexical"
     target = "retrieval"
-    definition = "2"
+    definition = "3"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Look every entity of the reference up in the contexts."""
@@ -349,7 +349,7 @@ class LexicalQueryCoverage(ComputedMetric):
     needs = ("question", "contexts")
     method = "lexical"
     target = "retrieval"
-    definition = "2"
+    definition = "3"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Cover the question's words; the evidence is each chunk's own share."""

@@ -13,17 +13,17 @@ from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse
-from ragmeter.metrics.text.question_words import topic_terms
+from ragmeter.metrics.text.question_words import asks, topic_terms
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import (
-    Vocabulary,
     as_written,
     credit,
-    sentence_terms,
+    present,
+    sentence_runs,
+    terms_of_runs,
     vocabulary,
-    vocabulary_of,
 )
-from ragmeter.metrics.text.tokens import has_han
+from ragmeter.metrics.text.tokens import has_han, is_han
 
 from .precision_recall_f1 import MOST_ITEMS
 
@@ -57,7 +57,9 @@ class LexicalContextRelevance(ComputedMetric):
 
     Without a value:
         ``missing_input``: no question, or retrieval was not captured.
-        ``undefined``: the question has no token, or is in a script that no chunk is written in.
+        ``undefined``: a turn of a chat asks nothing (no question mark, asking word or key words: ask with
+            the condensed question, `RagSample.search_query`); the question has no token, or is in a
+            script that no chunk is written in.
     """
 
     name = "lexical_context_relevance"
@@ -65,13 +67,15 @@ class LexicalContextRelevance(ComputedMetric):
     needs = ("question", "contexts")
     method = "lexical"
     target = "retrieval"
-    definition = "1"
+    definition = "3"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Measure every chunk; the evidence is each one's value and best passage."""
         question = analyse(sample.searched_for or "")
         contexts = [analyse(context.text) for context in sample.contexts or ()]
         wanted = question.kept(topic_terms)
+        if sample.search_query is None and not asks(question):
+            return (self._without_value("no question in the turn: ask with the condensed one"),)
         if not wanted:
             return (self._without_value("no topic word in the question"),)
         if all(not context.units for context in contexts):
@@ -134,25 +138,32 @@ def _best_passage(wanted: Sequence[str], context: Analysis) -> tuple[float, int,
 
 def _best_han_passage(wanted: Sequence[str], context: Analysis) -> tuple[float, int, int]:
     """Do the same as `_best_passage` where a bigram may be half there."""
-    sentences = context.kept(_sentence_vocabularies)
-    if len(wanted) * len(sentences) > _MOST_WORK:
+    if len(wanted) * len(context.sentences) > _MOST_WORK:
         raise TooLongError(f"more than {_MOST_WORK} pairs of a word and a sentence to compare")
+    here = present(wanted, context.kept(vocabulary))
+    han = list(filter(is_han, here))
+    other = frozenset(here).difference(han)
+    runs = context.kept(sentence_runs)
+    lines = list(map("\n".join, runs))
+    others = [other.intersection(terms_of_runs(one)) if other else other for one in runs]
+
+    def covered(at: int, until: int) -> float:
+        text = "\n".join(lines[at:until])
+        found = float(len(frozenset().union(*others[at:until])))
+        for term in han:
+            if term in text:
+                found += 1
+            elif term[0] in text and term[-1] in text:
+                found += 0.5
+        return found
+
     best, start, end = 0.0, 0, 0
-    alone = [credit(wanted, sentence) for sentence in sentences]
-    for at, own in enumerate(alone):
-        covered = own
-        if at + 1 < len(sentences) and alone[at + 1]:
-            one, other = sentences[at], sentences[at + 1]
-            both = Vocabulary(one.words | other.words, one.characters | other.characters)
-            covered = credit(wanted, both)
-        if covered > best:
-            best, start = covered, at
-            end = at + 1 if covered == own else at + 2
+    for at in range(len(lines)):
+        both = covered(at, at + 2)
+        if both > best:
+            best, start = both, at
+            end = at + 1 if covered(at, at + 1) == both else at + 2
     return best, start, end
-
-
-def _sentence_vocabularies(context: Analysis) -> list[Vocabulary]:
-    return list(map(vocabulary_of, context.kept(sentence_terms)))
 
 
 def _said(
@@ -160,8 +171,9 @@ def _said(
 ) -> tuple[str, str]:
     """Say what the best chunk has and what no chunk has, with the words and without."""
     held = [context.kept(vocabulary) for context in contexts]
-    has = sum(bool(credit((term,), held[best])) for term in wanted)
-    nowhere = [term for term in wanted if not any(credit((term,), one) for one in held)]
+    has = len(present(wanted, held[best]))
+    anywhere = {term for one in held for term in present(wanted, one)}
+    nowhere = [term for term in wanted if term not in anywhere]
     if has:
         explanation = (
             f"chunk-{best + 1} has {has} of the question's {counted(len(wanted), 'topic word')}"

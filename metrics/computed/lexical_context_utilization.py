@@ -49,11 +49,11 @@ class LexicalContextUtilization(ComputedMetric):
     needs = ("contexts", "answer")
     method = "lexical"
     target = "retrieval"
-    definition = "1"
+    definition = "2"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Give each sentence to its chunk; the evidence is each chunk's share and each sentence's chunk."""
-        answer = analyse(without_marks(sample.answer or ""))
+        answer = without_marks(sample.answer or "")
         contexts = [analyse(context.text) for context in sample.contexts or ()]
         if all(not context.units for context in contexts):
             return (self._without_value("nothing was retrieved"),)

@@ -1,27 +1,19 @@
 """Which share of the answer's words is in the retrieved contexts?
 
-The best free signal of an unfaithful answer that we know, and the backbone of the verdict.
+The number that people read; `support` is the one behind the verdict, and both name the same sentence.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragmeter.metrics._wording import counted, listed, percent, quoted
+from ragmeter.metrics._wording import counted, percent
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
-from ragmeter.metrics.text.analysis import Analysis, analyse
-from ragmeter.metrics.text.citations import without_marks
 from ragmeter.metrics.text.scripts import share_a_script
-from ragmeter.metrics.text.terms import (
-    Vocabulary,
-    as_written,
-    compared_terms,
-    credit,
-    together,
-    vocabulary,
-)
+from ragmeter.metrics.text.terms import compared_terms, credit, together, vocabulary
 
+from ._claims import claims_of
 from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = ["LexicalGroundedness"]
@@ -55,15 +47,12 @@ class LexicalGroundedness(ComputedMetric):
     needs = ("contexts", "answer")
     method = "lexical"
     target = "answer"
-    definition = "3"
+    definition = "4"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Cover the answer with the words of all contexts; the evidence is per sentence."""
-        answer = analyse(without_marks(sample.answer or ""))
-        contexts = [analyse(context.text) for context in sample.contexts or ()]
-        for context in contexts:
-            # Other metrics need the sentences; a text's tokens follow from its sentences' tokens.
-            _ = context.marked_tokens
+        claims = claims_of(sample)
+        answer, contexts = claims.answer, claims.contexts
         sentences = answer.kept(compared_terms)
         terms = [term for sentence in sentences for term in sentence]
         if not terms:
@@ -84,7 +73,10 @@ class LexicalGroundedness(ComputedMetric):
         ]
         value = sum(covered) / len(terms)
         if any(context.units for context in contexts):
-            explanation, summary = _said(answer, sentences, shares, held)
+            found = f"{value * len(terms):g} of {counted(len(terms), 'word')}"
+            said, named = claims.weakest_said
+            explanation = f"{percent(value)} of the answer's words are in the chunks{said}"
+            summary = found + named
         else:
             explanation = summary = "nothing was retrieved that the answer could rest on"
         return (
@@ -95,25 +87,3 @@ class LexicalGroundedness(ComputedMetric):
 
     def _without_value(self, why: str) -> Score:
         return self.make_score(self.name, None, explanation=why, summary=why)
-
-
-def _said(
-    answer: Analysis,
-    sentences: Sequence[Sequence[str]],
-    shares: Sequence[float | None],
-    held: Vocabulary,
-) -> tuple[str, str]:
-    """Say how much was found and where least, with the words and without."""
-    count = sum(map(len, sentences))
-    found = sum(credit(sentence, held) for sentence in sentences)
-    explanation = f"{percent(found / count)} of the answer's words are in the chunks"
-    summary = f"{found:g} of {counted(count, 'word')}"
-    if found < count:
-        share, weakest = min((share, at) for at, share in enumerate(shares) if share is not None)
-        distinct = dict.fromkeys(sentences[weakest])
-        lacking = [term for term in distinct if not credit((term,), held)]
-        explanation += f"; least: {quoted(answer.sentences[weakest])}"
-        if lacking:
-            explanation += f", not found: {listed(as_written(lacking, answer))}"
-        summary += f"; weakest: sentence-{weakest + 1} ({share:.2f})"
-    return explanation, summary

@@ -4,6 +4,7 @@ Neither good nor bad by itself: right where the chunks lack the answer, wrong wh
 The verdict reads it beside the other scores, because a refusal shares few words with any chunk.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,8 +12,8 @@ from ragmeter.metrics._wording import counted, quoted
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
-from ragmeter.metrics.text.analysis import analyse
-from ragmeter.metrics.text.refusals import SentenceKind, sentence_kinds
+from ragmeter.metrics.text.analysis import Analysis, analyse
+from ragmeter.metrics.text.refusals import SentenceKind, asks_back, greets, sentence_kinds
 
 from .precision_recall_f1 import MOST_ITEMS
 
@@ -20,6 +21,8 @@ __all__ = ["Refusal"]
 
 _FIRST = 2
 """Sentences at the beginning in which a refusal limits the whole answer."""
+_WHOLE = re.compile(r"\b(?:answer|help|assist|reply)\b|ответ|помочь|回答|帮")
+"""In the words of a refusal: it refuses the question, not a detail of it."""
 _LABELS = {1.0: "refused", 0.5: "partial", 0.0: "answered"}
 
 
@@ -27,9 +30,12 @@ _LABELS = {1.0: "refused", 0.5: "partial", 0.0: "answered"}
 class Refusal(ComputedMetric):
     """Does the answer refuse?
 
-        1.0 (`refused`)  = some sentence refuses and no other claims anything
-        0.5 (`partial`)  = a refusing sentence is among the first two, or as many refuse as claim
-        0.0 (`answered`) = none refuses, or one does deep inside a longer answer
+        1.0 (`refused`)  = some sentence refuses and no other claims anything; or the request
+                           ended ``refused``: the provider says so, whatever the words
+        0.5 (`partial`)  = a refusing sentence is among the first two or the last, or as many refuse as claim;
+                           `contradicts`: the question as a whole is refused, and answered
+        0.0 (`answered`) = none refuses, or one does deep inside a longer answer; `asked_back`: it only asks;
+                           `greeted`: it only greets, thanks or offers help
 
     Apologies, offers and "please contact ..." claim nothing.  Sentences are matched against
     wordings in English, Russian and Chinese; in another language a refusal is not recognised.
@@ -51,10 +57,15 @@ class Refusal(ComputedMetric):
     method = "lexical"
     target = "answer"
     direction = "none"
-    definition = "1/en,ru,zh"
+    endings = frozenset({"ok", "refused"})
+    definition = "4/en,ru,zh"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Count the sentences that refuse and those that claim; the evidence is the refusing ones."""
+        if sample.status == "refused":
+            why = "the model's provider says that it refused"
+            label = _LABELS[1.0]
+            return (self.make_score(self.name, 1.0, label=label, explanation=why, summary=why),)
         answer = analyse(sample.answer or "")
         if not any(map(str.isalpha, answer.plain)):
             why = "no letter in the answer"
@@ -78,7 +89,7 @@ class Refusal(ComputedMetric):
             self.make_score(
                 self.name,
                 value,
-                label=_LABELS[value],
+                label=_label(value, answer, [kinds[at].refuses or "" for at in refusing]),
                 items=items,
                 explanation=explanation,
                 summary=summary,
@@ -92,7 +103,19 @@ def _value(kinds: Sequence[SentenceKind], refusing: Sequence[int]) -> float:
         return 0.0
     if not claims:
         return 1.0
-    return 0.5 if refusing[0] < _FIRST or len(refusing) >= claims else 0.0
+    told = [at for at, kind in enumerate(kinds) if kind.claims or kind.refuses is not None]
+    limits = refusing[0] < _FIRST or refusing[-1] == told[-1]
+    return 0.5 if limits or len(refusing) >= claims else 0.0
+
+
+def _label(value: float, answer: Analysis, refusing: Sequence[str]) -> str:
+    if value == 0.0:
+        if asks_back(answer):
+            return "asked_back"
+        return "greeted" if greets(answer) else _LABELS[value]
+    if 0.0 < value < 1.0 and any(map(_WHOLE.search, refusing)):
+        return "contradicts"
+    return _LABELS[value]
 
 
 def _said(value: float, kinds: Sequence[SentenceKind], refusing: int) -> str:

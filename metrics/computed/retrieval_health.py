@@ -78,7 +78,7 @@ class RetrievalHealth(ComputedMetric):
     directions = MappingProxyType(
         dict.fromkeys(("context_count", "context_tokens", *_OF_THE_RETRIEVER), "none")
     )
-    definition = "2"
+    definition = "3"
     reads_texts = False  # of a text of any length it is known that it was retrieved
 
     def compute(self, sample: RagSample) -> Sequence[Score]:

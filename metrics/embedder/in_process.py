@@ -7,16 +7,12 @@ context of ours: what instruments them does not take it for the application's ca
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import inspect
 from collections.abc import Callable, Sequence
-from contextvars import copy_context
 from functools import partial
 from typing import Any, Protocol, cast, runtime_checkable
 
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._clerk import Clerk
+from ragmeter.metrics._connection.batched_model import ThreadOfModel
 from ragmeter.metrics.errors import ConfigurationError
 
 from .embedder import Embedder, Numbers
@@ -61,8 +57,7 @@ class InProcessEmbedder(Embedder):
         self._embed = _embed_with(source)
         self.knows_questions = self._embed.func is not _with_function
         super().__init__(name or _name_of(source), **options)
-        self._take_on_clerk()
-        fork.forget(self._take_on_clerk)  # the parent's thread is not there in a child
+        self._thread = ThreadOfModel("ragmeter-embedder")
 
     def __repr__(self) -> str:
         return f"InProcessEmbedder(name={self.name!r})"
@@ -71,39 +66,15 @@ class InProcessEmbedder(Embedder):
         """Pickle the model and the options; what is remembered stays here."""
         return partial(InProcessEmbedder, self._source, self.name, **self._options), ()
 
-    def _take_on_clerk(self) -> None:
-        self._clerk = Clerk("ragmeter-embedder")
-
     async def embed(self, texts: Sequence[str], *, query: bool) -> Numbers:
         """Embed on a thread; the loop goes on meanwhile."""
-        made = await self._on_thread(partial(self._embed, list(texts), query))
+        made = await self._thread.run(partial(self._embed, list(texts), query))
         return cast("Numbers", await made if inspect.isawaitable(made) else made)
 
     async def aclose(self) -> None:
         """End what is under way; a call that hangs is left to its thread, which does not delay the exit."""
         await super().aclose()
-        self._clerk.finish(0.0)
-
-    async def _on_thread(self, call: Callable[[], Any]) -> Any:
-        made: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        context = copy_context()
-
-        def work() -> None:
-            if not made.set_running_or_notify_cancel():
-                return  # it took too long to get here
-            try:
-                made.set_result(context.run(call))
-            except BaseException as error:
-                if isinstance(error, Exception):
-                    made.set_exception(error)
-                    return
-                # On the loop it would end all judging.
-                made.set_exception(RuntimeError(f"it raised {type(error).__name__}"))
-                if not isinstance(error, SystemExit):
-                    raise
-
-        self._clerk.do(work)
-        return await asyncio.wrap_future(made)
+        self._thread.finish()
 
 
 def as_embedder(given: object) -> Embedder:

@@ -6,9 +6,7 @@ the order of their ``index``, and counted: an endpoint may return them in any or
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +15,6 @@ from ragmeter.metrics._connection.arguments import connect, extra_fields, made_a
 from ragmeter.metrics._connection.failures import FailedCall, refused
 from ragmeter.metrics._connection.loops import PerLoop
 from ragmeter.metrics._connection.wires import Wires
-from ragmeter.metrics._retry import pause_before
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.judge.budget import JudgeBudget
 
@@ -27,8 +24,6 @@ __all__ = ["OpenAIEmbedder"]
 
 _MOST_REPLY_BYTES = 64 * 2**20
 """A longer reply is not read: 64 vectors of 4,096 numbers take some 6 MiB."""
-_LONGEST_PAUSE_S = 20.0
-"""Between two attempts, unless the endpoint asks for more."""
 
 
 class OpenAIEmbedder(Embedder):
@@ -123,19 +118,7 @@ class OpenAIEmbedder(Embedder):
         """Post the texts, again where that may pass, and return the rows in order."""
         del query  # the API knows no difference; models that do want a prefix
         body = {"model": self.name, "input": list(texts), "encoding_format": "float", **self._extra}
-        ends_at = time.monotonic() + self.timeout_s
-        retry = 0
-        while True:
-            try:
-                return await self._posted(body, len(texts))
-            except FailedCall as failure:
-                pause_s = pause_before(retry, failure.retry_after_s, longest_s=_LONGEST_PAUSE_S)
-                out_of_time = time.monotonic() + pause_s >= ends_at
-                if not failure.retry or retry >= self._max_retries or out_of_time:
-                    raise
-                self._count(calls=1)
-            retry += 1
-            await asyncio.sleep(pause_s)
+        return await self._retried(partial(self._posted, body, len(texts)), self._max_retries)
 
     async def _posted(self, body: Mapping[str, Any], count: int) -> Numbers:
         async with self._wires.here().slot() as wire:

@@ -7,13 +7,14 @@ gateways put errors into it.  `replies` reads the text itself.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ragmeter.metrics._connection.failures import FailedCall, refused
 from ragmeter.metrics._connection.tokens import estimate_tokens
+
+from .replies import after_thinking
 
 __all__ = ["Completion", "read_completion"]
 
@@ -24,8 +25,6 @@ _REFUSED_FINISHES = frozenset({
 _CUT_FINISHES = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
 _NOT_FINISHED = frozenset({"tool_calls", "function_call", "tool_use"})
 _TEXT_PARTS = frozenset({"text", "output_text", None})
-_THINKING_BEGINS = re.compile(r"\s*(?:<think(?:ing)?>|<reasoning>|◁think▷)")
-_THINKING_ENDS = re.compile(r"</think(?:ing)?>|</reasoning>|◁/think▷")
 _MOST_TOKENS = 100_000_000
 """No reply takes more: a number beyond is none."""
 _UNSTATED_STATUS = 502
@@ -73,10 +72,10 @@ def read_completion(
     said, declined = _content(message.get("content"))
     finish = choice.get("finish_reason")
     finish = finish.casefold() if isinstance(finish, str) else ""
-    error = choice.get("error")
-    if finish == "error" or (error and not said):
+    error = choice.get("error") or message.get("error")
+    if finish == "error" or error:
         return _inner_error(error or choice, headers)
-    if not said and _is_error(reply):
+    if _is_error(reply):
         return _inner_error(reply, headers)
     if not message:
         return _unusable(received, estimated_input)
@@ -85,8 +84,7 @@ def read_completion(
         error_type = "refusal"
     elif finish in _CUT_FINISHES:
         error_type = "reply_cut_off"
-        if _THINKING_BEGINS.match(said) and not _THINKING_ENDS.search(said):
-            said = ""
+        said = after_thinking(said) and said
     elif not said.strip():
         said = "" if finish in _NOT_FINISHED else _misplaced(message)
         error_type = None if said else "unusable_reply"
@@ -119,12 +117,17 @@ def _content(content: Any) -> tuple[str, bool]:
 
 
 def _misplaced(message: Mapping[str, Any]) -> str:
-    """Return a reply that was taken for thoughts: some servers do so when a grammar forbids any."""
-    for name in ("reasoning_content", "reasoning"):
-        thoughts = message.get(name)
-        if isinstance(thoughts, str) and thoughts.lstrip().startswith("{"):
-            return thoughts
-    return ""
+    """Return a reply that was taken for thoughts: some servers do so when a grammar forbids any.
+
+    It is one object and nothing else; thoughts may begin with a draft of one.
+    """
+    fields = [message.get(name) for name in ("reasoning_content", "reasoning")]
+    thoughts = {field.strip() for field in fields if isinstance(field, str)} - {""}
+    try:
+        [only] = thoughts
+        return only if isinstance(json.loads(only), dict) else ""
+    except (ValueError, RecursionError):
+        return ""
 
 
 def _is_error(reply: Any) -> bool:

@@ -30,7 +30,7 @@ from .cache import JudgeCache
 from .endpoint import Endpoint
 from .prompts import Written, schema_for, write
 from .protocol import Answer, Ask, Group, Item, JudgeError, Reply, Usage
-from .replies import UnusableReplyError, read_reply
+from .replies import READER, UnusableReplyError, read_reply
 
 __all__ = ["Batching"]
 
@@ -43,6 +43,8 @@ _WOULD_BE_THE_SAME = frozenset({"refusal", "prompt_cut", "reply_cut_off"})
 """What an endpoint answers again when it is asked the same again."""
 _MOST_HALVINGS = 2
 """How often the ids of a reply that was cut off are divided."""
+_MOST_CUT_OFF = 4
+"""Replies of one ask that may be cut off before no more is asked: a model that repeats itself without end."""
 
 
 @dataclass(slots=True)
@@ -54,6 +56,10 @@ class _Asking:
     usage: Usage = field(default_factory=Usage)
     not_taken: dict[str, Answer] = field(default_factory=dict)
     """Answers by id that were said to be taken from a text and are not."""
+    cut_off: int = 0
+    """Replies that were cut off."""
+    fitting: int = _MOST_ITEMS
+    """Ids of a call whose reply was not cut off, after one that was."""
 
 
 class Batching:
@@ -172,10 +178,12 @@ class Batching:
             took = Usage(completion.calls, completion.input_tokens, completion.output_tokens)
             asking.usage += took
             outcome = completion.error_type
-            cut_off = outcome == "reply_cut_off" and bool(completion.text)
-            if cut_off and len(ids) > 1 and halvings and not again:
-                halves = _even_parts(ids, -(-len(ids) // 2))
-                return await self._parts(asking, halves, halvings - 1)
+            if outcome == "reply_cut_off":
+                asking.cut_off += 1
+                if completion.text and len(ids) > 1 and halvings and not again:
+                    return await self._halves(asking, ids, halvings - 1)
+            elif asking.cut_off:
+                asking.fitting = min(asking.fitting, len(ids))
             if outcome is None:
                 try:
                     answers |= self._read(asking, open_ids, completion.text, written)
@@ -188,6 +196,26 @@ class Batching:
         if not answers and error is not None:
             twice = ", twice" if again else ""
             raise JudgeError(f"the judge gave no usable reply{twice}", error)
+        return answers
+
+    async def _halves(self, asking: _Asking, ids: list[str], halvings: int) -> dict[str, Answer]:
+        """Ask about half of `ids`, and then about the others in parts of the size that fitted.
+
+        One after the other, so that a model of which every reply is cut off is asked a few times only.
+        """
+        half = -(-len(ids) // 2)
+        answers: dict[str, Answer] = {}
+        failure: JudgeError | None = None
+        at = 0
+        while at < len(ids) and asking.cut_off < _MOST_CUT_OFF:
+            part = ids[at : at + min(half, asking.fitting)]
+            at += len(part)
+            try:
+                answers |= await self._part(asking, part, halvings)
+            except JudgeError as error:
+                failure = error
+        if not answers:
+            raise failure or JudgeError("every reply was cut off", "reply_cut_off")
         return answers
 
     def _read(
@@ -241,7 +269,7 @@ class Batching:
         if group.shared_with is None:
             for along in sorted(ask.prompts_with_shared.values()):
                 version += f"+{load_prompt(along).version}"
-        parts = [self._identity, prompt, version, group.name, group.kind, *item.depends_on]
+        parts = [READER, self._identity, prompt, version, group.name, group.kind, *item.depends_on]
         return sha256(json.dumps(parts).encode()).digest()
 
 

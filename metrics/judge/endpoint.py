@@ -109,6 +109,8 @@ class Endpoint:
         self._usual_output = float(min(form.max_output_tokens or _FIRST_OUTPUT, _FIRST_OUTPUT))
         self._not_before = 0.0
         self._answered = False
+        self.last_words = ""
+        """What was said of the last failed call, as of `FailedCall.words`."""
 
     async def complete(
         self,
@@ -293,6 +295,7 @@ class Endpoint:
                 cached_tokens=call.cached_tokens,
                 calls=call.posts,
             )
+        self.last_words = outcome.words
         # A refusal is about that text, and without a post nothing is known of the endpoint.
         if outcome.error_type != "refusal" and not outcome.held_back:
             call.admitted = False

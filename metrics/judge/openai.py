@@ -152,6 +152,16 @@ class OpenAIJudge(CountingJudge):
         return self._caller.host
 
     @property
+    def address(self) -> str:
+        """Address of the endpoint, without what may be secret in it."""
+        return self._caller.stored_url or "https://api.openai.com/v1"
+
+    @property
+    def last_words(self) -> str:
+        """What endpoint or system said of the last failed call; may repeat what was asked, and the key."""
+        return self._endpoint.last_words
+
+    @property
     def structured_output(self) -> str:
         """How replies are asked for: ``json_schema``, ``json_object`` or ``text``."""
         return self._learned.level("format")

@@ -3,19 +3,26 @@
 `Batching` calls it.  A verdict is taken only from its place in a JSON
 object, under the id it was asked for: prose is never searched for digits or words like
 yes, nothing is evaluated, and an integer other than 0 and 1 is not a verdict.
+
+A reply is one JSON value and nothing else; or thoughts, which end at their last end, and then words around
+the one object that begins there, fenced or not.  Whatever else begins, a draft that was taken back, one
+that was cut off or is no JSON, a thought that has no end: then it cannot be told which of them is meant, and
+the reply answers nothing.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
 from .protocol import Answer, AnswerValue, Group
 
-__all__ = ["UnusableReplyError", "read_reply", "read_verdict"]
+__all__ = ["READER", "UnusableReplyError", "after_thinking", "read_reply", "read_verdict"]
+
+READER = 2
+"""Version of the rules by which replies are read; answers remembered under another are not believed."""
 
 _TRUE = frozenset({"true", "yes", "1", "да", "是"})
 _FALSE = frozenset({"false", "no", "0", "нет", "否"})
@@ -25,13 +32,22 @@ _LONGEST_REASON = 500
 
 _EXAMPLE = re.compile(r"[a-z]+0+")
 """Ids are numbered from 1, but for those of the prompts' examples."""
+_THOUGHTS = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad)"
 _THINKING_ENDS = re.compile(
-    r"</think(?:ing)?>|</reasoning>|◁/think▷|<\|channel\|>final(?:(?!<\|message\|>).){0,80}<\|message\|>"
+    rf"</{_THOUGHTS}\s*>|◁/think▷|\[/THINK\]|<\|end_of_thought\|>"
+    r"|<\|channel\|>\s*final(?:(?!<\|message\|>).){0,80}<\|message\|>",
+    re.IGNORECASE,
 )
-_THINKING_BEGINS = re.compile(r"\A\s*(?:<think(?:ing)?>|<reasoning>|◁think▷|<\|channel\|>)")
-_OPENING_FENCE = re.compile(r"\s*```[a-zA-Z]*\s*")
-_BRACES = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[{}]", re.DOTALL)
-_ONLY_BRACES = re.compile(r"[{}]")
+_THINKING_BEGINS = re.compile(
+    rf"<{_THOUGHTS}(?:\s[^<>]*)?>|◁think▷|\[THINK\]|<\|begin_of_thought\|>|<\|channel\|>",
+    re.IGNORECASE,
+)
+_BEGINNING = re.compile(r"\{|\[\s*[\[{\"]")
+"""Of an object, or of a list of what a reply may be a list of."""
+_FULL_STOPS = frozenset(".。｡．")
+_AROUND = " \t\n\r\u00a0\u3000.。｡．"
+_AROUND += "\"'`“”„‟‘’‚«»‹›「」『』＂＇()[]{}<>（）［］｛｝【】〔〕〈〉《》"
+_WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 
 
 class UnusableReplyError(ValueError):
@@ -63,22 +79,9 @@ def read_reply(
 
 
 def _only_object(text: str, groups: tuple[Group, ...], shown: str) -> dict[str, Any]:
-    text = text.removeprefix("\ufeff").strip()
-    if text[:1] not in ("{", "["):
-        text = _after_thinking(text).strip()
-    candidates = [text]
-    if not _is_json(text):
-        candidates = _fenced(text)
-        if len(candidates) != 1:
-            candidates = _in_prose(text)
-    if len(candidates) != 1:
-        raise UnusableReplyError("the reply is not one JSON object")
-    if "".join(candidates[0].split()) in "".join(shown.split()):
+    candidate, reply = _only_value(text.removeprefix("\ufeff").strip())
+    if "".join(candidate.split()) in "".join(shown.split()):
         raise UnusableReplyError("the reply quotes a text it was shown")
-    try:
-        reply = json.loads(candidates[0], object_pairs_hook=_no_repeats)
-    except (ValueError, RecursionError) as error:
-        raise UnusableReplyError("the reply is not valid JSON") from error
     if isinstance(reply, list) and len(groups) == 1:
         reply = {groups[0].name: reply}
     if not isinstance(reply, dict) or not any(group.name in reply for group in groups):
@@ -86,63 +89,42 @@ def _only_object(text: str, groups: tuple[Group, ...], shown: str) -> dict[str, 
     return reply
 
 
-def _after_thinking(text: str) -> str:
-    """Return what follows the last thought; nothing if a thought was begun and never ended."""
+def _only_value(text: str) -> tuple[str, Any]:
+    """Return the one JSON value of a reply, as written and as read."""
+    try:
+        # What a string of it says of thinking is no thinking.
+        return text, _read_json(text, 0, whole=True)[0]
+    except (ValueError, RecursionError):
+        text = after_thinking(text)
+    beginning = _BEGINNING.search(text)
+    if beginning is None:
+        raise UnusableReplyError("the reply has no JSON object")
+    start = beginning.start()
+    try:
+        value, end = _read_json(text, start)
+    except (ValueError, RecursionError) as error:
+        raise UnusableReplyError("the reply is not valid JSON") from error
+    if _BEGINNING.search(text, end):
+        raise UnusableReplyError("the reply is not one JSON object")
+    if _THINKING_BEGINS.search(text, 0, start) or _THINKING_BEGINS.search(text, end):
+        raise UnusableReplyError("the reply goes on thinking")
+    return text[start:end], value
+
+
+def _read_json(text: str, start: int, *, whole: bool = False) -> tuple[Any, int]:
+    value, end = _DECODER.raw_decode(text, start)
+    if whole and end < len(text):
+        raise ValueError("there is more")
+    return value, end
+
+
+def after_thinking(text: str) -> str:
+    """Return what follows the last thought; nothing where one was begun first and never ended."""
     end = 0
     for match in _THINKING_ENDS.finditer(text):
         end = match.end()
-    if not end and _THINKING_BEGINS.match(text):
-        return ""
-    return text[end:]
-
-
-def _is_json(text: str) -> bool:
-    if text[:1] not in ("{", "["):
-        return False
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _in_prose(text: str) -> list[str]:
-    """Return the outermost JSON objects among other words; in one pass, as the text may be long.
-
-    Outside an object, a quotation mark is only a mark.
-    """
-    objects: list[str] = []
-    at, begin, depth = 0, 0, 0
-    while True:
-        match = (_BRACES if depth else _ONLY_BRACES).search(text, at)
-        if match is None:
-            break
-        at = match.end()
-        if match[0] == "{":
-            if not depth:
-                begin = match.start()
-            depth += 1
-        elif match[0] == "}" and depth:
-            depth -= 1
-            if not depth and _is_json(text[begin:at]):
-                objects.append(text[begin:at])
-    return objects
-
-
-def _fenced(text: str) -> list[str]:
-    """Return what stands between fences, block by block; in one pass, as the text may be long."""
-    blocks: list[str] = []
-    block: list[str] | None = None
-    for line in text.split("\n"):
-        if block is None:
-            if _OPENING_FENCE.fullmatch(line):
-                block = []
-        elif line.strip() == "```":
-            blocks.append("\n".join(block).strip())
-            block = None
-        else:
-            block.append(line)
-    return blocks
+    rest = text[end:].strip()
+    return "" if _THINKING_BEGINS.match(rest) else rest
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -150,6 +132,9 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         raise UnusableReplyError("the reply repeats a key")
     return result
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_no_repeats)
 
 
 def _read_group(body: Any, group: Group, tag: str) -> dict[str, Answer]:
@@ -268,16 +253,20 @@ def _read_pairs(pairs: Any) -> tuple[bool, AnswerValue]:
 
 
 def _plain(word: str) -> str:
-    folded = unicodedata.normalize("NFKC", word).casefold().replace("_", " ")
-    return "".join(letter for letter in folded if letter.isalnum() or letter in "-+ ").strip()
+    """Return a word in small letters, without quotes, brackets, full stops and blanks around it."""
+    bare = word.strip(_AROUND)
+    before = word[: word.find(bare)]
+    if bare[:1].isdigit() and not _FULL_STOPS.isdisjoint(before):
+        return word  # .1 is another number
+    return bare.translate(_WIDE).casefold()
 
 
 def read_verdict(value: Any) -> bool | None:
     """Return the verdict that `value` states, or None.
 
     True and False are verdicts; so are 0, 1 and the words true, yes, да, 是 and false, no, нет,
-    否, whatever their case and punctuation, for endpoints that cannot be held to booleans.
-    Nothing else is: not 2, not -1, not 1.0, not "maybe".
+    否, in any case and width, with quotes, brackets, full stops and blanks around them, for endpoints that
+    cannot be held to booleans.  Nothing else is: not 2, not -1, not 1.0, not "maybe", not "!true".
     """
     if isinstance(value, bool):
         return value
@@ -292,9 +281,9 @@ def read_verdict(value: Any) -> bool | None:
 def _read_choice(value: Any, choices: tuple[str, ...]) -> str | None:
     """Return the choice that `value` names; plain true and false mean the first two."""
     if isinstance(value, str):
-        word = _plain(value)
+        word = _plain(value).replace("_", " ")
         for choice in choices:
-            if word == _plain(choice):
+            if word == choice.replace("_", " "):
                 return choice
     verdict = read_verdict(value)
     return None if verdict is None else choices[0 if verdict else 1]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
+from ragmeter.metrics.text.cleaning import clean
 from ragmeter.metrics.text.jieba_words import jieba_cut
 from ragmeter.metrics.text.tokens import normalise, tokens
 
@@ -66,12 +67,14 @@ def quest_tokenizer(
         return _unicode_tokens
     try:
         cut = jieba_cut()
-    except ImportError as error:
-        raise MissingDependencyError("jieba", "jieba", "RAGQuestEval with jieba") from error
+    except ImportError:
+        raise MissingDependencyError("jieba", "jieba", "RAGQuestEval with jieba") from None
     if crud_compat:
         return lambda text: list(cut(text))
     return lambda text: [
-        token for word in cut(normalise(text)) if (token := _word(word)) not in ("", *_ARTICLES)
+        token
+        for word in cut(normalise(clean(text)))
+        if (token := _word(word)) not in ("", *_ARTICLES)
     ]
 
 

@@ -5,17 +5,29 @@ All free metrics of one request read the same few texts; `analyse` gives each of
 than its bound only until the next text comes.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 from ragmeter.metrics import _fork as fork
 from ragmeter.metrics._lazy_attribute import lazy_attribute
 from ragmeter.metrics._tables import BoundedTable
 
+from .cleaning import Origins, clean
 from .layout import key_of, units
 from .sentences import sentences_of
 from .stems import CONTENT
-from .tokens import MARK, content_of, content_set_of, has_han, line_tokens, tokens_of_lines
+from .tokens import (
+    MARK,
+    content_of,
+    content_set_of,
+    has_han,
+    line_tokens,
+    runs_of_lines,
+    tokens_of_lines,
+    tokens_of_runs,
+)
 
 __all__ = ["Analysis", "analyse", "forget_texts", "latest", "shared"]
 
@@ -56,9 +68,10 @@ def shared(words: Iterable[str]) -> list[str]:
 class Analysis:
     """One text, and its tokens and sentences; each is computed when first asked for."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        """The text itself."""
+    def __init__(self, text: str, without: re.Pattern[str] | None = None) -> None:
+        self.original = text
+        """The text as it came."""
+        self._without = without
         self._kept: dict[Any, Any] = {}
 
     def kept(self, make: Callable[["Analysis"], T]) -> T:
@@ -74,11 +87,36 @@ class Analysis:
         return made
 
     @lazy_attribute
+    def text(self) -> str:
+        """The text as it is read (`cleaning.clean`): what every reader begins with."""
+        text = clean(self.original)
+        return text if self._without is None else self._without.sub(" ", text)
+
+    def without(self, pattern: re.Pattern[str]) -> "Analysis":
+        """Return the analysis of the same text with a space for whatever `pattern` finds."""
+        return Analysis(self.original, pattern)
+
+    @lazy_attribute
+    def sentence_places(self) -> list[tuple[int, int]]:
+        """Where in `original` each sentence begins and ends, less the marks around it."""
+        letters = [at for at, character in enumerate(self.text) if character.isalnum()]
+        spelled = "".join(map(self.text.__getitem__, letters))
+        origins = Origins(self.original, self._without)
+        places: list[tuple[int, int]] = []
+        begin = end = 0
+        for sentence in self.sentences:
+            wanted = "".join(filter(str.isalnum, sentence))
+            begin = spelled.index(wanted, end)
+            end = begin + len(wanted)
+            places.append(origins.span(letters[begin], letters[end - 1] + 1))
+        return places
+
+    @lazy_attribute
     def tokens(self) -> list[str]:
         """As `text.tokens`; not to be changed."""
         # No token crosses the end of a sentence, so the sentences' tokens are the text's.
-        if "marked_tokens" in self.__dict__:
-            return [word for word in self.marked_tokens if word != MARK]
+        if "marked_tokens" in self.__dict__ or has_han(self.text):
+            return [*chain.from_iterable(self._by_sentence(self.marked_tokens))]
         return shared(line_tokens(self.plain))
 
     @lazy_attribute
@@ -116,7 +154,14 @@ class Analysis:
     @lazy_attribute
     def marked_tokens(self) -> list[str]:
         """The tokens of all sentences, with `MARK` after each sentence; not to be changed."""
+        if has_han(self.text):
+            return shared(tokens_of_runs(self.marked_runs))
         return shared(tokens_of_lines(self.sentences))
+
+    @lazy_attribute
+    def marked_runs(self) -> list[str]:
+        """As `marked_tokens`, each run of Han characters in one piece; not to be changed."""
+        return runs_of_lines(self.sentences)
 
     @lazy_attribute
     def sentence_ends(self) -> list[int]:
@@ -209,7 +254,7 @@ class _Memory:
                 known = Analysis(text)
                 # Short texts have a price too, the objects around them; and of Chinese, every
                 # character is a token and two neighbours are a term.
-                characters = len(text) * 4 if has_han(text) else len(text)
+                characters = len(text) * 8 if has_han(text) else len(text)
                 self._known.put(text, known, characters + 256)
         return known
 

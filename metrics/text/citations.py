@@ -7,6 +7,8 @@ does not say.
 
 import re
 
+from .analysis import Analysis, analyse
+
 __all__ = ["cited_numbers", "marks_inside", "without_marks"]
 
 # At most two digits: [2024] is a year. No link [1](url), and no definition of a footnote [^1]: ...
@@ -20,14 +22,23 @@ _AFTER_STOP = re.compile(
     rf"(?P<stop>[.!?…。！？][\"'”’»)）」』]{{0,3}})[^\S\n]{{0,3}}(?P<marks>(?:{_MARK.pattern}[^\S\n]{{0,3}}){{1,9}})",
     re.IGNORECASE,
 )
+_NAMED = re.compile(
+    r"(?<!\w)(?:passages?|sources?|documents?|chunks?|excerpts?|contexts?|"
+    r"отрыв\w+|фрагмент\w*|документ\w*|источник\w*)\s"
+    r"(?:№ ?|#)?(\d{1,2}(?:(?:,| and| &|–|-| и)\s?\d{1,2}(?!\w)){0,9})(?![\w.]\d|\w)|"
+    r"(?:资料|文档|片段|来源|段落)\s?(\d{1,2})(?!\d)",
+    re.IGNORECASE,
+)
+"""A chunk named in words: "Passage 3 says", "according to sources 1 and 2"."""
+_NUMBER = re.compile(r"\d{1,2}")
 _SEPARATOR = re.compile("[,;，、]")
 _RANGE = re.compile("[–—-]")
 _LONGEST_RANGE = 20
 
 
 def marks_inside(text: str) -> str:
-    """Return `text` with marks that follow a full stop before it, in the sentence they belong to."""
-    return _AFTER_STOP.sub(_inside, text)
+    """Return `text`, cleaned, with marks that follow a full stop in the sentence they belong to."""
+    return _AFTER_STOP.sub(_inside, analyse(text).text)
 
 
 def _inside(found: re.Match[str]) -> str:
@@ -44,9 +55,16 @@ def cited_numbers(sentence: str) -> list[int]:
                 found += range(ends[0], ends[-1] + 1)
             else:
                 found += ends
+    for named in _NAMED.finditer(sentence):
+        found += map(int, _NUMBER.findall(named[0]))
     return list(dict.fromkeys(found))
 
 
-def without_marks(sentence: str) -> str:
-    """Return a sentence without its marks."""
-    return _MARK.sub(" ", sentence)
+def without_marks(text: str) -> Analysis:
+    """Return the analysis of a text without its marks."""
+    known = analyse(text)
+    return known if _MARK.search(known.text) is None else known.kept(_unmarked)
+
+
+def _unmarked(known: Analysis) -> Analysis:
+    return known.without(_MARK)

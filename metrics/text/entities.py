@@ -14,6 +14,7 @@ from ragmeter.metrics.score import ScoreItem
 
 from .analysis import Analysis, analyse
 from .characters import HAN
+from .cleaning import clean
 from .dates import date_keys, date_spans, has_worded_numbers, may_hold, number_keys
 from .han_names import stands_in_han, without_suffix
 from .names import Name, NameIndex, Word, composed, name_of, stable_part
@@ -100,7 +101,7 @@ def normalise_entity(entity: str) -> str:
 
     NFKC, casefold, spaces collapsed; quotes, a leading article and punctuation at the ends gone.
     """
-    flat = _trimmed(_flatten(entity))
+    flat = _trimmed(_flatten(clean(entity)))
     return _ARTICLE.sub("", flat, count=1) if _ARTICLE.match(flat) else flat
 
 
@@ -135,7 +136,7 @@ def _wanted(entity: str) -> _Wanted:
     keys = frozenset[str]()
     if _NUMBERED.search(flat):
         keys = date_keys(flat, whole=True) or number_keys(flat, whole=True)
-    cased = _trimmed(" ".join(_QUOTES.sub(" ", composed(entity)).split()))
+    cased = _trimmed(" ".join(_QUOTES.sub(" ", composed(clean(entity))).split()))
     name = name_of(cased)
     needed = [_needed(word, person=name.person) for word in name.words if word.folded.isalpha()]
     han = _HAN_GAP.sub("", flat) if has_han(flat) else ""

@@ -81,8 +81,8 @@ def language_of(text: str) -> str | None:
     letters that only Ukrainian has; Arabic script is ``ar``, Devanagari ``hi``.  Latin script is read by
     small words; without one it is ``en``.
     """
-    text = text[:_READ_CHARACTERS]
-    script = script_of(Analysis(text))
+    known = Analysis(text[:_READ_CHARACTERS])
+    text, script = known.text, script_of(known)
     if script is None:
         return None
     if script == "latin":

@@ -7,7 +7,6 @@ Which break is which: `_Block`; what a line is by itself: `lines`.  Linear in th
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -15,6 +14,7 @@ from ragmeter.metrics._lazy_attribute import lazy_attribute
 
 from .abbreviations import NEVER_ENDS, NEVER_LAST
 from .characters import HAN, WIDE
+from .cleaning import clean
 from .lines import Line, Ordinals, Structure, read_lines
 
 __all__ = ["exact_key", "has_layout", "key_of", "units"]
@@ -33,9 +33,11 @@ _SPACE_INSIDE = re.compile(r"[^\s>] +[^\s>]")
 _SPACED_WIDE = re.compile(f"[{HAN}] [a-zA-Z0-9]|[a-zA-Z0-9] [{HAN}]")
 _HAN = re.compile(f"[{HAN}]")
 _WORD = re.compile(r"[^\W\d_]+")
+_EMPHASIS = re.compile(r"\*{1,3}|_{1,3}|~~")
+_SPACED_LETTER = re.compile(rf"[^\W_{HAN}]")
 _OPENERS = "\"'“‘„«‹([{「『（【《〈¿¡*_"
 _CLOSERS = "\"'”’»›)]}」』）】》〉*_"
-_JOINERS = ",;、，(（[«“„/&+"
+_JOINERS = ",;、，(（[«“„/&+\u00ad"
 _ENDS = ".!?…。！？؟।"
 _STOPS = _ENDS + ";；"
 _DASHES = "-–—―"
@@ -68,8 +70,8 @@ def units(text: str) -> list[str]:
     """Cut `text` into paragraphs, list items, headings, table rows and lines of code, in order.
 
     White space inside a unit is one space each; between Han or kana a line break is nothing.
-    Quotation marks of e-mail (``>``), fences and rules are left out, and so is every unit without
-    a letter or digit.
+    Quotation marks of e-mail (``>``), fences, rules and marks of emphasis are left out, and so is
+    every unit without a letter or digit.
     """
     if not has_layout(text):
         quoted = _QUOTED.match(text)
@@ -78,7 +80,28 @@ def units(text: str) -> list[str]:
     else:
         text = _BREAK.sub("\n", text).replace("\u2029", "\n\n")
         found = list(_units(text))
+    if "*" in text or "_" in text or "~~" in text:
+        found = list(map(_without_emphasis, found))
     return [unit for unit in found if _LETTER_OR_DIGIT.search(unit)]
+
+
+def _without_emphasis(unit: str) -> str:
+    """Leave out Markdown's marks of emphasis, in pairs; snake_case, products and footnotes have none."""
+    opened: dict[str, int] = {}
+    marks: list[tuple[int, int]] = []
+    for found in _EMPHASIS.finditer(unit):
+        start, end = found.span()
+        before, after = unit[start - 1 : start], unit[end : end + 1]
+        if found[0] in opened and not (before.isspace() or _SPACED_LETTER.match(after)):
+            marks += ((opened.pop(found[0]), len(found[0])), (start, len(found[0])))
+        elif after.strip() and not _SPACED_LETTER.match(before) and before != "\\":
+            opened[found[0]] = start
+    at = 0
+    parts: list[str] = []
+    for start, size in sorted(marks):
+        parts.append(unit[at:start])
+        at = start + size
+    return "".join([*parts, unit[at:]])
 
 
 def _is_spaced_evenly(text: str) -> bool:
@@ -96,15 +119,14 @@ def exact_key(text: str) -> str:
 
     Spaces beside Han and kana do not count either: wrapping makes and loses them.
     """
+    text = clean(text)
     return key_of(units(text), text)
 
 
 def key_of(parts: Sequence[str], text: str) -> str:
     """Return the `exact_key` of a text whose units are known."""
     key = " ".join(parts) or " ".join(text.split())
-    if key.isascii():
-        return key
-    return _SPACE_BY_WIDE.sub("", unicodedata.normalize("NFC", key))
+    return key if key.isascii() else _SPACE_BY_WIDE.sub("", key)
 
 
 def _units(text: str) -> Iterator[str]:

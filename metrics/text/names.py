@@ -55,7 +55,6 @@ _INFLECTED_CAPITALS = re.compile(rf"([{_UPPER}]{{2,}})(?:['’]?s|-?[а-я]{{1,2
 _POSSESSIVE = re.compile(r"['’ʼ]s?\Z", re.IGNORECASE)
 _ARTICLE = re.compile(r"(?:the|an|a)\s+", re.IGNORECASE)
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
-_MARKS = re.compile("[\u00ad\u0301\u0300]")
 _FIRST_ID = 0x100
 _SURROGATES = 0xD800
 _MOST_WORDS = 16
@@ -63,11 +62,8 @@ _MOST_WORDS = 16
 
 
 def composed(text: str) -> str:
-    """Return `text` in NFKC, without soft hyphens and stress marks; case and layout stay."""
-    if text.isascii():
-        return text
-    normal = unicodedata.normalize("NFKC", text)
-    return _MARKS.sub("", normal) if _MARKS.search(normal) else normal
+    """Return a cleaned text in NFKC; case and layout stay."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
 @lru_cache(maxsize=20_000)

@@ -16,7 +16,7 @@ from .stems import stem
 from .terms import sentence_terms
 from .tokens import has_han
 
-__all__ = ["topic_terms"]
+__all__ = ["asks", "topic_terms"]
 
 # Question words, commands to an assistant, courtesies, and verbs and nouns that only carry a
 # question ("How long does it take", "What kind of", "What is the name of").
@@ -67,6 +67,39 @@ def topic_terms(known: Analysis) -> list[str]:
     asking = _asking_stems()
     topic = [term for term in every if term not in asking and not _is_function(term)]
     return topic or every
+
+
+_TURN = re.compile(
+    r"[.!…。！]\s*\Z|\b(?:i|i'm|im|i've|my|we|it's|its|that's|they|he|she|you're|я|мне|мой|мы|это|они)\b|[我他她它]",
+    re.IGNORECASE,
+)
+_KEY_WORDS = 12
+"""Words up to which a text without a sentence's marks is a search rather than a turn of a chat."""
+
+
+def asks(known: Analysis) -> bool:
+    """Return whether a turn asks: a question mark, an asking word or command, or key words to search for."""
+    text = known.text
+    if "?" in text or "？" in text or (has_han(text) and _CHINESE.search(text)):
+        return True
+    words = known.tokens
+    asking = _asking_stems() - _small_talk_stems()
+    if any(stem(word) in asking for word in words if word not in _MEANINGLESS):
+        return True
+    return len(words) <= _KEY_WORDS and _TURN.search(text) is None
+
+
+_SMALL_TALK = (
+    "my mine me us like just make get take happen really ever yes no ok hi hello thanks thank sorry am much "
+    "many long often someone anyone something anything somebody anybody kind type sort way see say know mean "
+    "let call exactly actually want спасибо привет здравствуйте именно вообще знать хочу"
+)
+_MEANINGLESS = frozenset("s t".split())
+
+
+@lru_cache(maxsize=1)
+def _small_talk_stems() -> frozenset[str]:
+    return frozenset(map(stem, _SMALL_TALK.split())) | russian_function_stems()
 
 
 def _distinct_terms(known: Analysis) -> list[str]:

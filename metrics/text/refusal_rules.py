@@ -94,6 +94,12 @@ _NOT = r"(?:did|can|could|will|would|am|are|was|were|have) not"
 _ABLE = r"(?:been )?(?:(?:able|in a position|equipped|qualified) to )?(?:seem to )?(?:be able to )?(?:\w+ly )?"
 
 ENGLISH = (
+    # sorry, but I cannot do that; I neither have ... nor am able to
+    (
+        r"\b(?:sorry|afraid|apologi[sz]e|apologies)\b.{0,20}?(?:\b(?:i|we) )?(?:can|could|am|are) not (?:able to )?"
+        r"(?:do|advise|comply|fulfil+|process|support|continue|engage|create|generate|write|discuss|share|give|help|assist|provide)\b"
+    ),
+    r"\bi neither (?:have|know|possess)\b",
     # I cannot answer; I was not able to find; I am unable to say
     rf"\bi {_NOT} {_ABLE}{_ANSWER}\b",
     rf"\bwe {_NOT} {_ABLE}{_ANSWER}\b(?=\W*$|.{{0,50}}\b(?:{_INFO}|{_ASKED}|question|this|that)\b)",
@@ -305,7 +311,7 @@ REFUSING = frozenset(
 """One of these words is in every English sentence that a rule matches."""
 
 COURTEOUS = frozenset(
-    "i im we my sorry apology apologies apologize apologise apologizing please could can would if let is "
+    "hello hi hey greetings good welcome no glad nice goodbye bye see thanks i im we my sorry apology apologies apologize apologise apologizing please could can would if let is "
     "do don feel happy you for to thank thanks hope hopefully hoping how it unfortunately".split()
 )
 """One of these begins every English sentence of `COURTESIES`."""

@@ -24,7 +24,7 @@ from .refusal_rules import (
 )
 from .tokens import has_han
 
-__all__ = ["LANGUAGES", "SentenceKind", "sentence_kinds"]
+__all__ = ["LANGUAGES", "SentenceKind", "asks_back", "greets", "sentence_kinds"]
 
 LANGUAGES = ("en", "ru", "zh")
 """Languages in which a refusal is recognised."""
@@ -54,6 +54,28 @@ _WRITTEN_OUT = (
 _CONDITION = re.compile(
     r"^\W*(?:(?:if|when|whenever|unless|in case|once|если|когда|как только)\b|如果|假如|要是|"
     r"若(?!干)|当(?![前时地下中日年])|當(?![前時]))[^,，]*[,，]?"
+)
+# What is said to be the answer is judged by itself, as in: the answer to the question is: unable to say.
+_ANSWER_IS = re.compile(
+    r"^.{0,120}?\b(?:answer|reply|respond|response|ответ|отвечу)\b[^:]{0,80}:[\s\"“«'*]*|^.{0,40}?(?:答案|回答)[^：:]{0,20}[：:]\s*"
+)
+_GREETING = re.compile(
+    r"^\W*(?:(?:hello|hi|hey|greetings|good (?:morning|afternoon|evening|day)|welcome|"
+    r"you(?: are|'re) (?:very |most )?welcome|my pleasure|no problem|glad to (?:help|hear)|nice to meet|"
+    r"(?:good)?bye|see you|thank(?:s| you)|привет|здравствуй(?:те)?|добр(?:ый|ое|ой) (?:день|утро|вечер)|"
+    r"пожалуйста|не за что|спасибо|рад(?:а)? помочь|до свидания)(?:\W+\w+){0,4}|"
+    r"(?:你好|您好|大家好|不客气|不用谢|谢谢|再见|早上好|很高兴)[^，。,.]{0,8})\W*\Z"
+)
+_QUESTION = re.compile(r"[?？]\W*\Z")
+_CLARIFYING = re.compile(
+    r"^\W*(?:please (?:specify|clarify|tell me|let me know|provide)|"
+    r"(?:could|can|would) you (?:please )?(?:specify|clarify|tell)|"
+    r"уточните|подскажите|请(?:问|明确|说明|指明|具体|告诉))"
+)
+_OFFER = re.compile(
+    r"^\W*(?:would you like|do you (?:want|need)|is there anything|anything else|shall i|should i|"
+    r"want me|need (?:any|more)|(?:how |what )?(?:else )?can i|may i|"
+    r"хотите|нужн|могу ли|чем (?:ещё|еще|я)|需要我|还有什么|要不要|是否需要)"
 )
 _QUOTED = re.compile('"[^"]{1,200}"|“[^”]{1,200}”|«[^»]{1,200}»|「[^」]{1,200}」')
 
@@ -99,8 +121,41 @@ def _kind(sentence: str) -> SentenceKind:
     text = _LAYOUT.sub(" ", sentence[:_LOOKED_AT].casefold().translate(_APOSTROPHES)).strip()
     plain = _plain(text)
     refusing = _refusing_words(_own_words(plain))
+    if refusing is None and (":" in plain or "：" in plain):
+        said = _ANSWER_IS.sub("", plain)
+        refusing = _refusing_words(said) if said != plain else None
     courtesy, _ = _courtesies()
-    return SentenceKind(refusing, refusing is None and courtesy.match(plain) is None)
+    polite = courtesy.match(plain) is not None or _GREETING.match(plain) is not None
+    return SentenceKind(refusing, refusing is None and not polite)
+
+
+def greets(known: Analysis) -> bool:
+    """Return whether an answer begins with a greeting or thanks, and claims and refuses nothing."""
+    kinds = known.kept(sentence_kinds)
+    return (
+        bool(kinds)
+        and not any(kind.claims or kind.refuses for kind in kinds)
+        and _GREETING.match(known.sentences[0].casefold()) is not None
+    )
+
+
+def asks_back(known: Analysis) -> bool:
+    """Return whether an answer only asks: it ends with a question and claims nothing but one sentence at most.
+
+    A question that only offers more ("Would you like ...?") asks nothing back beside a claim.
+    """
+    sentences = known.sentences
+    if not sentences:
+        return False
+    last = sentences[-1].casefold()
+    if not (_QUESTION.search(last) or _CLARIFYING.match(last)):
+        return False
+    others = [
+        sentence
+        for sentence, kind in zip(sentences[:-1], known.kept(sentence_kinds), strict=False)
+        if kind.claims and not _QUESTION.search(sentence)
+    ]
+    return len(others) <= 1 and not (others and _OFFER.match(last))
 
 
 def _own_words(text: str) -> str:

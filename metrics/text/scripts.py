@@ -5,7 +5,6 @@ nothing, and "nothing shared" must not look like "not supported".
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -40,9 +39,9 @@ _SCRIPTS = {
     "ethiopic": "\u1200-\u137f",
     "khmer": "\u1780-\u17dd",
 }
-_PATTERNS = {name: re.compile(f"[{letters}]") for name, letters in _SCRIPTS.items()}
+_PATTERNS = {name: re.compile(f"[{letters}]+") for name, letters in _SCRIPTS.items()}
 _NOT_LATIN = re.compile(f"[{''.join(_SCRIPTS.values())}]")
-_LATIN = re.compile("[A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]")
+_LATIN = re.compile("[A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]+")
 _HAN_LETTERS = 2
 """A Han character says as much as several letters."""
 _LATIN_SHARE = 3
@@ -50,11 +49,12 @@ _LATIN_SHARE = 3
 names of products and terms stay Latin everywhere."""
 
 
-@lru_cache(maxsize=20_000)
-def _script_of_letter(letter: str) -> str | None:
-    if _LATIN.match(letter):
-        return "latin"
-    return next((name for name, letters in _PATTERNS.items() if letters.match(letter)), None)
+@lru_cache
+def _others(script: str) -> re.Pattern[str]:
+    """Return what finds a letter of any script but this one and Latin."""
+    return re.compile(
+        f"[{''.join(letters for name, letters in _SCRIPTS.items() if name != script)}]"
+    )
 
 
 def script_of(known: Analysis) -> str | None:
@@ -64,18 +64,22 @@ def script_of(known: Analysis) -> str | None:
     Latin words.  To be used as ``known.kept(script_of)``.
     """
     text = known.text
-    if text.isascii() or _NOT_LATIN.search(text) is None:
+    first = None if text.isascii() else _NOT_LATIN.search(text)
+    if first is None:
         return "latin" if _LATIN.search(text) else None
-    counts: dict[str, int] = {}
-    for letter, count in Counter(text).items():
-        script = _script_of_letter(letter)
-        if script is not None:
-            counts[script] = counts.get(script, 0) + count * (
-                _HAN_LETTERS if script == "han" else 1
-            )
-    latin = counts.pop("latin", 0)
+    (script,) = [name for name, letters in _PATTERNS.items() if letters.match(first[0])]
+    scripts = _PATTERNS if _others(script).search(text) else (script,)
+    counts = {name: _count(_PATTERNS[name], text) for name in scripts}
+    if "han" in counts:
+        counts["han"] *= _HAN_LETTERS
     top = max(counts, key=counts.__getitem__)
-    return "latin" if latin > _LATIN_SHARE * counts[top] else top
+    if len(text) <= _LATIN_SHARE * counts[top]:
+        return top
+    return "latin" if _count(_LATIN, text) > _LATIN_SHARE * counts[top] else top
+
+
+def _count(letters: re.Pattern[str], text: str) -> int:
+    return sum(map(len, letters.findall(text)))
 
 
 def share_a_script(text: Analysis, others: Iterable[Analysis]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from .abbreviations import ENDS_IF_CAPITAL, NEVER_ENDS, NUMBER_WORDS, STARTERS
 from .characters import HAN
+from .cleaning import clean
 from .layout import units
 
 __all__ = ["RULES", "sentences", "sentences_of"]
@@ -34,7 +35,7 @@ _COMPOUNDS = {"д": "т.д", "п": "т.п", "э": "н.э", "е": "т.е"}
 _SPECIAL = NEVER_ENDS | ENDS_IF_CAPITAL | NUMBER_WORDS
 _LETTERS_WITH_DOTS = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]\Z")
 
-RULES = "2"
+RULES = "3"
 """Version of the rules by which texts are cut; part of the definition of what counts sentences."""
 
 
@@ -47,7 +48,7 @@ def sentences(text: str) -> list[str]:
     their sentence.  None ends inside a decimal or a URL, after an initial, a list number or an
     abbreviation (``Dr.``, ``e.g.``, ``г.``, ``т. е.``).  What has no letter or digit is none.
     """
-    return sentences_of(units(text))
+    return sentences_of(units(clean(text)))
 
 
 def sentences_of(parts: Iterable[str]) -> list[str]:

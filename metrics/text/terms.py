@@ -8,29 +8,33 @@ metrics of the answer and of the question's relevance call this.
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import chain
+from operator import add
 from typing import NamedTuple
 
-from .analysis import Analysis, shared
+from .analysis import Analysis
 from .characters import HAN
 from .function_words import has_cyrillic, russian_function_stems
-from .stems import CONTENT
-from .tokens import content_of, has_han, line_tokens, normalise
+from .stems import CONTENT, MARK
+from .tokens import has_han, is_han, runs_of_lines
 
 __all__ = [
     "Vocabulary",
     "as_written",
     "compared_terms",
     "credit",
+    "present",
+    "sentence_runs",
     "sentence_terms",
     "terms_of_line",
+    "terms_of_runs",
     "together",
     "vocabulary",
     "vocabulary_of",
 ]
 
-_RUN_OR_REST = re.compile(f"[{HAN}]+|[^{HAN}]+")
 _HAN = re.compile(f"[{HAN}]")
+_PAIR = re.compile("..", re.DOTALL)
 _BIGRAM = 2
 _HALF = 0.5
 """Credit of a bigram of which a text has both characters, but apart: a word cut otherwise."""
@@ -47,14 +51,21 @@ class Vocabulary(NamedTuple):
 
 def terms_of_line(line: str) -> list[str]:
     """Return the terms of a sentence or another text whose layout plays no part, in order."""
+    return terms_of_runs(runs_of_lines([line])[:-1])
+
+
+def terms_of_runs(runs: Iterable[str]) -> list[str]:
+    """Return the terms of words and runs of Han characters, in order."""
     found: list[str] = []
-    for part in _RUN_OR_REST.findall(normalise(line)):
-        if not _HAN.match(part):
-            found += content_of(line_tokens(part))
-        elif len(part) == 1:
-            found.append(part)
+    for run in runs:
+        if not is_han(run):
+            stemmed = CONTENT[run]
+            if stemmed is not None:
+                found.append(stemmed)
+        elif len(run) == 1:
+            found.append(run)
         else:
-            found += shared(map("".join, pairwise(part)))
+            found += map(add, run, run[1:])
     return found
 
 
@@ -62,7 +73,18 @@ def sentence_terms(known: Analysis) -> list[list[str]]:
     """Return the terms of each sentence.  To be used as ``known.kept(sentence_terms)``."""
     if not has_han(known.text):
         return known.sentence_content
-    return list(map(terms_of_line, known.sentences))
+    return list(map(terms_of_runs, sentence_runs(known)))
+
+
+def sentence_runs(known: Analysis) -> list[list[str]]:
+    """Return the words and the runs of Han characters of each sentence."""
+    found: list[list[str]] = [[]]
+    for run in known.marked_runs:
+        if run == MARK:
+            found.append([])
+        else:
+            found[-1].append(run)
+    return found[:-1]
 
 
 def compared_terms(known: Analysis) -> list[list[str]]:
@@ -81,7 +103,13 @@ def vocabulary(known: Analysis) -> Vocabulary:
     """Return what a text has.  To be used as ``known.kept(vocabulary)``."""
     if not has_han(known.text):
         return Vocabulary(known.content_set, frozenset())
-    return vocabulary_of(terms_of_line(known.plain))
+    runs = known.marked_runs
+    han = list(filter(is_han, runs))
+    # What crosses the border of two runs nothing is compared with.
+    line = "\n".join(han)
+    others = [run for run in runs if not is_han(run) or len(run) == 1]
+    pairs = (_PAIR.findall(line), _PAIR.findall(line, 1))
+    return Vocabulary(frozenset(chain(*pairs, terms_of_runs(others))), frozenset(line))
 
 
 def vocabulary_of(terms: Iterable[str]) -> Vocabulary:
@@ -112,9 +140,21 @@ def credit(terms: Sequence[str], held: Vocabulary) -> float:
         return whole
     part = 0.0
     for term in terms:
-        if term not in words and characters.issuperset(term):
+        if term not in words and term[0] in characters and term[-1] in characters:
             part += 1.0 if len(term) == 1 else _HALF
     return whole + part
+
+
+def present(terms: Iterable[str], held: Vocabulary) -> list[str]:
+    """Return those of `terms` for which `credit` gives anything."""
+    words, characters = held
+    if not characters:
+        return [term for term in terms if term in words]
+    return [
+        term
+        for term in terms
+        if term in words or (term[0] in characters and term[-1] in characters)
+    ]
 
 
 def as_written(terms: Sequence[str], known: Analysis) -> list[str]:

@@ -6,12 +6,13 @@ Russian and Chinese are cut by one rule, in time linear in the text.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import cast
 
 from .characters import HAN, marks
-from .layout import has_layout, units
+from .cleaning import clean
+from .layout import units
 from .stems import CONTENT, MARK
 
 __all__ = [
@@ -20,10 +21,13 @@ __all__ = [
     "content_set_of",
     "content_tokens",
     "has_han",
+    "is_han",
     "line_tokens",
     "normalise",
+    "runs_of_lines",
     "tokens",
     "tokens_of_lines",
+    "tokens_of_runs",
 ]
 
 # One token is one Han character, or a run of other letters and digits; a decimal stays whole.
@@ -37,6 +41,7 @@ _PIECE = 50_000
 # Where a text may be cut in two: after white space or a Han character, unless a mark follows.
 _BORDER = re.compile(rf"[\s{HAN}](?=[\s\w])")
 _NOTHING = frozenset((None,))
+_WIDE_PUNCTUATION = tuple(zip("，：；！？（）", ",:;!?()", strict=True))
 _TYPOGRAPHY = "’‘“”–—…•\u00a0"
 # A full stop or a comma before a digit: only there can a token have one inside.  Looking for ".0" in
 # what this makes of a text takes a third of a regular expression's time.
@@ -46,37 +51,45 @@ _ASCII_SHAPE = {
 }
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+(?:[.,][0-9]+)*")
 _ASCII_TOKEN_OR_MARK = re.compile(rf"{_ASCII_TOKEN.pattern}|{MARK}")
-_TOKEN = re.compile(rf"[{HAN}]|[^\W_{HAN}]+(?:[.,]\d+)*")
+_RUN = re.compile(rf"[{HAN}]+|[^\W_{HAN}]+(?:[.,]\d+)*|{MARK}")
 _HAN = re.compile(f"[{HAN}]")
+_LEAST_HAN = "\u3005"
+_OTHER_THAN_HAN = re.compile("[^\\0-\x7f\u3400-\u4dbf\u4e00-\u9fff]+")
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
-# What no reader sees as a letter: soft hyphens, joiners, marks of direction, variation selectors,
-# and the accents that NFKC leaves loose (Russian stress, the dot of a Turkish capital I).
-_UNSEEN = re.compile(
-    "[\u00ad\u0300-\u036f\u0483-\u0487\u1ab0-\u1aff\u1dc0-\u1dff\u200c-\u200f\u202a-\u202e"
-    "\u2060-\u2064\u2066-\u206f\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\U000e0100-\U000e01ef]+"
-)
+# Accents that NFKC and casefold leave loose: of a spaced accent, and the dot of a Turkish capital I.
+_LOOSE = re.compile("[\u0300-\u036f]+")
 
 
 @lru_cache(maxsize=2)
 def _with_marks(*, astral: bool) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return what finds a combining mark, and `_TOKEN` for texts that have one."""
+    """Return what finds a combining mark, and `_RUN` for texts that have one."""
     mark = f"[{marks(astral=astral)}]"
     letters = rf"[^\W_{HAN}]"
     return (
         re.compile(mark),
-        re.compile(rf"[{HAN}]|{letters}+(?:{mark}+{letters}*)*(?:[.,]\d+)*"),
+        re.compile(rf"[{HAN}]+|{letters}+(?:{mark}+{letters}*)*(?:[.,]\d+)*|{MARK}"),
     )
 
 
 def normalise(text: str) -> str:
-    """Return `text` in NFKC, casefolded, ё as е, without loose accents and unseen characters.
+    """Return a cleaned text in NFKC, casefolded, ё as е, without loose accents.
 
     Accents that belong to a letter stay (é, й), and so do the vowel signs of other scripts.
     """
     if text.isascii():
         return text.lower()
+    if not unicodedata.is_normalized("NFKC", text):
+        # Most often punctuation alone is not, and what follows costs a hundred times as much.
+        for wide, narrow in _WIDE_PUNCTUATION:
+            text = text.replace(wide, narrow)
+        # Letters of the large block of Han decompose to nothing, and compose with nothing.
+        text = _OTHER_THAN_HAN.sub(_compatible, text) if has_han(text) else text
     folded = unicodedata.normalize("NFKC", text).casefold().replace("ё", "е")
-    return _UNSEEN.sub("", folded) if _UNSEEN.search(folded) else folded
+    return _LOOSE.sub("", folded) if _LOOSE.search(folded) else folded
+
+
+def _compatible(found: re.Match[str]) -> str:
+    return unicodedata.normalize("NFKC", found[0])
 
 
 def _without_typography(text: str) -> str:
@@ -95,22 +108,24 @@ def tokens(text: str) -> list[str]:
     punctuation, spaces and underscores are dropped.  Stop words stay.  Line breaks do not matter:
     a word that one of them hyphenates is whole again where `layout.units` makes it so.
     """
-    return line_tokens("\n".join(units(text)) if has_layout(text) else text)
+    return line_tokens("\n".join(units(clean(text))))
 
 
 def line_tokens(text: str) -> list[str]:
     """Cut a text into tokens, as `tokens` does, whose layout plays no part: a unit or sentence."""
     if len(text) <= _PIECE:
         return _piece_tokens(text)
-    # No call may hold the interpreter for long.
-    found: list[str] = []
+    return [word for piece in _pieces(text) for word in _piece_tokens(piece)]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield a text in pieces, none of which holds the interpreter for long."""
     start = 0
     while start < len(text):
         border = _BORDER.search(text, start + _PIECE)
         end = border.end() if border else len(text)
-        found += _piece_tokens(text[start:end])
+        yield text[start:end]
         start = end
-    return found
 
 
 def _has_ascii_decimal(text: str) -> bool:
@@ -124,8 +139,42 @@ def _piece_tokens(text: str) -> list[str]:
     normal = normalise(text)
     if normal.isascii():
         return _ASCII_TOKEN.findall(normal)
-    mark, token = _with_marks(astral=_ASTRAL.search(normal) is not None)
-    return (_TOKEN if mark.search(normal) is None else token).findall(normal)
+    return [word for word in tokens_of_runs(_runs(normal)) if word != MARK]
+
+
+def _runs(normal: str) -> list[str]:
+    mark, run = _with_marks(astral=_ASTRAL.search(normal) is not None)
+    return (_RUN if mark.search(normal) is None else run).findall(normal)
+
+
+def is_han(run: str) -> bool:
+    """Return whether a word begins with a Han character; then all of it is Han."""
+    # Nearly all of them stand in one place, where nothing else of a word does.
+    return "\u3400" <= run < "\ua000" or (run >= _LEAST_HAN and _HAN.match(run) is not None)
+
+
+def tokens_of_runs(runs: Iterable[str]) -> list[str]:
+    """Return the tokens that `runs_of_lines` has the Han characters of in one piece."""
+    found: list[str] = []
+    for run in runs:
+        if is_han(run):
+            found += run
+        else:
+            found.append(run)
+    return found
+
+
+def runs_of_lines(lines: Sequence[str]) -> list[str]:
+    """Return what `tokens_of_lines` does, but each run of Han characters in one piece."""
+    text = f"{MARK}".join(lines)
+    if sum(map(len, lines)) > _PIECE or text.count(MARK) >= len(lines):
+        return [run for line in lines for run in (*_runs_of_line(line), MARK)]
+    return [*_runs(normalise(text)), MARK] if lines else []
+
+
+def _runs_of_line(line: str) -> list[str]:
+    pieces = _pieces(line)
+    return [run for piece in pieces for run in _runs(normalise(piece)) if run != MARK]
 
 
 def tokens_of_lines(lines: Sequence[str]) -> list[str]:
@@ -144,7 +193,7 @@ def tokens_of_lines(lines: Sequence[str]) -> list[str]:
     if text.count(MARK) >= len(lines):  # a text has the mark in it
         return _one_by_one(lines)
     if not text.isascii():
-        return _one_by_one(lines)
+        return tokens_of_runs(runs_of_lines(lines))
     if _has_ascii_decimal(text):
         return _ASCII_TOKEN_OR_MARK.findall(text.lower() + MARK)
     found = text.translate(_ASCII_LINES).split()

@@ -20,6 +20,7 @@ from ragmeter.metrics.text.terms import (
     Vocabulary,
     compared_terms,
     credit,
+    present,
     sentence_terms,
     together,
     vocabulary,
@@ -104,7 +105,7 @@ def evidence(question: str | None, answer: str | None, contexts: Sequence[str]) 
     for one in known:
         # By sentences first: a text's tokens follow from its sentences' tokens.
         _ = one.marked_tokens
-    said = analyse(without_marks(answer or ""))
+    said = without_marks(answer or "")
     comparable = bool(known) and share_a_script(said, known)
     sentences = _answer_sentences(said, known, comparable=comparable)
     asked = analyse(question or "")
@@ -167,7 +168,7 @@ def _supporters(
         if place is None or has is None or best < least:
             break
         chosen.append(place)
-        left = [term for term in left if not credit((term,), has)]
+        left = [term for term in left if not present((term,), has)]
     return tuple(chosen)
 
 
@@ -190,4 +191,4 @@ def _words(topics: Sequence[str], context: Analysis, readable: bool) -> int | No
     if not readable:
         return None
     held = context.kept(vocabulary)
-    return sum(bool(credit((term,), held)) for term in topics)
+    return len(present(topics, held))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
+from ragmeter.metrics._json_lines import as_line
 from ragmeter.serve.store import Filters, Reader, RequestView, ScoreView
 
 __all__ = ["MOST_EXPORTED", "lines"]
@@ -27,8 +27,7 @@ def lines(reader: Reader, filters: Filters, sort: str) -> Iterator[bytes]:
         for row in page.requests:
             view = reader.request(row.trace_id or row.run_id, row.span_id)
             if view is not None:
-                text = json.dumps(_record(view), ensure_ascii=False, separators=(",", ":"))
-                yield text.encode("utf-8", "backslashreplace") + b"\n"
+                yield as_line(_record(view), compact=True)
         left -= len(page.requests)
         cursor = page.next
         if cursor is None or not page.requests:

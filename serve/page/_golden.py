@@ -7,14 +7,15 @@ by hand goes on.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._append import append_whole, appending
+from ragmeter.metrics._json_lines import as_line, read_objects
 from ragmeter.references import normalise_question
 
 __all__ = ["GoldenEntry", "GoldenSet"]
@@ -64,9 +65,8 @@ class GoldenSet:
             **({} if entry.trace_id is None else {"trace_id": entry.trace_id}),
             "added": f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}",
         }
-        line = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
         with appending(self.path) as file:
-            append_whole(file, line)
+            append_whole(file, as_line(record))
 
     def entries(self) -> list[GoldenEntry]:
         """Return the entries that count, in the order in which their questions first came.
@@ -75,8 +75,8 @@ class GoldenSet:
             ConfigurationError: The file cannot be read.
         """
         found: dict[str, GoldenEntry] = {}
-        for line in self.text().splitlines():
-            entry = _entry(line)
+        for fields in read_objects(self.content()):
+            entry = _entry(fields)
             if entry is not None:
                 found[normalise_question(entry.question)] = entry
         return list(found.values())
@@ -87,27 +87,23 @@ class GoldenSet:
         same = [one for one in self.entries() if normalise_question(one.question) == wanted]
         return same[-1] if same else None
 
-    def text(self) -> str:
+    def content(self) -> bytes:
         """Return the whole file.
 
         Raises:
             ConfigurationError: It cannot be read.
         """
         try:
-            return self.path.read_text("utf-8", "replace")
+            return self.path.read_bytes()
         except FileNotFoundError:
-            return ""
+            return b""
         except OSError as error:
             raise ConfigurationError(f"--golden {str(self.path)!r}: {error.strerror}") from None
 
 
-def _entry(line: str) -> GoldenEntry | None:
+def _entry(read: Mapping[str, Any]) -> GoldenEntry | None:
     """Return a line as an entry; None: it is none, and whoever uses the file as references is told so."""
-    try:
-        read = json.loads(line)
-    except ValueError:
-        return None
-    if not isinstance(read, dict) or not isinstance(read.get("question"), str):
+    if not isinstance(read.get("question"), str):
         return None
     answer, ids, trace = read.get("answer"), read.get("context_ids"), read.get("trace_id")
     return GoldenEntry(

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import parse_qs
 
-from ragmeter.metrics import RagmeterError
+from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.quality.labels import Label, append_label
+from ragmeter.quality.verdict_rates import VerdictRate, rates_in
 from ragmeter.serve.store import RequestView
 
 from ._golden import GoldenEntry, GoldenSet
@@ -55,6 +57,14 @@ class Labels:
     golden: GoldenSet
     """The golden set."""
 
+    def rate(self, word: str | None) -> VerdictRate | None:
+        """Return how often people call requests with this word bad; None: too few drawn labels, or none."""
+        try:
+            changed = self.path.stat().st_mtime_ns
+            return _rates(self.path, changed).get(word or "")
+        except (OSError, ConfigurationError):
+            return None
+
     def save(self, view: RequestView, form: Form) -> None:
         """Keep what somebody said of a request.
 
@@ -72,10 +82,16 @@ class Labels:
             rater=RATER,
             at=f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}",
             scale="yes-no",
+            verdict=view.row.verdict or "",
         )
         append_label(self.path, label)
         if entry is not None:
             self.golden.add(entry)
+
+
+@lru_cache(maxsize=4)
+def _rates(path: Path, changed: int) -> Mapping[str, VerdictRate]:  # noqa: ARG001 -- a file that changed
+    return rates_in(path)
 
 
 def read_form(body: bytes) -> tuple[str, Form]:

@@ -155,6 +155,7 @@ def _cell(
             part
             for part in (
                 _interval(estimate, lower, upper),
+                _few_conversations(estimate, words),
                 whose.get((score.name, group.measurements.get(score.name, "")), ""),
             )
             if part
@@ -224,6 +225,8 @@ def _score_row(
     if estimate is not None and known:
         middle, lower, upper = on_scale(estimate, score.range)
         mean, interval = number(middle), f"{number(lower)} – {number(upper)}"
+        if few := _few_conversations(estimate, words):
+            interval = f"{interval}, {few}"
         drawing = _scale(score, estimate, score.usual, fell=score.name in fell).svg()
     return ScoreRow(
         name=score.name,
@@ -304,6 +307,13 @@ def _points(stored: Sequence[StoredPoint], score: ScoreSummary) -> list[TrendPoi
             TrendPoint(one.from_ms, one.until_ms, mean, lower, upper, one.estimate.n_judged)
         )
     return points
+
+
+def _few_conversations(estimate: Estimate, words: Words) -> str:
+    """Return how few conversations a mean rests on; empty where there are enough, or none is known."""
+    if not estimate.has_few_conversations:
+        return ""
+    return words("few_conversations", n=str(estimate.n_conversations))
 
 
 def _interval(estimate: Estimate, lower: float, upper: float) -> str:

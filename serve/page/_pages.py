@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 import ragmeter
 from ragmeter.metrics.text.languages import language_of
+from ragmeter.quality.verdict_rates import VerdictRate
 from ragmeter.serve.store import UnreadableStoreError
 
 from ._asked import RANGES, SETTINGS, Asked, UnreadableAddressError, asked_of
@@ -88,6 +89,11 @@ class Pages:
             Route("/static/{name}", self._static),
             Route("/favicon.ico", self._icon),
         ]
+
+    def rate(self, word: str | None) -> VerdictRate | None:
+        """Return how often people call requests with a verdict's word bad; None: too few labels."""
+        labels = self._sources.labels
+        return None if labels is None else labels.rate(word)
 
     def close(self) -> None:
         """End the threads; a view that is being made is not waited for."""
@@ -168,7 +174,7 @@ class Pages:
         if labels is None:
             return self._message(request, 404, "gone", why=self._t(request)("labels_off"))
         headers = {**PAGE_HEADERS, "Content-Disposition": 'attachment; filename="golden.jsonl"'}
-        return Response(labels.golden.text(), media_type="application/jsonl", headers=headers)
+        return Response(labels.golden.content(), media_type="application/jsonl", headers=headers)
 
     def _request(self, request: Request, asked: Asked) -> Response:
         return self._one(request, asked)

@@ -142,9 +142,11 @@ class Views:
         empty = next((one for one in view.scores if one.name == "empty_retrieval"), None)
         previous, following = self._neighbours(row, asked)
         expected = self._expected(row.question)
+        labels = self._sources.labels
         return {
             "view": view,
             "row": row,
+            "rate": None if labels is None else labels.rate(row.verdict),
             "parts": [
                 (segment_name(name, row.segments), value) for name, value in row.segments.items()
             ],
@@ -194,7 +196,7 @@ class Views:
             "drops": sorted(drops.items(), key=lambda one: (-one[1], one[0])),
             "received": sorted(
                 (f"{kind}: {name}", n)
-                for kind in ("exports", "spans", "requests", "partial", "unsent")
+                for kind in ("exports", "connections", "spans", "requests", "partial", "unsent")
                 for name, n in health.get(kind, {}).items()
             ),
         }

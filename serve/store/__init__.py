@@ -8,8 +8,16 @@ from __future__ import annotations
 from ._cells import CellKey
 from ._overview import Mean
 from ._slots import ReceivedSlot, resource_of
+from ._sqlite import back_up
 from .reader import LATEST_MS, LONGEST_RANGE_S, Reader, UnreadableStoreError
-from .store import Store, StoreFullError, StoreOptions, StoreState, StoreStats
+from .store import (
+    Store,
+    StoreFullError,
+    StoreOptions,
+    StoreRefusedError,
+    StoreState,
+    StoreStats,
+)
 from .views import (
     ContextView,
     Filters,
@@ -50,9 +58,11 @@ __all__ = [
     "Store",
     "StoreFullError",
     "StoreOptions",
+    "StoreRefusedError",
     "StoreState",
     "StoreStats",
     "TrendPoint",
     "UnreadableStoreError",
+    "back_up",
     "resource_of",
 ]

@@ -12,15 +12,17 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from ragmeter.metrics import Score
+from ragmeter.quality.conversations import SILENCE_S, Conversation, Conversations
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 from ragmeter.quality.population import proxy_value
 
 from ._database import Database
-from ._names import ToldApart
+from ._names import OTHER, ToldApart
 from ._parts import Kind
 from ._rows import segments_of
 
@@ -123,6 +125,25 @@ class Cells:
                 mine = self.scores[key] = Cell(cell.kind)
             mine.add(cell)
 
+    def of_places(self, services: frozenset[str], workflows: frozenset[str]) -> Cells:
+        """Return the same with all other services and workflows as `OTHER`."""
+        renamed = {
+            group: group._replace(
+                service=group.service if group.service in services else OTHER,
+                workflow=group.workflow if group.workflow in workflows else OTHER,
+            )
+            for group in self.groups
+        }
+        if all(group == name for group, name in renamed.items()):
+            return self
+        cells = Cells()
+        for group, counts in self.groups.items():
+            cells.groups.setdefault(renamed[group], Counter()).update(counts)
+        for key, cell in self.scores.items():
+            place = CellKey(*renamed[GroupKey(*key[:3])], *key[3:])
+            cells.scores.setdefault(place, Cell(cell.kind)).add(cell)
+        return cells
+
     def packed(self) -> bytes:
         """Return it as bytes."""
         # What names the measurement follows from the kind.
@@ -162,9 +183,9 @@ class Cells:
         cells = cls()
         bounds = (from_ms, until_ms)
         cells._count(
-            database.execute(f"{_REQUESTS} WHERE at >= ? AND at < ?", bounds),
+            database,
+            database.execute(f"{_REQUESTS} WHERE r.at >= ? AND r.at < ?", bounds),
             _by_request(database.execute(f"{_SCORES} WHERE r.at >= ? AND r.at < ?", bounds)),
-            kinds_of(database),
             told_apart,
         )
         return cells
@@ -180,34 +201,59 @@ class Cells:
         cells = cls()
         chosen = list(numbers)
         cells._count(
-            database.among(f"{_REQUESTS} WHERE id IN (these)", chosen),
+            database,
+            database.among(f"{_REQUESTS} WHERE r.id IN (these)", chosen),
             _by_request(database.among(f"{_SCORES} WHERE r.id IN (these)", chosen)),
-            kinds_of(database),
             told_apart,
         )
         return cells
 
     def _count(
         self,
+        database: Database,
         requests: Iterable[tuple[Any, ...]],
         scores: Mapping[int, list[tuple[Any, ...]]],
-        kinds: Mapping[int, Kind],
         told_apart: ToldApart,
     ) -> None:
+        kinds = kinds_of(database)
         untold = {kind.name: kind.untold() for kind in kinds.values()}
         alike: dict[tuple[str, str, tuple[str, ...]], list[tuple[Any, ...]]] = {}
-        for number, service, workflow, status, verdict, asked, orphan, *rest in requests:
-            language, retriever, metadata, named, judge_rate, selection, judge_selection = rest
+        conversations = Conversations()
+        turns: list[_Turn] = []
+
+        def read(
+            row: tuple[Any, ...], told: Mapping[int, list[tuple[Any, ...]]], *, counts: bool
+        ) -> tuple[_Turn, dict[str, int], bool]:
+            number, at, conversation_id, question, service, workflow, status, verdict, *rest = row
+            orphan, language, retriever, metadata, named, *how = rest
+            judge_rate, selection, judge_selection = how
             parts = segments_of(
                 language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}")
             )
             values = {
-                name: _value(kinds, untold, name, *row) for _, name, *row in scores.get(number, ())
+                name: _value(kinds, untold, name, *one) for _, name, *one in told.get(number, ())
             }
-            by_chance = judge_selection != "worst"
-            counts = _counts(status, verdict, asked, orphan, values)
-            where = (service or "", workflow or "", ("", *told_apart.of(parts)))
-            alike.setdefault(where, []).append((counts, values, judge_rate, selection, by_chance))
+            groups = tuple(
+                GroupKey(service or "", workflow or "", segment)
+                for segment in ("", *told_apart.of(parts))
+            )
+            conversation = conversations.of(conversation_id, question)
+            turn = _Turn(conversation, groups, values, judge_rate, selection, counts, at / 1000)
+            if conversation is not None and selection != "worst":
+                turns.append(turn)
+            added = _counts(status, verdict, question is not None, orphan, values)
+            return turn, added, judge_selection != "worst"
+
+        present = sorted(requests, key=itemgetter(1, 0))
+        earlier, known = _earlier(database, present)
+        for row in earlier:
+            read(row, known, counts=False)
+        for row in present:
+            turn, added, by_chance = read(row, scores, counts=True)
+            service, workflow, _ = turn.groups[0]
+            where = (service, workflow, tuple(group.segment for group in turn.groups))
+            how = (turn.judge_rate, turn.selection, by_chance)
+            alike.setdefault(where, []).append((added, turn.values, *how))
         cells: dict[GroupKey, _Home] = {}
         for (service, workflow, segments), same in alike.items():
             groups = [GroupKey(service, workflow, segment) for segment in segments]
@@ -216,16 +262,17 @@ class Cells:
             once: _Home = {}
             places = homes if len(same) < _MANY else [once]
             counted: Counter[str] = Counter()
-            for counts, values, *how in same:
+            for counts, values, *measured in same:
                 for each, n in counts.items():
                     counted[each] += n
                 for name in values:
                     for home in places:
-                        _count_value(home, name, values, *how)
+                        _count_value(home, name, values, *measured)
             for group, home in zip(groups, homes, strict=True):
                 self.groups.setdefault(group, Counter()).update(counted)
                 for place, cell in once.items():
                     home.setdefault(place, Cell(cell.kind)).add(cell)
+        _count_pairs(turns, cells)
         for group, home in cells.items():
             for place, cell in home.items():
                 key = CellKey(*group, *place)
@@ -236,9 +283,67 @@ class Cells:
                     mine.add(cell)
 
 
+class _Turn(NamedTuple):
+    """A request of a conversation."""
+
+    conversation: Conversation | None
+    groups: tuple[GroupKey, ...]
+    values: Mapping[str, _Value]
+    judge_rate: float | None
+    selection: str | None
+    counts: bool
+    """Whether it is counted, or came before those that are."""
+    at: float
+    """When it came, in seconds."""
+
+
+def _earlier(
+    database: Database, present: Sequence[tuple[Any, ...]]
+) -> tuple[list[tuple[Any, ...]], dict[int, list[tuple[Any, ...]]]]:
+    """Return the requests before these that theirs may go on with, in order of time, and their scores."""
+    if not present:
+        return [], {}
+    first, last = present[0][1], present[-1][1]
+    rows = database.execute(
+        f"{_REQUESTS} WHERE r.at >= ? AND r.at < ? AND {_GOES_ON}",
+        (first - int(SILENCE_S * 1000), first, first, last, first, last),
+    ).fetchall()
+    numbers = [row[0] for row in rows]
+    scores = database.among(f"{_SCORES} WHERE r.id IN (these)", numbers) if numbers else ()
+    return sorted(rows, key=itemgetter(1, 0)), _by_request(scores)
+
+
+def _count_pairs(turns: Sequence[_Turn], cells: Mapping[GroupKey, _Home]) -> None:
+    """Count how the values of one conversation go together, as a meter does."""
+    places: dict[tuple[str, str], int] = {}
+    beside = FreeMoments()
+    for turn in turns:
+        conversation = turn.conversation
+        if conversation is None or conversation.turns < 2:
+            continue
+        for name, value in turn.values.items():
+            if value.value is None or value.status in ("missing_input", "skipped"):
+                continue
+            key = name, value.measurement
+            place = places.setdefault(key, len(places))
+            judged = value.kind is not None and value.kind.judged
+            weight = 1.0 / (turn.judge_rate or 1.0) if judged else 1.0
+            for group in turn.groups:
+                cell = cells[group][key] if turn.counts else None
+                if cell is None or cell.is_quality:
+                    sums = beside if cell is None else cell.moments
+                    conversation.add(group, place, sums, weight, value.value, turn.at)
+
+
 _REQUESTS = (
-    "SELECT id, service, workflow, status, verdict, question IS NOT NULL, started_ns IS NULL, language, "
-    "retriever, metadata, segments, judge_sample_rate, selection, judge_selection FROM request r"
+    "SELECT r.id, r.at, r.conversation_id, r.question, r.service, r.workflow, r.status, r.verdict, "
+    "r.started_ns IS NULL, r.language, r.retriever, r.metadata, r.segments, r.judge_sample_rate, r.selection, "
+    "r.judge_selection FROM request r"
+)
+_GOES_ON = (
+    "(r.conversation_id IN (SELECT conversation_id FROM request WHERE at >= ? AND at <= ?) OR "
+    "r.conversation_id IS NULL AND r.question IN "
+    "(SELECT question FROM request WHERE at >= ? AND at <= ? AND conversation_id IS NULL))"
 )
 _SCORES = (
     "SELECT s.request, s.name, s.value, s.status, s.kind, s.turned, s.lower, s.upper, s.judge_calls, "
@@ -317,7 +422,7 @@ def _place(kind: Kind | None, value: float | None) -> float | None:
 def _counts(
     status: str | None,
     verdict: str | None,
-    asked: int,
+    asked: bool,
     orphan: int,
     values: Mapping[str, _Value],
 ) -> dict[str, int]:

@@ -55,15 +55,20 @@ class Home(Protocol):
 
     Attributes:
         shown: Its name, without any secret.
-        waits: Whether it may be away and come back, so that waiting for it makes sense.
+        is_private: Whether it is gone when it is closed.
     """
 
     shown: str
-    waits: bool
+    is_private: bool
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
         """What it raises when it cannot do what it is told."""
+        ...
+
+    @property
+    def refusals(self) -> tuple[type[Exception], ...]:
+        """Those of them that are about what was to be written: it will not be taken later either."""
         ...
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 
 from ._cells import Cells
 from ._database import Database, Home
-from ._names import segments_told_apart
+from ._names import forget_unused, known_places, segments_told_apart
 from ._received import home_of
 from ._rows import NEXT_GENERATION, SLOT_MS
 
@@ -30,10 +30,13 @@ _LEFT_MS = 86_400_000
 """Milliseconds beyond the age of requests after which chunks are known to be of none."""
 _SLICE = 1_000
 """Requests that are deleted at a time: others write in between."""
+_FORGETS_S = 600.0
+"""Seconds between two looks at which names are not used any more: it reads every request."""
 _ROOM = 0.9
 """Of the size that is allowed, what is left once room was made."""
 _KEEP_SUMS = 8_760
 """Hours for which sums are kept, a year."""
+_NEVER = 1 << 62
 _KEEP_COUNTS_S = 30 * 86_400.0
 
 
@@ -51,6 +54,7 @@ class Keeping:
         self._keep_s = keep_s
         self._max_bytes = max_bytes
         self._making_room = False
+        self._forgot_at = 0.0
         self.deleted = 0
 
     def summed(self, now: float) -> tuple[int, int, bytes] | None:
@@ -71,13 +75,22 @@ class Keeping:
             )
             return hour, generation, cells.packed()
 
-    def step(self, now: float, summed: tuple[int, int, bytes] | None) -> bool:
+    def step(
+        self, now: float, summed: tuple[int, int, bytes] | None, *, tries: bool = False
+    ) -> bool:
         """Keep the sums of an hour, and delete some of what is too old or too much.
+
+        Args:
+            now: Seconds since the epoch.
+            summed: As `summed` returned it.
+            tries: Whether something is to be written in any case, to see whether that succeeds.
 
         Returns:
             Whether there is more to do.
         """
         with self._home.transaction() as database:
+            if tries:
+                database.execute("UPDATE revision SET number = number + 1")
             if summed is not None:
                 # Stale already, where it changed meanwhile: its generation says so.
                 database.execute(
@@ -86,6 +99,9 @@ class Keeping:
                     summed,
                 )
             deleted = self._delete(database, now)
+            if abs(now - self._forgot_at) >= _FORGETS_S:
+                forget_unused(database)
+                self._forgot_at = now
         if deleted:
             self._home.give_back()
         return summed is not None or deleted > 0
@@ -94,18 +110,18 @@ class Keeping:
         size = self._home.size(database)
         self._making_room = size > self._max_bytes * (_ROOM if self._making_room else 1.0)
         cutoff = int((now - self._keep_s) * 1000)
-        query = "SELECT id, at FROM request {} ORDER BY at, id LIMIT ?"
+        # A request is as old as its coming, in the order of which it got its number: its own time is by the
+        # sender's clock, and long ago where a recording is sent.
+        at_most, before = _SLICE, cutoff
         if self._making_room:
             (count,) = database.execute("SELECT count(*) FROM request").fetchone()
-            too_many = int(count * (1.0 - self._max_bytes * _ROOM / size)) + 1
-            rows = database.execute(query.format(""), (min(_SLICE, too_many),)).fetchall()
-        else:
-            # What has just come is kept, be it about requests of long ago; what a wrong clock has put into the
-            # future is as old as its coming.
-            rows = database.execute(
-                query.format("WHERE (at < ? OR at > ?) AND stored < ?"),
-                (cutoff, int(now * 1000), cutoff, _SLICE),
-            ).fetchall()
+            at_most = min(_SLICE, int(count * (1.0 - self._max_bytes * _ROOM / size)) + 1)
+            before = _NEVER
+        rows = database.execute(
+            "SELECT id, at FROM (SELECT id, at, stored FROM request ORDER BY id LIMIT ?) oldest "
+            "WHERE stored < ?",
+            (at_most, before),
+        ).fetchall()
         if rows:
             _archive(database, rows)
             _delete_rows(database, [number for number, _ in rows])
@@ -123,7 +139,7 @@ def _archive(database: Database, rows: Sequence[tuple[int, int]]) -> None:
         cells = Cells.of(database, numbers, told_apart)
         kept = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
         if kept is not None:
-            cells.add(Cells.unpacked(kept[0]))
+            cells.add(Cells.unpacked(kept[0]).of_places(*known_places(database)))
         database.execute(
             "INSERT INTO archive (hour, cells) VALUES (?, ?) "
             "ON CONFLICT (hour) DO UPDATE SET cells = excluded.cells",

@@ -107,7 +107,9 @@ class Lists:
     def _check(self, sort: str) -> None:
         if sort in ("worst", "newest"):
             return
-        names = {name for (name,) in self._database.execute("SELECT name FROM score_name")}
+        names = {
+            name for (name,) in self._database.execute("SELECT name FROM name WHERE sort = 'score'")
+        }
         if sort not in names:
             told = ", ".join(sorted(names)) or "none is known yet"
             raise ValueError(f"sort is worst, newest, or the name of a score: {told}")

@@ -1,11 +1,13 @@
-"""Which names are told apart: as many as people can look at. The others are counted together.
+"""Which names are told apart: as many as people can look at. The others are counted together, as `OTHER`.
 
 Names come from what applications send, and one that puts an id into the name of a workflow would make the store
-and every page of it grow without end.
+and every page of it grow without end.  So every name that a sender chooses, and by which anything is counted or
+listed, is asked for here: `BOUNDS` has them all.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -14,24 +16,54 @@ from ragmeter.quality.segments import OTHER, segment_text
 from ._database import Database
 
 __all__ = [
-    "MAX_SCORES",
+    "BOUNDS",
     "MAX_SEGMENT_CHARS",
     "MAX_VALUES",
-    "MAX_WORKFLOWS",
     "OTHER",
     "OWN_SEGMENTS",
     "Names",
     "ToldApart",
+    "forget_unused",
+    "known_places",
     "segments_told_apart",
 ]
 
-MAX_SCORES = 200
-MAX_WORKFLOWS = 50
+BOUNDS: Mapping[str, int] = {
+    "service": 64,
+    "environment": 20,
+    "workflow": 50,
+    "place": 100,
+    "framework": 50,
+    "status": 30,
+    "score": 200,
+    "judge": 50,
+    "kind": 50,
+    "score_status": 30,
+    "error": 50,
+    "reason": 50,
+}
+"""How many names of each sort are told apart. ``place``: workflows of services; ``kind``: judges and formulas
+of each score; ``error``: why a score has no value; ``reason``: why a request was dropped."""
 MAX_VALUES = 20
 """Values of one segment. Metadata of more values is no segment, but can be looked for all the same."""
+_USES: Mapping[str, str] = {
+    "service": "SELECT service FROM request UNION SELECT service FROM dropped",
+    "environment": "SELECT DISTINCT environment FROM request",
+    "workflow": "SELECT DISTINCT workflow FROM request",
+    "framework": "SELECT DISTINCT framework FROM request",
+    "status": "SELECT DISTINCT status FROM request",
+    "score_status": "SELECT DISTINCT status FROM score",
+    "error": "SELECT DISTINCT error_type FROM score",
+    "reason": "SELECT DISTINCT reason FROM dropped",
+}
+"""Where names of a sort stand that can be forgotten; a place is, with its service or workflow."""
+_FORGOTTEN = "forgotten"
+"""The sort of the one name that is a number: how often names were forgotten."""
 OWN_SEGMENTS = frozenset({"language", "retriever"})
 """Segments that are ones however many values they have: the first are told apart."""
 MAX_SEGMENTS = 50
+MAX_PARTS = 2_000
+"""Values of segments times workflows of services: segments of few values come first."""
 MAX_SEGMENT_CHARS = 64
 """Characters of a value; longer ones are texts, not names."""
 
@@ -40,7 +72,7 @@ class Names:
     """The names that are known, of a store. For whoever writes, within its transaction.
 
     Args:
-        database: What is written with. Others may have written names before, which are never deleted.
+        database: What is written with. Others may write names, and forget some, between two transactions.
     """
 
     def __init__(self, database: Database) -> None:
@@ -50,37 +82,51 @@ class Names:
 
     def forget(self) -> None:
         """Forget them: what was just noted may not have been kept."""
-        self._workflows: set[str] = set()
-        self._scores: set[str] = set()
+        self._known: dict[str, set[str]] = {sort: set() for sort in BOUNDS}
         self._named: set[str] = set()
         self._values: dict[str, set[str]] = {}
         self._is_read = False
+        self._is_current = False
+        self._forgotten = -1
 
     def settle(self) -> None:
-        """End a transaction: from now on others may note names, too."""
-        self._is_read = False
+        """End a transaction: from now on others may note names, or forget some, too."""
+        self._is_read = self._is_current = False
 
-    def workflow(self, name: str | None) -> str | None:
-        """Return the name that a workflow is kept under."""
-        if not name or self._is_in(self._workflows, MAX_WORKFLOWS, name):
-            return name
-        if len(self._workflows) >= MAX_WORKFLOWS:
-            self.refused["workflow"] += 1
-            return OTHER
-        self._workflows.add(name)
-        self._database.execute("INSERT INTO workflow VALUES (?) ON CONFLICT DO NOTHING", (name,))
-        return name
-
-    def knows_score(self, name: str) -> bool:
-        """Return whether a score of this name is kept; those beyond the bound are counted and left out."""
-        if self._is_in(self._scores, MAX_SCORES, name):
+    def has(self, sort: str, name: str) -> bool:
+        """Note a name; return whether it is told apart from others of its sort. Counts those that are not."""
+        if not self._is_current:
+            times = _times_forgotten(self._database)
+            if times != self._forgotten:
+                self.forget()
+                self._forgotten = times
+            self._is_current = True
+        known = self._known[sort]
+        if self._is_in(known, BOUNDS[sort], name):
             return True
-        if len(self._scores) >= MAX_SCORES:
-            self.refused["score"] += 1
+        if len(known) >= BOUNDS[sort]:
+            self.refused[sort] += 1
             return False
-        self._scores.add(name)
-        self._database.execute("INSERT INTO score_name VALUES (?) ON CONFLICT DO NOTHING", (name,))
+        known.add(name)
+        self._database.execute(
+            "INSERT INTO name VALUES (?, ?) ON CONFLICT DO NOTHING", (sort, name)
+        )
         return True
+
+    def of(self, sort: str, name: str | None) -> str | None:
+        """Return what a name is kept under: itself, or `OTHER`."""
+        return name if not name or name == OTHER or self.has(sort, name) else OTHER
+
+    def place(self, service: str | None, workflow: str | None) -> tuple[str | None, str | None]:
+        """Return what a service and its workflow are kept under."""
+        service, workflow = self.of("service", service), self.of("workflow", workflow)
+        if (
+            workflow
+            and workflow != OTHER
+            and not self.has("place", json.dumps([service, workflow]))
+        ):
+            workflow = OTHER
+        return service, workflow
 
     def note_segments(self, segments: Mapping[str, str], named: Iterable[str]) -> None:
         """Note which values there are of each segment.
@@ -127,14 +173,55 @@ class Names:
         if self._is_read:
             return
         self._is_read = True
-        for known, table in (
-            (self._workflows, "workflow"),
-            (self._scores, "score_name"),
-            (self._named, "segment_name"),
-        ):
-            known.update(name for (name,) in self._database.execute(f"SELECT name FROM {table}"))
+        for sort, name in self._database.execute("SELECT sort, name FROM name"):
+            if sort in self._known:
+                self._known[sort].add(name)
+        self._named.update(
+            name for (name,) in self._database.execute("SELECT name FROM segment_name")
+        )
         for name, value in self._database.execute("SELECT name, value FROM segment"):
             self._values.setdefault(name, set()).add(value)
+
+
+def forget_unused(database: Database) -> None:
+    """Make room for new names, where there is none: forget those that nothing kept uses any more.
+
+    Sums of hours whose requests are gone may still have them; `known_places` says how they are told then.
+    """
+    known: dict[str, set[str]] = {sort: set() for sort in (*BOUNDS, _FORGOTTEN)}
+    for sort, name in database.execute("SELECT sort, name FROM name"):
+        known[sort].add(name)
+    gone: dict[str, set[str]] = {}
+    for sort, uses in _USES.items():
+        if len(known[sort]) >= BOUNDS[sort]:
+            gone[sort] = known[sort] - {name for (name,) in database.execute(uses)}
+    services, workflows = gone.get("service", set()), gone.get("workflow", set())
+    gone["place"] = {
+        place
+        for place in known["place"]
+        if (pair := json.loads(place)) and (pair[0] in services or pair[1] in workflows)
+    }
+    rows = [(sort, name) for sort, names in gone.items() for name in names]
+    if rows:
+        database.executemany("DELETE FROM name WHERE sort = ? AND name = ?", rows)
+        times = _times_forgotten(database) + 1
+        database.execute("DELETE FROM name WHERE sort = ?", (_FORGOTTEN,))
+        database.execute("INSERT INTO name VALUES (?, ?)", (_FORGOTTEN, str(times)))
+
+
+def known_places(database: Database) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the services and the workflows that are told apart."""
+    known: dict[str, set[str]] = {"service": {"", OTHER}, "workflow": {"", OTHER}}
+    for sort, name in database.execute(
+        "SELECT sort, name FROM name WHERE sort = 'service' OR sort = 'workflow'"
+    ):
+        known[sort].add(name)
+    return frozenset(known["service"]), frozenset(known["workflow"])
+
+
+def _times_forgotten(database: Database) -> int:
+    row = database.execute("SELECT name FROM name WHERE sort = ?", (_FORGOTTEN,)).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 class ToldApart(dict[str, frozenset[str]]):
@@ -173,11 +260,19 @@ def segments_told_apart(database: Database) -> ToldApart:
         values.setdefault(name, set()).add(value)
     named = {name for (name,) in database.execute("SELECT name FROM segment_name")}
     # Metadata that an application has named since may have had too many values before.
-    return ToldApart(
-        {
-            name: frozenset(sorted(some)[:MAX_VALUES] if name in named else some)
-            for name, some in values.items()
-            if len(some) <= MAX_VALUES or name in named
-        },
-        OWN_SEGMENTS | named,
-    )
+    bounded = {
+        name: frozenset(sorted(some)[:MAX_VALUES] if name in named else some)
+        for name, some in values.items()
+        if len(some) <= MAX_VALUES or name in named or name in OWN_SEGMENTS
+    }
+    (places,) = database.execute("SELECT count(*) FROM name WHERE sort = 'place'").fetchone()
+    left = MAX_PARTS // max(1, places)
+    chosen: dict[str, frozenset[str]] = {}
+    for name in sorted(
+        bounded,
+        key=lambda name: (name not in OWN_SEGMENTS, name not in named, len(bounded[name]), name),
+    ):
+        left -= len(bounded[name])
+        if left >= 0 or name in OWN_SEGMENTS:
+            chosen[name] = bounded[name]
+    return ToldApart(chosen, OWN_SEGMENTS | (named & chosen.keys()))

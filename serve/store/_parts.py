@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from ragmeter.quality.measurement import measurement_of
+from ragmeter.quality.segments import OTHER
 
 __all__ = ["UNTOLD", "Chunk", "Details", "Kind", "RequestPart", "ScorePart", "Told", "VerdictPart"]
 
@@ -53,6 +54,10 @@ class Kind(NamedTuple):
     def untold(self) -> Kind:
         """Return what a score is of which nothing but its name was told: nobody measured it."""
         return self._replace(definition=UNTOLD, judge="", endpoint="")
+
+    def among_others(self) -> Kind:
+        """Return what a score is that is measured in more ways than are told apart: no quality."""
+        return Kind(self.name, OTHER, OTHER, OTHER, "none", None, None, False, OTHER, OTHER)
 
     def turned(self, value: float | None) -> float | None:
         """Return where a value lies between the worst possible, 0, and the best, 1; None: it is no quality."""

@@ -20,7 +20,14 @@ from typing import Any
 import psycopg
 from sqlalchemy import create_engine
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    InvalidRequestError,
+    SQLAlchemyError,
+)
 
 from ragmeter.metrics import ConfigurationError
 
@@ -133,8 +140,9 @@ class Server:
         ConfigurationError: It cannot be reached or used.
     """
 
-    errors = (SQLAlchemyError, psycopg.Error)
-    waits = True
+    refusals = (DataError, IntegrityError, UnicodeError)
+    errors = (SQLAlchemyError, psycopg.Error, UnicodeError)
+    is_private = False
 
     def __init__(self, address: str) -> None:
         url = _read(address)

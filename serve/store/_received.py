@@ -432,7 +432,7 @@ def _is_judged(method: str, selection: Any) -> bool:
     return (
         method == "llm"
         or selection == "sampled"
-        or (method == "embedding" and selection is not None)
+        or (method in ("embedding", "detector") and selection is not None)
     )
 
 

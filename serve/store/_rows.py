@@ -6,13 +6,14 @@ All that is told at once is read and written together: over a network each state
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from ._database import Database
-from ._names import MAX_SEGMENT_CHARS, Names
+from ._names import BOUNDS, MAX_SEGMENT_CHARS, Names
 from ._parts import Details, Kind, RequestPart, ScorePart, Told, VerdictPart
 from ._received import MAX_NAME, DroppedCount, Retrieved, Telling
 
@@ -68,13 +69,6 @@ _PUT_EVIDENCE = _put_by_name("evidence", _EVIDENCE)
 _KIND = (
     "name", "method", "target", "definition", "direction", "lowest", "highest", "judged", "judge", "endpoint",
 )  # fmt: skip
-_SAME_KIND = " AND ".join(
-    # What is NULL is equal to nothing, and each database has a word of its own for "or both are".
-    f"coalesce({name}, -1e308) = coalesce(CAST(? AS DOUBLE PRECISION), -1e308)"
-    if name in ("lowest", "highest")
-    else f"{name} = ?"
-    for name in _KIND
-)
 
 
 class _Kept(NamedTuple):
@@ -140,6 +134,8 @@ class Rows:
         """Forget what was written last: it was not kept."""
         self._kinds: dict[Kind, int] = {}
         self._kind_of: dict[int, Kind] = {}
+        self._kinds_by_score: Counter[str] = Counter()
+        self._knows_kinds = False
         self._touched: set[int] = set()
 
     def put(self, telling: Telling, now_ms: int) -> None:
@@ -173,7 +169,14 @@ class Rows:
             "ON CONFLICT (series, slot) DO UPDATE SET value = excluded.value "
             "WHERE excluded.value > dropped.value",
             [
-                (one.series, one.at_ms // SLOT_MS, one.service, one.reason, one.began_ms, one.value)
+                (
+                    one.series,
+                    one.at_ms // SLOT_MS,
+                    self._names.of("service", one.service),
+                    self._names.of("reason", one.reason),
+                    one.began_ms,
+                    one.value,
+                )
                 for one in counts
             ],
         )
@@ -184,6 +187,7 @@ class Rows:
         self._database.executemany(NEXT_GENERATION, [(slot,) for slot in touched])
         self._database.execute("UPDATE revision SET number = number + 1")
         self._names.settle()
+        self._knows_kinds = False
 
     def _kept(self, run_ids: Iterable[str]) -> dict[str, _Kept]:
         """Return what is kept of requests, by their ids."""
@@ -240,7 +244,7 @@ class Rows:
             for name, score in whole.scores.items():
                 if kept is not None and kept.part.scores.get(name) == score:
                     continue
-                if not self._names.knows_score(name):
+                if not self._names.has("score", name):
                     continue
                 scores.append((number, name, *self._score_columns(score)))
                 details = score.details
@@ -252,7 +256,8 @@ class Rows:
         self._database.executemany(_PUT_EVIDENCE, evidence)
 
     def _columns(self, part: RequestPart, texts: Mapping[str, int]) -> tuple[Any, ...]:
-        verdict = part.verdict
+        verdict, names = part.verdict, self._names
+        service, workflow = names.place(part.service, part.workflow)
         return (
             None if part.trace_id is None else bytes.fromhex(part.trace_id),
             None if part.place is None else bytes.fromhex(part.place[1]),
@@ -260,10 +265,10 @@ class Rows:
             part.started_ns,
             part.ended_ns,
             part.noted_ns,
-            part.service,
-            self._names.workflow(part.workflow),
-            part.framework,
-            part.status,
+            service,
+            workflow,
+            names.of("framework", part.framework),
+            names.of("status", part.status),
             verdict and verdict.word,
             verdict and verdict.at_ns,
             json.dumps(verdict.codes) if verdict else None,
@@ -279,7 +284,7 @@ class Rows:
             part.selection,
             part.judge_selection,
             part.missing,
-            part.environment,
+            names.of("environment", part.environment),
             None if part.received is None else int(part.received),
             None if part.alarms is None else int(part.alarms),
             json.dumps(part.segments, sort_keys=True) if part.segments else None,
@@ -288,15 +293,15 @@ class Rows:
 
     def _score_columns(self, score: ScorePart) -> tuple[Any, ...]:
         told, details = score.told, score.details
-        kind = details.kind if details else None
+        number, kind = self._kind(details.kind) if details else (None, None)
         value = told.value if told else None
         usable = value if told and told.status == "ok" else None
         return (
             value,
-            told and told.status,
+            told and self._names.of("score_status", told.status),
             told and told.label,
             told and told.at_ns,
-            self._kind(kind) if kind else None,
+            number,
             kind.turned(usable) if kind else None,
             *(
                 (None,) * 9
@@ -304,7 +309,7 @@ class Rows:
                 else (
                     details.lower,
                     details.upper,
-                    details.error_type,
+                    self._names.of("error", details.error_type),
                     details.at_ns,
                     details.judge_calls,
                     details.input_tokens,
@@ -397,22 +402,38 @@ class Rows:
             )  # fmt: skip
         return ScorePart(told=told, details=details)
 
-    def _kind(self, kind: Kind) -> int:
+    def _kind(self, kind: Kind) -> tuple[int, Kind]:
+        """Return the number of what a score is, and what it is kept as."""
         number = self._kinds.get(kind)
+        if number is None and not self._knows_kinds:
+            self._read_kinds()
+            number = self._kinds.get(kind)
         if number is None:
-            values = (*kind[:7], int(kind.judged), *kind[8:])
-            found = self._kind_number(values)
-            if found is None:
-                self._database.execute(
-                    f"INSERT INTO kind ({', '.join(_KIND)}) VALUES ({', '.join('?' * len(_KIND))})",
-                    values,
-                )
-                found = self._kind_number(values)
-            number = self._kinds[kind] = int(found[0])
-        return number
+            judge = self._names.of("judge", kind.judge) or ""
+            if judge != kind.judge:
+                return self._kind(kind._replace(judge=judge))
+            if self._kinds_by_score[kind.name] >= BOUNDS["kind"] and kind != kind.among_others():
+                self._names.refused["kind"] += 1
+                return self._kind(kind.among_others())
+            self._database.execute(
+                f"INSERT INTO kind ({', '.join(_KIND)}) VALUES ({', '.join('?' * len(_KIND))})",
+                (*kind[:7], int(kind.judged), *kind[8:]),
+            )
+            (newest,) = self._database.execute("SELECT max(id) FROM kind").fetchone()
+            number = self._kinds[kind] = int(newest)
+            self._kinds_by_score[kind.name] += 1
+        return number, kind
 
-    def _kind_number(self, values: tuple[Any, ...]) -> Any:
-        return self._database.execute(f"SELECT id FROM kind WHERE {_SAME_KIND}", values).fetchone()
+    def _read_kinds(self) -> None:
+        """Learn what others have noted, and under which number."""
+        self._knows_kinds = True
+        newest = max(self._kinds.values(), default=0)
+        for number, *row in self._database.execute(
+            f"SELECT id, {', '.join(_KIND)} FROM kind WHERE id > ?", (newest,)
+        ):
+            kind = Kind._make([*row[:7], bool(row[7]), *row[8:]])
+            self._kinds[kind] = int(number)
+            self._kinds_by_score[kind.name] += 1
 
     def _kind_at(self, number: int) -> Kind:
         kind = self._kind_of.get(number)

@@ -100,6 +100,22 @@ CREATE INDEX telling_open ON telling (until) WHERE told IS NULL;
     """
 DELETE FROM rollup WHERE EXISTS (SELECT 1 FROM kind GROUP BY name HAVING count(*) > 1);
 """,
+    # All names have one table. What has no place in it is `other`, also in hours that were added up.
+    """
+CREATE TABLE name (sort TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (sort, name)) WITHOUT ROWID;
+INSERT INTO name SELECT 'workflow', name FROM workflow;
+INSERT INTO name SELECT 'score', name FROM score_name;
+INSERT INTO name SELECT 'service', service FROM (
+    SELECT service FROM request WHERE service <> '' GROUP BY service ORDER BY count(*) DESC, service LIMIT 64
+) AS first;
+DELETE FROM rollup WHERE EXISTS (
+    SELECT 1 FROM request WHERE service <> '' AND service NOT IN (SELECT name FROM name WHERE sort = 'service')
+);
+UPDATE request SET service = 'other'
+    WHERE service <> '' AND service NOT IN (SELECT name FROM name WHERE sort = 'service');
+DROP TABLE workflow;
+DROP TABLE score_name;
+""",
 )
 VERSION = len(_STEPS)
 """The version that this program writes."""

@@ -9,7 +9,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from ragmeter.metrics import ConfigurationError
 from ._database import Database
 from ._schema import VERSION, later_version, statements_since
 
-__all__ = ["APPLICATION", "File"]
+__all__ = ["APPLICATION", "File", "back_up"]
 
 APPLICATION = 0x52414750
 """What says of the file whose it is."""
@@ -58,11 +58,12 @@ class File:
         ConfigurationError: It cannot be used, or another process uses it.
     """
 
-    errors = (sqlite3.Error,)
-    waits = False
+    refusals = (sqlite3.IntegrityError, sqlite3.DataError, OverflowError, UnicodeError)
+    errors = (sqlite3.Error, OverflowError, UnicodeError)
 
     def __init__(self, path: Path | None, max_bytes: int) -> None:
         self._own_folder: Path | None = None
+        self.is_private = path is None
         if path is None:
             self._own_folder = Path(tempfile.mkdtemp(prefix="ragmeter-"))
             path = self._own_folder / "serve.db"
@@ -137,6 +138,8 @@ class File:
 
     def why(self, error: Exception) -> str:
         """Return what SQLite or the system says, which is never about what is kept."""
+        if isinstance(error, (OverflowError, UnicodeError)):
+            return type(error).__name__
         return str(getattr(error, "strerror", None) or error).lower()
 
     def close(self) -> None:
@@ -153,6 +156,46 @@ class File:
             self._lock_file.close()
         if self._own_folder is not None:
             shutil.rmtree(self._own_folder, ignore_errors=True)
+
+
+def back_up(path: Path, to: Path) -> None:
+    """Copy a store as it is at one moment, while its server runs; for this user alone.
+
+    Args:
+        path: The store's file.
+        to: Where the copy goes; nothing may be there.
+
+    Raises:
+        ConfigurationError: There is no store, or the copy cannot be written.
+    """
+    if not path.is_file():
+        raise ConfigurationError(f"there is no store {path}; give the server's --store")
+    unfinished = to.with_name(f"{to.name}.unfinished")
+    try:
+        os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        why = str(error.strerror or error).lower()
+        raise ConfigurationError(f"cannot write {to} ({why}); give another path") from None
+    try:
+        unfinished.unlink(missing_ok=True)
+        os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        _copy(path, unfinished)
+        unfinished.replace(to)
+    except BaseException as error:
+        for one in (unfinished, to):
+            one.unlink(missing_ok=True)
+        if isinstance(error, (OSError, sqlite3.Error)):
+            why = str(getattr(error, "strerror", None) or error).lower()
+            raise ConfigurationError(f"{path} cannot be copied to {to} ({why})") from None
+        raise
+
+
+def _copy(path: Path, to: Path) -> None:
+    with closing(_open_for_reading(path)) as store, closing(sqlite3.connect(to)) as copy:
+        if store.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
+            raise ConfigurationError(f"{path} is no store of ragmeter; give another file")
+        store.backup(copy)  # in one step: those who write meanwhile are not waited for
+        copy.execute("PRAGMA journal_mode = DELETE").fetchall()  # all of it in one file
 
 
 def _open_for_writing(path: Path) -> _Connection:

@@ -8,7 +8,6 @@ may be missing from a file.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ from typing import NamedTuple
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from ragmeter.adapters.opentelemetry.otlp import ExportRequest, Received, received_in
-from ragmeter.exporters.protocol import ScoredRun
+from ragmeter.exporters.protocol import ScoredRun, TryLaterError, Written
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics._group_commit import GroupCommit
 from ragmeter.metrics.errors import install_command, loggable
@@ -35,20 +34,29 @@ from ._sqlite import File
 from ._texts import without_texts
 from .reader import Reader
 
-__all__ = ["Store", "StoreFullError", "StoreOptions", "StoreState", "StoreStats"]
+__all__ = [
+    "Store",
+    "StoreFullError",
+    "StoreOptions",
+    "StoreRefusedError",
+    "StoreState",
+    "StoreStats",
+]
 
 _log = logging.getLogger("ragmeter")
 
 MIB = 1024 * 1024
 DAY_S = 86_400.0
-PATIENCE_S = 600.0
-"""Seconds for which what was scored here waits for a database that is away."""
 TRIED_AGAIN_S = 2.0
 """Seconds after a write that failed in which nothing more is taken."""
 
 
 class StoreFullError(RagmeterError):
-    """The store cannot take it: it is full, or the disk is; nothing was kept of it."""
+    """The store cannot take it now: it or the disk is full, or the database away; nothing was kept of it."""
+
+
+class StoreRefusedError(RagmeterError):
+    """The store never takes it: a value has no place in the database. Nothing was kept of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +157,15 @@ class Store:
         self._failed_at = 0.0
         self._why: dict[str, str | None] = {"write": None, "upkeep": None}
         self._closed = False
-        self._ended = threading.Event()
         self._home = self._open()
         self._names = Names(self._home.writer)
         self._rows = Rows(self._home.writer, self._names)
         self._keeping = Keeping(self._home, self.options.keep_s, self.options.max_bytes)
+
+    @property
+    def beside(self) -> Path | None:
+        """The folder of files that belong to the store; None: there is none that stays."""
+        return None if self._home.is_private else self.options.beside
 
     @property
     def shown(self) -> str:
@@ -172,6 +184,7 @@ class Store:
 
         Raises:
             StoreFullError: It was not kept.
+            StoreRefusedError: Nor will it be.
         """
         telling = told_in(request, received_in(request) if received is None else received)
         if telling.requests or telling.retrieved:
@@ -185,19 +198,34 @@ class Store:
             self._write(Telling(), dropped)
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Keep what this process scored; raises as `take`."""
-        if not batch:
-            return
-        telling = _joined(told_by(scored) for scored in batch)
-        until = time.monotonic() + (PATIENCE_S if self._home.waits else 0.0)
-        while True:
-            try:
-                self._write(telling)
-                break
-            except StoreFullError:
-                # No sender has these any more. Meanwhile there is less and less room for what else comes.
-                if time.monotonic() >= until or self._ended.wait(TRIED_AGAIN_S):
-                    raise
+        """Keep what this process scored.
+
+        Raises:
+            TryLaterError: It was not kept: no sender has it any more, so it waits until it is.
+            StoreRefusedError: A run that never will be; a `RunsLostError`, where others were kept.
+        """
+        try:
+            if batch:
+                self._write(_joined(map(told_by, batch)))
+        except StoreFullError as error:
+            raise TryLaterError(str(error), batch) from error
+        except StoreRefusedError as error:
+            if len(batch) == 1:
+                raise StoreRefusedError(f"{error}: run {batch[0].run.run_id}") from error
+            self._export_each(batch)
+
+    def _export_each(self, batch: Sequence[ScoredRun]) -> None:
+        refused: list[ScoredRun] = []
+        with Written(batch) as written:
+            for number, scored in enumerate(batch):
+                try:
+                    self.export([scored])
+                    written.add()
+                except StoreRefusedError as error:  # noqa: PERF203 -- each by itself
+                    refused.append(scored)
+                    written.failure = error
+                except TryLaterError as error:
+                    raise TryLaterError(str(error), [*refused, *batch[number:]]) from error
 
     def flush(self, timeout_s: float) -> bool:
         """Return True: what was taken is kept already."""
@@ -230,7 +258,12 @@ class Store:
                 # Adding up takes its time, and nobody need wait for that.
                 summed = self._keeping.summed(self._clock())
                 with self._writing:
-                    more = not self._closed and self._keeping.step(self._clock(), summed)
+                    tried = not self._closed and not self._writable
+                    more = not self._closed and self._keeping.step(
+                        self._clock(), summed, tries=tried
+                    )
+                    if tried:
+                        self._why["write"] = None
         except self._home.errors as error:
             self._why["upkeep"] = self._home.why(error)
             _log.warning("store: upkeep failed (%s); tried again", loggable(error))
@@ -266,15 +299,20 @@ class Store:
             other=dict(self._names.refused),
         )
 
+    @property
+    def trouble(self) -> str | None:
+        """What was in the way of the last write, until one succeeds; None: nothing."""
+        why = self._why["write"]
+        return None if why is None else f"the store cannot be written to: {why}"
+
     def why_not(self) -> str | None:
         """Return why nothing can be written just now; None: it can, or it is time to try again."""
         if self._writable or time.monotonic() - self._failed_at >= TRIED_AGAIN_S:
             return None
-        return "the store is full, or cannot be written to"
+        return self.trouble
 
     def close(self) -> None:
         """Let go of file or database. A private file is deleted."""
-        self._ended.set()
         with self._writing:
             if self._closed:
                 return
@@ -333,6 +371,10 @@ class Store:
             kept = True
             self._why["write"] = None
         except self._home.errors as error:
+            if isinstance(error, self._home.refusals) and len(pieces) == 1:  # else: which of them?
+                raise StoreRefusedError(
+                    f"the store does not take it: {self._home.why(error)}"
+                ) from error
             why = self._why["write"] = self._home.why(error)
             self._failed_at = time.monotonic()
             raise StoreFullError(f"the store does not take it: {why}") from error

@@ -147,7 +147,7 @@ class JudgeUse:
 class JudgeOutage:
     """A time in which judged scores failed."""
 
-    __pydantic_config__: ClassVar = _DESCRIBED
+    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     from_ms: int
     """When the first request began that has none for that."""
@@ -181,7 +181,7 @@ class ScoreValue:
 class RequestRow:
     """One request in a list."""
 
-    __pydantic_config__: ClassVar = _DESCRIBED
+    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     run_id: str
     """Its own id."""
@@ -224,7 +224,7 @@ class RequestRow:
 class RequestPage:
     """A page of a list."""
 
-    __pydantic_config__: ClassVar = _DESCRIBED
+    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     requests: tuple[RequestRow, ...]
     """In order."""
@@ -304,7 +304,7 @@ class ContextView:
 class RequestView:
     """One request, whole."""
 
-    __pydantic_config__: ClassVar = _DESCRIBED
+    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     row: RequestRow
     """As in a list, with `RequestRow.excess`."""
@@ -334,7 +334,7 @@ class RequestView:
 class Overview:
     """Everything of a stretch of time at a glance."""
 
-    __pydantic_config__: ClassVar = _DESCRIBED
+    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     from_ms: int
     """From when on."""

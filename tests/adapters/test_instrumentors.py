@@ -163,7 +163,7 @@ def test_an_unchanged_application_is_scored(tmp_path: Path, how: str) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("At noon.")
-    assert '"name": "invoke_workflow RunnableSequence"' in done.stdout
+    assert '"name": "invoke_workflow app"' in done.stdout
     assert "ragmeter.score.context_count" in done.stdout
     (line,) = Path(out).read_text(encoding="utf-8").splitlines()
     assert json.loads(line)["scores"]
@@ -175,7 +175,7 @@ def test_an_unchanged_llama_index_application_is_scored(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("At noon.")
-    assert '"name": "invoke_workflow RetrieverQueryEngine"' in done.stdout
+    assert '"name": "invoke_workflow app"' in done.stdout
     assert "ragmeter.score.context_count" in done.stdout
 
 

@@ -113,7 +113,6 @@ HUMAN, AI = Message("human", "who?"), Message("ai", "it is she")
         Tuple("who?", None),
         {"question": "", "query": "who?"},
     ],
-    ids=repr,
 )
 def test_question(given_input: Any) -> None:
     """Every shape in which users ask."""
@@ -137,7 +136,6 @@ def test_question(given_input: Any) -> None:
         print,
         str,
     ],
-    ids=repr,
 )
 def test_no_question(given_input: Any) -> None:
     """Rather unknown than wrong."""
@@ -171,7 +169,6 @@ def test_candidates() -> None:
         ([HUMAN, AI], None),
         ({"output": {"role": "assistant", "content": "it is she"}}, None),
     ],
-    ids=repr,
 )
 def test_answer(output: Any, given_input: Any) -> None:
     """Every shape in which chains answer; what was copied from the input is no answer."""
@@ -195,7 +192,6 @@ def test_answer(output: Any, given_input: Any) -> None:
         42,
         object(),
     ],
-    ids=repr,
 )
 def test_no_answer(output: Any) -> None:
     """Questions, tool calls and documents are none."""

@@ -6,7 +6,11 @@ import threading
 
 import pytest
 from opentelemetry import baggage, context, trace
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import (
+    ConcurrentMultiSpanProcessor,
+    SynchronousMultiSpanProcessor,
+    TracerProvider,
+)
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
@@ -39,13 +43,11 @@ class _Traced:
             tracer_provider=self.provider, metrics=False, events="off"
         )
         self.meter = RagMeter(exporters=[self.memory, self.exporter], **options.pop("meter", {}))
-        self.processor = RagMeterSpanProcessor(self.meter, **options)
-        self.provider.add_span_processor(self.processor)
+        self.processor = RagMeterSpanProcessor(self.meter, **options).attach(self.provider)
         self.provider.add_span_processor(SimpleSpanProcessor(self.spans))
         self.tracer = self.provider.get_tracer("openinference.instrumentation.toy")
 
     def results(self):
-        self.processor.force_flush()
         assert self.meter.flush(60)
         return self.memory.results
 
@@ -277,6 +279,109 @@ def test_tools_that_retrieve_are_named():
 
     assert [c.text for c in traced.results()[0].sample.contexts] == ["one", "two"]
     traced.provider.shutdown()
+
+
+class _Replacing(TracerProvider):
+    """As Phoenix's was: a processor that is added ends those that are there."""
+
+    def add_span_processor(self, span_processor):
+        for default in self._active_span_processor._span_processors:
+            default.shutdown()
+        self._active_span_processor._span_processors = ()
+        TracerProvider.add_span_processor(self, span_processor)
+
+
+class _Asking(_Replacing):
+    """As Phoenix's is: likewise, unless told not to."""
+
+    def add_span_processor(self, span_processor, *, replace_default_processor=True):
+        kind = _Replacing if replace_default_processor else TracerProvider
+        kind.add_span_processor(self, span_processor)
+
+
+class _Hiding(trace.TracerProvider):
+    """As Logfire's: a proxy that shows nothing of what it stands for."""
+
+    def __init__(self, kind=TracerProvider):
+        within = kind()
+        self.get_tracer, self.shutdown = within.get_tracer, within.shutdown
+        self.add_span_processor = within.add_span_processor
+
+    def get_tracer(self):
+        """Replaced above."""
+
+
+class _Listing(TracerProvider):
+    """An SDK that keeps its processors otherwise, without a lock."""
+
+    def __init__(self):
+        self._active_span_processor = SynchronousMultiSpanProcessor()
+        super().__init__(active_span_processor=self._active_span_processor)
+        self._active_span_processor._span_processors = []
+        self._active_span_processor._lock = None
+
+    def add_span_processor(self, span_processor):
+        self._active_span_processor._span_processors.append(span_processor)
+
+
+PROVIDERS = {
+    "the SDK's": TracerProvider,
+    "concurrent": lambda: TracerProvider(active_span_processor=ConcurrentMultiSpanProcessor(2)),
+    "replacing": _Replacing,
+    "replacing unless told not to": _Asking,
+    "hiding": _Hiding,
+    "hiding one that replaces": lambda: _Hiding(_Asking),
+    "listing": _Listing,
+}
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+def test_attaching_takes_nothing_away(kind):
+    """Whoever exported goes on exporting, and the request is scored, once, however often it is attached."""
+    provider, theirs, memory = PROVIDERS[kind](), InMemorySpanExporter(), InMemoryExporter()
+    provider.add_span_processor(SimpleSpanProcessor(theirs))
+    meter = RagMeter(exporters=[memory])
+    processor = RagMeterSpanProcessor(meter)
+
+    for _ in range(1 if "hiding" in kind else 2):
+        assert processor.attach(provider) is processor
+    _Traced.tracer = provider.get_tracer("toy")
+    _Traced.ask(_Traced)
+    provider.shutdown()
+    assert meter.flush(60)
+
+    assert [span.name for span in theirs.get_finished_spans()] == ["retrieve", "qa"]
+    assert [one.sample.question for one in memory.results] == ["Why?"]
+
+
+def test_what_was_attached_last_still_sends_its_scores_at_shutdown():
+    """It stands before the processor that exports, which a provider shuts down in order."""
+    traced = _Traced()
+    traced.provider, traced.spans = TracerProvider(), InMemorySpanExporter()
+    traced.provider.add_span_processor(SimpleSpanProcessor(traced.spans))
+    meter = RagMeter(
+        exporters=[OpenTelemetryExporter(traced.provider, metrics=False, events="off")]
+    )
+    RagMeterSpanProcessor(meter).attach(traced.provider)
+    traced.tracer = traced.provider.get_tracer("toy")
+    traced.ask()
+    traced.provider.shutdown()
+
+    assert [s.name for s in traced.spans.get_finished_spans()][-1].startswith("evaluation")
+
+
+@pytest.mark.parametrize(
+    "provider", [None, trace.ProxyTracerProvider(), trace.NoOpTracerProvider()]
+)
+def test_a_provider_without_processors_is_refused_with_the_fix(provider, monkeypatch):
+    """Not where tracing was switched off from outside: the application starts as before."""
+    processor = RagMeterSpanProcessor(RagMeter(exporters=[InMemoryExporter()]))
+    monkeypatch.setattr(trace, "get_tracer_provider", trace.NoOpTracerProvider)
+
+    with pytest.raises(ConfigurationError, match="takes no span processors: attach after"):
+        processor.attach(provider)
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "True")
+    assert processor.attach(provider) is processor
 
 
 @pytest.mark.parametrize("arguments", [(None,), (RagMeter,)], ids=["none", "class"])

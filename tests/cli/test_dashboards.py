@@ -49,6 +49,7 @@ INSTRUMENTS = (
     *semconv.INSTRUMENTS,
     *semconv.QUALITY_INSTRUMENTS,
     *semconv.CHANGE_INSTRUMENTS,
+    *semconv.SERVER_INSTRUMENTS,
 )
 INSTRUMENT_OF = {series: one for one in INSTRUMENTS for series in series_of(one)}
 LABELS = {label for one in INSTRUMENTS for label in labels_of(one)}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -12,10 +13,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from typer.testing import CliRunner
 
-from ragmeter.cli._telemetry import choose_protocol
+from ragmeter.cli._otlp import choose_protocol
 from ragmeter.cli.app import app
+from ragmeter.cli.demo._responders import split_sentences
 from ragmeter.cli.demo.corpus import load_questions
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics.errors import install_command
 
 FRAMEWORKS = ["langchain", "llama-index"]
 
@@ -85,7 +88,7 @@ def test_half_of_the_questions_have_no_reference_and_a_verdict_all_the_same(resu
     assert len(without) * 2 == len(requests)
     assert {one["scores"]["recall"]["status"] for one in without} == {"missing_input"}
     words = {(one["verdict"]["word"], one["reference"] is None) for one in requests}
-    assert {("good", True), ("good", False), ("suspect", True), ("suspect", False)} <= words
+    assert {("good", True), ("good", False), ("suspect", True), ("bad", True)} <= words
     direct = [one["verdict"]["word"] for one in requests if one["kind"] == "direct"]
     assert direct.count("good") > 0.7 * len(direct)
 
@@ -116,8 +119,29 @@ def test_everything_went_through_a_real_opentelemetry_sdk(results):
     assert telemetry["metrics"]["gen_ai.evaluation.score"] > 5
 
 
-def test_the_text_report_is_readable_and_complete():
+def test_a_made_up_answer_is_shown_first_with_the_sentence_at_fault():
+    """What the product is for, on one screen: everything else behind --all."""
     done = _demo()
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) + len(done.stderr.splitlines()) <= 40
+    assert max(map(len, lines)) <= 80
+    [asked] = [one for one in load_questions() if one.made_up]
+    said = " ".join(done.stdout.split())
+    assert asked.language == "en"
+    assert f"asked {asked.question} retrieved " in said
+    assert f"answered {asked.made_up} bad unsupported_answer: " in said
+    for sentence in split_sentences(asked.made_up):
+        assert f"at fault {sentence} (" in said
+    assert re.search(r"^ *bad +Who designed", done.stdout, re.MULTILINE)
+    assert re.search(r"^ *good +\d+ of 24 questions", done.stdout, re.MULTILINE)
+    assert lines[-1].startswith("ragmeter demo --page")
+    for hidden in ("should say", "p90", "recall", "POST /ask"):
+        assert hidden not in done.stdout
+
+
+def test_the_whole_report_is_readable_and_complete():
+    done = _demo("--all")
     assert done.returncode == 0, done.stderr
     for piece in (
         "Scores per question",
@@ -388,7 +412,7 @@ def test_without_a_package_the_command_says_which_extra_brings_it(
         check=False, capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 2
-    assert f"{package!r}: pip install 'ragmeter-otel[{extra}]'" in done.stderr
+    assert f"{package!r}: {install_command(extra)}" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -413,7 +437,7 @@ def test_a_missing_framework_names_the_extra(framework):
         text=True,
     )
     assert done.returncode == 2
-    assert f"ragmeter-otel[{framework}]" in done.stderr
+    assert install_command(framework) in done.stderr
 
 
 def test_otlp_over_grpc_is_accepted_by_a_real_server():
@@ -459,12 +483,13 @@ def test_otlp_over_grpc_is_accepted_by_a_real_server():
 
 def test_a_narrow_terminal_is_readable():
     """Forty columns: no line is wider, names and verdicts are whole, the code can be copied."""
-    done = _demo("--offline", COLUMNS="40", NO_COLOR="1")
+    assert max(map(len, _demo(COLUMNS="40", NO_COLOR="1").stdout.splitlines())) <= 40
+    done = _demo("--offline", "--all", COLUMNS="40", NO_COLOR="1")
     lines = done.stdout.splitlines()
 
     assert done.returncode == 0, done.stderr
     assert max(map(len, lines)) <= 40
-    for words in ("suspect", "lexical_context_relevance", "not retrieved", "should say"):
+    for words in ("suspect", "lexical_context_relevance", "retrieved 1", "answered"):
         assert words in done.stdout
     assert "\x1b" not in done.stdout
     assert "RagMeterCallbackHandler" in "".join(line.strip() for line in lines)

@@ -21,6 +21,7 @@ from ragmeter.cli.doctor import _trial
 from ragmeter.cli.doctor._backends import Destination, find_destinations
 from ragmeter.cli.doctor._golden import check_golden
 from ragmeter.config import Settings
+from ragmeter.metrics.errors import install_command
 
 
 @pytest.fixture(autouse=True)
@@ -354,7 +355,7 @@ def test_without_an_sdk_nothing_can_leave(monkeypatch):
     without("opentelemetry-sdk", monkeypatch=monkeypatch)
     code, _, findings = doctor()
     assert code == 1
-    assert "ragmeter-otel[otlp]" in about(findings, "OpenTelemetry SDK", "not installed")["fix"]
+    assert install_command("otlp") in about(findings, "OpenTelemetry SDK", "not installed")["fix"]
 
 
 def test_a_readable_reference_file_is_fine(monkeypatch, tmp_path):

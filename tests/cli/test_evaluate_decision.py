@@ -34,15 +34,21 @@ def test_the_command_exits_with_the_outcome(tmp_path):
         (good, "recall=0.8", "pass"),
         (half, "recall=0.8", "fail"),
         (half, "recall=0.5", "inconclusive"),
-        (half, "no_such_score=0.5", "blocked"),
     ):
         done = _run(data, "--fail-under", limit)
         assert done.exit_code == EXITS[outcome], done.output
         assert f"Decision: {outcome}" in done.output
     assert _run(half).exit_code == 0
-    wrong = _run(half, "--fail-under", "recall")
-    assert wrong.exit_code == 2
-    assert "NAME=VALUE" in wrong.output
+    for limit, says in (
+        ("recall", "write NAME=VALUE"),
+        ("recal=0.5", "did you mean recall?"),
+        ("faithfulness=0.5", "which was not measured: it needs a judge"),
+        ("recall=80", "80 is not from 0.0 to 1.0, its range"),
+    ):
+        for out in (tmp_path / "out.jsonl", tmp_path / "out"):
+            wrong = _run(half, "--fail-under", limit, "--out", out)
+            assert (wrong.exit_code, out.exists()) == (2, False)
+            assert says in " ".join(wrong.output.split())
 
 
 def test_the_command_compares_with_an_earlier_run(tmp_path):
@@ -63,6 +69,14 @@ def test_the_command_compares_with_an_earlier_run(tmp_path):
     only = _run(half, "--baseline", old, "--fail-under", "precision=0.1", "--json")
     checks = json.loads(only.stdout)["decision"]["checks"]
     assert {one["what"].split()[0] for one in checks} == {"precision"}
+    fallen = json.loads(only.stdout)["decision"]["fallen"]
+    assert {one["score"] for one in fallen} == {"recall", "f1"}
+    shown = _run(half, "--baseline", old, "--fail-under", "precision=0.1").output
+    table = shown.split("Compared with the baseline")[1]
+    [row] = [line.split() for line in table.splitlines() if line.startswith(" recall")]
+    assert row[:4] == ["recall", "1.00", "0.50", "-0.500"]
+    assert " ".join(row[-4:]) == "fell, not asked about"
+    assert "recall fell below the baseline, and is not asked about" in " ".join(shown.split())
     assert old.read_bytes() == before
 
 

@@ -94,7 +94,6 @@ def _evaluation(tmp_path, text):
         spent=JudgeStats(),
         duration_s=1.0,
         judge_model=text,
-        failed_scores={},
         verdicts=verdicts,
         decision=Decision([check]),
         at=1_790_000_000.0,

@@ -1,6 +1,7 @@
 """`ragmeter evaluate` with a judge behind a real HTTP server that speaks the OpenAI API."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -48,8 +49,9 @@ def test_judged_scores_cost_and_resuming(server, data, tmp_path):
     paid = len(server.requests)
     summary = json.loads(first.stdout)
     assert summary["summary"]["context_precision"]["mean"] == 1.0
-    assert summary["judge"]["calls"] == paid > 0
-    assert summary["judge"]["input_tokens"] == 100 * paid
+    calls = summary["judge"]["calls"]
+    assert calls == paid - 1 > 0  # the question before the first row
+    assert summary["judge"]["input_tokens"] == 100 * calls
     assert "calls" in first.stderr
     assert "tokens" in first.stderr
 
@@ -60,7 +62,59 @@ def test_judged_scores_cost_and_resuming(server, data, tmp_path):
     assert json.loads(again.stdout)["summary"] == summary["summary"]
 
     _invoke(server, data, "--metrics", "context_precision,context_utilization", "--out", out)
-    assert len(server.requests) == paid + len(ROWS)
+    assert len(server.requests) == paid + 1 + len(ROWS)
+
+
+DEAD = "http://127.0.0.1:9/v1"
+KEY = "sk-proj-0123456789abcdefghijklmnop"
+WRONG_KEY = (
+    "Incorrect API key provided: sk-proj-01234********mnop. You can find yours at the console."
+)
+NO_MODEL = "The model `gtp-4o` does not exist or you do not have access to it."
+
+
+@pytest.mark.parametrize("out", ["scores", "scores.jsonl"])
+@pytest.mark.parametrize(
+    ("status", "message", "says"),
+    [
+        (401, WRONG_KEY, ["status 401", "Incorrect API key provided: … You", "set OPENAI_API_KEY"]),
+        (404, NO_MODEL, ["status 404", NO_MODEL, "correct --judge-model"]),
+        (400, NO_MODEL, ["status 400", NO_MODEL, "correct --judge-model"]),
+        (None, "", ["no connection", "Connection refused", "start what should listen there", DEAD]),
+    ],
+)
+def test_a_judge_that_will_not_answer_ends_it_before_the_first_row(
+    server, openai_server, data, tmp_path, monkeypatch, status, message, says, out
+):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    if status is not None:
+        server.script.extend([openai_server.error(status, message=message)] * 50)
+    arguments = [data, *METRICS, "--out", tmp_path / out]
+    if status is None:
+        server = SimpleNamespace(url=DEAD, requests=[])
+
+    result = _invoke(server, *arguments)
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    said = " ".join(result.stderr.split())
+    for part in (*says, "the judge 'fake' at", "--no-judge-check"):
+        assert part in said
+    assert not any(piece in said for piece in (KEY, "01234", "mnop", "Traceback", "bridge"))
+    assert len(server.requests) <= 1
+
+
+def test_each_kind_of_failure_has_an_example_below_the_table(server, openai_server, data, tmp_path):
+    server.script.extend([openai_server.error(401)] * 50)
+    asked = ["evaluate", data, "--metrics", "faithfulness", "--judge-model", "fake"]
+    asked += ["--judge-base-url", server.url, "--no-judge-check"]
+    for out, place in ((), data), (("--out", tmp_path / "scores"), data.name):
+        result = CliRunner().invoke(app, [*map(str, (*asked, *out))])
+        said = "".join(result.stdout.split())  # a long path is broken wherever the line ends
+
+        assert result.exit_code == 1
+        reason = f"4 judge_error (authentication), e.g. faithfulness of {place}:1"
+        assert reason.replace(" ", "") in said
 
 
 def test_a_judge_that_refuses_the_key_exits_with_1_and_is_retried_next_time(
@@ -68,7 +122,7 @@ def test_a_judge_that_refuses_the_key_exits_with_1_and_is_retried_next_time(
 ):
     out = tmp_path / "scores.jsonl"
     server.script.extend([openai_server.error(401)] * 50)
-    broken = _invoke(server, data, *METRICS, "--out", out)
+    broken = _invoke(server, data, *METRICS, "--out", out, "--no-judge-check")
     assert broken.exit_code == 1
     assert json.loads(broken.stdout)["failed_scores"] == {"judge_error": 12}
     server.script.clear()

@@ -256,3 +256,26 @@ def test_the_mean_so_far_may_be_looked_at_any_time(tmp_path):
     assert f"Mean according to you so far: {mean:.2f} ±" in " ".join(output.split())
     output, _ = _label(tmp_path, ["5"], "--count", "40", "--rater", "boris", "--language", "en")
     assert "1 of at least 30" in " ".join(output.split())
+
+
+def test_what_a_word_is_worth_is_said_when_the_rater_is_done(tmp_path):
+    words = ("good", "bad")
+    with (tmp_path / "results.jsonl").open("w") as file:
+        for number in range(60):
+            file.write(
+                json.dumps({
+                    "run_id": f"run-{number}", "question": "q?", "contexts": ["c"], "answer": "a",
+                    "verdict": {"word": words[number % 2], "codes": [], "reasons": []},
+                })
+                + "\n"
+            )  # fmt: skip
+    output, labels = _label(tmp_path, ["5"] * 20 + ["q"], "--count", "60", "--language", "en")
+    assert {one.verdict for one in labels} == set(words)
+    assert "from 50 labels on; there are 20" in " ".join(output.split())
+    output, labels = _label(tmp_path, ["1"] * 40, "--count", "60", "--language", "en")
+    bad = [one.value < 0.75 for one in labels if one.verdict == "bad"]
+    assert len(bad) == 30
+    assert (
+        f"Verdict “bad”: people call {sum(bad) / 30:.0%} of 30 bad [".replace("%", " %") in output
+    )
+    assert "from 50" not in output

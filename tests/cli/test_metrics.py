@@ -39,6 +39,7 @@ def test_a_count_has_no_upper_bound_and_qualities_have():
     ranges = {name: ends for one in listed for name, ends in one["ranges"].items()}
     for count in ("context_count", "context_tokens", "retriever_score_spread"):
         assert ranges.pop(count) == [0.0, None]
+    assert ranges.pop("unsupported_words_max") == [0.0, None]
     assert ranges.pop("retriever_top_score") == [None, None]
     assert ranges.pop("semantic_context_relevance") == [-1.0, 1.0]
     assert set(map(tuple, ranges.values())) == {(0.0, 1.0)}

@@ -6,6 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
+from ragmeter.cli import _progress
 from ragmeter.cli._progress import progress
 
 
@@ -28,7 +29,8 @@ def test_the_first_step_tells_no_time_and_the_last_none_left(total):
     assert len(said) <= 12
 
 
-def test_an_estimate_comes_with_a_tenth_of_the_steps():
+def test_an_estimate_comes_with_a_tenth_of_the_steps(monkeypatch):
+    monkeypatch.setattr(_progress, "LINE_AFTER_S", 0.0)
     said = lines(100)
 
     assert said[1].startswith("scoring 10/100, ")

@@ -12,6 +12,7 @@ from ragmeter.metrics.registry import preset_metrics
 from ragmeter.pipeline.sampling import place, within
 from ragmeter.quality.population import PROXIES, Population, proxy_value
 from ragmeter.quality.sums import QualityKey
+from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
 
 
 @metric(needs=("answer",), target="answer", name="lexical_groundedness")
@@ -55,10 +56,10 @@ def _submit(meter, answers, first_trace=1, **fields):
 
     A request is chosen by its trace id, so that the same ones are chosen in every run.
     """
-    given = {"question": "q", "contexts": ["c"], "name": "qa", **fields}
+    given = {"contexts": ["c"], "name": "qa", **fields}
     for trace_id, answer in enumerate(answers, first_trace):
         with use_span(NonRecordingSpan(SpanContext(trace_id, span_id=1, is_remote=False))):
-            meter.submit(RagSample(answer=answer, **given))
+            meter.submit(RagSample(**{"question": f"q{trace_id}", "answer": answer, **given}))
     assert meter.flush(60)
 
 
@@ -68,7 +69,7 @@ def _chosen(purpose, rate, traces):
 
 def test_a_running_meter_knows_the_mean_of_every_score():
     meter = _meter()
-    _submit(meter, ["0.5 1.0"] * 20 + ["0.5 0.0"] * 20)
+    _submit(meter, ["0.6 1.0"] * 20 + ["0.6 0.0"] * 20)
     _submit(meter, ["0.25 undefined"] * 5 + ["0.25 fails"] * 5)
     found = meter.quality("faithfulness", workflow="qa")
     assert isinstance(found, Estimate)
@@ -78,11 +79,16 @@ def test_a_running_meter_knows_the_mean_of_every_score():
     assert found.bounds == pytest.approx((20 / 45, 25 / 45))
     grounded = meter.quality("lexical_groundedness")
     assert (grounded.method, grounded.n_requests) == ("all", 50)
-    assert grounded.mean == pytest.approx(0.45)
+    assert grounded.mean == pytest.approx(0.53)
+    shares = {
+        QualityKey(name, "qa"): meter.quality(name) for name in (VERDICT_BAD, VERDICT_NOT_GOOD)
+    }
     assert meter.quality() == {
         QualityKey("lexical_groundedness", "qa"): grounded,
         QualityKey("faithfulness", "qa"): found,
+        **shares,
     }
+    assert [one.mean for one in shares.values()] == [pytest.approx(0.2), pytest.approx(1.0)]
     assert meter.quality(workflow="other") == {}
     assert meter.quality("faithfulness", workflow="other").mean is None
     meter.shutdown()
@@ -90,8 +96,8 @@ def test_a_running_meter_knows_the_mean_of_every_score():
 
 def test_requests_without_the_inputs_of_a_score_are_no_cases_of_it():
     meter = _meter()
-    _submit(meter, ["0.5 1.0"], status="error")
-    meter.submit(RagSample(question="q", answer="0.5 1.0"))
+    _submit(meter, ["0.6 1.0"], status="error")
+    meter.submit(RagSample(question="q", answer="0.6 1.0"))
     assert meter.flush(60)
     assert meter.quality("faithfulness").n_requests == 0
     assert meter.quality("lexical_groundedness").n_requests == 1
@@ -118,8 +124,8 @@ def test_judged_requests_speak_for_all_of_them():
 def test_requests_kept_for_being_bad_weigh_1_and_the_others_their_inverse(sample_rate):
     """Failed retrievals are all judged, of the others one in four or eight; every request was seen."""
     meter = _meter(keep="worst", sample_rate=sample_rate, judge_sample_rate=0.25, queue_size=10_000)
-    _submit(meter, ["0.5 1.0"] * 1600)
-    _submit(meter, ["0.5 0.0"] * 400, first_trace=1601, contexts=[])
+    _submit(meter, ["0.6 1.0"] * 1600)
+    _submit(meter, ["0.6 0.0"] * 400, first_trace=1601, contexts=[])
     judged = _chosen("judge", 0.25, _chosen("sample", sample_rate, range(1, 1601)))
     (sums,) = [one.sums for one in meter._quality.totals() if one.score == "faithfulness"]
     weight = 4 / sample_rate
@@ -132,7 +138,7 @@ def test_requests_kept_for_being_bad_weigh_1_and_the_others_their_inverse(sample
 
 def test_what_is_sampled_out_before_it_is_seen_is_not_counted():
     meter = _meter(sample_rate=0.5, queue_size=10_000)
-    _submit(meter, ["0.5 1.0"] * 1000)
+    _submit(meter, ["0.6 1.0"] * 1000)
     scored = len(_chosen("sample", 0.5, range(1, 1001)))
     assert meter.stats().dropped["sampled_out"] == 1000 - scored
     assert meter.quality("faithfulness").n_requests == scored
@@ -145,17 +151,18 @@ def test_a_reference_that_comes_late_counts_once_and_feedback_never():
     memory = InMemoryExporter()
     needing = Judged(name="recall", score_names=("recall",), needs=("answer", "reference.answer"))
     meter = _meter(metrics=[free, exact, Judged(), needing], exporters=[memory])
-    _submit(meter, ["0.5 1.0"])
+    _submit(meter, ["0.6 1.0"])
     run_id = memory.results[0].run.run_id
     before = {(one.score, one.sums["n"]) for one in meter._quality.totals()}
-    assert before == {("lexical_groundedness", 1), ("faithfulness", 1)}
-    for reference in ("0.5 1.0", "another"):
+    counted = ("lexical_groundedness", "faithfulness", VERDICT_BAD, VERDICT_NOT_GOOD)
+    assert before == {(name, 1) for name in counted}
+    for reference in ("0.6 1.0", "another"):
         meter.attach_reference(run_id, reference)
         assert meter.flush(60)
     meter.feedback(run_id, "thumbs_up", 1.0)
     assert meter.flush(60)
     assert {(one.score, one.sums["n"], one.sums["kd"]) for one in meter._quality.totals()} == {
-        (name, 1, 1) for name in ("lexical_groundedness", "faithfulness", "exact", "recall")
+        (name, 1, 1) for name in (*counted, "exact", "recall")
     }
     assert meter.quality("recall").upper == 1.0
     meter.shutdown()
@@ -169,7 +176,7 @@ def test_an_error_of_ours_stops_no_request(monkeypatch):
     memory = InMemoryExporter()
     meter = _meter(exporters=[memory])
     monkeypatch.setattr(meter._quality, "seen", broken)
-    _submit(meter, ["0.5 1.0"])
+    _submit(meter, ["0.6 1.0"])
     assert set(memory.results[0].scores) >= {"lexical_groundedness", "faithfulness"}
     assert meter.stats().internal_errors == {"meter.quality": 1}
     meter.shutdown()
@@ -179,7 +186,7 @@ def test_an_error_of_ours_stops_no_request(monkeypatch):
 @pytest.mark.parametrize("window_s", [0, -1, float("nan"), "hour", None])
 def test_a_window_that_is_none_is_counted_and_not_used(window_s):
     meter = _meter()
-    _submit(meter, ["0.5 1.0"])
+    _submit(meter, ["0.6 1.0"])
     assert meter.quality("faithfulness", window_s=window_s).n_requests == 1
     assert meter.stats().internal_errors == {"meter.quality": 1}
     meter.shutdown()

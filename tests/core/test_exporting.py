@@ -6,7 +6,7 @@ import time
 import pytest
 from fakes_core import GatedExporter, RaisingExporter, context_tally
 
-from ragmeter import RagMeter
+from ragmeter import RagMeter, TryLaterError
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample
 
@@ -115,6 +115,52 @@ def test_what_no_exporter_took_is_dropped():
 
     assert (meter.stats().exported, meter.stats().dropped) == (0, {"export": 3})
     meter.shutdown(60)
+
+
+class Refusing(InMemoryExporter):
+    """Takes one run of each batch, and the others later, once there is room."""
+
+    def __init__(self):
+        super().__init__()
+        self.refused = threading.Event()
+        self.room = threading.Event()
+
+    def export(self, batch):
+        if self.room.is_set():
+            return super().export(batch)
+        if not self.refused.is_set():
+            super().export(batch[:1])
+            batch = batch[1:]
+        self.refused.set()
+        raise TryLaterError("the disk is full", batch)
+
+
+def test_what_an_exporter_may_take_later_waits_and_a_flush_does_not_call_it_done():
+    refusing = Refusing()
+    meter = _meter(refusing)
+    assert refusing.refused.wait(60)
+    assert meter.flush(0.2) is False
+    assert _reconciles(meter.stats())
+    assert meter.stats().export_errors == {}
+    refusing.room.set()
+    assert meter.flush(60)
+    assert (meter.stats().exported, meter.stats().in_flight) == (3, 0)
+    assert len({scored.run.run_id for scored in refusing.results}) == len(refusing.results) == 3
+    meter.shutdown(60)
+
+
+def test_a_flush_that_waits_while_the_meter_ends_does_not_take_what_is_given_up_for_done():
+    refusing = Refusing()
+    meter = _meter(refusing)
+    assert refusing.refused.wait(60)
+    flushed = []
+    waiting = threading.Thread(target=lambda: flushed.append(meter.flush(60)))
+    waiting.start()
+    meter.shutdown(0.3)
+    waiting.join(60)
+    assert flushed == [False]
+    stats = meter.stats()
+    assert (stats.in_flight, stats.captured) == (0, stats.exported + stats.dropped["shutdown"])
 
 
 @pytest.mark.parametrize("delivers", [True, False])

@@ -104,3 +104,33 @@ def test_no_thread_is_started_once_the_loop_is(monkeypatch):
 
     assert loop.close(30)
     assert job.ended == [None]
+
+
+def test_a_flush_waits_for_what_has_come_and_not_for_what_comes():
+    """Or a judge that always has something to do would never be flushed."""
+
+    class Job:
+        metrics = ()
+        sample = RagSample(question="q")
+        size_bytes = 0
+
+        def judged(self, scores):
+            pass
+
+        def done(self, skipped):
+            if skipped is None:
+                loop.submit(Job())
+
+    class Judges:
+        async def judge(self, job, left_s):
+            await asyncio.sleep(0)
+
+        async def aclose(self):
+            pass
+
+    guard = Guard("judge", ErrorLog())
+    loop = JudgeLoop(Judges(), guard=guard, concurrency=2, max_backlog=9, deadline_s=60)
+    loop.submit(Job())
+    assert loop.flush(60)
+    assert len(loop)
+    loop.close(0)

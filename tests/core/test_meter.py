@@ -71,7 +71,9 @@ def test_a_missing_input_is_a_status_and_never_zero():
     )
 
 
-@pytest.mark.parametrize("status", ["error", "cancelled", "partial", "interrupted", "no_answer"])
+@pytest.mark.parametrize(
+    "status", ["error", "cancelled", "partial", "interrupted", "no_answer", "refused"]
+)
 def test_answer_metrics_skip_requests_that_did_not_end_well(status):
     meter, memory = _meter()
 
@@ -410,7 +412,7 @@ def test_keep_worst_keeps_failures_and_empty_retrievals_that_were_not_sampled():
         ({"judge": "gpt-4o-mini"}, "judge: 'gpt-4o-mini' is no judge"),
         (
             {"exporters": ["otlp"]},
-            "exporters: 'otlp' is unknown; the names are 'console' and 'otel'",
+            "exporters: 'otlp' is unknown; did you mean 'otel'",
         ),
         ({"exporters": [InMemoryExporter]}, "is a class; pass an object"),
     ],

@@ -12,7 +12,7 @@ from ragmeter.quality.moments import FreeMoments
 
 
 def _part(mean, n):
-    return estimate(FreeMoments([n, n, n * mean, n * (mean * mean + 0.01), n, 0.0]))
+    return estimate(FreeMoments([n, n, n * mean, n * (mean * mean + 0.01), n, 0.0, *[0.0] * 4]))
 
 
 @pytest.fixture(autouse=True)

@@ -71,6 +71,21 @@ def test_concurrent_puts_lose_nothing():
     queue.close(1)
 
 
+def test_a_queue_that_is_never_empty_is_flushed_of_what_had_come():
+    worked = []
+
+    def work(batch):
+        worked.extend(batch)
+        queue.put(batch[-1] + 1)  # under load something always waits
+
+    queue = _queue(work)
+    queue.put(0)
+    for number in range(20):
+        assert queue.flush(60)
+        assert len(worked) >= number
+    queue.close(0.0)
+
+
 @pytest.mark.contains_errors
 def test_work_that_raises_does_not_stop_the_lane():
     worked = []

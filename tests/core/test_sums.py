@@ -5,9 +5,12 @@ import random
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragmeter import RagRun, RagSample, Score
 from ragmeter.exporters.semconv import FREE_SUMS, JUDGED_SUMS
+from ragmeter.quality.conversations import Conversation
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 from ragmeter.quality.objectives import Objective, Objectives
 from ragmeter.quality.population import JudgedScore
@@ -41,12 +44,14 @@ class Runs:
     def __init__(self):
         self.made = 0
 
-    def __call__(self, workflow="qa"):
+    def __call__(self, workflow="qa", *, question=None, conversation=None):
         self.made += 1
-        sample = RagSample(question="q", contexts=["c"], answer="a", name=workflow)
+        question = f"q{self.made}" if question is None else question
+        sample = RagSample(question=question, contexts=["c"], answer="a", name=workflow)
         return RagRun(
-            sample=sample, run_id=str(self.made), framework="manual", started_ns=1, ended_ns=2
-        )
+            sample=sample, run_id=str(self.made), framework="manual", started_ns=1, ended_ns=2,
+            conversation_id=conversation,
+        )  # fmt: skip
 
 
 @pytest.fixture
@@ -292,33 +297,120 @@ def test_a_forked_child_begins_anew(table, runs):
     assert len(table.totals()) == 1
 
 
-def _sessions(table, clock, alike, requests):
-    """Three hours of sessions of five requests; `alike`: the share of requests that repeat their session's."""
+def _sessions(table, clock, alike, named, hours=3):
+    """Sessions of five requests, twenty each five minutes; `alike`: the share that repeats their session's value.
+
+    Args:
+        named: Gives what names a session: its number → arguments of `Runs`.
+    """
     chance, made = random.Random(3), Runs()
-    for _ in range(36):
-        for _ in range(requests // 5):
-            same = float(chance.random() < 0.7)
-            for _ in range(5):
+    for slot in range(12 * hours):
+        sessions = [(20 * slot + number, float(chance.random() < 0.7)) for number in range(20)]
+        for _ in range(5):  # the turns of one come in between those of others
+            for number, same in sessions:
                 value = same if chance.random() < alike else float(chance.random() < 0.7)
-                table.seen(made(), _scores(_score(value)), ())
+                table.seen(made(**named(number)), _scores(_score(value)), ())
         clock.now += SLOT_S
 
 
-def test_sessions_whose_requests_resemble_each_other_have_a_design_effect(clock):
-    """Five alike: (1 + 4 x correlation), the correlation being the square of the share."""
+NAMED = {
+    "by an id": lambda number: {"conversation": f"c{number}"},
+    "by the same question": lambda number: {"question": f"about {number}"},
+}
+
+
+@pytest.mark.parametrize("named", NAMED.values(), ids=NAMED)
+def test_requests_of_a_conversation_that_resemble_each_other_have_a_design_effect(clock, named):
+    """Five alike: (1 + 4 x correlation), the correlation being the square of the share, within an hour, too."""
     independent, alike = QualityTable(clock), QualityTable(clock)
-    _sessions(independent, clock, 0.0, 100)
-    _sessions(alike, clock, 0.9, 100)
-    assert independent.totals()[0].design_effect == 1.0
-    assert alike.totals()[0].design_effect == pytest.approx(1 + 4 * 0.81, rel=0.5)
-    found = alike.estimate("lexical_groundedness", None, 3 * HOUR_S)
-    assert found.design_effect == alike.totals()[0].design_effect
+    _sessions(independent, clock, 0.0, named)
+    _sessions(alike, clock, 0.9, named)
+    assert independent.estimate("lexical_groundedness", None, 3 * HOUR_S).design_effect < 1.15
+    for window in (HOUR_S, 3 * HOUR_S):
+        found = alike.estimate("lexical_groundedness", None, window)
+        assert found.design_effect == pytest.approx(1 + 4 * 0.81, rel=0.1)
+        assert found.upper - found.lower == pytest.approx(
+            2 * 1.97 * (found.design_effect * 0.7 * 0.3 / found.n_judged) ** 0.5, rel=0.05
+        )
 
 
-def test_a_few_slots_say_nothing_about_sessions(clock, runs):
+def test_how_many_conversations_there_are_is_said(clock):
     table = QualityTable(clock)
-    for number in range(12):
-        for _ in range(10):
-            table.seen(runs(), _scores(_score(float(number % 2))), ())
-        clock.now += SLOT_S
-    assert table.totals()[0].design_effect == 1.0
+    _sessions(table, clock, 0.9, NAMED["by an id"], hours=1)
+    found = table.estimate("lexical_groundedness", None, HOUR_S)
+    assert (found.n_requests, found.n_conversations) == (1200, 240)
+    assert not found.has_few_conversations
+    clock.now += 3 * HOUR_S
+    made = Runs()
+    for number in range(60):
+        run = RagRun(
+            sample=RagSample(question="q", contexts=["c"], answer="a", name="few"), run_id=f"few {number}",
+            framework="manual", started_ns=1, ended_ns=2, conversation_id=f"few {number % 12}",
+        )  # fmt: skip
+        table.seen(run, _scores(_score(float(number % 2))), ())
+    found = table.estimate("lexical_groundedness", "few", HOUR_S)
+    assert (found.n_conversations, found.has_few_conversations) == (12, True)
+    assert "few: 12" in str(found)
+    table.seen(made("alone"), _scores(_score(1.0)), ())
+    assert table.estimate("lexical_groundedness", "alone", HOUR_S).n_conversations is None
+
+
+def test_who_comes_back_after_half_an_hour_begins_another_conversation(clock, table, runs):
+    for _ in range(3):
+        table.seen(runs(conversation="c"), _scores(_score(1.0)), ())
+        clock.now += 1801
+    assert table.estimate("lexical_groundedness", None, 3 * HOUR_S).n_conversations is None
+
+
+def test_a_question_that_everybody_asks_is_not_one_conversation(clock, table, runs):
+    chance = random.Random(7)
+    for _ in range(2000):
+        table.seen(runs(question="hello"), _scores(_score(float(chance.random() < 0.7))), ())
+    assert table.estimate("lexical_groundedness", None, HOUR_S).design_effect < 1.25
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 6), st.floats(0, 1), st.sampled_from([1.0, 0.5, 0.1])), max_size=60
+    )
+)
+def test_pair_sums_are_those_of_whole_conversations_however_they_are_cut(turns):
+    """Σ over conversations of (Σ w (x - mean))², whatever the order, and added up over processes."""
+    one, processes = JudgedMoments(), [JudgedMoments(), JudgedMoments()]
+    here = {}
+    for number, value, probability in turns:
+        for sums in (one, processes[number % 2]):
+            sums.judged(0.0, probability, value)
+        conversation = here.setdefault(number, (Conversation(), Conversation()))
+        for each, sums in zip(conversation, (one, processes[number % 2]), strict=True):
+            each.add("all", 0, sums, 1 / probability, value, 0.0)
+    whole = JudgedMoments()
+    for sums in processes:
+        whole.add(sums.values())
+    assert list(whole.values()) == pytest.approx(list(one.values()))
+    found = one.clustering()
+    weights = {}
+    for number, _, probability in turns:
+        weights.setdefault(number, []).append(1 / probability)
+    assert (found is None) == all(len(each) < 2 for each in weights.values())
+    if found is None:
+        return
+    assert found.conversations == len(weights)
+    mean = one.wy / one.wd
+    totals = {}
+    for number, value, probability in turns:
+        totals[number] = totals.get(number, 0.0) + (value - mean) / probability
+    alone = sum(((value - mean) / probability) ** 2 for _, value, probability in turns)
+    together = sum(total * total for total in totals.values())
+    if alone > 1e-6:
+        m = len(weights)
+        expected = max(1.0, m / max(1, m - 1) * together / alone)
+        assert found.design_effect == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+def test_where_nothing_names_conversations_neighbouring_hours_tell(clock):
+    independent, alike = QualityTable(clock), QualityTable(clock)
+    _sessions(independent, clock, 0.0, lambda _: {}, hours=24)
+    _sessions(alike, clock, 0.9, lambda _: {}, hours=24)
+    assert independent.estimate("lexical_groundedness", None, HOUR_S).design_effect < 1.3
+    assert alike.estimate("lexical_groundedness", None, HOUR_S).design_effect > 1.8

@@ -381,3 +381,16 @@ def test_gaps_cost_nothing_and_what_is_gone_for_long_is_forgotten() -> None:
     other = replace(GOOD, workflow="other")
     watch.take([SlotSums(MONDAY + 30 * DAY, other)])
     assert [one.workflow for one in watch.series()] == ["other"]
+
+
+def test_a_fall_by_words_says_whether_facts_and_retrieval_fell_with_it() -> None:
+    facts = [_one(mean, score="fact_conflict", direction="lower") for mean in (0.02, 0.21)]
+    empty = _one(0.0, score="empty_retrieval", direction="lower", sums=_sums(0.0) | {"xx": 0.0})
+    elsewhere = _one(0.5, score="fact_conflict", direction="lower", workflow="other")
+    kinds = ((GOOD, BAD), tuple(facts), (empty, empty), (elsewhere, elsewhere))
+    changes = _changes(Watch().take(_slots(*kinds, last=FALL + 0.5 * DAY)))
+    (change,) = (one for one in changes if one.score == "lexical_groundedness")
+    assert change.note == (
+        "absent numbers, names 2 % then, 21 % now, empty retrievals 0 % then, 0 % now; "
+        "if a model or prompt is new, it may be manner"
+    )

@@ -1,5 +1,6 @@
 """A real SDK in memory, real receivers on loopback, and scored runs to send through them."""
 
+import gzip
 import json
 import threading
 import time
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
@@ -247,6 +249,11 @@ class Backend:
         self.requests = []
         self.answers = []
         self.stored = {}
+        self.puts = []
+        self.configs = []
+        """How Phoenix is to show annotations; not among the requests."""
+        self.traces = []
+        """What came over OTLP, as (path, headers, request)."""
         self.seen = set()
         self.refuses = None
         """Which events of a batch are refused with a status each; None: none."""
@@ -254,7 +261,19 @@ class Backend:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                content = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.path.endswith("/v1/traces"):
+                    if self.headers.get("Content-Encoding") == "gzip":
+                        content = gzip.decompress(content)
+                    sent = ExportTraceServiceRequest.FromString(content)
+                    backend.traces.append((self.path, dict(self.headers), sent))
+                    self.take_it()
+                    return
+                body = json.loads(content)
+                if self.path == "/v1/annotation_configs":
+                    backend.configs.append(body)
+                    self.take_it()
+                    return
                 backend.requests.append((self.path, dict(self.headers), body, time.monotonic()))
                 status, headers = backend.answers.pop(0) if backend.answers else (200, {})
                 answer = backend.take(self.path, body) if status == 200 else {}
@@ -265,6 +284,16 @@ class Backend:
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
+
+            def do_PUT(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                backend.puts.append(self.path)
+                self.take_it()
+
+            def take_it(self):
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
 
             def log_message(self, *_):
                 pass
@@ -301,7 +330,7 @@ class Backend:
                     self.seen.add(event["id"])
                     self.stored[event["body"]["id"]] = event["body"]
         else:
-            for item in body["data"]:
+            for item in body.get("data", ()):
                 target = (item.get("span_id") or item["trace_id"], item.get("document_position"))
                 self.stored[path, target, item["name"], item["identifier"]] = item
 

@@ -12,6 +12,7 @@ import pytest
 
 from ragmeter import ConfigurationError, RagMeter
 from ragmeter.exporters.console import ConsoleExporter
+from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.protocol import RunsLostError
 from ragmeter.metrics.verdict import VERDICT_CODES, VerdictRules, scores_behind
 
@@ -68,9 +69,32 @@ def test_a_line_says_when_what_of_which_workflow_and_why(bad):
     assert re.fullmatch(
         r"\d\d:\d\d:\d\d  bad      support_bot  lexical_groundedness 0\.14  "
         r"lexical_context_relevance 0\.83  unsupported_answer: 14 % of the answer's words are in the "
-        r"chunks  trace 00000000\n",
+        r"chunks  trace 0{30}a1\n",
         line,
     )
+
+
+def test_from_a_line_to_the_trace_that_the_exporter_beside_it_writes(bad, sdk):
+    """The whole id, which backends look for, or a link; also where no span was there before."""
+    lines = io.StringIO()
+    otel = OpenTelemetryExporter(**sdk.providers)
+    pages = "http://127.0.0.1:4318/trace/{trace_id}"
+    exporters = [
+        otel,
+        ConsoleExporter(lines, spans=otel),
+        ConsoleExporter(lines, spans=otel, trace_url=pages),
+    ]
+    with RagMeter(exporters=exporters) as meter:
+        meter.submit(bad.sample)
+        assert meter.flush(60)
+    [trace_id] = {f"{span.context.trace_id:032x}" for span in sdk.all_spans()}
+
+    assert sorted(line.rsplit("  ", 1)[1] for line in lines.getvalue().splitlines()) == [
+        pages.format(trace_id=trace_id),
+        f"trace {trace_id}",
+    ]
+    with pytest.raises(ConfigurationError, match="where the id stands"):
+        ConsoleExporter(trace_url="http://127.0.0.1:4318/trace/")
 
 
 def test_no_text_of_the_request_is_written_unless_asked_for(bad, make, monkeypatch):
@@ -352,7 +376,7 @@ def test_the_meter_takes_names_and_objects(bad):
     assert stream.getvalue().count("\n") == 1
     RagMeter(exporters=["otel", "console"]).shutdown()
     for wrong in ("jsonl", ["console", "screen"]):
-        with pytest.raises(ConfigurationError, match="'console' and 'otel'"):
+        with pytest.raises(ConfigurationError, match="'otel', 'console'"):
             RagMeter(exporters=wrong)
 
 

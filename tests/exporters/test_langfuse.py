@@ -2,12 +2,14 @@
 
 import base64
 import json
+import sys
 
 import pytest
 
 from ragmeter.exporters import langfuse as module
 from ragmeter.exporters._http import DeliveryError
 from ragmeter.exporters.langfuse import LangfuseScores
+from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.protocol import RunsLostError
 
 KEY = "sk-very-secret-key"
@@ -103,3 +105,24 @@ def test_a_changed_score_replaces_the_one_before(backend, make):
 
     (stored,) = backend.stored.values()
     assert stored["value"] == 0.9
+
+
+@pytest.mark.parametrize("package", [False, True])
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize("content", [False, True])
+def test_the_list_of_traces_has_name_question_and_answer(
+    backend, sdk, make, monkeypatch, within, content, package
+):
+    """Where the request is part of a trace, that has a name, and what Langfuse's own package says of it stands."""
+    if package:
+        monkeypatch.setitem(sys.modules, "langfuse", sys)
+    spans = OpenTelemetryExporter(tracer_provider=sdk.tracer_provider, capture_content=content)
+    langfuse(backend, spans=spans)
+    spans.export([make.scored_run(parent=make.span_context() if within else None)])
+    [span] = [one for one in sdk.all_spans() if one.name.startswith("invoke_workflow")]
+    said = {key: one for key, one in span.attributes.items() if key.startswith("langfuse.")}
+
+    texts = {"langfuse.trace.input": "question", "langfuse.trace.output": "answer"}
+    shown = set(texts) if content and not (within and package) else set()
+    assert set(said) == shown | (set() if within else {"langfuse.trace.name"})
+    assert all(said[key] == make.content[texts[key]] for key in shown)

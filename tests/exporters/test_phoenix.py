@@ -3,9 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import SpanContext, TraceFlags
 
 from ragmeter.exporters._span_targets import JudgedSpans
+from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.phoenix import PhoenixAnnotations
 from ragmeter.metrics import RetrievedContext, ScoreItem, Verdict
 
@@ -97,6 +100,27 @@ def test_on_the_requests_span_the_verdict_stands_alone(
 
     assert sent.get("/v1/span_annotations") == of_spans
     assert {name for name, _ in sent.get("/v1/trace_annotations", ())} == of_trace
+
+
+@pytest.mark.parametrize(
+    ("resource", "variable", "project"),
+    [({"openinference.project.name": "a/b"}, "other", "a%2Fb"), ({}, "shop", "shop"), ({}, "", "default")],
+)  # fmt: skip
+def test_phoenix_is_told_which_verdict_is_better_in_the_project_of_the_spans(
+    backend, recorded, monkeypatch, resource, variable, project
+):
+    """By the score it sorts, by the configuration it colours: bad is the last, not the first."""
+    monkeypatch.setenv("PHOENIX_PROJECT", variable)
+    spans = OpenTelemetryExporter(tracer_provider=TracerProvider(resource=Resource(resource)))
+    sink = phoenix(backend, spans=spans)
+    for word in ("good", "suspect", "bad"):
+        sink.export([with_verdict(recorded, word)])
+
+        sent = [one["result"] for one in annotated_spans(backend) if "verdict" in one["name"]]
+        worth = {"good": 1.0, "suspect": 0.5, "bad": 0.0}[word]
+        assert sent[-1] == {"label": word, "score": worth}
+    assert [one["optimization_direction"] for one in backend.configs] == ["MAXIMIZE"]
+    assert backend.puts == [f"/v1/projects/{project}/annotation_configs/ragmeter.verdict"]
 
 
 @pytest.mark.parametrize("around", ["remote", "unsampled", "none"])

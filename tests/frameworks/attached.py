@@ -21,6 +21,8 @@ ATTACH = os.environ.get("RAGMETER_FRAMEWORKS_ATTACH", "").split()
 """Frameworks to attach to: ``langchain``, ``llama_index``; none: only the outcomes are noted."""
 
 _outcomes: dict[str, str] = {}
+_reasons: dict[str, str] = {}
+"""Why a test failed, on one line."""
 _attached: dict[str, Any] = {}
 
 
@@ -96,11 +98,15 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         earlier = _outcomes.get(report.nodeid)
         if earlier in (None, "passed"):
             _outcomes[report.nodeid] = report.outcome
+            if report.outcome == "failed":
+                crash = getattr(report.longrepr, "reprcrash", None)
+                why = report.longreprtext if crash is None else crash.message
+                _reasons[report.nodeid] = " ".join(why.split())[:200]
 
 
 def pytest_sessionfinish() -> None:
     """Write down what happened."""
-    facts: dict[str, Any] = {"outcomes": _outcomes}
+    facts: dict[str, Any] = {"outcomes": _outcomes, "reasons": _reasons}
     if _attached:
         for _ in range(3):
             gc.collect()

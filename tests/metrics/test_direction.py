@@ -115,6 +115,8 @@ def test_the_built_in_ones():
         "refusal": "none",
         "judged_refusal": "none",
         "retrieval_funnel": "none",
+        "unsupported_words_max": "lower",
+        "fact_conflict": "lower",
         "right_documents_dropped": "lower",
         "right_documents_never_found": "lower",
     }

@@ -18,6 +18,8 @@ NAMES = {
     "faithful": "faithfulness",
     "relevant": "lexical_context_relevance",
     "sufficient": "context_sufficiency",
+    "support": "support",
+    "conflict": "fact_conflict",
     "hit": "judged_hit_rate",
     "judged_refusal": "judged_refusal",
     "refusal": "refusal",
@@ -53,7 +55,11 @@ def _said(**values):
         ({"sufficient": 0}, ("suspect", "insufficient_context")),
         ({"sufficient": 1, "refusal": 1}, ("bad", "refused_with_context")),
         ({"relevant": 0.6, "refusal": 1}, ("suspect", "refused_with_context")),
-        ({"grounded": 0.5, "refusal": 0}, ("suspect", "partly_unsupported")),
+        ({"grounded": 0.52, "refusal": 0}, ("suspect", "partly_unsupported")),
+        # support speaks where both are known
+        ({"grounded": 0.9, "support": 0.51, "refusal": 0}, ("bad", "unsupported_answer")),
+        ({"grounded": 0.1, "support": 0.7, "refusal": 0}, ("good",)),
+        ({"support": 0.9, "conflict": 1, "refusal": 0}, ("suspect", "number_not_in_context")),
         ({"grounded": 0.64, "refusal": 0}, ("suspect", "partly_unsupported")),
         ({"grounded": 0.65, "refusal": 0}, ("good",)),
         ({"relevant": 0.29, "refusal": 0}, ("suspect", "off_topic_context")),
@@ -156,6 +162,8 @@ def test_a_score_without_a_value_is_as_if_it_were_not_there(status):
         "refusal": _score("refusal", 0.0),
     }
     failed = {name: _score(name, None, status) for name in NAMES.values() if name not in known}
+    if status == "undefined":  # then the answer claims nothing, and its words say nothing either
+        del failed["support"]
 
     assert RULES.verdict(known | failed) == RULES.verdict(known) == Verdict(word="good")
     assert RULES.verdict(failed) is None
@@ -182,6 +190,17 @@ def test_a_request_without_a_whole_answer_is_never_good(status):
     assert _verdict(status, relevant=0.0, empty=1).codes == ("off_topic_context",)
     assert _verdict(status, relevant=0.1, empty=0).codes == ("off_topic_context",)
     assert _verdict(status, sufficient=0, empty=0).word == "suspect"
+
+
+def test_a_refused_request_is_a_refusal_whatever_was_measured():
+    def codes(**values):
+        return _verdict("refused", **values).codes
+
+    assert codes(empty=0) == ("refused",)
+    assert codes(empty=1, refusal=0) == ("refused_without_context",)
+    assert codes(grounded=0.0, relevant=0.9, refusal=0) == ("refused_with_context",)
+    assert codes(support=0.0, relevant=0.1, judged_refusal=0) == ("refused_off_topic",)
+    assert _verdict("refused") is None
 
 
 def test_a_retrieval_by_itself_is_judged_as_one():
@@ -254,9 +273,13 @@ def test_every_code_can_be_reached():
     """By three scores at most."""
     found = set()
     for names in itertools.combinations(NAMES.values(), 3):
-        for marks in itertools.product((0.0, 0.5, 1.0), repeat=3):
+        for marks in itertools.product((0.0, 0.5, 0.6, 1.0), repeat=3):
             verdict = RULES.of_values(dict(zip(names, marks, strict=True)))
             found.update(verdict.codes if verdict else ())
+    manners = {"empty_retrieval": 1.0, "asked_back": 1.0}, {"refusal": 0.5, "contradicts": 1.0}
+    for values in manners:
+        verdict = RULES.of_values(values)
+        found.update(verdict.codes if verdict else ())
 
     assert found == set(VERDICT_CODES)
 

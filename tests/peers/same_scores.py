@@ -108,8 +108,7 @@ def main(framework):
         ask(question, ours)
     assert ours.flush(60)
     theirs, by_spans = meter()
-    processor = RagMeterSpanProcessor(theirs)
-    provider.add_span_processor(processor)
+    processor = RagMeterSpanProcessor(theirs).attach(provider)
     peer.instrument(tracer_provider=provider, skip_dep_check=True)
     tracer = trace.get_tracer("app")
     for question in QUESTIONS:

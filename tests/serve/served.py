@@ -1,5 +1,6 @@
 """A real server on free ports, with a meter that keeps its results, and what sends to it."""
 
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,6 +55,24 @@ def until(true, what="what was waited for"):
     while not true():
         assert time.monotonic() < deadline, what
         time.sleep(0.01)
+
+
+class Stuck:
+    """An exporter that takes nothing until it is let go."""
+
+    def __init__(self):
+        self.go = threading.Event()
+        self.taken = []
+
+    def export(self, batch):
+        self.go.wait(PATIENCE_S)
+        self.taken.extend(batch)
+
+    def flush(self, timeout_s):
+        return self.go.is_set()
+
+    def shutdown(self, timeout_s):
+        pass
 
 
 def traced_as(number, path=FULL):

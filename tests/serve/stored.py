@@ -124,6 +124,19 @@ def kept_at(place):
     return {"url": place} if isinstance(place, str) else {"path": place}
 
 
+def earlier_version(path, version):
+    """Make a store of the present version one of an earlier one, with the names of that."""
+    database = sqlite3.connect(path)
+    database.executescript(
+        "CREATE TABLE workflow (name TEXT PRIMARY KEY) WITHOUT ROWID;"
+        "CREATE TABLE score_name (name TEXT PRIMARY KEY) WITHOUT ROWID;"
+        "INSERT INTO workflow SELECT name FROM name WHERE sort = 'workflow';"
+        "INSERT INTO score_name SELECT name FROM name WHERE sort = 'score'; DROP TABLE name;"
+        f"PRAGMA user_version = {version};"
+    )
+    database.close()
+
+
 @contextmanager
 def store(place=None, *, clock=None, **options):
     """A store for the block."""
@@ -150,7 +163,7 @@ _LOGICAL = {
     "loose": "SELECT lower(hex(trace_id)), lower(hex(owner)), retriever, scores FROM loose",
     "text": "SELECT body FROM text",
     "segment": "SELECT name, value FROM segment",
-    "workflow": "SELECT name FROM workflow",
+    "name": "SELECT sort, name FROM name",
 }
 
 

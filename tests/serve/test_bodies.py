@@ -51,6 +51,12 @@ def test_the_limit_is_exact(size):
                 unpacked(body, encoding, 1000)
 
 
+def test_members_are_capped_and_may_be_empty():
+    assert unpacked(gzip.compress(b"") * 999 + gzip.compress(BODY), "gzip", len(BODY)) == BODY
+    with pytest.raises(MalformedError, match="packed parts"):
+        unpacked(gzip.compress(b"") * 1_001, "gzip", 1000)
+
+
 @given(st.data())
 def test_a_damaged_body_is_read_or_refused(data):
     """Bytes cut out, put in and changed: spans are made of it or not, and nothing else happens."""

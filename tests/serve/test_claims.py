@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shared_claims import NOW, Clock, fall, killed_before_it_told, server, telling
-from stored import store
+from stored import earlier_version, store
 
 from ragmeter.exporters.changes import NotTakenError
 from ragmeter.quality.watch import Told
@@ -217,9 +217,8 @@ def test_a_store_of_the_version_before_comes_to_have_claims(tmp_path, clock):
         pass
     database = sqlite3.connect(place)
     database.execute("DROP TABLE telling")
-    database.execute("PRAGMA user_version = 2")
-    database.commit()
     database.close()
+    earlier_version(place, 2)
     with store(place, clock=clock) as kept:
         assert SharedClaims(kept).claim(fall())
     assert _schema.VERSION >= 3

@@ -11,12 +11,14 @@ from random import Random
 import httpx
 import pytest
 from otlp_endpoint import HANG_UP, Endpoint, names_in
-from served import FULL, PATIENCE_S, RECORDED, served, traced_as, until
+from served import FULL, PATIENCE_S, RECORDED, Stuck, served, traced_as, until
 
 from ragmeter import RagMeter
+from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve._intake import Intake
+from ragmeter.serve.store import StoreOptions
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 
@@ -71,7 +73,7 @@ def test_what_was_not_done_is_scored_after_a_restart(tmp_path):
     with served(spool=left) as server:
         until(lambda: server.stats()["spans"].get("read", 0) == 55)
         assert traces_of(server.drained()) == sorted(traces)
-        assert server.stats()["spool"] == {}
+        assert server.stats()["spool"] == {"found": 5, "finished": 5}
 
 
 def test_a_server_that_ends_as_soon_as_it_is_up_again_finishes_what_was_kept(tmp_path):
@@ -79,7 +81,7 @@ def test_a_server_that_ends_as_soon_as_it_is_up_again_finishes_what_was_kept(tmp
     left = acknowledged(tmp_path / "spool", bodies)
     with served(spool=left) as server:
         assert traces_of(server.drained()) == sorted(traces)
-        assert server.stats()["spool"] == {}
+        assert server.stats()["spool"] == {"found": 40, "finished": 40}
 
 
 @pytest.mark.contains_errors
@@ -180,10 +182,43 @@ def test_a_full_disk_makes_senders_wait_and_is_got_over(tmp_path):
         assert refused.status_code == 503
         assert int(refused.headers["Retry-After"]) > 0
         assert server.stats()["spool"]["refused_disk"] == 1
+        assert "database or disk is full" in server.health()["status"]
+        assert "database or disk is full" in server.why_not_ready()
         database.execute("PRAGMA max_page_count = 1000000")
-        assert send(server, traced_as(2)[0]).status_code == 200
+        assert send(server, traced_as(2)[0]).status_code == 200  # the next try
+        assert server.health()["status"] == "ok"
         assert len(server.drained()) == 2
         assert server.stats()["exports"] == {"accepted": 2, "busy": 1}
+
+
+@pytest.mark.parametrize("store", [True, False], ids=["store", "spool alone"])
+def test_what_is_read_only_for_a_while_makes_senders_wait_and_loses_nothing(tmp_path, store):
+    """What was acknowledged before is found as soon as it can be written again."""
+    kept_in = {"store": StoreOptions(path=tmp_path / "serve.db")} if store else {"spool": tmp_path}
+    server = Server(
+        ServeOptions(http_port=0, grpc_port=0, grace_s=0.0, settle_s=0.05, token="", **kept_in),
+        meter=None if store else RagMeter(exporters=[InMemoryExporter()]),
+    )
+    databases = [server._journal._spool._database, *([server.store._home.writer] if store else [])]
+    server.start()
+    with httpx.Client(headers=PROTOBUF, timeout=PATIENCE_S) as client:
+
+        def send_again(number):
+            url = f"http://127.0.0.1:{server.http_port}/v1/traces"
+            return client.post(url, content=traced_as(number)[0]).status_code
+
+        assert send_again(1) == 200
+        for database in databases:
+            database.execute("PRAGMA query_only = ON")
+        assert send_again(2) == 503
+        assert "readonly" in server.health()["status"]
+        for database in databases:
+            database.execute("PRAGMA query_only = OFF")
+        until(lambda: send_again(2) == 200)
+        until(lambda: server.health()["status"] == "ok")
+        until(lambda: server.stats()["requests"].get("scored") == 2)
+    assert server.stop(PATIENCE_S)
+    assert server.stats()["spool"] == {"refused_disk": server.stats()["spool"]["refused_disk"]}
 
 
 def test_a_full_spool_makes_senders_wait_and_is_got_over(tmp_path):
@@ -196,24 +231,6 @@ def test_a_full_spool_makes_senders_wait_and_is_got_over(tmp_path):
         assert answers == [503, 503, 503]
         assert server.stats()["spool"]["refused_full"] == 3
         assert len(server.drained()) == 1
-
-
-class Stuck:
-    """An exporter that takes nothing until it is let go."""
-
-    def __init__(self):
-        self.go = threading.Event()
-        self.taken = []
-
-    def export(self, batch):
-        self.go.wait(PATIENCE_S)
-        self.taken.extend(batch)
-
-    def flush(self, timeout_s):
-        return self.go.is_set()
-
-    def shutdown(self, timeout_s):
-        pass
 
 
 def test_a_sender_faster_than_scoring_is_told_to_wait_and_nothing_is_lost_or_counted_twice(
@@ -316,7 +333,7 @@ def test_what_was_not_passed_on_is_passed_on_after_a_restart(tmp_path, monkeypat
             until(lambda: server.stats()["forwarded"].get("taken") == 1)
             # It was scored before.
             assert server.drained() == []
-            assert server.stats()["spool"] == {}
+            assert server.stats()["spool"] == {"found": 1, "finished": 1}
         assert names_in(endpoint.bodies) == names_in([FULL.read_bytes()])
 
 

@@ -1,6 +1,7 @@
 """Spans from a topic, with the client library's own broker in this process; a real one is in tests/services/test_kafka.py."""
 
 import builtins
+import re
 import sys
 
 import httpx
@@ -10,6 +11,7 @@ from served import FULL, served, traced_as, until
 
 from ragmeter import RagMeter
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
+from ragmeter.metrics.errors import install_command
 from ragmeter.serve import KafkaOptions, ServeOptions, Server
 from ragmeter.serve.kafka_options import read_properties
 
@@ -192,5 +194,5 @@ def test_the_extra_is_named_where_the_client_library_is_absent(monkeypatch):
 
     monkeypatch.delitem(sys.modules, "ragmeter.serve._kafka", raising=False)
     monkeypatch.setattr(builtins, "__import__", absent)
-    with pytest.raises(MissingDependencyError, match=r"ragmeter-otel\[kafka\]"):
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("kafka"))):
         made(servers="h:1")

@@ -32,7 +32,7 @@ def test_what_was_appended_is_replayed_in_order_after_a_restart_until_it_is_done
     first, second, third = (spool.append("traces", body) for body in (b"a", b"b", b"a"))
     logs = spool.append("logs", b"")
     assert first < second < third < logs
-    assert spool.done([second])
+    assert spool.settle([second])
     spool.close()
 
     spool = opened(tmp_path)
@@ -41,16 +41,42 @@ def test_what_was_appended_is_replayed_in_order_after_a_restart_until_it_is_done
         Entry(third, "traces", b"a"),
         Entry(logs, "logs", b""),
     ]
-    assert spool.done([first, third, logs, 999])
+    assert spool.settle([first, third, logs, 999])
     assert spool.append("traces", b"c") > logs
     assert spool.stats().entries == 1
     spool.close()
 
 
+def test_the_oldest_that_waits_has_an_age(tmp_path, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("ragmeter.serve._spool.time.monotonic", lambda: now[0])
+    spool = opened(tmp_path)
+    assert spool.stats().oldest_s == 0
+    at = {}
+    for _ in range(3):
+        now[0] += 100.0
+        at[spool.append("traces", b"a")] = now[0]
+    first, second, third = at
+    for done, oldest in ((second, first), (first, third)):
+        assert spool.settle([done])
+        assert spool.stats().oldest_s == now[0] - at[oldest]
+    spool.close()
+    now[0] += 500.0
+    spool = opened(tmp_path)
+    now[0] += 50.0
+    assert spool.stats().oldest_s == 50.0
+    assert spool.settle([third])
+    assert spool.stats().oldest_s == 0
+    now[0] += 50.0
+    spool.append("traces", b"b")
+    now[0] += 5.0
+    assert spool.stats().oldest_s == 5.0
+
+
 def test_positions_are_never_used_twice(tmp_path):
     spool = opened(tmp_path)
     before = spool.append("traces", b"a")
-    spool.done([before])
+    spool.settle([before])
     spool.close()
     spool = opened(tmp_path)
     assert spool.append("traces", b"b") > before
@@ -82,7 +108,7 @@ def test_it_is_bounded_in_bytes_and_takes_again_when_there_is_room(tmp_path):
         spool.append("traces", b"x" * 8_000)
     assert refused.value.reason == "full"
     assert spool.stats().refused == {"full": 1}
-    spool.done([one])
+    spool.settle([one])
     assert spool.stats().bytes == 0
     spool.append("traces", b"x" * 8_000)
     spool.close()
@@ -101,7 +127,7 @@ def test_room_that_is_freed_is_used_again(tmp_path):
     spool = opened(tmp_path, 4 * MB)
     sizes = []
     for _ in range(8):
-        spool.done([spool.append("traces", os.urandom(300_000)) for _ in range(8)])
+        spool.settle([spool.append("traces", os.urandom(300_000)) for _ in range(8)])
         sizes.append((tmp_path / "spool.db").stat().st_size)
     spool.close()
     assert (tmp_path / "spool.db").stat().st_size <= 4 * MB
@@ -156,7 +182,7 @@ def test_it_holds_what_was_appended_and_not_done(tmp_path_factory, steps):
             spool = opened(folder)
         elif step == "done":
             gone = sorted(expected)[:value]
-            spool.done(gone)
+            spool.settle(gone)
             for position in gone:
                 del expected[position]
         else:
@@ -187,7 +213,7 @@ while True:
     position = spool.append("traces", body)
     print(position, len(body), body[:8].hex(), flush=True)
     if position % 3 == 0:
-        spool.done([position])
+        spool.settle([position])
         print("done", position, flush=True)
 """
 
@@ -249,6 +275,21 @@ def test_a_folder_serves_one_process(tmp_path):
     spool.append("traces", b"still mine")
     spool.close()
     opened(tmp_path).close()
+
+
+def test_servers_that_share_a_folder_have_one_each_and_find_it_again(tmp_path):
+    def started():
+        return Spool.first_free(tmp_path / "store.spool", max_bytes=MB)
+
+    one, other = started(), started()
+    assert [one.folder.name, other.folder.name] == ["store.spool", "store.spool.2"]
+    one.append("traces", b"one")
+    other.append("traces", b"other")
+    for spool in (one, other):
+        place = spool.folder
+        spool.close()
+        again = started()
+        assert (again.folder, again.stats().found) == (place, 1)
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path):
@@ -415,7 +456,7 @@ def test_a_database_that_is_full_refuses_all_who_wait_and_forgets_nothing(tmp_pa
         spool.append("traces", b"y" * 100_000)
     assert refused.value.reason == "disk"
     assert spool.stats().bytes == 10_512
-    assert spool.done([first])  # what is done can be forgotten on a full disk
+    assert spool.settle([first])  # what is done can be forgotten on a full disk
     spool.append("traces", b"z" * 10_000)
     spool.close()
     spool = opened(tmp_path, 100 * MB)
@@ -427,9 +468,9 @@ def test_what_the_disk_does_not_take_as_done_can_be_said_again(tmp_path):
     spool = opened(tmp_path)
     position = spool.append("traces", b"x")
     spool._database.execute("PRAGMA query_only = ON")
-    assert not spool.done([position])
+    assert not spool.settle([position])
     assert spool.stats().entries == 1
     spool._database.execute("PRAGMA query_only = OFF")
-    assert spool.done([position])
+    assert spool.settle([position])
     assert spool.stats().entries == 0
     spool.close()

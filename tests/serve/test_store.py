@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored import BAD, CHUNKS, GOOD, ask, pieces_of, scored, store, tables, told
 
-from ragmeter import RagMeter
+from ragmeter import RagMeter, RunsLostError, TryLaterError
 from ragmeter.metrics import ConfigurationError
-from ragmeter.serve.store import Filters, Store, StoreFullError, StoreOptions
+from ragmeter.serve.store import Filters, Store, StoreOptions
 
 HOUR_S = 3_600.0
 DAY_S = 86_400.0
@@ -339,7 +339,7 @@ def test_texts_go_with_the_last_request_that_has_them(fresh):
 
 
 def test_the_oldest_make_room_where_there_is_too_little(runs, tmp_path):
-    """By size, whatever their age."""
+    """By size, and by the server's clock: here the senders' runs backwards."""
     now = 1_800_000_000.0
     with store(tmp_path / "serve.db", clock=lambda: now, max_bytes=2**20) as kept:
         number = 0
@@ -347,12 +347,12 @@ def test_the_oldest_make_room_where_there_is_too_little(runs, tmp_path):
         while not refused:
             batch = []
             for _ in range(50):
-                run = at(runs[number % 4], now - 10_000 + number)
+                run = at(runs[number % 4], now - 10_000 - number)
                 batch.append(replace(run, run=replace(run.run, run_id=f"run-{number:06}")))
                 number += 1
             try:
                 kept.export(batch)
-            except StoreFullError:
+            except TryLaterError:
                 refused = True
         assert kept.why_not() is not None
         assert kept.stats().refused == 1
@@ -361,9 +361,21 @@ def test_the_oldest_make_room_where_there_is_too_little(runs, tmp_path):
         assert kept.stats().bytes <= 2**20
         kept.export(batch)
         assert kept.why_not() is None
-        rows = kept.reader().requests(Filters(range_s=DAY_S), sort="newest", limit=1)
+        found = [kept.reader().request(f"run-{n:06}") for n in (0, number - 1)]
 
-    assert rows.requests[0].run_id == f"run-{number - 1:06}"
+    assert found[0] is None
+    assert found[1] is not None
+
+
+def test_a_run_that_has_no_place_in_the_database_loses_itself_alone(runs, fresh):
+    """Else the others would wait for it for ever."""
+    bad = replace(runs[1], run=replace(runs[1].run, started_ns=1 << 70))
+    with store(fresh()) as kept:
+        with pytest.raises(RunsLostError) as lost:
+            kept.export([runs[0], bad, *runs[2:]])
+        assert lost.value.lost == 1
+        assert kept.stats().requests == 3
+        assert kept.trouble is None
 
 
 def test_without_texts_no_word_of_them_is_in_any_file(runs, tmp_path):

@@ -237,7 +237,7 @@ def test_while_the_endpoint_takes_nothing_senders_are_told_to_wait(backend, monk
 
 def test_scores_are_not_sent_to_the_server_itself(monkeypatch):
     monkeypatch.delenv("RAGMETER_JSONL", raising=False)
-    monkeypatch.setattr("ragmeter.serve.server._bind_grpc", lambda *_: 4317)
+    monkeypatch.setattr("ragmeter.serve.server.bind_grpc", lambda *_: 4317)
     with pytest.raises(ConfigurationError, match="listens itself"):
         Server(ServeOptions(http_port=0, otlp="http://localhost:4317"))
 

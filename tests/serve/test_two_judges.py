@@ -7,7 +7,7 @@ from operator import attrgetter
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
-from stored import judged, scored, store, told
+from stored import earlier_version, judged, scored, store, told
 
 from ragmeter import Score
 from ragmeter.quality.change import Change
@@ -227,8 +227,8 @@ def test_an_older_store_opens_and_hours_of_two_judges_are_added_up_anew(run, tmp
         mixed.scores.setdefault(place, type(cell)(cell.kind)).add(cell)
     with database:
         database.execute("UPDATE rollup SET cells = ?", (mixed.packed(),))
-        database.execute("PRAGMA user_version = 3")
     database.close()
+    earlier_version(path, 3)
     with store(path, clock=lambda: NOW) as kept:
         means = {judge: one.estimate.mean for (judge, _), one in measurements(kept).items()}
         assert means == pytest.approx({"a": 0.9, "b": 0.3} if judges == ("a", "b") else {"a": 0.6})

@@ -57,7 +57,6 @@ def main():
             grace_s=0.0,
             max_held_bytes=4 * MB if slow else 256 * MB,
             store=StoreOptions(path=folder / "serve.db"),
-            spool=folder / "spool",
             settle_s=0.1,
             token="",
         ),

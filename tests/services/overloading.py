@@ -159,6 +159,8 @@ def over_grpc(address):
         answer = call.future(body, timeout=PATIENCE_S)
         if answer.exception() is None:
             return True
+        if answer.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+            raise GoneError
         assert answer.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         status = Status.FromString(dict(answer.trailing_metadata())["grpc-status-details-bin"])
         hint = RetryInfo()

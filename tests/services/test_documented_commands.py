@@ -31,6 +31,7 @@ NOT_RUN = {
     "python benchmarks/setup_peers.py   # once: the peers' environments, .venv-bench-*, from peers.toml": (
         "hours; tests/benchmarks runs every benchmark in its short form"
     ),
+    "ragmeter run app.py an-argument-of-its-own": "runs programs of the reader's: tests/cli/test_run.py",
     "ragmeter evaluate january.parquet --judge-model gpt-4o-mini --out scores --engine ray --processes 8": (
         "Ray is an environment of its own: tests/services/test_ray.py"
     ),

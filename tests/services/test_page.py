@@ -1,7 +1,4 @@
-"""The page of `ragmeter serve` in a real browser: what is said, what is asked for, and what the browser complains of.
-
-Pictures for the documentation are written to the folder that RAGMETER_TEST_PICTURES names.
-"""
+"""The page of `ragmeter serve` in a real browser: what is said, what is asked for, and what the browser complains of."""
 
 import time
 from contextlib import contextmanager
@@ -122,12 +119,11 @@ def test_what_is_being_said_is_not_replaced_by_a_page_that_comes_later(tabs, fal
     assert page.evaluate("document.querySelector('input[value=right]').checked")
 
 
-def test_an_open_page_shows_what_came_and_keeps_its_place(tabs, tmp_path, keep_picture):
+def test_an_open_page_shows_what_came_and_keeps_its_place(tabs, tmp_path):
     now = time.time()
     with looked_at(tmp_path, [], []) as empty:
         page = tabs(empty.url)
         page.wait_for("Waiting for the first request", empty.url)
-        keep_picture(page, "page-empty")
         page.evaluate("window.kept = true")
         empty.store.export(runs(now, 60))
         page.wait_for(r"\d+ requests", "library-qa")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import httpx
 import pytest
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
@@ -11,16 +12,10 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnablePassthrough
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from processes import wait_until
 
 from ragmeter import RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
-from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.exporters.phoenix import PhoenixAnnotations
 
 LIBRARY = {
     "returns": "A refund is paid within 14 days of the return. Returned goods must be unused.",
@@ -82,12 +77,12 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(phoenix):
-    """Ask everything, as the pages say: one handler, no reference, no judge."""
-    resource = Resource.create({"openinference.project.name": PROJECT})
-    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{phoenix.url}/v1/traces")))
-    spans = OpenTelemetryExporter(tracer_provider=provider, capture_content="SPAN_ONLY")
-    meter = RagMeter(exporters=[spans, PhoenixAnnotations(phoenix.url, spans=spans)])
+    """Ask everything, as docs/backends.md says: Phoenix by name, one handler, no reference, no judge."""
+    with pytest.MonkeyPatch.context() as set_up:
+        set_up.setenv("PHOENIX_COLLECTOR_ENDPOINT", phoenix.url)
+        set_up.setenv("PHOENIX_PROJECT", PROJECT)
+        set_up.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
+        meter = RagMeter(exporters="phoenix")
     chain = (
         {
             "context": Retriever()
@@ -103,7 +98,6 @@ def shop(phoenix):
         assert chain.invoke(question, config={"callbacks": [handler]})
     assert meter.flush(30)
     assert meter.stats().export_errors == {}
-    provider.force_flush()
 
     def arrived():
         page = phoenix.get(f"/v1/projects/{PROJECT}/spans", limit=100)
@@ -129,9 +123,9 @@ def shop(phoenix):
         return all(page and page["data"] for page in pages)
 
     wait_until(judged, 60)
+    assert meter.flush(30)  # as with any later request: the project is there now
     yield Shop(phoenix.node_id(PROJECT), traces, found)
     meter.shutdown(60)
-    provider.shutdown()
 
 
 def test_root_spans_show_question_and_answer(shop):
@@ -142,6 +136,19 @@ def test_root_spans_show_question_and_answer(shop):
     }
 
 
+def test_the_list_is_sorted_by_the_verdict(phoenix, shop):
+    """As a click on the column's head asks for it: a score is needed for that."""
+    query = """query ($id: ID!) { node(id: $id) { ... on Project { spans(first: 5, filterCondition: "parent_id is None",
+      sort: {evalResultKey: {name: "ragmeter.verdict", attr: score}, dir: asc})
+      { edges { node { input { value } } } } } } }"""
+    asked = {"query": query, "variables": {"id": shop.node}}
+    answer = httpx.post(f"{phoenix.url}/graphql", json=asked, timeout=60).json()
+    assert "errors" not in answer, answer
+    rows = [one["node"]["input"]["value"] for one in answer["data"]["node"]["spans"]["edges"]]
+    assert set(rows[:2]) == set(BAD)
+    assert set(rows[2:]) == set(GOOD)
+
+
 def test_the_bad_requests_and_the_reason_are_three_clicks_away(
     phoenix, shop, browser, keep_picture
 ):
@@ -149,7 +156,7 @@ def test_the_bad_requests_and_the_reason_are_three_clicks_away(
     page = browser.open(f"{phoenix.url}/projects/{shop.node}/spans", width=1900, height=620)
     page.wait_for("shop assistant", "parent_id is None")
     page.fill(".cm-content", BAD_ROOTS)
-    page.wait_for(r"Total Traces\s+2\b", r"SPAN ANNOTATIONS\s+ragmeter.verdict\s+bad")
+    page.wait_for(r"Total Traces\s+2\b", r"ragmeter.verdict\s+Unfavorable score:\s+μ\s0\.00")
     wait_until(lambda: not any(question in page.text for question in GOOD), 60)
     page.wait_for("delivery address", "gift cards")
     keep_picture(page, "phoenix-bad-requests")
@@ -160,7 +167,10 @@ def test_the_bad_requests_and_the_reason_are_three_clicks_away(
     )
     page.wait_for("View annotation details", "Output")
     page.click("View annotation details")
-    page.wait_for("of the answer's words are in the chunks; the best chunk has relevance 0.00")
+    page.wait_for(
+        r"of the answer's words are in the chunks; support [\d.]+; the best chunk has relevance 0.00",
+        r"Unfavorable score:\s+0.00\s+bad",  # in red
+    )
     keep_picture(page, "phoenix-why-bad")
 
     page.click("retrieval")

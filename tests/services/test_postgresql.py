@@ -129,19 +129,37 @@ def test_servers_that_start_at_once_make_one_schema(address):
     assert len(rows(address, {"version": "SELECT version FROM store_version"})["version"]) == 1
 
 
+def named(run, number, when=NOW_S):
+    run = at(run, number, when)
+    sample = run.run.sample.model_copy(update={"name": f"flow-{number}"})
+    return replace(run, run=replace(run.run, sample=sample))
+
+
+def workflows_in(address):
+    return {name for sort, name in tables(address)["name"] if sort == "workflow"}
+
+
 def test_names_are_bounded_over_all_servers(runs, address):
     """Each knows what the others have noted before it notes another."""
-
-    def named(number):
-        run = at(runs[0], number, NOW_S)
-        sample = run.run.sample.model_copy(update={"name": f"flow-{number}"})
-        return replace(run, run=replace(run.run, sample=sample))
-
     with store(address) as one, store(address) as other:
         for number in range(60):
-            (one if number % 2 else other).export([named(number)])
+            (one if number % 2 else other).export([named(runs[0], number)])
         assert one.stats().other.get("workflow", 0) + other.stats().other.get("workflow", 0) == 10
-    assert len(tables(address)["workflow"]) == 50
+    assert len(workflows_in(address)) == 50
+
+
+def test_names_that_one_server_forgets_are_forgotten_by_all(runs, address):
+    now = [NOW_S]
+    options = {"clock": lambda: now[0], "keep_s": DAY_S}
+    with store(address, **options) as one, store(address, **options) as other:
+        for number in range(50):
+            one.export([named(runs[0], number)])
+        now[0] += 2 * DAY_S
+        upkept(other)
+        for number in (3, 100):
+            one.export([named(runs[0], number, now[0])])
+        assert one.stats().other == {}
+    assert workflows_in(address) == {"flow-3", "flow-100"}
 
 
 def test_one_looks_after_the_store_and_sums_stay(runs, address):

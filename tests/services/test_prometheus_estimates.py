@@ -1,15 +1,15 @@
-"""The recorded means and intervals against every single request, on a real Prometheus with restarts."""
+"""The recorded means and intervals against every single request, in promtool, with restarts."""
 
 import random
 import re
 import subprocess
 
-import httpx
 import pytest
 import yaml
-from processes import free_port, running
 
 from ragmeter.cli.dashboards import RuleSettings, rules_text
+from ragmeter.exporters.semconv import PAIR_SUMS
+from ragmeter.quality.conversations import Conversation
 from ragmeter.quality.estimate import estimate
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 
@@ -30,41 +30,57 @@ PLAN = {
     "fresh": ([[END - 1200]] * 3, False, 0.3),
     "nearly perfect": ([[START]] * 3, False, 0.3),
     "rare": ([[START]] * 3, False, 0.004),
+    "conversations": ([[START]] * 3, False, 0.3),
 }
+SAMPLE = re.compile(r'\{__name__="ragmeter:quality_(\w+):1h", ([^}]*)\} (\S+?)(?:,|$)')
 
 
 class Process:
     """The requests of one process from its start to its end, and what it has counted at any time."""
 
-    def __init__(self, chance, start, end, per_s, *, perfect=False):
+    def __init__(self, chance, start, end, per_s, *, perfect=False, turns=1):
         self.start, self.end = start, end
         self.requests = []
         at = start + chance.expovariate(per_s)
+        usual = {}
         while at < end:
-            y = 1.0 if chance.random() < (0.995 if perfect else 0.6) else chance.choice((0.0, 0.5))
+            # Every so many requests begin a conversation; its turns come in between those of others.
+            conversation = (self, len(self.requests) // (10 * turns), len(self.requests) % 10)
+            good = usual.setdefault(conversation, chance.random() < 0.6)
+            share = 0.995 if perfect else 0.6 if turns == 1 else 0.9 if good else 0.1
+            y = 1.0 if chance.random() < share else chance.choice((0.0, 0.5))
             x = min(1.0, max(0.0, 0.3 + 0.5 * y + chance.gauss(0, 0.2)))
             probability = 0.25 if at % 7200 < 3600 else 0.125
             kind = "ok" if chance.random() > 0.05 else chance.choice(("failed", "undefined"))
-            self.requests.append((at, x, y, probability, chance.random() < probability, kind))
+            chosen = chance.random() < probability
+            self.requests.append((at, x, y, probability, chosen, kind, conversation))
             at += chance.expovariate(per_s)
 
     @staticmethod
     def count(requests):
         """Return the sums of requests, of the judged and of the free score."""
         judged, free = JudgedMoments(), FreeMoments()
-        for _, x, y, probability, chosen, kind in requests:
+        Process.add(requests, judged, free, {})
+        return judged, free
+
+    @staticmethod
+    def add(requests, judged, free, conversations):
+        for at, x, y, probability, chosen, kind, name in requests:
+            conversation = conversations.setdefault(name, Conversation())
             judged.seen(x)
             free.measured(x)
+            conversation.add("all", 0, free, 1.0, x, at)
             if chosen:
                 judged.judged(
                     x, probability, y if kind == "ok" else None, undefined=kind == "undefined"
                 )
-        return judged, free
+                if kind == "ok":
+                    conversation.add("all", 1, judged, 1 / probability, y, at)
 
     def scrapes(self):
         """Return when it is scraped and what it says then."""
         judged, free = JudgedMoments(), FreeMoments()
-        left = iter(self.requests)
+        left, conversations = iter(self.requests), {}
         coming = next(left, None)
         first = -(-(self.start - START) // SCRAPE_S) * SCRAPE_S + START
         for at in range(first, min(self.end, END) + 1, SCRAPE_S):
@@ -72,8 +88,7 @@ class Process:
             while coming is not None and coming[0] <= at:
                 new.append(coming)
                 coming = next(left, None)
-            for sums, more in zip((judged, free), self.count(new), strict=True):
-                sums.add(more.values())
+            self.add(new, judged, free, conversations)
             if judged.n:  # a counter begins with its first request
                 yield at, judged, free
 
@@ -85,7 +100,14 @@ def processes():
     for workflow, (plan, _, per_s) in PLAN.items():
         found[workflow] = [
             [
-                Process(chance, start, stop - 20, per_s, perfect=workflow == "nearly perfect")
+                Process(
+                    chance,
+                    start,
+                    stop - 20,
+                    per_s,
+                    perfect=workflow == "nearly perfect",
+                    turns=5 if workflow == "conversations" else 1,
+                )
                 for start, stop in zip(starts, [*starts[1:], END + 20], strict=True)
             ]
             for starts in plan
@@ -94,8 +116,8 @@ def processes():
 
 
 def _series(processes):
-    """Return the scrapes of all processes as OpenMetrics text."""
-    lines = {}
+    """Return the scrapes of all processes as promtool reads them, by series."""
+    points = {}
     for workflow, machines in processes.items():
         for machine, lives in enumerate(machines):
             for life, process in enumerate(lives):
@@ -107,61 +129,53 @@ def _series(processes):
                             f'gen_ai_evaluation_name="{score}",ragmeter_judge="{judge}"'
                         )
                         for name, value in zip(sums.names, sums.values(), strict=True):
-                            lines.setdefault((name, labels), []).append((at, value))
-    text = []
-    for name in JudgedMoments.names:
-        series = f"ragmeter_quality_{name}"
-        text.append(f"# TYPE {series} counter")
-        for (each, labels), points in lines.items():
-            if each == name:
-                text += [f"{series}_total{{{labels}}} {value!r} {at}" for at, value in points]
-    return "\n".join([*text, "# EOF", ""])
+                            if value or name not in PAIR_SUMS:  # as they are exported
+                                series = f"ragmeter_quality_{name}_total{{{labels}}}"
+                                points.setdefault(series, {})[(at - START) // SCRAPE_S] = value
+    return [
+        {
+            "series": series,
+            "values": " ".join(repr(at[n]) if n in at else "_" for n in range(max(at) + 1)),
+        }
+        for series, at in points.items()
+    ]
 
 
 @pytest.fixture(scope="module")
-def ask(processes, prometheus_program, promtool, tmp_path_factory):
+def ask(processes, promtool, tmp_path_factory):
     """A function that asks for a recorded series as of `AT`, by workflow and score."""
     directory = tmp_path_factory.mktemp("estimates")
-    (directory / "scrapes.txt").write_text(_series(processes))
-    subprocess.run(
-        [promtool, "tsdb", "create-blocks-from", "openmetrics",
-         str(directory / "scrapes.txt"), str(directory / "data")],
-        check=True, capture_output=True, timeout=120,
-    )  # fmt: skip
-    (directory / "prometheus.yml").write_text("global: {scrape_interval: 1m}\n")
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    command = [
-        prometheus_program,
-        f"--config.file={directory}/prometheus.yml",
-        f"--storage.tsdb.path={directory}/data",
-        "--storage.tsdb.retention.time=10y",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
     groups = yaml.safe_load(rules_text(SETTINGS))["groups"]
-    (recorded,) = [one["rules"] for one in groups if one["name"] == "ragmeter-estimates-1h"]
-    # A rule reads what the rules before it have just recorded: here it is put in its place.
-    known = {}
-    for rule in recorded:
-        expr = re.sub(r"ragmeter:quality_\w+:1h", lambda found: known[found[0]], rule["expr"])
-        known[rule["record"]] = f"({expr})"
-
-    def asked(name):
-        reply = httpx.post(
-            f"{url}/api/v1/query",
-            data={"query": known[f"ragmeter:quality_{name}:1h"], "time": AT},
-            timeout=120,
-        ).json()
-        assert reply["status"] == "success", reply
-        return {
-            (one["metric"]["gen_ai_workflow_name"], one["metric"]["gen_ai_evaluation_name"]): float(
-                one["value"][1]
-            )
-            for one in reply["data"]["result"]
-        }
-
-    with running(command, directory / "log", f"{url}/-/ready", timeout_s=60):
-        yield asked
+    (group,) = [one for one in groups if one["name"] == "ragmeter-estimates-1h"]
+    at = f"{round((AT - START) * 1000)}ms"
+    group["interval"] = at
+    (directory / "rules.yml").write_text(yaml.safe_dump({"groups": [group]}))
+    names = [rule["record"] for rule in group["rules"]]
+    test = {
+        "rule_files": ["rules.yml"],
+        "evaluation_interval": at,
+        "tests": [
+            {
+                "interval": f"{SCRAPE_S}s",
+                "input_series": _series(processes),
+                # Nothing is expected, so what there is is told.
+                "promql_expr_test": [{"expr": name, "eval_time": at} for name in names],
+            }
+        ],
+    }
+    (directory / "test.yml").write_text(yaml.safe_dump(test, width=10**9))
+    told = subprocess.run(
+        [promtool, "test", "rules", str(directory / "test.yml")],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    found = {}
+    for line in told.stderr.splitlines() + told.stdout.splitlines():
+        for name, labels, value in SAMPLE.findall(line):
+            known = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+            key = known["gen_ai_workflow_name"], known["gen_ai_evaluation_name"]
+            found.setdefault(name, {})[key] = float(value)
+    assert found, told.stdout + told.stderr
+    return lambda name: found.get(name, {})
 
 
 def test_recorded_means_and_intervals_are_those_of_every_single_request(ask, processes):
@@ -189,6 +203,8 @@ def test_recorded_means_and_intervals_are_those_of_every_single_request(ask, pro
             width = exact.upper - exact.lower
             assert upper[key] - lower[key] == pytest.approx(width, rel=0.03), key
             assert lower[key] <= mean[key] <= upper[key]
+            assert (exact.n_conversations is None) == (workflow != "conversations")
+            assert (exact.design_effect > 1.1) == (workflow == "conversations")
     assert seen == {"regression", "wilson", "all"}
 
 

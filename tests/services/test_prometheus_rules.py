@@ -625,6 +625,21 @@ def test_a_change_that_the_detector_found_is_told_as_long_as_its_alarm_is_on(ala
     )
 
 
+def test_what_was_acknowledged_and_does_not_leave_is_told_of_its_server(alarms):
+    given = {
+        series("ragmeter_serve_spool_age_seconds", job="a", instance="1"): "0x20 600+60x60",
+        series("ragmeter_serve_spool_age_seconds", job="a", instance="2"): "30x80",
+    }
+    alarms(
+        given,
+        {
+            22: {"RagmeterAcknowledgedStuck": []},
+            45: {"RagmeterAcknowledgedStuck": [{"job": "a", "instance": "1"}]},
+        },
+        groups="itself",
+    )
+
+
 def test_every_alert_is_tested_here():
     text = rules_text(objectives=[parse_objective(OBJECTIVE)])
     names = set(re.findall(r"alert: (\w+)", text))

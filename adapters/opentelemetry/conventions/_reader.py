@@ -17,6 +17,7 @@ from ._values import (
     messages_in,
     query_in,
     question_in,
+    refuses,
 )
 
 __all__ = ["Documents", "Missing", "Reader", "Role", "told_in"]
@@ -37,6 +38,7 @@ Missing = Literal[
     "convention_has_no_text",
     "content_in_logs",
     "rerank_invisible",
+    "unknown_shape",
 ]
 """Why a span does not tell its documents."""
 
@@ -101,6 +103,10 @@ class Reader(ABC):
     def said(self, span: SpanRecord) -> str | None:
         """Return what a model said."""
         return self.answer(span)
+
+    def refuses(self, span: SpanRecord) -> bool:
+        """Return whether a model, or a request, says that the provider refused or filtered the answer."""
+        return refuses(span.attributes, self.output_key)
 
     def variables(self, span: SpanRecord) -> Mapping[str, Any]:
         """Return the variables of the prompt that a model was sent, where they are told."""

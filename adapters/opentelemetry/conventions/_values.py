@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ragmeter._refusals import is_refusal_reason, refusal_of, refusal_part
+
 __all__ = [
     "Document",
     "answer_in",
@@ -25,6 +27,7 @@ __all__ = [
     "opened",
     "query_in",
     "question_in",
+    "refuses",
 ]
 
 MAX_DEPTH = 8
@@ -266,7 +269,7 @@ def _message(value: Mapping[str, Any]) -> tuple[str, str] | None:
     content = next(
         (inner[key] for key in ("content", "parts", "blocks", "text") if inner.get(key)), None
     )
-    return _ROLES.get(named, named), _text_of(content)
+    return _ROLES.get(named, named), _text_of(content) or refusal_of(inner) or ""
 
 
 def _text_of(content: Any) -> str:
@@ -282,12 +285,63 @@ def _text_of(content: Any) -> str:
         if isinstance(part, str):
             texts.append(part)
         elif isinstance(part, dict) and part.get("type") not in _TOLD_TWICE:
-            text = part.get("text", part.get("content"))
+            text = part.get("text", part.get("content", refusal_part(part)))
             if isinstance(text, dict):
                 text = text.get("value", text.get("text"))
             if isinstance(text, str):
                 texts.append(text)
     return "\n".join(texts)
+
+
+_REASON = re.compile(r"(?:.*[._])?(?:finish|stop)_?reasons?", re.IGNORECASE)
+_REFUSING = re.compile(
+    r"refus|filter|safety|prohibited|blocklist|guardrail|spii|toxic", re.IGNORECASE
+)
+_REPLIES = ("messages", "choices", "generations", "replies", "message", "output", "data")
+
+
+def refuses(attributes: Mapping[str, Any], key: str) -> bool:
+    """Return whether a span says that the model refused, or that its words were filtered.
+
+    Args:
+        attributes: The span's.
+        key: The attribute with what came out: of a conversation, the last message counts.
+    """
+    for name, value in attributes.items():
+        if name.endswith("message_content.type"):
+            if value == "refusal":
+                return True
+        elif name.endswith(".refusal"):
+            if isinstance(value, str) and value:
+                return True
+        elif name.lower().endswith(("reason", "reasons")) and _REASON.fullmatch(name):
+            reasons = opened(value)
+            if any(
+                map(is_refusal_reason, reasons if isinstance(reasons, (list, tuple)) else [reasons])
+            ):
+                return True
+    return any(
+        isinstance(value := attributes.get(name), str)
+        and _REFUSING.search(value) is not None
+        and _holds_refusal(opened(value), 0)
+        for name in {key, "gen_ai.output.messages"}
+    )
+
+
+def _holds_refusal(value: Any, depth: int) -> bool:
+    if depth > MAX_DEPTH:
+        return False
+    if isinstance(value, (list, tuple)):
+        return bool(value) and _holds_refusal(value[-1], depth + 1)
+    if not isinstance(value, dict):
+        return False
+    fields = _constructed(value)
+    parts = {"content": fields.get("parts")}
+    if refusal_of(fields) is not None or refusal_of(parts) is not None:
+        return True
+    if _message(value) is not None:
+        return False
+    return any(_holds_refusal(opened(fields.get(name)), depth + 1) for name in _REPLIES)
 
 
 def last_of(messages: Sequence[tuple[str, str]], role: str) -> str | None:

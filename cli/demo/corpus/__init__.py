@@ -9,11 +9,12 @@ any framework.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
+
+from ragmeter.metrics._json_lines import read_objects
 
 __all__ = ["Chunk", "Question", "load_chunks", "load_questions", "questions_text"]
 
@@ -54,6 +55,8 @@ class Question:
 
     referenced: bool
     """Whether the demo's meter knows the reference. Of half of the questions it does not, as in life."""
+    made_up: str | None = None
+    """What the local model answers, where it makes its answer up as language models do."""
 
     @property
     def reference(self) -> Mapping[str, Any]:
@@ -110,6 +113,7 @@ def load_questions() -> tuple[Question, ...]:
             language=row["language"],
             kind=row["kind"],
             referenced=row["referenced"],
+            made_up=row.get("made_up"),
         )
-        for row in map(json.loads, questions_text().splitlines())
+        for row in read_objects(questions_text().encode())
     )

@@ -56,6 +56,15 @@ def test_neighbours_count_half():
     assert got.items[0].evidence == "Kolka has a lighthouse."
 
 
+def test_half_of_a_bigram_in_each_of_two_neighbours_counts_half():
+    """The chunk has both characters of 灯塔, and so have its two sentences together."""
+    got = relevance("灯塔", "灯在这里。塔在那里。")
+    assert got.value == 0.5
+    assert got.items[0].evidence == "灯在这里。 塔在那里。"
+    assert relevance("灯塔", "灯在这里。山在这里。塔在那里。").value == 0.25
+    assert relevance("NASA 灯塔", "NASA在这里。塔在那里。灯呢。").value == (1.5 / 2 + 1 / 2) / 2
+
+
 def test_the_best_passage_is_the_evidence():
     """One sentence, or two where the second adds a word; per chunk with its value."""
     got = relevance(

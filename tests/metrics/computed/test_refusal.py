@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragmeter.metrics import RagSample, Refusal
+from ragmeter.metrics import RagSample, Refusal, evaluate
 from ragmeter.metrics.metric import compute_metric
 
 
@@ -20,8 +20,13 @@ def refusal(answer, **fields):
         ("文档中没有提到价格。", 1.0, "refused"),
         ("I have no information about fees. The limit is 5 GB.", 0.5, "partial"),
         ("The limit is 5 GB. I have no information about fees. It is new.", 0.5, "partial"),
-        ("It is new. It is red. It is big. I have no information about fees.", 0.0, "answered"),
-        ("It is new. It is red. I don't know why. I have no answer to that.", 0.5, "partial"),
+        (
+            "It is new. It is red. It is big. I have no information about fees. It is old.",
+            0.0,
+            "answered",
+        ),
+        ("It is new. It is red. It is big. I have no information about fees.", 0.5, "partial"),
+        ("It is new. It is red. I don't know why. I have no details on that.", 0.5, "partial"),
         ("You can't return it without a receipt.", 0.0, "answered"),
         ("The lighthouse is 21 metres tall.", 0.0, "answered"),
         ("Ich weiß es nicht.", 0.0, "answered"),
@@ -31,9 +36,22 @@ def test_three_values(answer, value, label):
     """Whole, in part or not; deep inside a long answer is not; German is not among the languages."""
     got = refusal(answer)
     assert (got.value, got.label, got.status) == (value, label, "ok")
-    assert (got.target, got.direction, got.definition) == ("answer", "none", "1/en,ru,zh")
+    assert (got.target, got.direction, got.definition) == ("answer", "none", "4/en,ru,zh")
     assert got.summary
     assert got.explanation
+
+
+@pytest.mark.parametrize(
+    "answer", [None, "", "The lighthouse is 21 metres tall.", "Je ne peux pas."]
+)
+def test_what_the_provider_calls_a_refusal_is_one_whatever_its_words(answer):
+    got = refusal(answer, status="refused")
+    assert (got.value, got.label, got.status) == (1.0, "refused", "ok")
+    assert got.summary == "the model's provider says that it refused"
+    sample = RagSample(question="q", contexts=["c"], answer=answer, status="refused")
+    row = evaluate([sample], metrics=["refusal", "lexical_groundedness", "support"])[0]
+    assert {row[name].status for name in ("lexical_groundedness", "support")} == {"skipped"}
+    assert row.verdict.codes == ("refused",)
 
 
 def test_the_evidence_is_the_refusing_sentence_and_its_words():
@@ -61,3 +79,28 @@ def test_without_an_answer():
     """Not given is missing, failed is skipped."""
     assert refusal(None).status == "missing_input"
     assert refusal("I don't know.", status="error").status == "skipped"
+
+
+MANNERS = [
+    ("Could you clarify which product you mean?", [], "asked_back", "suspect"),
+    ("Уточните, пожалуйста, о каком договоре идёт речь?", [], "asked_back", "suspect"),
+    ("请问您指的是哪个产品？", [], "asked_back", "suspect"),
+    ("Hello! How can I help you today?", [], "asked_back", "suspect"),
+    ("You're welcome!", [], "greeted", None),
+    ("不客气！", [], "greeted", None),
+    ("The ferry leaves at nine. Would you like to know more?", [], "answered", "bad"),
+    ("Hello, the ferry leaves Roja at nine.", ["The ferry leaves Roja at nine."], "answered", "good"),
+    ("Therefore, the answer is: Unable to answer based on given passages.", ["A ship."], "refused", "suspect"),
+    ("Sorry, but I can not advise you about that.", ["A ship."], "refused", "suspect"),
+    ("I'm sorry, but I can't do that.", ["A ship."], "refused", "suspect"),
+    ("The ship sails. It sails at nine. It is late. Unable to answer based on given passages.",
+     ["The ship sails at nine. It is late."], "contradicts", "suspect"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "contexts", "label", "word"), MANNERS)
+def test_answers_that_are_no_claims_are_never_bad(answer, contexts, label, word):
+    sample = RagSample(question="When does it leave?", contexts=contexts, answer=answer)
+    [scores] = evaluate([sample])
+    assert scores["refusal"].label == label
+    assert (scores.verdict and scores.verdict.word) == word

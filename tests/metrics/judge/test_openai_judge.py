@@ -5,6 +5,7 @@ import copy
 import logging
 import multiprocessing
 import pickle
+import re
 import sys
 import threading
 
@@ -24,6 +25,7 @@ from ragmeter.metrics import (
     default_metrics,
     evaluate,
 )
+from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge import JudgeBudget, JudgeCache, OpenAIJudge
 from ragmeter.metrics.judge.anew import asking_anew
 
@@ -335,7 +337,7 @@ def test_wrong_settings_are_refused_at_construction(wrong, monkeypatch):
 def test_without_openai_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
 
-    with pytest.raises(MissingDependencyError, match=r"pip install 'ragmeter-otel\[judge\]'"):
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("judge"))):
         OpenAIJudge("m", api_key="k")
 
 

@@ -64,7 +64,7 @@ def test_two_lists_of_ids(true, false):
     ("value", "verdict"),
     [
         (True, True), (False, False), (1, True), (0, False), ("true", True), ("FALSE", False),
-        (" Yes. ", True), ("no!", False), ("Да", True), ("НЕТ", False), ("是", True), ("否。", False),
+        (" Yes. ", True), ("no!", None), ("Да", True), ("НЕТ", False), ("是", True), ("否。", False),
         ("1", True), ("0", False), ("ＹＥＳ", True),
         (2, None), (-1, None), (1.0, None), (0.0, None), ("2", None), ("-1", None), ("maybe", None),
         ("yes, it is", None), ("", None), (None, None), ([], None), ({}, None), ("не знаю", None),

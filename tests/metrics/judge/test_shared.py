@@ -6,6 +6,7 @@ How they behave with one stands in `tests/services`.
 import asyncio
 import logging
 import pickle
+import re
 import sys
 
 import pytest
@@ -14,6 +15,7 @@ pytest.importorskip("redis")
 
 from ragmeter.config import budget_and_cache, read_settings
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
+from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge import Answer, JudgeBudget, JudgeError, SharedBudget, SharedCache
 
 NOWHERE = "redis://:hidden@127.0.0.1:1/0"
@@ -61,7 +63,7 @@ def test_arguments_out_of_range_are_refused(kind, arguments, message):
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "redis", None)
     for kind in (SharedBudget, SharedCache):
-        with pytest.raises(MissingDependencyError, match=r"ragmeter-otel\[redis\]"):
+        with pytest.raises(MissingDependencyError, match=re.escape(install_command("redis"))):
             kind(NOWHERE)
 
 

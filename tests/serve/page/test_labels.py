@@ -8,7 +8,7 @@ import pytest
 from frozen_page import HOST, SPAN, TRACE, VIEW, FrozenReader, client, row
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.quality.labels import read_labels
+from ragmeter.quality.labels import Label, append_label, read_labels
 from ragmeter.references import load_references
 from ragmeter.serve.page import GoldenEntry, GoldenSet, Labels
 
@@ -161,7 +161,7 @@ class TestGoldenSet:
 
         assert [one.answer for one in labels.golden.entries()] == ["B"]
         assert labels.golden.of("WHO?").answer == "B"
-        assert len(labels.golden.text().splitlines()) == 2
+        assert len(labels.golden.content().splitlines()) == 2
         assert load_references(labels.golden.path)("Who?").answer == "B"
 
     def test_it_is_its_owners_alone(self, labels):
@@ -176,7 +176,7 @@ class TestGoldenSet:
         labels.golden.add(GoldenEntry(question="S", answer="B"))
 
         assert [one.question for one in labels.golden.entries()] == ["Q", "R", "S"]
-        assert json.loads(labels.golden.text().splitlines()[-1])["question"] == "S"
+        assert json.loads(labels.golden.content().decode().splitlines()[-1])["question"] == "S"
 
     def test_the_page_shows_it_and_gives_the_file(self, labels):
         labels.golden.add(
@@ -187,7 +187,7 @@ class TestGoldenSet:
         text = pages.get("/golden").text
         assert "&lt;b&gt;Who?" in text
         assert f'href="/trace/{TRACE}"' in text
-        assert pages.get("/golden.jsonl").text == labels.golden.text()
+        assert pages.get("/golden.jsonl").text == labels.golden.content().decode()
 
     def test_another_ending_is_refused(self, tmp_path):
         with pytest.raises(ConfigurationError, match=r"\.jsonl"):
@@ -197,3 +197,20 @@ class TestGoldenSet:
         (tmp_path / "golden.jsonl").mkdir()
         with pytest.raises(ConfigurationError, match="--golden"):
             GoldenSet(tmp_path / "golden.jsonl")
+
+
+def test_beside_the_verdict_stands_what_people_make_of_the_word(labels):
+    pages = client(labels=labels)
+    word = VIEW.row.verdict
+    assert "RAGTruth" in pages.get(ADDRESS).text
+    fields = {"score": "faithfulness", "rater": "anna", "at": "2026-11-22T09:00:00Z"}
+    for number in range(50):
+        label = Label(
+            request=f"{number}", value=float(number < 10), verdict=word, probability=0.5, **fields
+        )
+        append_label(labels.path, label)
+    text = pages.get(ADDRESS).text
+    assert "RAGTruth" not in text
+    assert f"people call 80 % [67, 89] of {word} requests bad (50 labels)" in text
+    labels.path.write_text("no label\n")
+    assert "RAGTruth" in pages.get(ADDRESS).text

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragmeter.metrics import registry
+from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
 from ragmeter.serve import page
 from ragmeter.serve.page._words import LANGUAGES, chosen_language, words_in
 
@@ -31,7 +32,7 @@ def test_every_language_has_the_same_words_with_the_same_values(code):
 def test_every_score_of_ours_has_its_question(code):
     ours = {name for key in registry._HOMES for name in registry._builtin(key).score_names}
 
-    assert READ[code]["scores"].keys() == ours
+    assert READ[code]["scores"].keys() == ours | {VERDICT_BAD, VERDICT_NOT_GOOD}
 
 
 def test_every_word_is_used():

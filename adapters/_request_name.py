@@ -1,0 +1,66 @@
+"""What a request is called where nobody named it: the service or the script, not a framework's plumbing.
+
+A name that a person gave stands, and so does the name of a class of the application's own.  Read by the
+adapters when a request is built, never on its path.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from opentelemetry import trace
+
+from ragmeter.exporters._foreign import attribute_of
+
+__all__ = ["request_name"]
+
+_PLUMBING = frozenset(
+    {
+        "LangGraph",
+        "CitationQueryEngine",
+        "CondensePlusContextChatEngine",
+        "CondenseQuestionChatEngine",
+        "ContextChatEngine",
+        "RetrieverQueryEngine",
+        "RouterQueryEngine",
+        "SimpleChatEngine",
+        "SubQuestionQueryEngine",
+        "TransformQueryEngine",
+    }
+)
+_LAUNCHERS = frozenset(
+    {
+        "", "-c", "-m", "__main__", "celery", "daphne", "flask", "gunicorn", "hypercorn",
+        "ipykernel_launcher", "ipython", "jupyter", "opentelemetry-instrument", "py.test", "pytest", "python",
+        "python3", "streamlit", "uvicorn", "uwsgi",
+    }
+)  # fmt: skip
+"""Names of what starts programs: they say nothing of the program."""
+
+
+def request_name(shown: str | None) -> str | None:
+    """Return `shown`, unless it names a framework's plumbing and the service or the script has a name."""
+    if shown is None or not (shown.startswith("Runnable") or shown in _PLUMBING):
+        return shown
+    return _service() or _script() or shown
+
+
+def _service() -> str | None:
+    """Return the service's name, as its OpenTelemetry SDK or the variables of one have it."""
+    resource = attribute_of(trace.get_tracer_provider(), "resource")
+    attributes = attribute_of(resource, "attributes")
+    found = attributes.get("service.name") if isinstance(attributes, Mapping) else None
+    if not isinstance(found, str) or found.startswith("unknown_service"):
+        found = os.environ.get("OTEL_SERVICE_NAME", "").strip()
+    return found or None
+
+
+@cache
+def _script() -> str | None:
+    path = Path(sys.argv[0] if getattr(sys, "argv", None) else "")
+    name = path.parent.name if path.name == "__main__.py" else path.stem
+    return None if name.lower() in _LAUNCHERS else name

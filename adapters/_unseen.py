@@ -1,0 +1,250 @@
+"""Retrievals that were not seen: requests that called a model and gave no sample, and what may have retrieved.
+
+While a request runs, an adapter notes what its tools and functions gave out, by reference, and only for the
+first requests of a meter.  When one ends without a retrieval, the worker looks whether such a text stood in a
+prompt: who gave it out may be what retrieves, and the user is told the line that says so.  Results of tools and
+functions that the user has named as retrieving are read here as well, by the rule that spans are read by.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from ragmeter.adapters import default_meter
+from ragmeter.adapters._fields import fields_of, items_of, strings_in
+from ragmeter.adapters._letters import letters_of, weight_of
+from ragmeter.adapters._prompts import MAX_PROMPTS, Sent
+from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.exporters.protocol import Suspects
+
+if TYPE_CHECKING:
+    from ragmeter import RagMeter
+    from ragmeter.adapters.opentelemetry import RetrievalTool
+
+__all__ = [
+    "GaveOut",
+    "Lookout",
+    "Named",
+    "Who",
+    "documents_of",
+    "named",
+    "plain_of",
+    "query_of",
+    "result_in",
+    "rule_for",
+    "suspects_in",
+]
+
+
+LOOKS = 100
+"""Requests of a meter at whose tools and functions an adapter looks."""
+MORE_LOOKS = 5
+"""Requests that are looked at again when the number of those without a retrieval has doubled."""
+MOST_GIVEN = 50
+"""Texts given out that are noted of one request."""
+MIN_LETTERS = 20
+"""A text of fewer letters is a label or a number rather than what was retrieved."""
+MAX_ITEMS = 200
+_MAX_DEPTH = 6
+Who = Literal["tool", "function"]
+
+
+class Named(NamedTuple):
+    """What the user has named as retrieving."""
+
+    tools: tuple[RetrievalTool, ...] = ()
+    functions: tuple[RetrievalTool, ...] = ()
+
+
+def named(
+    tools: Iterable[str | RetrievalTool], functions: Iterable[str | RetrievalTool]
+) -> Named | None:
+    """Return the user's rules; None: there are none.
+
+    Raises:
+        ConfigurationError: One is neither a name nor a rule, or all are one string.
+    """
+    if tools == () and functions == ():
+        return None
+    # Read only where it is wanted: most applications name nothing.
+    from ragmeter.adapters.opentelemetry._passages import as_tools  # noqa: PLC0415
+
+    return Named(as_tools(tools), as_tools(functions, "retrieval_functions"))
+
+
+def rule_for(name: str | None, rules: Sequence[RetrievalTool]) -> RetrievalTool | None:
+    """Return the user's rule for a tool or function of this name; None: it was not named."""
+    if not rules or name is None:
+        return None
+    from ragmeter.adapters.opentelemetry._passages import tool_for  # noqa: PLC0415
+
+    return tool_for(name, rules)
+
+
+def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...] | None:
+    """Return the documents in what `plain_of` noted of a result; None: nothing in it is known to be one."""
+    from ragmeter.adapters.opentelemetry._passages import cut  # noqa: PLC0415
+
+    found = cut(result, rule)
+    if found is None or any(item.text is None for item in found):
+        return None
+    return tuple(
+        ContextSnapshot.take(item.text, item.id, item.score, item.metadata) for item in found
+    )
+
+
+_UNREADABLE = object()
+
+
+def plain_of(value: object, depth: int = 0) -> Any:
+    """Copy what an object stores as what JSON knows, texts by reference; of documents what they hold."""
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    items = items_of(value) if depth < _MAX_DEPTH else None
+    if items is not None:
+        if isinstance(value, (list, tuple)) and len(value) > MAX_ITEMS:
+            return _UNREADABLE
+        return [plain_of(item, depth + 1) for item in items]
+    fields = fields_of(value) if depth < _MAX_DEPTH else None
+    if not fields:
+        return {} if value == {} else _UNREADABLE
+    if not isinstance(value, dict):
+        if "raw_output" in fields or "content" in fields:  # of LlamaIndex's tools, or a message
+            return plain_of(fields.get("raw_output", fields.get("content")), depth + 1)
+        if "id_" in fields:  # a node
+            fields["id"] = fields.pop("id_")
+    return {key: plain_of(item, depth + 1) for key, item in fields.items()}
+
+
+def result_in(output: object, taken: object) -> object:
+    """Return what a function found: of a state that it hands on, what alone is new, or the contexts."""
+    if type(output) is not dict:
+        return output
+    before = taken if type(taken) is dict else {}
+    new = {key: item for key, item in output.items() if before.get(key, output) is not item}
+    if len(new) == 1:
+        return next(iter(new.values()))
+    return next((new[key] for key in _CONTEXTS if key in new), output)
+
+
+_CONTEXTS = ("context", "contexts", "documents", "docs", "retrieved_contexts", "source_documents")
+
+
+def query_of(given: object) -> str | None:
+    """Return what a tool or function was asked, if it was given one text."""
+    texts = [item.text for item in strings_in(given)] if not isinstance(given, str) else [given]
+    return texts[0] if len(texts) == 1 else None
+
+
+class GaveOut(NamedTuple):
+    """What a tool or function gave out."""
+
+    who: Who
+    name: str
+    """Empty: it has none of its own."""
+    texts: tuple[str, ...]
+
+
+class Lookout:
+    """Notes requests without a retrieval for one meter, and decides for how long texts are noted.
+
+    Args:
+        meter: Counts them.
+        framework: The adapter.
+        line: What mends it, with ``{}`` for the arguments to add.
+    """
+
+    def __init__(self, meter: RagMeter, framework: str, line: str) -> None:
+        self._meter = weakref.ref(meter)
+        self._framework = framework
+        self._line = line
+        self._unseen = 0
+        self.looks = LOOKS
+        """Requests of which what tools and functions give out is still to be noted."""
+
+    def seen(self) -> None:
+        """Note a request that retrieved."""
+        self.looks -= self.looks > 0
+
+    def note(
+        self,
+        calls: Sequence[Sent],
+        given: Sequence[GaveOut],
+        question: str | None,
+        said: Sequence[str | None],
+    ) -> None:
+        """Note a request that called a model and gave no sample. Compares nothing yet."""
+        self._unseen += 1
+        if self.looks:
+            self.looks -= 1
+        elif self._unseen & (self._unseen - 1) == 0:
+            self.looks = MORE_LOOKS
+        self._count("no_retrieval", lambda: self._suspects(calls, given, question, said))
+
+    def unreadable(self, who: Who, name: str) -> None:
+        """Note a named tool or function of whose result no document can be read."""
+        suspect = Suspects(self._line, *(((name,), ()) if who == "tool" else ((), (name,))))
+        self._count("unknown_shape", lambda: suspect)
+
+    def _count(self, reason: str, look: Callable[[], Suspects]) -> None:
+        meter = self._meter()
+        if meter is not None:
+            meter.retrieval_unseen(self._framework, reason, look)
+
+    def _suspects(
+        self,
+        calls: Sequence[Sent],
+        given: Sequence[GaveOut],
+        question: str | None,
+        said: Sequence[str | None],
+    ) -> Suspects:
+        line = self._line
+        if default_meter() is not None and default_meter() is self._meter():
+            line = "instrument(meter, {})"
+        prompts = [text for call in calls for _, texts in call for text in texts]
+        found = suspects_in(given, prompts, [question, *said])
+        return Suspects(
+            line,
+            tuple(dict.fromkeys(item.name for item in found if item.who == "tool")),
+            tuple(dict.fromkeys(item.name for item in found if item.who == "function")),
+        )
+
+
+def suspects_in(
+    given: Iterable[GaveOut], prompts: Sequence[str], known: Iterable[str | None]
+) -> list[GaveOut]:
+    """Return who gave out a text that stood in a prompt, the first to have given it out; on the worker.
+
+    Args:
+        given: What was given out, in that order.
+        prompts: What models were sent.
+        known: Texts from elsewhere: the question, what models said. A text that holds one of them was
+            made of it.
+    """
+    if sum(map(len, prompts)) > MAX_PROMPTS:
+        return []
+    page = "\0".join(map(letters_of, prompts))
+    others = [
+        letters for text in known if text and weight_of(letters := letters_of(text)) >= MIN_LETTERS
+    ]
+    found: list[GaveOut] = []
+    letters_found: list[str] = []
+    nameless: GaveOut | None = None
+    for item in given:
+        for text in item.texts:
+            letters = letters_of(text)
+            if weight_of(letters) < MIN_LETTERS or letters not in page:
+                continue
+            if any(one in letters or letters in one for one in others):
+                continue
+            if any(one in letters or letters in one for one in letters_found):
+                continue
+            if not item.name:
+                nameless = nameless or item
+                continue
+            letters_found.append(letters)
+            if item not in found:
+                found.append(item)
+    return found or ([nameless] if nameless else [])

@@ -1,0 +1,115 @@
+"""What tools and functions give out that are no retrievers: the user's own searches, named or not.
+
+Results of those that the user has named are retrievals.  While nothing was retrieved, what the others
+give out is noted by reference, for some requests only, so that it can be said which may be a search.
+"""
+
+from __future__ import annotations
+
+from ragmeter.adapters._fields import strings_in
+from ragmeter.adapters._snapshots import bytes_of
+from ragmeter.adapters._unseen import (
+    MIN_LETTERS,
+    MOST_GIVEN,
+    GaveOut,
+    Lookout,
+    Who,
+    documents_of,
+    plain_of,
+    query_of,
+    result_in,
+    rule_for,
+)
+from ragmeter.pipeline.weight import weight_of
+
+from ._payloads import document_lists, snapshot_documents, tool_documents
+from ._state import Attachment, OpenRequest, RetrievalNote, Run
+
+__all__ = ["is_named", "note_result", "note_unseen", "read_results"]
+
+
+def is_named(run: Run) -> bool:
+    """Return whether the user says that this tool or function retrieves."""
+    named = run.request.options.named
+    rules = () if named is None else named.tools if run.kind == "tool" else named.functions
+    return rule_for(run.name, rules) is not None
+
+
+def note_result(attached: Attachment, run: Run, output: object, now: int) -> bool:
+    """Note what a tool or function gave out; return whether that was a retrieval."""
+    request = run.request
+    named = request.options.named
+    if named is not None and not run.children_retrievals:
+        rule = rule_for(run.name, named.tools if run.kind == "tool" else named.functions)
+        if rule is not None:
+            note = RetrievalNote(run, query_of(run.taken), None)
+            note.ended_ns = now
+            note.ended_order = next(request.clock)
+            found = tool_documents(output) or [
+                item for items in document_lists(output).values() for item in items
+            ]
+            if found:
+                note.contexts = snapshot_documents(found)
+                attached.tracker.requests.grow(
+                    request.root.run_id.int, bytes_of(note.contexts or ())
+                )
+            elif getattr(output, "status", None) == "error":  # a tool whose error the agent is told
+                note.error_type = "tool_error"
+            else:
+                note.rule, note.result = rule, plain_of(result_in(output, run.taken))
+                size_bytes = sum(weight_of(item.text) for item in strings_in(output))
+                attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
+            request.retrievals.append(note)
+            parent = run.parent
+            while parent is not None:
+                if parent.children_retrievals is None:
+                    parent.children_retrievals = []
+                parent.children_retrievals.append(note)
+                parent = parent.parent
+            return True
+    if (
+        attached.lookout.looks
+        and not request.retrievals
+        and not request.passages
+        and len(request.given) < MOST_GIVEN
+    ):
+        _note_given(request, run, output)
+    return False
+
+
+def _note_given(request: OpenRequest, run: Run, output: object) -> None:
+    name = run.name or ""
+    if run.kind == "chain" and name == "RunnableLambda":
+        name = ""
+    elif run.kind == "chain" and (name.startswith("Runnable") or "<" in name):
+        return  # it puts together what others gave out
+    held = plain_of(output) if run.kind == "tool" else output  # of a message, what it says
+    texts = tuple(item.text for item in strings_in(held) if len(item.text) >= MIN_LETTERS)
+    if texts:
+        request.given.append(GaveOut(_who(run), name, texts))
+        request.loose_bytes += sum(map(weight_of, texts))
+
+
+def _who(run: Run) -> Who:
+    return "tool" if run.kind == "tool" else "function"
+
+
+def note_unseen(lookout: Lookout, request: OpenRequest) -> None:
+    """Note a request that called a model and retrieved nothing that is known as such."""
+    if request.llms:
+        calls = [note.run.sent for note in request.llms]
+        said = [note.text for note in request.llms]
+        lookout.note(calls, tuple(request.given), request.question.text, said)
+
+
+def read_results(request: OpenRequest, lookout: Lookout) -> bool:
+    """Read the documents in the results of what the user has named; return whether all could be read."""
+    all_read = True
+    for note in request.retrievals:
+        if note.rule is not None:
+            note.contexts = documents_of(note.result, note.rule)
+            note.result = None
+            if note.contexts is None:
+                all_read = False
+                lookout.unreadable(_who(note.run), note.run.name or "")
+    return all_read

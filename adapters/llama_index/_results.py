@@ -1,0 +1,122 @@
+"""What tools, steps and functions give out that are no retrievers: the user's own searches, named or not.
+
+Results of those that the user has named are retrievals, read on the worker.  While nothing was retrieved, what
+the others give out is noted by reference, for some requests only, so that it can be said which may be a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragmeter.adapters._fields import strings_in
+from ragmeter.adapters._unseen import (
+    MIN_LETTERS,
+    MOST_GIVEN,
+    GaveOut,
+    Lookout,
+    Named,
+    Who,
+    documents_of,
+    plain_of,
+    query_of,
+    result_in,
+    rule_for,
+)
+from ragmeter.pipeline.weight import weight_of
+
+from ._payloads import (
+    NO_FACTS,
+    NodeSnapshot,
+    TextMode,
+    event_payload,
+    nodes_in,
+    payload_of,
+    snapshot_nodes,
+)
+from ._state import Batch, Ended, Frame, LateResult, LlamaRequest, RetrievalNote
+
+__all__ = ["begin_result", "end_result", "note_given", "note_unseen", "read_results"]
+
+
+def begin_result(named: Named, frame: Frame, instance: Any, arguments: Mapping[str, Any]) -> bool:
+    """Note a tool's, step's or function's call if the user says that it retrieves; return whether it does."""
+    is_tool = frame.kind == "tool"
+    name = _name_of(frame, instance)
+    rule = rule_for(name, named.tools if is_tool else named.functions)
+    if rule is None:
+        return False
+    note = RetrievalNote(frame.scope, name, query_of(_given(arguments)), NO_FACTS, frame.attempt)
+    frame.result = LateResult(note, "tool" if is_tool else "function", rule)
+    frame.result.earlier = len(frame.request.retrievals)
+    return True
+
+
+def _name_of(frame: Frame, instance: Any) -> str:
+    if frame.kind == "tool":
+        return str(getattr(getattr(instance, "metadata", None), "name", None) or "")
+    return frame.id[:-37].rpartition(".")[2]
+
+
+def _given(arguments: Mapping[str, Any]) -> object:
+    return [event_payload(item) for item in arguments.values()]
+
+
+def end_result(frame: Frame, late: LateResult, result: Any, mode: TextMode) -> None:
+    """Note what it gave out, unless a retriever within it says that."""
+    request = frame.request
+    if len(request.retrievals) > late.earlier:
+        return
+    nodes = snapshot_nodes(nodes_in(result), mode)
+    note = late.note
+    note.end(nodes)
+    late.batch = Batch(nodes, frame.attempt, request.tick())
+    if getattr(result, "is_error", False):
+        note.nodes = late.batch.nodes = None
+        note.error = "tool_error"
+    elif not nodes:
+        late.given = plain_of(result_in(event_payload(payload_of(result)), None))
+        note.late = late
+        request.hold(sum(weight_of(item.text) for item in strings_in(late.given)))
+    else:
+        request.hold_nodes(nodes)
+    request.retrievals.append(note)
+    request.trail.append(note)
+    frame.scope.found.append(late.batch)
+
+
+def note_given(frame: Frame, instance: Any, result: Any) -> None:
+    """Note what a tool or step gave out."""
+    request = frame.request
+    if not request.tried and len(request.given) < MOST_GIVEN:
+        held = strings_in(plain_of(event_payload(result)))
+        texts = tuple(item.text for item in held if len(item.text) >= MIN_LETTERS)
+        if texts:
+            who: Who = "tool" if frame.kind == "tool" else "function"
+            request.given.append(GaveOut(who, _name_of(frame, instance), texts))
+            request.hold(sum(map(weight_of, texts)))
+
+
+def note_unseen(lookout: Lookout, request: LlamaRequest) -> None:
+    """Note a request that called a model and retrieved nothing that is known as such."""
+    if request.calls:
+        calls = [call.messages for call in request.calls]
+        said = [text for call in request.calls for text in call.said]
+        lookout.note(calls, tuple(request.given), request.question, said)
+
+
+def read_results(ended: Ended, lookout: Lookout) -> bool:
+    """Read the documents in the results of what the user has named; return whether all could be read."""
+    all_read = True
+    for note in ended.retrievals:
+        late = note.late
+        if late is None or late.batch is None:
+            continue
+        found = documents_of(late.given, late.rule)
+        late.given = None
+        if found is None:
+            all_read = False
+            lookout.unreadable(late.who, note.name)
+        else:
+            late.batch.nodes = note.nodes = tuple(NodeSnapshot(*item) for item in found)
+    return all_read

@@ -1,0 +1,51 @@
+"""Whether the spans of one request say that the model's provider refused, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragmeter._refusals import is_refusal_name
+
+from ._contexts import Read
+from .conventions._values import is_hidden
+from .record import SpanRecord
+
+__all__ = ["refusal_was_raised", "was_refused", "words_raised"]
+
+
+def was_refused(own: Read | None, models: Sequence[Read], answer: str | None) -> bool:
+    """Return whether the request's own span says so, or that of the call that answered.
+
+    That is the call whose words are the answer; where none is known to be, the one that ended last.
+    """
+    if own is not None and own.reader.refuses(own.span):
+        return True
+    by_end = sorted(models, key=lambda item: (item.span.ended_ns, -item.span.started_ns))
+    if answer is not None:
+        plain = answer.strip()
+        said = [(item, item.reader.said(item.span) or "") for item in by_end]
+        by_end = [item for item, text in said if text.strip() == plain] or by_end
+    return bool(by_end) and by_end[-1].reader.refuses(by_end[-1].span)
+
+
+def refusal_was_raised(request: SpanRecord | None, members: Sequence[Read]) -> bool:
+    """Return whether a request failed by a refusal."""
+    return any(is_refusal_name(span.error_type) for span in _raised(request, members))
+
+
+def words_raised(request: SpanRecord | None, members: Sequence[Read]) -> str | None:
+    """Return the words of the refusal that was raised, where a span has them."""
+    for span in _raised(request, members):
+        for event in span.events:
+            raised = str(event.attributes.get("exception.type"))
+            words = event.attributes.get("exception.message")
+            if "Refusal" in raised and isinstance(words, str) and words and not is_hidden(words):
+                return words
+    return None
+
+
+def _raised(request: SpanRecord | None, members: Sequence[Read]) -> list[SpanRecord]:
+    """Return the spans whose errors are the request's: its own, or all that failed where it names none."""
+    if request is not None and request.error_type not in (None, "Error"):
+        return [request]
+    return [read.span for read in members if read.span.failed]

@@ -1,0 +1,25 @@
+"""The terminal of every command: rich's, on which nothing of others moves the cursor or colours anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console as RichConsole
+from rich.console import ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from ragmeter.metrics._printing import shown
+
+__all__ = ["Console"]
+
+
+class Console(RichConsole):
+    """Prints; takes what rich's takes."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield what is printed, with a sign in place of each character that cannot be seen."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control or text.isprintable() else Segment(shown(text), style)

@@ -1,0 +1,38 @@
+"""The signals of OTLP, and how an address is spoken to; needs no SDK."""
+
+from __future__ import annotations
+
+from typing import Literal
+from urllib.parse import urlsplit
+
+from ragmeter.metrics import ConfigurationError
+
+__all__ = ["SIGNALS", "Protocol", "choose_protocol"]
+
+Protocol = Literal["http/protobuf", "grpc"]
+SIGNALS = ("traces", "logs", "metrics")
+GRPC_PORT = 4317
+
+
+def choose_protocol(url: str, protocol: str | None) -> Protocol:
+    """Take `protocol`, or gRPC for port 4317 and HTTP for everything else.
+
+    Raises:
+        ConfigurationError: The URL or the protocol makes no sense.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ConfigurationError(f"--otlp {url!r} is not a URL: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(
+            f"--otlp {url!r} is not a URL; write for example http://localhost:4318"
+        )
+    if protocol in ("http", "http/protobuf"):
+        return "http/protobuf"
+    if protocol == "grpc" or (protocol is None and port == GRPC_PORT):
+        return "grpc"
+    if protocol is None:
+        return "http/protobuf"
+    raise ConfigurationError(f"--protocol {protocol!r}: allowed are http/protobuf and grpc")

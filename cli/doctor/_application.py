@@ -1,0 +1,273 @@
+"""The report about the application of this process, made at its end: set-up, and what its requests became."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ragmeter.cli._console import Console
+from ragmeter.exporters.protocol import MeterStats
+
+from ._configuration import check_configuration
+from ._findings import APPLICATION, REQUESTS, Finding
+from ._instrumentations import check_instrumentations
+from ._packages import installed
+from ._report import APPLICATION as SUMMARY
+from ._report import NOT_SCORED, print_findings
+
+if TYPE_CHECKING:
+    from ragmeter import RagMeter
+
+    from ._providers import Pipelines
+
+__all__ = ["examine_application", "report"]
+
+_FRAMEWORKS: Mapping[str, tuple[str, str]] = {
+    "langchain_core": ("LangChain", "langchain"),
+    "llama_index.core": ("LlamaIndex", "llama_index"),
+}
+"""Module → framework, and our adapter to it."""
+_OTHERS: Mapping[str, str] = {
+    "haystack": "Haystack",
+    "dspy": "DSPy",
+    "pydantic_ai": "Pydantic AI",
+    "crewai": "CrewAI",
+    "agents": "OpenAI Agents",
+    "smolagents": "smolagents",
+    "openai": "openai",
+    "anthropic": "anthropic",
+}
+_VENDORS = (
+    "phoenix.otel",
+    "logfire",
+    "langfuse",
+    "traceloop",
+    "openlit",
+    "langwatch",
+    "mlflow.tracing",
+    "ddtrace",
+    "agentops",
+)
+_ATTACH = "from ragmeter.adapters import instrument; instrument()   # before the first request"
+_SPANS = "RagMeterSpanProcessor(meter).attach(provider), from ragmeter.adapters.opentelemetry"
+_QUERY = re.compile(r"\?[^\s'\")]+")
+"""Of an address, where a key may stand."""
+_WHY: Mapping[str, tuple[str, str]] = {
+    "no_provider": (
+        "no exporter had anywhere to write to",
+        "set a tracer provider before the first request",
+    ),
+    "sampled_out": (
+        "sample_rate left them out",
+        "raise RagMeter(sample_rate=...) or RAGMETER_SAMPLE_RATE",
+    ),
+    "export": ("no exporter took them", "read what was logged, below and above"),
+    "queue_full": (
+        "they came faster than they were scored",
+        "lower sample_rate, or give the process CPU",
+    ),
+    "shutdown": (
+        "the meter was shut down before they were through",
+        "shut it down last; raise shutdown_timeout_s",
+    ),
+    "evicted": ("they began and never ended", "close streams"),
+}
+"""Why requests were dropped, and what helps."""
+
+
+def report(
+    *, is_asked_about: bool, is_fork: bool, said: Mapping[tuple[str, str], tuple[int, str]]
+) -> None:
+    """Print what is found in this process to standard error.
+
+    Args:
+        is_asked_about: Whether it is the process that was asked about; others report if they saw requests.
+        is_fork: Whether it was forked by a process that is examined itself.
+        said: What OpenTelemetry and ragmeter logged, by logger and template: how often, and an example.
+    """
+    meters: list[RagMeter] = list(
+        getattr(sys.modules.get("ragmeter._port"), "examined", None) or ()
+    )
+    stats = [meter.stats() for meter in meters]
+    saw = any(one.captured or one.unseen_retrievals for one in stats)
+    if not saw and (is_fork or not is_asked_about):
+        return
+    if sys.stderr is None:
+        return
+    console = Console(stderr=True, markup=False, highlight=False)
+    console.print(
+        f"\nragmeter doctor: process {os.getpid()}, {' '.join(sys.argv) or 'python'}",
+        soft_wrap=True,
+    )
+    summary = SUMMARY if any(one.exported for one in stats) else NOT_SCORED
+    print_findings(examine_application(meters, stats, said), console, summary)
+
+
+def examine_application(
+    meters: list[RagMeter],
+    stats: list[MeterStats],
+    said: Mapping[tuple[str, str], tuple[int, str]],
+) -> Iterator[Finding]:
+    """Yield what is found in this process, set-up first, and what became of its requests."""
+    known = (*_FRAMEWORKS, *_OTHERS, "ragmeter.meter")
+    if not any(module in sys.modules for module in known):
+        yield REQUESTS.warning(
+            "requests",
+            "nothing that answers was imported here; processes that it starts report themselves",
+            f"if it does answer: {_ATTACH}",
+        )
+        return
+    yield from _without_fine(check_configuration())
+    pipelines: Pipelines | None = None
+    if installed("opentelemetry-sdk") is None:
+        yield APPLICATION.failed(
+            "OpenTelemetry SDK", "not installed: nothing is sent", "pip install opentelemetry-sdk"
+        )
+    else:
+        from ._providers import Pipelines, check_providers  # noqa: PLC0415 -- optional
+
+        pipelines = Pipelines()
+        yield from check_providers(pipelines)
+    yield from _frameworks()
+    yield from _instrumentations()
+    yield from _without_fine(check_instrumentations(os.environ))
+    if pipelines is not None:
+        from ._providers import check_addresses  # noqa: PLC0415
+
+        yield from check_addresses(pipelines)
+    if not meters:
+        yield _no_meter()
+    for number, (meter, counted) in enumerate(zip(meters, stats, strict=True), 1):
+        what = "requests" if len(meters) == 1 else f"requests of meter {number}"
+        yield from _requests(what, meter, counted, said)
+    yield from _logged(said)
+
+
+def _without_fine(findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Leave out what works or is not in use: the environment is not the subject."""
+    return (one for one in findings if one.state in ("warning", "failed"))
+
+
+def _frameworks() -> Iterator[Finding]:
+    ours = [name for module, (name, _) in _FRAMEWORKS.items() if module in sys.modules]
+    others = [name for module, name in _OTHERS.items() if module in sys.modules]
+    if ours or others:
+        yield APPLICATION.ok("frameworks", ", ".join([*ours, *others]))
+    else:
+        yield APPLICATION.skipped("frameworks", "none that is known was imported")
+
+
+def _instrumentations() -> Iterator[Finding]:
+    base = sys.modules.get("opentelemetry.instrumentation.instrumentor")
+    found: set[str] = {f"{vendor} (imported)" for vendor in _VENDORS if vendor in sys.modules}
+    waiting = [getattr(base, "BaseInstrumentor", None)]
+    while waiting:
+        cls = waiting.pop()
+        if cls is None:
+            continue
+        waiting += cls.__subclasses__()
+        made: Any = cls.__dict__.get("_instance")
+        if getattr(made, "_is_instrumented_by_opentelemetry", False):
+            found.add(f"{cls.__module__}.{cls.__name__}")
+    yield (
+        APPLICATION.ok("other instrumentations", ", ".join(sorted(found)))
+        if found
+        else APPLICATION.skipped("other instrumentations", "none is at work")
+    )
+
+
+def _no_meter() -> Finding:
+    traced = any(module in sys.modules for module in _FRAMEWORKS)
+    return REQUESTS.failed(
+        "requests",
+        "ragmeter is not attached: no meter was made in this process, and no request is scored",
+        _ATTACH if traced else f"{_ATTACH}; or, where spans tell of retrievals: {_SPANS}",
+    )
+
+
+def _requests(
+    what: str,
+    meter: RagMeter,
+    stats: MeterStats,
+    said: Mapping[tuple[str, str], tuple[int, str]],
+) -> Iterator[Finding]:
+    adapters = ", ".join(meter.adapters)
+    unseen = stats.unseen_retrievals.get("no_retrieval", 0)
+    if unseen:
+        advice = [text for _, text in said.values() if "no retrieval was seen" in text]
+        line = advice[-1].partition("not scored. ")[2].partition("; counted")[0] if advice else ""
+        state = REQUESTS.warning if stats.captured else REQUESTS.failed
+        yield state(
+            what,
+            f"{unseen} called a model, and no retrieval was seen in them: they gave no sample",
+            line
+            or "name the tool or function that retrieves: retrieval_tools=[...], retrieval_functions=[...]",
+        )
+    if not stats.captured and not unseen:
+        loaded = [
+            name
+            for module, (name, adapter) in _FRAMEWORKS.items()
+            if module in sys.modules and adapter not in meter.adapters
+        ]
+        yield REQUESTS.failed(
+            what,
+            f"none was captured; attached: {adapters or 'nothing'}",
+            f"{_ATTACH}, or pass the handler to each call"
+            if loaded or not adapters
+            else "was a question asked? If so: pass the handler to the call that answers, or use instrument()",
+        )
+    elif stats.captured:
+        fate = f"{stats.captured} captured (by {adapters or 'hand'}), {stats.exported} exported"
+        lost = ", ".join(f"{count} dropped ({reason})" for reason, count in stats.dropped.items())
+        if not stats.exported:
+            yield REQUESTS.failed(
+                what, f"{fate}, {lost or f'{stats.in_flight} in flight'}", _fix(stats)
+            )
+        elif stats.dropped or stats.in_flight:
+            yield REQUESTS.warning(
+                what, f"{fate}, {lost or f'{stats.in_flight} in flight'}", _fix(stats)
+            )
+        else:
+            yield REQUESTS.ok(what, fate)
+    if shapes := stats.unseen_retrievals.get("unknown_shape"):
+        advice = [text for _, text in said.values() if "named as retrieving" in text]
+        yield REQUESTS.warning(
+            what,
+            f"of {shapes} what a named tool or function returned holds no document that is known",
+            advice[0].partition("unknown. ")[2].partition(" (said")[0]
+            if advice
+            else "return texts or documents",
+        )
+    for component, count in stats.internal_errors.items():
+        yield REQUESTS.warning(
+            what,
+            f"{count} errors of ragmeter's own in {component}, contained",
+            "please report the log",
+        )
+    for exporter, count in stats.export_errors.items():
+        yield REQUESTS.warning(what, f"{exporter} lost {count}", "read what it logged")
+
+
+def _fix(stats: MeterStats) -> str:
+    most = max(stats.dropped, key=lambda reason: stats.dropped[reason], default="shutdown")
+    why, fix = _WHY.get(most, ("", "read the log; docs/production.md says what the reason means"))
+    return f"{why}: {fix}" if why else fix
+
+
+def _logged(said: Mapping[tuple[str, str], tuple[int, str]]) -> Iterator[Finding]:
+    """Yield what exporters logged: what they were given and the backend did not take."""
+    failures = [
+        (count, logger, text)
+        for (logger, template), (count, text) in said.items()
+        if logger.startswith("opentelemetry") and "export" in f"{logger} {template}".lower()
+    ]
+    for count, logger, text in sorted(failures, reverse=True)[:5]:
+        shown = _QUERY.sub("?...", text.splitlines()[0])[:200]
+        yield REQUESTS.failed(
+            "sending",
+            f"{logger} logged, {count} times: {shown}",
+            "the backend did not take what was exported: see its address above, protocol, path and key",
+        )

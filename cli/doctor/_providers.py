@@ -1,0 +1,234 @@
+"""What an application has set up of OpenTelemetry: whose providers, which processors, where exporters send.
+
+Providers of vendors wrap others, so what they hold is searched by what it can do, whatever it is called.  Only
+attributes that objects store are read; nothing of theirs is called but the description of a sampler.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions, version
+from typing import Any
+from urllib.parse import urlsplit
+
+from opentelemetry import _logs, metrics, trace
+
+from ._backends import Destination, check_backends
+from ._findings import APPLICATION, Finding
+
+__all__ = ["Pipelines", "check_addresses", "check_providers"]
+
+_MAX_DEPTH = 8
+_MAX_VISITED = 2_000
+_PARTS = (
+    "process",
+    "export",
+    "provider",
+    "reader",
+    "wrapped",
+    "config",
+    "batch",
+    "delegate",
+    "inner",
+)
+"""What the names of attributes have in them that lead to processors and exporters."""
+_SIGNALS = ("traces", "metrics", "logs")
+
+
+class Pipelines:
+    """What the providers of this process hold."""
+
+    def __init__(self) -> None:
+        found = (
+            trace.get_tracer_provider(),
+            metrics.get_meter_provider(),
+            _logs.get_logger_provider(),
+        )
+        self.providers: dict[str, Any] = dict(zip(_SIGNALS, found, strict=True))
+        self.destinations: list[Destination] = []
+        self.parts: dict[str, list[Any]] = {
+            signal: list(_parts_of(provider)) for signal, provider in self.providers.items()
+        }
+
+    def exporters(self, signal: str) -> list[Any]:
+        """Return what sends a signal away."""
+        return [
+            part for part in self.parts[signal] if _can(part, "export") and not _can(part, "on_end")
+        ]
+
+    def processors(self, signal: str) -> list[Any]:
+        """Return what is given a signal's records, without what only hands them to others."""
+        given = [one for one in self.parts[signal] if _can(one, "on_end") or _can(one, "on_emit")]
+        return [one for one in given if "Multi" not in type(one).__name__]
+
+
+def _can(part: Any, method: str) -> bool:
+    return callable(getattr(type(part), method, None))
+
+
+def _parts_of(provider: Any) -> Iterator[Any]:
+    waiting: list[tuple[Any, int]] = [(provider, 0)]
+    visited: set[int] = set()
+    while waiting and len(visited) < _MAX_VISITED:
+        item, depth = waiting.pop(0)
+        if id(item) in visited or depth > _MAX_DEPTH:
+            continue
+        visited.add(id(item))
+        if isinstance(item, (list, tuple, set, frozenset, dict)):
+            inner = item.values() if isinstance(item, dict) else item
+            waiting.extend((one, depth + 1) for one in inner)
+            continue
+        if any(_can(item, method) for method in ("on_end", "on_emit", "export")):
+            yield item
+        waiting.extend(
+            (value, depth + 1)
+            for name, value in _stored(item).items()
+            if any(part in name.lower() for part in _PARTS) and not callable(value)
+        )
+
+
+def _stored(item: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for base in type(item).__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            mangled = f"_{base.__name__.lstrip('_')}{name}" if name.startswith("__") else name
+            if hasattr(item, mangled):
+                found[mangled] = getattr(item, mangled)
+    stored = getattr(item, "__dict__", None)
+    return {**found, **stored} if isinstance(stored, dict) else found
+
+
+def check_providers(pipelines: Pipelines) -> Iterator[Finding]:
+    """Yield what each signal's provider is, and where it sends."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        yield APPLICATION.failed(
+            "OTEL_SDK_DISABLED", "true: the SDK's providers drop everything", "unset it"
+        )
+    destinations: list[Destination] = []
+    for signal in _SIGNALS:
+        provider = pipelines.providers[signal]
+        if _is_of_the_api(provider):
+            if signal == "traces":
+                yield APPLICATION.failed(
+                    "traces",
+                    "no provider was set: spans, and scores on them, go nowhere",
+                    "set one at the application's start, or run it by "
+                    '`opentelemetry-instrument`; without a backend: RagMeter(exporters="console")',
+                )
+            else:
+                yield APPLICATION.skipped(signal, "no provider was set: not sent")
+            continue
+        exporters = pipelines.exporters(signal)
+        places = [_place_of(exporter) for exporter in exporters]
+        destinations += [
+            Destination(signal, "grpc", place, f"the address of {type(exporter).__name__}")
+            for exporter, place in zip(exporters, places, strict=True)
+            if place is not None
+        ]
+        shown = ", ".join(
+            _named(exporter) if place is None else f"{_named(exporter)} to {_shown(place)}"
+            for exporter, place in zip(exporters, places, strict=True)
+        )
+        steps = ", ".join(_named(one) for one in pipelines.processors(signal))
+        what = f"{signal}: {_whose(provider)}"
+        if signal == "traces" and not exporters:
+            add = "provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))"
+            if steps or not type(provider).__module__.startswith("opentelemetry.sdk"):
+                # Others may send in ways of their own.
+                detail = f"no exporter is known of it; processors: {steps or 'none'}"
+                yield APPLICATION.warning(what, detail, f"if nothing of it arrives: {add}")
+            else:
+                yield APPLICATION.failed(what, "no processor: spans go nowhere", add)
+        else:
+            yield APPLICATION.ok(what, (f"{steps} -> " if steps else "") + (shown or "no exporter"))
+    yield from _sampler(pipelines.providers["traces"])
+    yield from _resource(pipelines.providers["traces"])
+    pipelines.destinations = destinations
+
+
+def check_addresses(pipelines: Pipelines) -> Iterator[Finding]:
+    """Yield whether anything listens where the exporters send."""
+    return check_backends(pipelines.destinations)
+
+
+def _is_of_the_api(provider: Any) -> bool:
+    module = type(provider).__module__
+    return module.startswith(
+        ("opentelemetry.trace", "opentelemetry.metrics", "opentelemetry._logs")
+    )
+
+
+def _named(part: Any) -> str:
+    top = type(part).__module__.partition(".")[0]
+    return type(part).__name__ if top == "opentelemetry" else f"{top}'s {type(part).__name__}"
+
+
+def _whose(provider: Any) -> str:
+    cls = type(provider)
+    top = cls.__module__.partition(".")[0]
+    names = set(packages_distributions().get(top, ()))
+    prefix = cls.__module__.replace(".", "-").replace("_", "-")
+    name = next(iter(names)) if len(names) == 1 else None
+    for one in sorted(names, key=len, reverse=True):
+        if name is None and prefix.startswith(one.lower().replace("_", "-")):
+            name = one
+    return f"{cls.__module__}.{cls.__name__}" + (
+        "" if name is None else f" of {name} {version(name)}"
+    )
+
+
+def _place_of(exporter: Any) -> str | None:
+    stored = _stored(exporter)
+    for key in ("_endpoint", "endpoint", "_url", "url"):
+        place = stored.get(key)
+        if isinstance(place, str) and place:
+            return place if "://" in place else f"http://{place}"
+    return None
+
+
+def _shown(place: str) -> str:
+    parts = urlsplit(place)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _sampler(provider: Any) -> Iterator[Finding]:
+    sampler = _inner(provider, "sampler")
+    describe = getattr(sampler, "get_description", None)
+    if describe is None:
+        return
+    said = str(describe())
+    root = said.partition("root:")[2] or said
+    if root.startswith(("AlwaysOff", "TraceIdRatioBased{0.0}", "TraceIdRatioBased{0}")):
+        yield APPLICATION.failed(
+            "sampler",
+            f"{root.partition(',')[0]}: no span is recorded, and none of ours is sent",
+            "set OTEL_TRACES_SAMPLER=parentbased_always_on, or the provider's sampler",
+        )
+    else:
+        yield APPLICATION.ok("sampler", root.partition(",")[0])
+
+
+def _resource(provider: Any) -> Iterator[Finding]:
+    resource = _inner(provider, "resource") or _inner(provider, "_resource")
+    name = str(getattr(resource, "attributes", {}).get("service.name", ""))
+    if name.startswith("unknown_service"):
+        yield APPLICATION.warning(
+            "service.name", name, "set OTEL_SERVICE_NAME: dashboards are by service"
+        )
+    elif name:
+        yield APPLICATION.ok("service.name", name)
+
+
+def _inner(provider: Any, name: str) -> Any:
+    """Return what a provider stores under a name, or one that it wraps."""
+    for _ in range(4):
+        stored = _stored(provider)
+        if name in stored:
+            return stored[name]
+        wrapped = [item for key, item in stored.items() if "provider" in key.lower()]
+        if not wrapped:
+            return None
+        provider = wrapped[0]
+    return None

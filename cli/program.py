@@ -1,0 +1,94 @@
+"""Runs a user's program unchanged, with something of ours begun before its first line.
+
+The program takes this process over: process id, signals, terminal, output and exit status are its own,
+as without us.  What is to be begun is a function of no arguments, named ``module:function``; `startup` calls
+it in that process, and in Python processes that it starts.  Nothing is printed here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import NoReturn
+
+from ragmeter.metrics import ConfigurationError
+
+__all__ = ["STARTUP", "become_program", "program_command"]
+
+STARTUP = "RAGMETER_STARTUP"
+"""Variable with what is begun, functions separated by commas."""
+_FOLDER = Path(__file__).parent / "startup"
+_CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_CALL = """\
+import asyncio, functools, importlib, inspect, sys
+del sys.argv[0]
+module, _, names = sys.argv[0].partition(":")
+made = functools.reduce(getattr, names.split("."), importlib.import_module(module))()
+made = asyncio.run(made) if inspect.iscoroutine(made) else made
+sys.exit(made if isinstance(made, int) else None)
+"""
+
+
+def program_command(target: str, arguments: Sequence[str] = ()) -> list[str]:
+    """Return the command that runs a program as its user would.
+
+    Args:
+        target: A Python file, a folder or archive with ``__main__.py``; a function of no arguments as
+            ``module:function``, which may be asynchronous; or a command such as ``uvicorn``.
+        arguments: What the program is given.
+
+    Raises:
+        ConfigurationError: There is no such program.
+    """
+    path = Path(target)
+    if path.is_dir() and not (path / "__main__.py").is_file():
+        raise ConfigurationError(f"{target} is a folder without __main__.py; name a file in it")
+    is_python = path.is_dir() or path.suffix in (".py", ".pyw", ".pyz")
+    if path.exists() and (is_python or not os.access(path, os.X_OK)):
+        return [sys.executable, target, *arguments]
+    if path.exists():
+        return [str(path.absolute()), *arguments]
+    if _CALLABLE.fullmatch(target):
+        return [sys.executable, "-c", _CALL, target, *arguments]
+    command = shutil.which(target)
+    if command is not None:
+        return [command, *arguments]
+    folder = path.parent if path.parent.is_dir() else Path()
+    near = get_close_matches(path.name, [one.name for one in folder.glob("*.py")], 1)
+    raise ConfigurationError(
+        f"{target}: no such file or command"
+        + (f"; did you mean {folder / near[0]}?" if near else "; pass app.py or module:function")
+    )
+
+
+def become_program(
+    command: Sequence[str], startup: str, environment: Mapping[str, str] | None = None
+) -> NoReturn:
+    """End what this process does, and go on as the program.
+
+    Args:
+        command: What `program_command` returned.
+        startup: What is begun before the program's first line, as ``module:function``.
+        environment: Variables to set for it.
+
+    Raises:
+        ConfigurationError: The command cannot be run.
+    """
+    given = os.environ.copy()
+    paths = [str(_FOLDER), *filter(None, [given.get("PYTHONPATH")])]
+    begun = [*filter(None, [given.get(STARTUP)]), startup]
+    given |= {**(environment or {}), "PYTHONPATH": os.pathsep.join(paths), STARTUP: ",".join(begun)}
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    try:
+        if sys.platform == "win32":  # where no process can become another program
+            sys.exit(subprocess.call(command, env=given))  # noqa: S603 -- the user's own command
+        os.execve(command[0], list(command), given)  # noqa: S606 -- likewise
+    except OSError as error:
+        raise ConfigurationError(f"{command[0]} cannot be run: {error.strerror}") from None

@@ -1,0 +1,100 @@
+"""The page of ``ragmeter serve`` on this machine: the one that runs, or one that is started and stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, build_opener
+
+from ragmeter.metrics import ConfigurationError
+
+__all__ = ["Page", "page_on_this_machine"]
+
+PORTS = range(4318, 4328)
+"""Where one is looked for, and started: the first where nobody else listens."""
+START_S = 60.0
+"""Seconds that a server may take to answer."""
+
+
+class Page(NamedTuple):
+    """Where it is."""
+
+    url: str
+    """Its address, without a slash at the end."""
+    started: int | None
+    """The process id of the server that was started; None: it ran already."""
+
+
+def page_on_this_machine() -> Page:
+    """Return the page, started if none runs.
+
+    Raises:
+        ConfigurationError: It cannot be started; says why.
+        MissingDependencyError: The extra ``serve`` is not installed.
+    """
+    import ragmeter.serve  # noqa: F401, PLC0415 -- says what is missing, before a process is started
+
+    for port in PORTS:
+        url = f"http://127.0.0.1:{port}"
+        answer = _health(url)
+        if answer == "page":
+            return Page(url, None)
+        if answer == "nobody":
+            return Page(url, _start(port, url))
+    raise ConfigurationError(
+        f"other programs listen on the ports {PORTS[0]} to {PORTS[-1]} of 127.0.0.1; start the page on another "
+        "one, ragmeter serve --http-port 0, and send there: ragmeter run --otlp URL"
+    )
+
+
+def _health(url: str) -> str:
+    """Return who listens: ``page``, ``nobody``, or ``other``."""
+    try:
+        with build_opener(ProxyHandler({})).open(f"{url}/healthz", timeout=5) as answer:
+            state = json.loads(answer.read(1_000_000))
+    except HTTPError:
+        return "other"
+    except URLError as error:
+        return "nobody" if isinstance(error.reason, ConnectionRefusedError) else "other"
+    except (OSError, ValueError):
+        return "other"
+    return "page" if isinstance(state, dict) and {"status", "durable"} <= set(state) else "other"
+
+
+def _start(port: int, url: str) -> int:
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("OTEL_")
+    }
+    with tempfile.TemporaryFile() as said:
+        server = subprocess.Popen(  # noqa: S603 -- our own
+            [
+                sys.executable,
+                "-m",
+                "ragmeter",
+                "serve",
+                "--http-port",
+                str(port),
+                "--grpc-port",
+                "0",
+            ],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,  # Ctrl-C is the program's
+        )
+        give_up = time.monotonic() + START_S
+        while _health(url) != "page":
+            if server.poll() is not None or time.monotonic() > give_up:
+                server.kill()
+                said.seek(0)
+                lines = said.read().decode(errors="replace").strip().split("\n")
+                raise ConfigurationError(f"the page could not be started: {lines[-1]}")
+            time.sleep(0.1)
+    return server.pid

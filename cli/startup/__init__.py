@@ -1,0 +1,1 @@
+"""What the path of a program that is run unchanged begins with."""

@@ -1,0 +1,50 @@
+"""The command ``ragmeter store``: what its operator does with the store of a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragmeter.metrics import ConfigurationError
+
+from ._console import Console
+from ._ending import explained
+
+__all__ = ["store"]
+
+store = typer.Typer(no_args_is_help=True, help="Look after the store of `ragmeter serve`.")
+
+
+@store.callback()
+def _group() -> None:
+    """Look after the store of ``ragmeter serve``."""
+
+
+@store.command()
+def backup(
+    to: Annotated[Path, typer.Argument(metavar="PATH", help="Where the copy goes; a new file.")],
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--store", metavar="FILE", help="Which store. (default: as ragmeter serve has it)"
+        ),
+    ] = None,
+) -> None:
+    """Copy the store as it is now, while its server runs."""
+    with explained():
+        from ragmeter.serve.store import back_up  # noqa: PLC0415 -- an extra of its own
+
+        from .serve import store_options  # noqa: PLC0415 -- likewise
+
+        options = store_options(where, "7d", "1GB", texts=True)
+        if options.path is None:
+            raise ConfigurationError("the store is PostgreSQL: back it up with pg_dump")
+        back_up(options.path, to)
+        Console(stderr=True).print(
+            f"ragmeter store: copied {options.path} to {to}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )

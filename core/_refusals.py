@@ -1,0 +1,134 @@
+"""What a model's provider calls a refusal: parts of a message, reasons for its end, and errors.
+
+By shape and name only: no provider's package is imported.  Such a request ends ``refused``, whatever its words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = [
+    "ends_refused",
+    "is_refusal_error",
+    "is_refusal_name",
+    "is_refusal_reason",
+    "refusal_of",
+    "refusal_part",
+    "words_of_error",
+]
+
+_REASONS = re.compile(
+    r"(?:\w+\.)?(?:content[_-]?filter(?:ed)?|refusal|refused|safety|prohibited_content|blocklist|spii|"
+    r"guardrail_intervened|error_toxic|image_safety|model_armor)+",
+    re.IGNORECASE,
+)
+"""Reasons for an end that are refusals; a stream's pieces may have been added up to the same word twice."""
+_REASON_KEYS = (
+    "finish_reason",
+    "stop_reason",
+    "finishReason",
+    "stopReason",
+    "native_finish_reason",
+)
+_HOLDERS = ("response_metadata", "generation_info", "incomplete_details", "choices", "raw")
+"""Where a reply keeps what it says of its end."""
+_ERRORS = re.compile(r"Refusal|ContentFilter|ContentPolicy")
+_CODES = frozenset({"content_filter", "content_policy_violation"})
+_MAX_DEPTH = 4
+
+
+def _field(value: object, name: str) -> Any:
+    if type(value) is dict or isinstance(value, Mapping):
+        return value.get(name)
+    fields = getattr(value, "__dict__", None)
+    if fields is None:
+        return getattr(value, name, None)
+    # Asking a pydantic object for an attribute that it lacks is slow.
+    return fields.get(name) or (getattr(value, "__pydantic_extra__", None) or {}).get(name)
+
+
+def refusal_part(part: object) -> str | None:
+    """Return the words of a part of a message that is a refusal, perhaps none; None: it is another part."""
+    kind = _field(part, "type")
+    if kind == "non_standard":
+        part = _field(part, "value")
+        kind = _field(part, "type")
+    if kind != "refusal":
+        return None
+    words = (_field(part, name) for name in ("refusal", "content", "text"))
+    return next((text for text in words if isinstance(text, str)), "")
+
+
+def is_refusal_reason(reason: object) -> bool:
+    """Return whether a reason for a reply's end is a refusal."""
+    return isinstance(reason, str) and _REASONS.fullmatch(reason) is not None
+
+
+def is_refusal_name(error_type: str | None) -> bool:
+    """Return whether the class of an error says that the model refused."""
+    return error_type is not None and _ERRORS.search(error_type) is not None
+
+
+def ends_refused(value: object, depth: int = 0) -> bool:
+    """Return whether what is known of a reply's end says that it was refused or filtered."""
+    if value is None or depth > _MAX_DEPTH or isinstance(value, (str, bytes, int, float)):
+        return False
+    if isinstance(value, (list, tuple)):
+        return any(ends_refused(item, depth + 1) for item in value[:1])
+    keys = (*_REASON_KEYS, "reason") if depth else _REASON_KEYS
+    for key in keys:
+        reason = _field(value, key)
+        if is_refusal_reason(getattr(reason, "name", reason)):
+            return True
+    return any(ends_refused(_field(value, key), depth + 1) for key in _HOLDERS)
+
+
+def refusal_of(message: object, *beside: object) -> str | None:
+    """Return the words by which a message refuses, perhaps none; None: it does not.
+
+    Args:
+        message: A framework's message, or a provider's own, as an object or a mapping.
+        beside: What stands beside it and may tell how it ended.
+    """
+    if message is not None and not isinstance(message, str):
+        for name in ("content", "blocks"):
+            content = _field(message, name)
+            if isinstance(content, Sequence) and not isinstance(content, str):
+                words = [text for part in content if (text := refusal_part(part)) is not None]
+                if words:
+                    return "".join(words)
+        for holder in (message, _field(message, "additional_kwargs")):
+            words_or_none = None if holder is None else _field(holder, "refusal")
+            if isinstance(words_or_none, str) and words_or_none:
+                return words_or_none
+    return "" if any(map(ends_refused, (message, *beside))) else None
+
+
+def is_refusal_error(error: BaseException | None) -> bool:
+    """Return whether an exception, or what it was raised from, says that the model refused."""
+    for _ in range(_MAX_DEPTH):
+        if error is None:
+            return False
+        if any(is_refusal_name(kind.__name__) for kind in type(error).__mro__):
+            return True
+        code = getattr(error, "code", None)
+        if isinstance(code, str) and code in _CODES:
+            return True
+        error = error.__cause__
+    return False
+
+
+def words_of_error(error: BaseException | None) -> str | None:
+    """Return the words of the refusal that an exception carries, or None."""
+    for _ in range(_MAX_DEPTH):
+        if error is None:
+            return None
+        text = getattr(error, "refusal", None)
+        if isinstance(text, str) and text:
+            return text
+        if any("Refusal" in kind.__name__ for kind in type(error).__mro__):
+            return next((text for text in error.args if isinstance(text, str) and text), None)
+        error = error.__cause__
+    return None

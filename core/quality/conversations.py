@@ -1,0 +1,108 @@
+"""What is counted of the conversations that go on: how a request's scores go together with the earlier ones.
+
+Requests of one conversation are alike, and so are those that ask the same: five of them tell less than
+five of five people.  `ragmeter.quality.sums` asks for the conversation of each request and adds to its sums
+what the pairs of values in it say (`Moments.follow`).  Only sums are held, of a bounded number of
+conversations; not locked.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Hashable
+
+from .moments import Moments
+
+__all__ = ["SILENCE_S", "Conversation", "Conversations"]
+
+SILENCE_S = 1800.0
+"""A conversation that was silent for so long is over: who comes back later begins another one."""
+MAX_OPEN = 5_000
+"""Conversations that may go on at a time, some 1.5 KB each and 0.8 KB more for each segment; the one that was
+silent longest ends first."""
+MAX_REPEATS = 10
+"""Equal questions of unknown conversations that count as one: a question that everybody asks all day is not one
+person's."""
+
+
+_FIELDS = 4
+"""Numbers of a score: how many values, their weights, their weighted values, and when the last one came."""
+
+
+class Conversation:
+    """The sums of what one conversation has brought so far."""
+
+    __slots__ = ("_sums", "is_question", "turns")
+
+    def __init__(self, *, is_question: bool = False) -> None:
+        self.is_question = is_question
+        self._sums: dict[Hashable, array[float]] = {}
+        self.turns = 0
+
+    def add(
+        self,
+        family: Hashable,
+        place: int,
+        sums: Moments,
+        weight: float,
+        value: float,
+        now: float,
+    ) -> None:
+        """Count a value, beside the earlier ones of the same score.
+
+        After `SILENCE_S` without one, and `MAX_REPEATS` of a question, a value begins another conversation.
+
+        Args:
+            family: Which requests are counted together.
+            place: The score's place among those that are counted of them.
+            sums: Its sums.
+            weight: 1.0 for a free score, else the inverse of the probability to be judged.
+            value: The value, 0 to 1.
+            now: When the request came, in seconds.
+        """
+        here = self._sums.get(family)
+        if here is None:
+            here = self._sums[family] = array("d")
+        place *= _FIELDS
+        if len(here) <= place:
+            here.frombytes(bytes(8 * (place + _FIELDS - len(here))))
+        elif here[place]:
+            if now - here[place + 3] > SILENCE_S or (
+                self.is_question and here[place] >= MAX_REPEATS
+            ):
+                here[place] = here[place + 1] = here[place + 2] = 0.0
+            else:
+                is_turn = not self.is_question
+                sums.follow(weight, value, here[place + 1], here[place + 2], is_turn=is_turn)
+        here[place] += 1.0
+        here[place + 1] += weight
+        here[place + 2] += weight * value
+        here[place + 3] = now
+
+
+class Conversations:
+    """The conversations that go on. Never more than `MAX_OPEN`."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[int, Conversation] = OrderedDict()
+
+    def of(self, conversation_id: str | None, question: object) -> Conversation | None:
+        """Return the conversation that a request belongs to; None: to none.
+
+        Args:
+            conversation_id: Session, thread or conversation id; None: not known.
+            question: What was asked, or what stands for it; equal ones of unknown conversations are alike.
+        """
+        is_question = not conversation_id
+        if is_question and not question:
+            return None
+        name = hash((is_question, question if is_question else conversation_id))
+        found = self._open.pop(name, None)
+        if found is None:
+            found = Conversation(is_question=is_question)
+            if len(self._open) >= MAX_OPEN:
+                self._open.popitem(last=False)
+        self._open[name] = found
+        found.turns += 1
+        return found

@@ -1,0 +1,116 @@
+"""What a verdict's word is worth here: of the requests that have it, how many do people call bad?
+
+From labels that `ragmeter label` drew; requests that somebody picked are worse than others of their word, and
+do not count.  Read by `ragmeter label` and `agreement`, by the meter and by the server's page.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics._mean_interval import wilson_interval
+from ragmeter.metrics._wording import percent
+from ragmeter.metrics.sample import SampleStatus
+from ragmeter.metrics.verdict import Verdict, VerdictRules, VerdictWord
+
+from .labels import Label, drawn, labelled_requests, read_labels
+
+__all__ = ["LEAST_LABELS", "VerdictRate", "rated_rules", "rates_in", "sentences", "verdict_rates"]
+
+LEAST_LABELS = 50
+"""Labelled requests with a verdict from which on these rates stand in the place of ours."""
+GOOD_FROM = 0.75
+"""People call a request good from here on: grade 4 of 5."""
+_WORDS: tuple[VerdictWord, ...] = ("good", "suspect", "bad")
+
+
+class VerdictRate(NamedTuple):
+    """P(people: bad | word), with its 95 % interval (Wilson's, 1927)."""
+
+    word: VerdictWord
+    share: float
+    """Of the requests with this word, those that people call bad, 0 to 1."""
+    lower: float
+    upper: float
+    n: int
+    """Labelled requests with this word."""
+
+
+def verdict_rates(labels: Iterable[Label], good_from: float = GOOD_FROM) -> tuple[VerdictRate, ...]:
+    """Return the rate of each word that labelled requests have, weighted by how each was drawn.
+
+    Args:
+        labels: Of one score; those that were volunteered, have no verdict or no value do not count.
+        good_from: The mean of a request's raters from which on people call it good.
+    """
+    by_word: dict[str, list[tuple[float, bool]]] = defaultdict(list)
+    for one in drawn(labelled_requests(labels)):
+        if one.mean is not None:
+            by_word[one.verdict].append((1 / (one.probability or 1.0), one.mean < good_from))
+    found = []
+    for word in _WORDS:
+        if said := by_word.get(word):
+            weight = sum(each for each, _ in said)
+            share = sum(each for each, is_bad in said if is_bad) / weight
+            n_eff = weight**2 / sum(each * each for each, _ in said)
+            found.append(VerdictRate(word, share, *wilson_interval(share, n_eff), len(said)))
+    return tuple(found)
+
+
+def rates_in(path: Path) -> Mapping[str, VerdictRate]:
+    """Return the rates by word of the score in a file that most was said of; empty below `LEAST_LABELS`.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or has lines and no label.
+    """
+    labels, bad = read_labels(path)
+    if bad and not labels:
+        raise ConfigurationError(f"{str(path)!r}, line {bad[0].line}: {bad[0].reason}")
+    by_score: dict[str, list[Label]] = defaultdict(list)
+    for one in labels:
+        by_score[one.score].append(one)
+    every = [verdict_rates(found) for found in by_score.values()]
+    most = max(every, key=lambda rates: sum(one.n for one in rates), default=())
+    if sum(one.n for one in most) < LEAST_LABELS:
+        return {}
+    return {one.word: one for one in most}
+
+
+def sentences(rates: Mapping[str, VerdictRate]) -> dict[str, str]:
+    """Return what each rate says, in words."""
+    return {
+        word: f"of {one.n} labelled requests called {word} here, people call {percent(one.share)} bad "
+        f"[{100 * one.lower:.0f}, {100 * one.upper:.0f}]"
+        for word, one in rates.items()
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RatedRules(VerdictRules):
+    """Rules whose verdicts say what their word is worth here."""
+
+    rates: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def of_values(self, values: Mapping[str, float], status: SampleStatus = "ok") -> Verdict | None:
+        verdict = super().of_values(values, status)
+        rate = None if verdict is None else self.rates.get(verdict.word)
+        return (
+            verdict
+            if verdict is None or rate is None
+            else verdict.model_copy(update={"rate": rate})
+        )
+
+
+def rated_rules(rules: VerdictRules, labels: Path) -> VerdictRules:
+    """Return rules whose verdicts have a rate beside the word; the same below `LEAST_LABELS`.
+
+    Raises:
+        ConfigurationError: The file of labels cannot be read.
+    """
+    rates = rates_in(labels)
+    return _RatedRules(**asdict(rules), rates=sentences(rates)) if rates else rules

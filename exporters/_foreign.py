@@ -1,0 +1,85 @@
+"""Objects that other packages hand out: read and written without trusting them, known by identity alone.
+
+A provider, tracer or span is whatever the application has: a proxy, frozen, slotted, unhashable, equal to
+everything, without weak references.  What one of them cannot give is unknown, and costs no score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+from weakref import ref
+
+from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._tables import BoundedTable
+
+__all__ = ["ByIdentity", "attribute_of", "set_attribute_of"]
+
+V = TypeVar("V")
+
+_MOST_KEPT = 100
+"""Objects without weak references that are kept alive; of more, the one seen longest ago is forgotten."""
+
+
+def attribute_of(thing: object, name: str, default: Any = None) -> Any:
+    """Return an attribute, or `default` where there is none or reading it fails."""
+    try:
+        return getattr(thing, name, default)
+    except Exception:  # noqa: BLE001 -- a property of others
+        return default
+
+
+def set_attribute_of(thing: object, name: str, value: object) -> None:
+    """Set an attribute if that is possible; whether it was shows when it is read."""
+    try:
+        setattr(thing, name, value)
+    except Exception:  # noqa: BLE001 -- read-only, frozen, slotted, or a proxy's own idea of it
+        return
+
+
+class ByIdentity(Generic[V]):
+    """One value for each of others' objects, for as long as the object lives. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = fork.reentrant_lock()
+        self._weak: dict[int, tuple[ref[Any], V]] = {}
+        self._kept: BoundedTable[int, tuple[object, V]] = BoundedTable(max_entries=_MOST_KEPT)
+
+    def get(self, owner: object) -> V | None:
+        """Return the value of `owner`, or None."""
+        known = self._weak.get(id(owner))
+        if known is not None and known[0]() is owner:
+            return known[1]
+        kept = self._kept.peek(id(owner))
+        return None if kept is None else kept[1]
+
+    def put(self, owner: object, value: V) -> None:
+        """Keep `value` for `owner`."""
+        key = id(owner)
+
+        def forget(gone: ref[Any]) -> None:  # takes no lock: it may run anywhere
+            known = self._weak.get(key)
+            if known is not None and known[0] is gone:
+                self._weak.pop(key, None)
+
+        with self._lock:
+            try:
+                self._weak[key] = ref(owner, forget), value
+            except TypeError:
+                self._kept.put(key, (owner, value))
+
+    def get_or_make(self, owner: object, make: Callable[[], V]) -> V:
+        """Return the value of `owner`, made by its first caller."""
+        with self._lock:
+            value = self.get(owner)
+            if value is None:
+                value = make()
+                self.put(owner, value)
+            return value
+
+    def items(self) -> Iterator[tuple[object, V]]:
+        """Iterate over the objects that live, and their values; not over those that are kept alive."""
+        for held, value in list(self._weak.values()):
+            owner = held()
+            if owner is not None:
+                yield owner, value

@@ -1,0 +1,391 @@
+"""A model that is asked for many requests at a time, within limits: what embedders and detectors share.
+
+It is asked on the event loop on which judged metrics run.  Items that come together, or while a call is under
+way, go out in one call; results are remembered; a budget and a circuit breaker hold calls back.  What an item
+is, and how a call is made, is known to the subclasses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._clerk import Clerk
+from ragmeter.metrics._retry import pause_before
+from ragmeter.metrics._tables import BoundedTable
+from ragmeter.metrics.errors import ConfigurationError, loggable
+from ragmeter.metrics.judge.breaker import CircuitBreaker
+from ragmeter.metrics.judge.budget import JudgeBudget, Reservation
+from ragmeter.metrics.judge.protocol import JudgeError
+
+from .failures import FailedCall
+from .loops import PerLoop
+
+__all__ = ["BatchedModel", "ThreadOfModel", "sendable"]
+
+_OF_THE_ITEM = frozenset({"bad_request", "request_too_large", "refusal", "reply_too_large"})
+"""Failures of which an item may be the cause: the next call may pass."""
+_OF_THE_SERVICE = frozenset({
+    "authentication", "connection", "not_found", "permission", "quota", "rate_limited", "redirected",
+    "server_error", "timeout", "unusable_reply",
+})  # fmt: skip
+"""Failures that no other items would spare."""
+
+_LONGEST_PAUSE_S = 20.0
+"""Between two attempts, unless the endpoint asks for more."""
+
+I = TypeVar("I")  # noqa: E741 -- an item
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Wanted(Generic[I, R]):
+    """An item that the model is to be asked about."""
+
+    key: bytes
+    item: I
+    group: Hashable
+    outcome: asyncio.Future[R | JudgeError]
+
+
+@dataclass(slots=True)
+class _OnLoop(Generic[I, R]):
+    """What belongs to one event loop."""
+
+    waiting: deque[_Wanted[I, R]] = field(default_factory=deque)
+    under_way: dict[bytes, asyncio.Future[R | JudgeError]] = field(default_factory=dict)
+    """The items that wait or are asked about, by key."""
+    calls: set[asyncio.Task[None]] = field(default_factory=set)
+    is_called: bool = False
+    """Whether the loop is going to look what waits."""
+
+
+class BatchedModel(ABC, Generic[I, R]):
+    """Asks a model about items. Thread-safe; works on several event loops; a fork starts afresh.
+
+    Args:
+        name: The model's name; stands in every score's ``definition``: another model is another score.
+        batch_size: Items of one call, at most.
+        concurrency: Calls under way at once, per event loop.
+        timeout_s: Seconds for one call.
+        max_known: Results remembered, least recently used out first.
+        max_bytes: Memory for them.
+        budget: Limits on calls and tokens per minute; tokens are estimated. None: no limits.
+
+    Raises:
+        ConfigurationError: A number is out of range, or there is no name.
+    """
+
+    whose: ClassVar[str]
+    """What it is, in messages: ``embedder``;"""
+    items: ClassVar[str]
+    """what it is asked about: ``texts``;"""
+    says: ClassVar[str]
+    """and what it says of them: ``vectors``."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        batch_size: int,
+        concurrency: int,
+        timeout_s: float,
+        max_known: int,
+        max_bytes: int,
+        budget: JudgeBudget | None,
+    ) -> None:
+        if not name or not isinstance(name, str):
+            raise ConfigurationError(f"the {self.whose}'s name is {name!r}; pass its model's name")
+        for what, number in (
+            ("batch_size", batch_size),
+            ("concurrency", concurrency),
+            ("timeout_s", timeout_s),
+        ):
+            if not number > 0:
+                raise ConfigurationError(f"{what} is {number!r}; pass a number greater than 0")
+        self.name = name
+        self.budget = budget
+        self.batch_size = batch_size
+        self.timeout_s = timeout_s
+        self._concurrency = concurrency
+        self._breaker = CircuitBreaker(name, whose=self.whose)
+        self._lock = fork.lock()
+        self._known: BoundedTable[bytes, R] = BoundedTable(
+            max_entries=max_known, max_size=max_bytes
+        )
+        self._counts = {"calls": 0, "items": 0, "remembered": 0, "failed": 0}
+        self._loops: PerLoop[_OnLoop[I, R]] = PerLoop(_OnLoop)
+
+    @abstractmethod
+    async def _ask(self, items: Sequence[I], group: Hashable) -> Sequence[Any]:
+        """Make one call; return what the model says of each item, in order."""
+
+    @abstractmethod
+    def _tokens(self, item: I) -> int:
+        """Return an estimate of the item's tokens."""
+
+    @abstractmethod
+    def _read(self, said: Any, item: I) -> R | JudgeError:
+        """Return what the model said of an item, or why it is of no use."""
+
+    @abstractmethod
+    def _size(self, result: R) -> int:
+        """Return the bytes that a result takes while it is remembered."""
+
+    async def results(self, items: Sequence[tuple[bytes, I]], group: Hashable = None) -> list[R]:
+        """Return the result of each item; those known are not asked for again.
+
+        Args:
+            items: Each with a key that names it.
+            group: Items of different groups go out in different calls.
+
+        Raises:
+            JudgeError: A call failed (``error_type`` says how), there is no room in the budget
+                (status ``skipped``), or the model said nothing usable of an item.
+        """
+        here = self._loops.here()
+        found: dict[bytes, R] = {}
+        open_ones: dict[bytes, asyncio.Future[R | JudgeError]] = {}
+        for key, item in items:
+            known = self._recall(key)
+            if known is not None:
+                found[key] = known
+            elif key in here.under_way:
+                open_ones[key] = here.under_way[key]
+                self._count(remembered=1)
+            else:
+                outcome = asyncio.get_running_loop().create_future()
+                open_ones[key] = here.under_way[key] = outcome
+                here.waiting.append(_Wanted(key, item, group, outcome))
+        self._soon(here)
+        for key, outcome in open_ones.items():
+            got = await asyncio.shield(outcome)
+            if isinstance(got, JudgeError):
+                raise JudgeError(str(got), got.error_type, status=got.status)
+            found[key] = got
+        return [found[key] for key, _ in items]
+
+    async def aclose(self) -> None:
+        """End what is under way on the running event loop. The model can be used again."""
+        here = self._loops.take()
+        if here is None:
+            return
+        calls = tuple(here.calls)
+        for call in calls:
+            call.cancel()
+        if calls:
+            await asyncio.wait(calls, timeout=1.0)
+
+    def _recall(self, key: bytes) -> R | None:
+        with self._lock:
+            known = self._known.get(key)
+            self._counts["remembered"] += known is not None
+        return known
+
+    def _count(self, **counts: int) -> None:
+        with self._lock:
+            for name, number in counts.items():
+                self._counts[name] += number
+
+    def _soon(self, here: _OnLoop[I, R]) -> None:
+        """Look what waits once all that is ready to run has asked: so one call serves many requests."""
+        if here.waiting and not here.is_called:
+            here.is_called = True
+            asyncio.get_running_loop().call_soon(self._dispatch, here)
+
+    def _dispatch(self, here: _OnLoop[I, R]) -> None:
+        here.is_called = False
+        while here.waiting and len(here.calls) < self._concurrency:
+            group = here.waiting[0].group
+            batch: list[_Wanted[I, R]] = []
+            others: deque[_Wanted[I, R]] = deque()
+            while here.waiting and len(batch) < self.batch_size:
+                one = here.waiting.popleft()
+                (batch if one.group == group else others).append(one)
+            here.waiting.extendleft(reversed(others))
+            call = asyncio.get_running_loop().create_task(self._call(here, batch, group))
+            here.calls.add(call)
+            call.add_done_callback(partial(self._landed, here))
+
+    def _landed(self, here: _OnLoop[I, R], call: asyncio.Task[None]) -> None:
+        here.calls.discard(call)
+        self._dispatch(here)
+
+    async def _call(self, here: _OnLoop[I, R], batch: list[_Wanted[I, R]], group: Hashable) -> None:
+        outcomes: Sequence[R | JudgeError] = ()
+        gave_up = JudgeError("it was given up", "cancelled")
+        try:
+            outcomes = await self._outcomes([one.item for one in batch], group)
+        finally:
+            for place, one in enumerate(batch):
+                here.under_way.pop(one.key, None)
+                outcome = outcomes[place] if outcomes else gave_up
+                if not isinstance(outcome, JudgeError):
+                    with self._lock:
+                        self._known.put(one.key, outcome, self._size(outcome))
+                if not one.outcome.done():
+                    one.outcome.set_result(outcome)
+
+    async def _outcomes(self, items: list[I], group: Hashable) -> Sequence[R | JudgeError]:
+        """Return for each item of a batch its result, or why there is none."""
+        reservation: Reservation | None = None
+        tokens = sum(map(self._tokens, items))
+        admitted = concluded = False
+        try:
+            reservation = await self._room(tokens)
+            self._breaker.admit()
+            admitted = True
+            outcomes, failure = await self._tried(items, group)
+            concluded = True
+        except JudgeError as error:  # no room, or no circuit
+            return [error] * len(items)
+        finally:
+            if reservation is not None and self.budget is not None:
+                self.budget.settle(reservation, tokens if admitted else 0, 0)
+            if admitted and not concluded:
+                self._breaker.abandoned()
+        made = sum(not isinstance(outcome, JudgeError) for outcome in outcomes)
+        self._count(items=made)
+        if failure is None or made or failure.error_type in _OF_THE_ITEM:
+            self._breaker.succeeded()
+        else:
+            self._breaker.failed(failure.error_type, failure.detail, fatal=failure.fatal)
+        return outcomes
+
+    async def _tried(
+        self, items: list[I], group: Hashable
+    ) -> tuple[Sequence[R | JudgeError], FailedCall | None]:
+        """Make a call; and where one of the items may be why it failed, one for each half of them.
+
+        The items are those of several requests: what is wrong with one must not cost the others.
+        """
+        self._count(calls=1)
+        try:
+            said = await asyncio.wait_for(self._contained(items, group), self.timeout_s)
+        except (TimeoutError, asyncio.TimeoutError):
+            failure = FailedCall("timeout", f"it did not answer within {self.timeout_s:g} s")
+        except FailedCall as failed:
+            failure = failed
+        else:
+            return [self._read(one, item) for one, item in zip(said, items, strict=True)], None
+        self._count(failed=1)
+        if failure.error_type in _OF_THE_SERVICE or len(items) == 1:
+            status: Literal["judge_error", "timeout"] = "judge_error"
+            if failure.error_type == "timeout":
+                status = "timeout"
+            words = f"the {self.whose} failed: {failure.detail}"
+            return [JudgeError(words, failure.error_type, status=status)] * len(items), failure
+        half = len(items) // 2
+        first, _ = await self._tried(items[:half], group)
+        second, _ = await self._tried(items[half:], group)
+        return [*first, *second], failure
+
+    async def _contained(self, items: list[I], group: Hashable) -> Sequence[Any]:
+        """Ask; what the model raises becomes a failed call, without its message, which may quote texts."""
+        outcome: Sequence[Any] | BaseException
+        (outcome,) = await asyncio.gather(self._ask(items, group), return_exceptions=True)
+        if isinstance(outcome, Exception) and not isinstance(
+            outcome, (FailedCall, TimeoutError, asyncio.TimeoutError)
+        ):
+            raise FailedCall(type(outcome).__name__, f"it raised {loggable(outcome)}") from None
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if len(outcome) != len(items):
+            raise FailedCall(
+                "unusable_reply", f"{len(outcome)} {self.says} for {len(items)} {self.items}"
+            )
+        return outcome
+
+    async def _retried(self, call: Callable[[], Awaitable[T]], max_retries: int) -> T:
+        """Call, again with a pause where that may pass and time is left, and return what it returned.
+
+        Raises:
+            FailedCall: The last attempt failed.
+        """
+        ends_at = time.monotonic() + self.timeout_s
+        retry = 0
+        while True:
+            try:
+                return await call()
+            except FailedCall as failure:
+                pause_s = pause_before(retry, failure.retry_after_s, longest_s=_LONGEST_PAUSE_S)
+                out_of_time = time.monotonic() + pause_s >= ends_at
+                if not failure.retry or retry >= max_retries or out_of_time:
+                    raise
+                self._count(calls=1)
+            retry += 1
+            await asyncio.sleep(pause_s)
+
+    async def _room(self, tokens: int) -> Reservation | None:
+        """Take room in the budget.
+
+        Raises:
+            JudgeError: There is none, and there is nothing to wait for.
+        """
+        budget = self.budget
+        while budget is not None:
+            room = await budget.obtain(tokens, 0)
+            if isinstance(room, Reservation):
+                return room
+            await budget.until_room(tokens, 0)
+        return None
+
+
+class ThreadOfModel:
+    """A thread for a model of this process, which blocks.
+
+    It has a context of its own: no instrumentation takes a call for the application's.
+
+    Args:
+        name: Of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._begin()
+        fork.forget(self._begin)  # the parent's thread is not there in a child
+
+    def _begin(self) -> None:
+        self._clerk = Clerk(self._name)
+
+    async def run(self, call: Callable[[], Any]) -> Any:
+        """Call on the thread, and return what it returned; the loop goes on meanwhile."""
+        import concurrent.futures  # noqa: PLC0415 -- only with a model
+
+        made: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        context = copy_context()
+
+        def work() -> None:
+            if not made.set_running_or_notify_cancel():
+                return  # it took too long to get here
+            try:
+                made.set_result(context.run(call))
+            except BaseException as error:
+                if isinstance(error, Exception):
+                    made.set_exception(error)
+                    return
+                # On the loop it would end all judging.
+                made.set_exception(RuntimeError(f"it raised {type(error).__name__}"))
+                if not isinstance(error, SystemExit):
+                    raise
+
+        self._clerk.do(work)
+        return await asyncio.wrap_future(made)
+
+    def finish(self) -> None:
+        """End; a call that hangs is left to its thread, which does not delay the exit."""
+        self._clerk.finish(0.0)
+
+
+def sendable(text: str) -> str:
+    """Replace lone surrogates, which neither models nor request bodies take."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,100 @@
+"""JSON lines: the one place that writes them and reads them.
+
+Only a newline ends a line.  U+2028, a lone carriage return and their like may stand inside a JSON string, where
+Python's ``str.splitlines`` and files opened as text part lines; so lines are bytes here.  A lone surrogate
+has no UTF-8 and is written as its JSON escape.  No other module writes or parses such lines.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+__all__ = ["as_line", "constant", "lines_of", "object_of", "parse", "read_objects"]
+
+
+def as_line(
+    value: object,
+    *,
+    compact: bool = False,
+    ascii_only: bool = False,
+) -> bytes:
+    """Return a value as one line, with its newline.
+
+    Args:
+        value: What JSON can say.
+        compact: Whether to leave spaces out.
+        ascii_only: Whether to write escapes for everything else.
+
+    Raises:
+        TypeError: JSON cannot say it.
+        ValueError: It holds NaN or an infinity, which are no JSON.
+    """
+    text = json.dumps(
+        value,
+        ensure_ascii=ascii_only,
+        allow_nan=False,
+        separators=(",", ":") if compact else None,
+    )
+    return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def lines_of(source: bytes | Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield each line that is not blank with its number, from 1, without a byte order mark.
+
+    Args:
+        source: A whole file, or one that was opened for bytes.
+    """
+    for number, found in enumerate(
+        source.split(b"\n") if isinstance(source, bytes) else source, start=1
+    ):
+        line = found.removeprefix(codecs.BOM_UTF8) if number == 1 else found
+        if line.strip():
+            yield number, line
+
+
+def object_of(line: bytes) -> dict[str, Any]:
+    """Return the object that a line holds.
+
+    Raises:
+        ValueError: It is not UTF-8, not JSON or not an object; the message says which, and where.
+    """
+    try:
+        found = parse(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8: {error.reason} at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        # Its own text counts lines within this one, which is always the first.
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 -- of data
+    return found
+
+
+def read_objects(source: bytes | Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the objects in lines; what is none is left out, e.g. half a line that a crash left."""
+    for _, line in lines_of(source):
+        try:
+            found = object_of(line)
+        except ValueError:
+            continue
+        yield found
+
+
+def parse(text: str) -> Any:
+    """Return a JSON value; pandas' NaN is null: it means that the cell was empty.
+
+    Raises:
+        ValueError: It is not JSON, or says Infinity, which means nothing.
+    """
+    return json.loads(text, parse_constant=constant)
+
+
+def constant(name: str) -> None:
+    """Read NaN as null, for `json.JSONDecoder(parse_constant=...)`; any other name is no JSON."""
+    if name != "NaN":
+        raise ValueError(f"{name} is not JSON")

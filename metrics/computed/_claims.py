@@ -1,0 +1,143 @@
+"""What an answer claims beyond its chunks: words, numbers, names, denials, sentence by sentence.
+
+`lexical_groundedness`, `support` and `fact_conflict` name the same sentence and the same facts, because they
+ask here; one request is read once for all three.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from ragmeter.metrics._wording import counted, listed, quoted
+from ragmeter.metrics.sample import RagSample
+from ragmeter.metrics.score import ScoreItem
+from ragmeter.metrics.text.analysis import Analysis, analyse, latest
+from ragmeter.metrics.text.citations import without_marks
+from ragmeter.metrics.text.facts import Fact, absent_facts, nearest_sentence
+from ragmeter.metrics.text.framing import claim_terms
+from ragmeter.metrics.text.negation import Denial, denials
+from ragmeter.metrics.text.terms import Vocabulary, as_written, credit, together, vocabulary
+
+from .precision_recall_f1 import MOST_ITEMS
+
+__all__ = ["Claims", "claims_of"]
+
+_FACT = 2
+"""Words that a number or name counts for in choosing the sentence to look at."""
+
+
+class Absent(NamedTuple):
+    """A number or name that no chunk has."""
+
+    fact: Fact
+    instead: tuple[int, str, str] | None
+    """The chunk's position, its sentence and what it says instead."""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """An answer beside its chunks."""
+
+    answer: Analysis
+    contexts: Sequence[Analysis]
+    terms: Sequence[Sequence[str]]
+    """Of each sentence, the terms that claim something."""
+    held: Vocabulary
+    """What the chunks have of them."""
+    unsupported: Sequence[float]
+    """Of each sentence, how many of these no chunk has."""
+    longest_run: int
+    """How many in a row no chunk has, at most: what is invented stands together, a paraphrase is scattered."""
+    facts: Sequence[Absent]
+    """Numbers and names that no chunk has."""
+    denied: Sequence[Denial]
+    """Clauses whose opposite a chunk states."""
+
+    def sentence_items(self) -> list[ScoreItem]:
+        """Return the sentences as evidence, each with the share of its claiming words that chunks have."""
+        return [
+            ScoreItem(
+                f"sentence-{at}",
+                None,
+                text,
+                None,
+                None,
+                1 - missing / len(terms) if terms else None,
+            )
+            for at, (text, terms, missing) in enumerate(
+                zip(self.answer.sentences[:MOST_ITEMS], self.terms, self.unsupported, strict=False),
+                start=1,
+            )
+        ]
+
+    @cached_property
+    def weakest_said(self) -> tuple[str, str]:
+        """Name the sentence to look at, with its words that no chunk has and without; empty: there is none."""
+        at = self.weakest
+        if at is None:
+            return "", ""
+        lacking = [term for term in dict.fromkeys(self.terms[at]) if not credit((term,), self.held)]
+        words = f", not found: {listed(as_written(lacking, self.answer))}" if lacking else ""
+        return (
+            f"; least: {quoted(self.answer.sentences[at])}{words}",
+            f"; weakest: sentence-{at + 1} ({counted(self.unsupported[at], 'unsupported word')})",
+        )
+
+    @cached_property
+    def weakest(self) -> int | None:
+        """Position of the sentence with most unsupported content; None: there is none."""
+        weights = list(self.unsupported)
+        for fact, _ in self.facts:
+            weights[fact.sentence] += _FACT
+        for denial in self.denied:
+            weights[denial.sentence] += _FACT
+        worst = max(weights, default=0.0)
+        return weights.index(worst) if worst > 0 else None
+
+
+def claims_of(sample: RagSample) -> Claims:
+    """Return what an answer claims; made once for the metrics that ask in turn."""
+    contexts = [context.text for context in sample.contexts or ()]
+    key = ("claims", sample.question, sample.answer, *contexts)
+    return latest(key, lambda: _claims(sample.question or "", sample.answer or "", contexts))
+
+
+def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
+    said = without_marks(answer)
+    contexts = [analyse(text) for text in texts]
+    for context in contexts:
+        # Other metrics need the sentences; a text's tokens follow from its sentences' tokens.
+        _ = context.marked_tokens
+    terms = said.kept(claim_terms)
+    held = together(
+        [context.kept(vocabulary) for context in contexts], [t for one in terms for t in one]
+    )
+    unsupported = [len(one) - credit(one, held) for one in terms]
+    lacking: list[list[str]] = []
+    longest = 0
+    for one, missing in zip(terms, unsupported, strict=True):
+        lacking.append([])
+        run = 0
+        for term in one if missing else ():
+            if credit((term,), held):
+                run = 0
+            else:
+                run += 1
+                lacking[-1].append(term)
+                longest = max(longest, run)
+    asked = analyse(question)
+    facts = [
+        Absent(fact, nearest_sentence(fact, terms[fact.sentence], contexts))
+        for fact in absent_facts(said, terms, lacking, contexts, asked)
+    ]
+    return Claims(
+        said,
+        contexts,
+        terms,
+        held,
+        unsupported,
+        longest,
+        [one for one in facts if one.fact.is_number or one.instead],
+        denials(said, terms, lacking, contexts),
+    )

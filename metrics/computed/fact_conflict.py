@@ -1,0 +1,109 @@
+"""Does the answer state a number, a date or a name that no chunk has, or deny what one says?
+
+What an operator can check in a second: each conflict comes with its place and the sentence it contradicts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragmeter.metrics._wording import counted, quoted
+from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.sample import RagSample
+from ragmeter.metrics.score import Score, ScoreItem
+from ragmeter.metrics.text.scripts import share_a_script
+
+from ._claims import Claims, claims_of
+from .precision_recall_f1 import MOST_ITEMS
+
+__all__ = ["FactConflict"]
+
+
+@dataclass(frozen=True)
+class FactConflict(ComputedMetric):
+    """Does the answer state a checkable fact that no chunk has?
+
+        value = 1.0 where it does, else 0.0; each conflict is an item
+
+    A number (its value, or its unit where the chunks have another), a date, a time, a percentage that neither a
+    chunk nor the question has; a name in the place of another one in a sentence that is otherwise the chunk's;
+    a clause that denies what a chunk's clause states, or the reverse (English, Russian, Chinese).
+
+    None: numbers of lists, steps and passages, spelled ones, conversions in brackets ("350 °F (175 °C)"),
+    sums and differences that the sentence makes, and rounded ones that are called so ("about 3 million").
+
+    Range: 0.0 or 1.0, lower is better.
+    Needs: ``contexts``, ``answer``; reads ``question``.
+    Cost: no judge.
+    Source: ours; false alarms on people's right answers: docs/verdict.md.
+    Differs from the source: nothing.
+
+    Without a value:
+        ``missing_input``: no answer, or retrieval was not captured; ``skipped``: it failed.
+        ``undefined``: nothing was retrieved, or the answer is in a script that no context is written in.
+    """
+
+    name = "fact_conflict"
+    score_names = ("fact_conflict",)
+    needs = ("contexts", "answer")
+    method = "lexical"
+    target = "answer"
+    definition = "1"
+    direction = "lower"
+
+    def compute(self, sample: RagSample) -> Sequence[Score]:
+        """Name every conflict with its sentence."""
+        claims = claims_of(sample)
+        if not any(context.units for context in claims.contexts):
+            return (self._without_value("nothing was retrieved"),)
+        if not share_a_script(claims.answer, claims.contexts):
+            return (self._without_value("answer and chunks are in different scripts"),)
+        items = _items(claims)[:MOST_ITEMS]
+        if not items:
+            nothing = "no number, name or denial that the chunks lack"
+            return (self.make_score(self.name, 0.0, explanation=nothing, summary=nothing),)
+        first = items[0]
+        explanation = f"answer: {quoted(first.text)}, {first.reason}"
+        if first.evidence:
+            explanation += f": {quoted(first.evidence)}"
+        said = counted(len(items), "fact")
+        return (
+            self.make_score(
+                self.name,
+                1.0,
+                items=items,
+                explanation=explanation,
+                summary=f"{said} that no chunk has; first: {first.id}",
+            ),
+        )
+
+    def _without_value(self, why: str) -> Score:
+        return self.make_score(self.name, None, explanation=why, summary=why)
+
+
+def _items(claims: Claims) -> list[ScoreItem]:
+    found: list[ScoreItem] = []
+    for fact, instead in claims.facts:
+        reason, evidence = "in no chunk", None
+        if instead is not None:
+            chunk, evidence, other = instead
+            reason = f"chunk {chunk + 1}: {quoted(other)}"
+        found.append(
+            ScoreItem(
+                f"sentence-{fact.sentence + 1}-fact-{len(found) + 1}",
+                False,
+                fact.text,
+                evidence,
+                reason,
+            )
+        )
+    for one in claims.denied:
+        found.append(
+            ScoreItem(
+                f"sentence-{one.sentence + 1}-fact-{len(found) + 1}",
+                False,
+                one.text,
+                one.said,
+                f"chunk {one.chunk + 1} says the opposite",
+            )
+        )
+    return found

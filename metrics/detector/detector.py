@@ -1,0 +1,174 @@
+"""What every detector does: say which parts of an answer its chunks do not support.
+
+`SpanSupport` asks it. How the spans are found is known to the subclasses: at an address, by a function, or by a
+model file; how calls are saved and held back, to `BatchedModel`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from ragmeter.metrics._connection.batched_model import BatchedModel, sendable
+from ragmeter.metrics._connection.tokens import estimate_tokens
+from ragmeter.metrics.judge.budget import JudgeBudget
+from ragmeter.metrics.judge.protocol import JudgeError
+
+__all__ = ["DetectionRequest", "SpanDetector", "UnsupportedSpan", "spans_of"]
+
+_MAX_ANSWERS = 5_000
+_MAX_BYTES = 8 * 2**20
+_SPAN_BYTES = 160
+_PROBABILITIES = ("probability", "hallucination_score", "confidence", "score", "prob")
+"""What detectors call it, the first one that is there."""
+
+
+class DetectionRequest(NamedTuple):
+    """What a detector reads."""
+
+    question: str
+    """Empty: not known."""
+    contexts: tuple[str, ...]
+    """The chunks, in the order of the prompt."""
+    answer: str
+
+
+class UnsupportedSpan(NamedTuple):
+    """A part of an answer that the chunks do not support."""
+
+    start: int
+    """Where it begins: a character of the answer,"""
+    end: int
+    """and where it ends, the character there not included."""
+    probability: float
+    """That it is not supported, 0 to 1."""
+
+
+Spans = tuple[UnsupportedSpan, ...]
+
+
+class SpanDetector(BatchedModel[DetectionRequest, Spans]):
+    """Finds unsupported parts of answers. Thread-safe; works on several event loops; a fork starts afresh.
+
+    Args:
+        name: The model's name; stands in every score's ``definition``: another model is another score.
+        batch_size: Answers of one call, at most.
+        concurrency: Calls under way at once, per event loop.
+        timeout_s: Seconds for one call.
+        budget: Limits on calls and tokens per minute; tokens are estimated. None: no limits.
+
+    Raises:
+        ConfigurationError: A number is out of range, or there is no name.
+    """
+
+    whose, items, says = "detector", "answers", "lists of spans"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        batch_size: int = 8,
+        concurrency: int = 1,
+        timeout_s: float = 30.0,
+        budget: JudgeBudget | None = None,
+    ) -> None:
+        super().__init__(
+            name,
+            batch_size=batch_size,
+            concurrency=concurrency,
+            timeout_s=timeout_s,
+            max_known=_MAX_ANSWERS,
+            max_bytes=_MAX_BYTES,
+            budget=budget,
+        )
+
+    @property
+    def definition(self) -> str:
+        """What a score depends on: the model."""
+        return f"model={self.name}"
+
+    @abstractmethod
+    async def detect(self, requests: Sequence[DetectionRequest]) -> Sequence[Any]:
+        """Return the spans of each answer, in order; what `spans_of` reads. Makes one call.
+
+        Args:
+            requests: At most `batch_size` of them, none with a blank answer.
+
+        Raises:
+            FailedCall: The address refused, or there was no connection.
+            Exception: Anything that the model raises.
+        """
+
+    async def spans(self, request: DetectionRequest) -> Spans:
+        """Return the unsupported spans of an answer, in order, none overlapping.
+
+        Raises:
+            JudgeError: A call failed (``error_type`` says how), there is no room in the budget (status
+                ``skipped``), or what came back is no list of spans.
+        """
+        texts = (request.question, request.answer, *request.contexts)
+        question, answer, *contexts = map(sendable, texts)
+        sent = DetectionRequest(question, tuple(contexts), answer)
+        key = blake2b(repr(sent).encode(), digest_size=16).digest()
+        (found,) = await self.results([(key, sent)])
+        return found
+
+    async def _ask(self, items: Sequence[DetectionRequest], group: Hashable) -> Sequence[Any]:
+        del group
+        return await self.detect(items)
+
+    def _tokens(self, item: DetectionRequest) -> int:
+        return sum(map(estimate_tokens, (item.question, item.answer, *item.contexts)))
+
+    def _read(self, said: Any, item: DetectionRequest) -> Spans | JudgeError:
+        try:
+            return spans_of(said, item.answer)
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
+            words = "the detector returned something that is no list of spans: start, end and probability"
+            return JudgeError(words, "unusable_reply")
+
+    def _size(self, result: Spans) -> int:
+        return 64 + _SPAN_BYTES * len(result)
+
+
+def spans_of(said: Any, answer: str) -> Spans:
+    """Return what a detector said as spans: sorted, merged where they overlap, with the larger probability.
+
+    Args:
+        said: Spans, each a tuple of start, end and probability, or a mapping with ``start``, ``end`` and
+            ``probability`` (or ``hallucination_score``, ``confidence``, ``score``, ``prob``; none: 1.0).
+        answer: What they are places in.
+
+    Raises:
+        ValueError, TypeError, LookupError: It is something else, or a place is not in the answer.
+    """
+    if isinstance(said, (str, bytes, Mapping)) or not isinstance(said, Iterable):
+        raise TypeError("no list of spans")
+    merged: list[UnsupportedSpan] = []
+    for span in sorted(_span_of(one, answer) for one in said):
+        if merged and span.start < merged[-1].end:
+            last = merged[-1]
+            merged[-1] = UnsupportedSpan(
+                last.start, max(last.end, span.end), max(last.probability, span.probability)
+            )
+        else:
+            merged.append(span)
+    return tuple(merged)
+
+
+def _span_of(one: Any, answer: str) -> UnsupportedSpan:
+    if isinstance(one, Mapping):
+        named = [one[name] for name in _PROBABILITIES if one.get(name) is not None]
+        start, end, probability = one["start"], one["end"], named[0] if named else 1.0
+    else:
+        start, end, *rest = one
+        (probability,) = rest or (1.0,)
+    if isinstance(start, bool) or int(start) != start or int(end) != end:
+        raise ValueError("places are whole numbers")
+    value = float(probability)
+    if not (0 <= start < end <= len(answer) and math.isfinite(value) and 0.0 <= value <= 1.0):
+        raise ValueError("a span that is not in the answer")
+    return UnsupportedSpan(int(start), int(end), value)

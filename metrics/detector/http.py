@@ -1,0 +1,151 @@
+"""`HTTPSpanDetector`: a detector behind an address, as LettuceDetect's server and others speak.
+
+It goes out through the same client as the judge, with the same care for keys and addresses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from ragmeter.metrics._connection.arguments import connect, made_again
+from ragmeter.metrics._connection.failures import FailedCall, refused
+from ragmeter.metrics._connection.loops import PerLoop
+from ragmeter.metrics._connection.wires import Wires
+from ragmeter.metrics.errors import ConfigurationError
+from ragmeter.metrics.judge.budget import JudgeBudget
+
+from .detector import DetectionRequest, SpanDetector
+
+__all__ = ["HTTPSpanDetector"]
+
+_MOST_REPLY_BYTES = 4 * 2**20
+_LISTS = ("spans", "predictions")
+"""What servers call the spans of an answer, the first one that is there."""
+
+
+class HTTPSpanDetector(SpanDetector):
+    """A detector behind an HTTP address.
+
+    With `batch_size` 1 a call posts ``{"question": …, "contexts": […], "answer": …}`` and reads
+    ``{"spans": [{"start": 0, "end": 12, "probability": 0.9}]}``, or ``predictions`` as LettuceDetect's server
+    has them. With more it posts ``{"requests": [those]}`` and reads ``{"results": [those]}``, in order. Calls
+    that may pass are retried with backoff; no redirect is followed.
+
+    Args:
+        url: The whole address, e.g. ``http://127.0.0.1:8000/v1/lettucedetect/spans``. What is secret in it is
+            neither shown, logged nor pickled.
+        name: The model's name; None: the address's host and path.
+        api_key: Sent as a bearer token; None: none. Never shown, logged or pickled.
+        headers: Sent with every call.
+        max_retries: Attempts after the first.
+        batch_size: Answers of one call.
+        concurrency: Calls on the wire at once, per event loop.
+        timeout_s: Seconds for one call, its retries included.
+        budget: Limits on calls and tokens per minute.
+
+    Raises:
+        MissingDependencyError: The package ``openai``, whose client is used, is not installed.
+        ConfigurationError: `url` is no address, or a number is out of range.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        name: str | None = None,
+        *,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        max_retries: int = 2,
+        batch_size: int = 1,
+        concurrency: int = 4,
+        timeout_s: float = 30.0,
+        budget: JudgeBudget | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        folder, _, last = parts.path.rpartition("/")
+        base = urlunsplit((parts.scheme, parts.netloc, folder or "/", parts.query, ""))
+        # A server without a key takes any: the client insists on one.
+        self._caller = connect("detector", base, api_key or "none", headers)
+        if max_retries < 0:
+            raise ConfigurationError(f"max_retries is {max_retries!r}; pass 0 or more")
+        self._path = f"/{last}"
+        self._max_retries = max_retries
+        options: dict[str, Any] = {
+            "batch_size": batch_size,
+            "concurrency": concurrency,
+            "timeout_s": timeout_s,
+            "budget": budget,
+        }
+        self._settings = {"name": name, "max_retries": max_retries, **options}
+        super().__init__(name or f"{self.host}{parts.path}", **options)
+        self._wires = PerLoop(partial(Wires, self._caller, concurrency))
+
+    def __repr__(self) -> str:
+        return f"HTTPSpanDetector(name={self.name!r}, host={self.host!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the settings without key, headers and what is secret in the address."""
+        return made_again, (HTTPSpanDetector, {**self._settings, "url": self._stored_url})
+
+    @property
+    def host(self) -> str:
+        """Host of the address; nothing else of it, which may hold a secret."""
+        return self._caller.host
+
+    @property
+    def _stored_url(self) -> str:
+        return f"{(self._caller.stored_url or '').rstrip('/')}{self._path}"
+
+    async def detect(self, requests: Sequence[DetectionRequest]) -> Sequence[Any]:
+        """Post the answers, again where that may pass, and return their spans in order."""
+        bodies = [
+            {"question": one.question, "contexts": list(one.contexts), "answer": one.answer}
+            for one in requests
+        ]
+        single = self.batch_size == 1
+        body: dict[str, Any] = bodies[0] if single else {"requests": bodies}
+        reply = await self._retried(partial(self._posted, body), self._max_retries)
+        return _results([reply] if single else reply)
+
+    async def _posted(self, body: Mapping[str, Any]) -> Any:
+        async with self._wires.here().slot() as wire:
+            reply = await wire.post(body, _MOST_REPLY_BYTES, self._path)
+        if not 200 <= reply.status < 300:
+            raise refused(reply.status, reply.headers, reply.body)
+        if not reply.complete:
+            raise FailedCall("reply_too_large", "its reply is too large")
+        try:
+            return json.loads(reply.body)
+        except (ValueError, RecursionError):
+            raise FailedCall("unusable_reply", "its reply is no JSON") from None
+
+    async def aclose(self) -> None:
+        """Close this event loop's connections. The detector can be used again."""
+        await super().aclose()
+        wires = self._wires.take()
+        if wires is not None:
+            await wires.close()
+
+
+def _results(reply: Any) -> list[Any]:
+    """Return the spans of each answer.
+
+    Raises:
+        FailedCall: The reply has another form.
+    """
+    found = reply.get("results") if isinstance(reply, dict) else reply
+    if not isinstance(found, list):
+        raise FailedCall("unusable_reply", "its reply has no list of results")
+    results = []
+    for one in found:
+        spans = one
+        if isinstance(one, dict):
+            spans = next((one[name] for name in _LISTS if isinstance(one.get(name), list)), None)
+        if not isinstance(spans, list):
+            raise FailedCall("unusable_reply", "its reply has no list of spans for an answer")
+        results.append(spans)
+    return results

@@ -1,0 +1,84 @@
+"""Detectors that run in this process: a function of the user's own.
+
+`as_detector` makes one of what a user has. A function blocks, so it is called on a thread of its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ragmeter.metrics._connection.batched_model import ThreadOfModel
+from ragmeter.metrics.errors import ConfigurationError
+
+from .detector import DetectionRequest, SpanDetector
+
+__all__ = ["InProcessSpanDetector", "as_detector"]
+
+
+class InProcessSpanDetector(SpanDetector):
+    """A function of this process as a `SpanDetector`.
+
+    Args:
+        function: ``function(question, contexts, answer)``, also an ``async`` one, or an object with such a
+            method ``detect``; returns spans, each start, end and probability (`spans_of` says what else).
+        name: The model's name; None: the function's or the class's.
+        options: As in `SpanDetector`.
+
+    Raises:
+        ConfigurationError: `function` is no function, or an option is wrong.
+    """
+
+    def __init__(self, function: Any, name: str | None = None, **options: Any) -> None:
+        call = getattr(function, "detect", function)
+        if isinstance(function, (str, type)) or not callable(call):
+            shown = repr(function) if isinstance(function, (str, type)) else type(function).__name__
+            raise ConfigurationError(
+                f"detector is {shown}; pass a function of question, contexts and answer, or "
+                "HTTPSpanDetector(...) or OnnxSpanDetector(...) from ragmeter.metrics.detector"
+            )
+        self._function, self._options, self._call_once = function, options, call
+        known = getattr(function, "name", None) or getattr(function, "__name__", None)
+        super().__init__(
+            name or (known if isinstance(known, str) else type(function).__name__), **options
+        )
+        self._thread = ThreadOfModel("ragmeter-detector")
+
+    def __repr__(self) -> str:
+        return f"InProcessSpanDetector(name={self.name!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the function and the options; what is remembered stays here."""
+        return partial(InProcessSpanDetector, self._function, self.name, **self._options), ()
+
+    async def detect(self, requests: Sequence[DetectionRequest]) -> Sequence[Any]:
+        """Call the function for each, on a thread; the loop goes on meanwhile."""
+        return [
+            await made if inspect.isawaitable(made) else made
+            for made in await self._thread.run(partial(self._all, list(requests)))
+        ]
+
+    def _all(self, requests: Sequence[DetectionRequest]) -> list[Any]:
+        return [self._call_once(one.question, list(one.contexts), one.answer) for one in requests]
+
+    async def aclose(self) -> None:
+        """End what is under way; a call that hangs is left to its thread, which does not delay the exit."""
+        await super().aclose()
+        self._thread.finish()
+
+
+def as_detector(given: object) -> SpanDetector:
+    """Return what was passed as a detector as a `SpanDetector`; an address is asked over HTTP.
+
+    Raises:
+        ConfigurationError: It is nothing that detects.
+    """
+    if isinstance(given, SpanDetector):
+        return given
+    if isinstance(given, str):
+        from .http import HTTPSpanDetector  # noqa: PLC0415 -- only with an address
+
+        return HTTPSpanDetector(given)
+    return InProcessSpanDetector(given)

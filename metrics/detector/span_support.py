@@ -1,0 +1,123 @@
+"""Which part of the answer do the chunks support, says a detector of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ragmeter.metrics._wording import quoted
+from ragmeter.metrics.judge.protocol import JudgeError
+from ragmeter.metrics.metric import Metric, scores_without_value
+from ragmeter.metrics.sample import RagSample
+from ragmeter.metrics.score import Score, ScoreItem, ScoreStatus
+
+from .detector import DetectionRequest
+from .in_process import as_detector
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge.protocol import Judge
+
+__all__ = ["SpanSupport"]
+
+_MOST_QUOTED = 100
+"""Characters of a span in the explanation."""
+
+
+@dataclass(frozen=True)
+class SpanSupport(Metric):
+    """Which share of the answer has the support of the chunks, as a trained detector sees it?
+
+        value = 1 - characters in unsupported spans / characters of the answer, blanks not counted
+
+    A detector marks a wrong clause in an answer that is right as a whole, where shared words see nothing.
+    What it misses and what it marks in vain depends on the model.
+
+    Range: 0.0 to 1.0, higher is better.
+    Needs: ``contexts``, ``answer``; reads ``question`` where it is known.
+    Cost: The detector's, off the request's path; answers that come together share a call. Off by default.
+    Source: The span task of RAGTruth (Niu and others, 2024) and LettuceDetect (Kovács, Recski, 2025).
+    Differs from the source: those count spans right and wrong against people's; this says how much of one
+    answer is marked.
+
+    Args:
+        detector: An address, a function of question, contexts and answer that returns spans, or of
+            ``ragmeter.metrics.detector`` an ``HTTPSpanDetector``, ``InProcessSpanDetector`` or
+            ``OnnxSpanDetector``. Its name stands in `definition`.
+        at_least: Probability from which a span counts, above 0.0 to 1.0.
+
+    Without a value:
+        ``missing_input``: no contexts or answer given.
+        ``undefined``: the answer is blank.
+        ``skipped``: the detector's budget is used up.
+        ``timeout``: it did not answer in time.
+        ``metric_error``: it failed, or returned something that is no list of spans in the answer.
+    """
+
+    detector: Any
+    at_least: float = 0.5
+    definition: str = field(init=False)
+
+    name = "span_support"
+    score_names = ("span_support",)
+    needs = ("contexts", "answer")
+    judged: ClassVar[bool] = False
+    method = "detector"
+    target = "answer"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.at_least <= 1.0:
+            from ragmeter.metrics.errors import ConfigurationError  # noqa: PLC0415 -- for this alone
+
+            raise ConfigurationError(
+                f"at_least is {self.at_least!r}; pass a number above 0.0, at most 1.0"
+            )
+        detector = as_detector(self.detector)
+        object.__setattr__(self, "detector", detector)
+        object.__setattr__(
+            self, "definition", f"1;at_least={self.at_least:g};{detector.definition}"
+        )
+
+    async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
+        """Ask the detector which parts of the answer have no support."""
+        del judge
+        answer = sample.answer or ""
+        if not answer.strip():
+            return scores_without_value(self, "undefined", "the answer is blank")
+        texts = tuple(context.text for context in sample.contexts or ())
+        try:
+            spans = await self.detector.spans(
+                DetectionRequest(sample.question or "", texts, answer)
+            )
+        except JudgeError as error:
+            status: ScoreStatus = "metric_error" if error.status == "judge_error" else error.status
+            return scores_without_value(self, status, str(error), error.error_type)
+        marked = [span for span in spans if span.probability >= self.at_least]
+        items = [
+            ScoreItem(
+                f"span-{number}", False, answer[span.start : span.end], None,
+                f"characters {span.start} to {span.end}", span.probability,
+            )
+            for number, span in enumerate(marked, start=1)
+        ]  # fmt: skip
+        covered = sum(_inked(answer[span.start : span.end]) for span in marked)
+        share = covered / _inked(answer)
+        said = f"{len(marked)} unsupported spans, {share:.0%} of the answer"
+        if not marked:
+            said = "no unsupported span"
+        worst = max(items, key=lambda item: item.value or 0.0, default=None)
+        explanation = said if worst is None else f"{said}: {quoted(worst.text, _MOST_QUOTED)}"
+        return (
+            self.make_score(
+                self.name, 1.0 - share, summary=said, explanation=explanation, items=items
+            ),
+        )
+
+    async def aclose(self) -> None:
+        """Release what the detector has on the running event loop."""
+        await self.detector.aclose()
+
+
+def _inked(text: str) -> int:
+    """Return how many characters are no blanks."""
+    return sum(not character.isspace() for character in text)

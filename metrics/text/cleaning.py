@@ -1,0 +1,261 @@
+"""Read a text as a person sees it, whatever its encoding and its markup: the door of every analysis.
+
+`analysis.Analysis` and the functions that are handed a text call `clean`; behind them every reader
+(tokens, sentences, names, quantities, refusals, citations, questions) has the same characters before
+it.  What is cleaned away is never part of what a text says: where a letter's accent is encoded, what
+no screen shows, the width of Latin letters, in which script's digits a number is written, HTML.
+`Origins` says where a character stood.  Linear in the text; a plain ASCII text costs two look-ups.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from functools import cache
+from html import unescape
+from html.entities import html5
+from itertools import accumulate
+from typing import NamedTuple
+
+from .characters import HAN, marks
+
+__all__ = ["Origins", "clean"]
+
+_BLOCKS = (
+    "address article aside blockquote body caption center dd details div dl dt fieldset figcaption "
+    "figure footer form h1 h2 h3 h4 h5 h6 head header hr html legend li main nav ol p pre section "
+    "summary table tbody tfoot thead title tr ul"
+).split()
+_INLINE = (
+    "a abbr b bdi bdo big button cite code col colgroup data del dfn em font i img input ins kbd "
+    "label link mark meta q rp rt ruby s samp small span strike strong sub sup time tt u var wbr"
+).split()
+_CELLS = ("td", "th")
+_NAME = "|".join(sorted((*_BLOCKS, *_INLINE, *_CELLS, "br"), key=len, reverse=True))
+# Between backticks a tag is spoken about.  No class here has "<" in it, which keeps it linear.
+_TAG = re.compile(
+    rf"<(?P<hidden>script|style)\b[^<>]{{0,1000}}>[^<]*</(?P=hidden)\s*>|<!--[^<>]*-->"
+    rf"|(?<!`)</?(?P<name>{_NAME})(?:[\s/][^<>]{{0,1000}})?>(?!`)",
+    re.IGNORECASE,
+)
+_BREAKING = re.compile(
+    r"(?<=[\w.!?,;:)。！？，；：）])<br\s*/?>|<br\s*/?>(?=\s*(?:\n|\Z))", re.IGNORECASE
+)
+# Escaped once or several times.
+_ENTITY = re.compile(
+    r"&(?:amp;|#0*38;|#[xX]0*26;)*(#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});"
+)
+
+_HIDDEN = (
+    "\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c-\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufe00-\ufe0f\ufeff"
+)
+_ACCENTS = "\u0300-\u036f\u0483-\u0487\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+"""Loose after NFC: Russian stress, and what else no letter of its own stands for."""
+_BREAKS = "\n\r\x0b\x0c\x85\u2028\u2029"
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+"""Scripts whose words only a zero-width space parts: Thai, Lao, Burmese, Khmer."""
+_UNSEEN = re.compile(
+    # A line's last soft hyphen joins it to the next: `layout` reads that.
+    rf"\u00ad+(?![^\S{_BREAKS}]*[{_BREAKS}])|\u200b+(?![{_UNSPACED}])|(?<![{_UNSPACED}])\u200b+"
+    rf"|[{_HIDDEN}\U000e0001-\U000e007f\U000e0100-\U000e01ef]+"
+)
+_ZEROS = (
+    "660 6f0 7c0 966 9e6 a66 ae6 b66 be6 c66 ce6 d66 de6 e50 ed0 f20 1040 1090 17e0 1810 1946 19d0 "
+    "1a80 1a90 1b50 1bb0 1c40 1c50 a620 a8d0 a900 a9d0 a9f0 aa50 abf0 ff10"
+)
+"""Where the ten digits of a script begin (Unicode 15.1, category Nd)."""
+_DIGITS = "".join(f"{chr(int(zero, 16))}-{chr(int(zero, 16) + 9)}" for zero in _ZEROS.split())
+_LIGATURES = "\u0132\u0133\ufb00-\ufb06\ufb13-\ufb17"
+_LETTERS_OF_WIDTH = "\uff21-\uff3a\uff41-\uff5a"
+_SIGNS_OF_WIDTH = (
+    "\uff02-\uff07\uff0a\uff0b\uff0d\uff0f\uff1c-\uff1e\uff20\uff3c\uff3e-\uff40\uff5c\uff5e"
+)
+_ARABIC_SIGNS = {"\u066a": "%", "\u066b": ".", "\u066c": ","}
+_FOLDED = (
+    rf"[{_ACCENTS}]+|[{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}{''.join(_ARABIC_SIGNS)}{_SIGNS_OF_WIDTH}"
+    "\U0001d400-\U0001d7ff\U0001fbf0-\U0001fbf9]"
+)
+_FOLD = re.compile(rf"{_FOLDED}|[．，：](?<=\d.)(?=\d)")
+# Without any Han character wide punctuation is that of a Latin text, and so is the wide space.
+_FOLD_ALL = re.compile(rf"{_FOLDED}|[\uff01-\uff5e\u3000]")
+_WIDE_WRITING = re.compile(f"[{HAN}\u3041-\u30ff]")
+_ODD = re.compile(
+    f"[\u00ad\u200b{_HIDDEN}{_ACCENTS}{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}"
+    f"{''.join(_ARABIC_SIGNS)}{_SIGNS_OF_WIDTH}\U00010000-\U0010ffff]"
+)
+_WIDE_PUNCTUATION = re.compile("[\uff01-\uff5e\u3000]")
+_LOOSE = re.compile(f"[{_ACCENTS}]+")
+_IN_NUMBER = re.compile(r"[．，：](?<=\d.)(?=\d)")
+
+
+class _Step(NamedTuple):
+    """One kind of edit."""
+
+    applies: Callable[[str], bool]
+    pattern: Callable[[str], "re.Pattern[str]"]
+    replacement: Callable[["re.Match[str]"], str]
+
+
+def _is_markup(text: str) -> bool:
+    """Return whether an element is opened and closed in a text; else tags are what it speaks about."""
+    if "<" not in text:
+        return False
+    opened: set[str] = set()
+    for found in _TAG.finditer(text):
+        name = (found["name"] or "").lower()
+        if found[0][1] != "/":
+            opened.add(name)
+        elif name in opened:
+            return True
+    return _BREAKING.search(text) is not None
+
+
+def _without_tag(found: "re.Match[str]") -> str:
+    name = (found["name"] or "").lower()
+    if name in _CELLS:
+        return " "
+    if name == "br":
+        return "\n"
+    return "\n\n" if name in _BLOCKS else ""
+
+
+def _entity(found: "re.Match[str]") -> str:
+    # html.unescape would read the beginning of a name that is none.
+    if found[1][0] != "#" and f"{found[1]};" not in html5:
+        return found[0]
+    return unescape(f"&{found[1]};")
+
+
+@cache
+def _clusters() -> "re.Pattern[str]":
+    """Return what finds a character with those that NFC may compose it with."""
+    following = f"{marks(astral=True)}\u1161-\u1175\u11a8-\u11c2"
+    return re.compile(f"[^{following}]?[{following}]+|[^\0-\u02ff{following}]")
+
+
+def _composed(found: "re.Match[str]") -> str:
+    return unicodedata.normalize("NFC", found[0])
+
+
+def _folded(found: "re.Match[str]") -> str:
+    text = found[0]
+    if text in _ARABIC_SIGNS:
+        return _ARABIC_SIGNS[text]
+    if text.isdecimal():
+        return str(unicodedata.decimal(text))
+    return _LOOSE.sub("", unicodedata.normalize("NFKC", text))
+
+
+def _nothing(_: "re.Match[str]") -> str:
+    return ""
+
+
+def _fold(text: str) -> "re.Pattern[str]":
+    return _FOLD if _WIDE_WRITING.search(text) else _FOLD_ALL
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether no step but the markup's finds anything."""
+    return text.isascii() or not (
+        _ODD.search(text)
+        or _IN_NUMBER.search(text)
+        or not unicodedata.is_normalized("NFC", text)
+        or (_WIDE_PUNCTUATION.search(text) and not _WIDE_WRITING.search(text))
+    )
+
+
+_MARKUP = (
+    _Step(lambda text: "&" in text and ";" in text, lambda _: _ENTITY, _entity),
+    _Step(_is_markup, lambda _: _TAG, _without_tag),
+)
+_CHARACTERS = (
+    _Step(lambda _: True, lambda _: _UNSEEN, _nothing),
+    _Step(
+        lambda text: not unicodedata.is_normalized("NFC", text), lambda _: _clusters(), _composed
+    ),
+    _Step(lambda _: True, _fold, _folded),
+)
+
+
+def clean(text: str) -> str:
+    """Return `text` as it is read.
+
+    - HTML entities are the characters that they stand for; tags are layout where the text has an element
+      that is opened and closed, or a ``<br>`` at the end of a phrase, and are none between backticks;
+    - characters that no one sees are gone: soft hyphens but a line's last, zero-width characters, marks
+      of direction, variation selectors, a byte-order mark;
+    - NFC; an accent that no letter takes, as Russian stress, is gone;
+    - Latin letters, digits and signs of full width or of mathematical fonts, ligatures and the digits of
+      all scripts are the plain ones; wide punctuation stays where the text has Han or kana.
+    """
+    return _cleaned(text, None)
+
+
+def _cleaned(text: str, maps: "list[_Edits] | None") -> str:
+    if "&" in text or "<" in text:
+        text = _after(_MARKUP, text, maps)
+    return text if _is_plain(text) else _after(_CHARACTERS, text, maps)
+
+
+def _after(steps: Iterable[_Step], text: str, maps: "list[_Edits] | None") -> str:
+    for step in steps:
+        if step.applies(text):
+            if maps is not None:
+                maps.append(_edits(step, text))
+            if step.replacement is _composed:  # the same in one go
+                text = unicodedata.normalize("NFC", text)
+            else:
+                text = step.pattern(text).sub(step.replacement, text)
+    return text
+
+
+class Origins:
+    """Where the characters of a cleaned text stood in the original.
+
+    Args:
+        original: The text before `clean`.
+        without: What was replaced by a space after that.
+    """
+
+    def __init__(self, original: str, without: "re.Pattern[str] | None" = None) -> None:
+        self._maps: list[_Edits] = []
+        text = _cleaned(original, self._maps)
+        if without is not None:
+            self._maps.append(_edits(_Step(bool, lambda _: without, lambda _: " "), text))
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the place in the original of ``cleaned[start:end]``, which is not empty."""
+        for edited in reversed(self._maps):
+            start, end = edited.origin(start)[0], edited.origin(end - 1)[1]
+        return start, end
+
+
+class _Edits(NamedTuple):
+    """What one step changed: each edit's place before and after it."""
+
+    before: list[tuple[int, int]]
+    after: list[tuple[int, int]]
+    starts: list[int]
+
+    def origin(self, at: int) -> tuple[int, int]:
+        """Return where the character that stands at `at` after the step stood before it."""
+        index = bisect_right(self.starts, at) - 1
+        if index < 0:
+            return at, at + 1
+        if at < self.after[index][1]:
+            return self.before[index]
+        moved = at - self.after[index][1] + self.before[index][1]
+        return moved, moved + 1
+
+
+def _edits(step: _Step, text: str) -> _Edits:
+    places = [
+        (found.span(), len(step.replacement(found))) for found in step.pattern(text).finditer(text)
+    ]
+    shifts = accumulate((size - end + start for (start, end), size in places), initial=0)
+    after = [
+        (start + shift, start + shift + size)
+        for ((start, _), size), shift in zip(places, shifts, strict=False)
+    ]
+    return _Edits([place for place, _ in places], after, [start for start, _ in after])

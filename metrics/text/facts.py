@@ -1,0 +1,395 @@
+"""Numbers and names that an answer states and no chunk has.
+
+`_claims` calls this for the metrics of support.  Only what a person can check in a second counts: a number
+with its unit, a date, a name in the middle of a sentence.  Numbers that only count (`framing`), that the
+question gave, that are written as words on either side, that round or plainly add up what the chunks say,
+are no conflict: a false alarm costs more trust than a missed number.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from .analysis import Analysis
+from .framing import without_labels
+from .quantities import has_worded_numbers, quantities
+from .stems import CONTENT
+from .terms import sentence_terms
+from .tokens import has_han, normalise
+
+__all__ = ["Fact", "absent_facts", "nearest_sentence"]
+
+_DASHES = str.maketrans(dict.fromkeys("‑–‐‒−—", "-"))
+_SPACES = re.compile(r"\s+")
+# Texts are cleaned: digits are those from 0 to 9, which are found several times faster than any.
+_NUMBER = re.compile("[0-9]+(?:[.,][0-9]+)*")
+_POINTS = re.compile("[.,]")
+_SPACED = re.compile(r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)")
+_TIME = re.compile(r"[0-9](?: ?[ap]\.?m\b|:[0-9][0-9])")
+_HEDGE = re.compile(
+    r"(?:about|around|approximately|approx\.?|roughly|nearly|almost|over|more than|less than|at least|up to|"
+    r"some|under|below|above|exceeding|~|≈|около|примерно|приблизительно|почти|более|свыше|больше|менее|меньше|"
+    r"порядка|约|大约|近|将近|超过|多达|不到|至少|逾)\s*[$€£¥]?\s*\Z"
+)
+_WORDS = {
+    "0": "zero no none ноль нет",
+    "1": "one a an single first once один одна одно одного одной первый 一",
+    "2": "two both second twice double pair half два две двух оба второй 两 二 双",
+    "3": "three third три трех третий 三",
+    "4": "four fourth quarter четыре четырех 四",
+    "5": "five fifth пять пяти 五",
+    "6": "six sixth шесть шести 六",
+    "7": "seven seventh семь семи 七",
+    "8": "eight eighth восемь восьми 八",
+    "9": "nine ninth девять девяти 九",
+    "10": "ten tenth decade десять десяти 十",
+    "11": "eleven одиннадцать 十一",
+    "12": "twelve dozen двенадцать 十二",
+    "13": "thirteen 十三",
+    "14": "fourteen fortnight 十四",
+    "15": "fifteen пятнадцать 十五",
+    "16": "sixteen 十六",
+    "17": "seventeen 十七",
+    "18": "eighteen 十八",
+    "19": "nineteen 十九",
+    "20": "twenty двадцать двадцати 二十",
+    "24": "day сутки",
+    "25": "quarter",
+    "30": "thirty month тридцать 三十",
+    "40": "forty сорок 四十",
+    "50": "fifty half пятьдесят 五十",
+    "60": "sixty hour minute шестьдесят 六十",
+    "70": "seventy 七十",
+    "80": "eighty 八十",
+    "90": "ninety 九十",
+    "100": "hundred century сто 百",
+    "365": "year",
+    "1000": "thousand тысяча тысячи 千",
+    "1000000": "million миллион",
+    "1000000000": "billion миллиард",
+}
+_ADDED = re.compile(
+    r"\b(?:total|totals|totalling|sum|combined|altogether|in all|together|difference|apart|remaining|rest|"
+    r"increase|decrease|longer|shorter|later|earlier|ago|old|сумм\w+|всего|итого|вместе|разниц\w+|остальн\w+|осталось|лет)\b|"
+    r"总共|共计|合计|一共|总计|相差|其余|剩下|共"
+)
+_ROUND = 2
+"""Digits at least that a rounded number keeps, unless it has one only."""
+_UPPER = "A-ZÀ-ÖØ-ÞА-ЯЁ"
+_NAME = re.compile(
+    rf"(?<![^\W_])[{_UPPER}][\w.'’-]*(?:(?: (?:of|the|and|de|von|van|der|al|и))*[ ][{_UPPER}][\w.'’-]*)*"
+)
+_BEFORE_NAME = re.compile(r"[a-zà-ÿа-яё0-9,]\Z")
+_OTHERWISE = 0.5
+"""Share of a sentence that may be in no chunk where one of its names stands in another's place."""
+_STEM = 4
+"""Letters of a name that some word of the chunks may share: Italian, Italy."""
+
+
+@lru_cache(maxsize=64)
+def _spelled(value: str) -> re.Pattern[str] | None:
+    words = _WORDS.get(value)
+    return re.compile(rf"(?<![a-zа-я])(?:{'|'.join(words.split())})(?![a-z])") if words else None
+
+
+class Fact(NamedTuple):
+    """Something checkable that no chunk has."""
+
+    sentence: int
+    """Position of its sentence, from 0."""
+    text: str
+    """As the answer writes it."""
+    units: frozenset[str]
+    """What it counts, as `units` names it; nothing of a name."""
+    is_number: bool
+
+
+def flat(text: str) -> str:
+    """Return a text as `quantities` and `dates` read it."""
+    return _SPACES.sub(" ", normalise(text).translate(_DASHES))
+
+
+def _value_and_unit(key: str) -> tuple[str, str]:
+    kind, _, rest = key.partition(":")
+    if kind != "number":
+        return key, ""
+    value, _, unit = rest.partition("|")
+    return value.lstrip("-"), unit
+
+
+def _values(known: Analysis) -> frozenset[str]:
+    """Return the numbers of a chunk or question, however written.  To be used as ``known.kept(_values)``."""
+    found: set[str] = set(_NUMBER.findall(known.text))
+    for number in [one for one in found if not one.isdecimal()]:
+        found.update((number.replace(",", ""), number.replace(",", "."), *_POINTS.split(number)))
+    if not known.text.isascii():
+        found.update("".join(filter(str.isdecimal, one)) for one in _SPACED.findall(known.text))
+    if has_worded_numbers(known.text) or _TIME.search(known.text.lower()):
+        found.update(
+            _value_and_unit(key)[0] for one in quantities(flat(known.text)) for key in one.keys
+        )
+    return frozenset(found)
+
+
+def _units_beside(value: str, text: str) -> set[str]:
+    """Return the units that a number stands with in a text, "" for none."""
+    found: set[str] = set()
+    at = text.find(value)
+    while at >= 0:
+        beside = flat(text[max(0, at - _BESIDE) : at + len(value) + _BESIDE])
+        for one in quantities(beside):
+            found.update(
+                unit for key in one.keys for own, unit in [_value_and_unit(key)] if own == value
+            )
+        at = text.find(value, at + len(value))
+    return found
+
+
+def absent_facts(
+    answer: Analysis,
+    claiming: Sequence[Sequence[str]],
+    lacking: Sequence[Sequence[str]],
+    contexts: Sequence[Analysis],
+    question: Analysis,
+) -> list[Fact]:
+    """Return the numbers and names of an answer that neither a chunk nor the question has.
+
+    Args:
+        answer: The answer.
+        claiming: Of each sentence, its terms.
+        lacking: Of each sentence, its terms that no chunk has.
+        contexts: The chunks.
+        question: The question.
+    """
+    found: list[Fact] = []
+    given: _Given | None = None
+    few = [_OTHERWISE * len(terms) for terms in claiming]
+    for at, (text, terms) in enumerate(zip(answer.sentences, lacking, strict=True)):
+        has_number = _NUMBER.search(text) is not None
+        if not terms and not has_number:
+            continue
+        if has_number:
+            given = given or _Given(contexts, question)
+            if any(map(_has_digit, terms)) or any(
+                counted not in given.low for counted in _UNIT_AFTER.findall(text.lower())
+            ):
+                found += _absent_numbers(at, text, given)
+        if terms and len(terms) <= few[at] and not text[1:].islower():
+            given = given or _Given(contexts, question)
+            found += _absent_names(at, text, frozenset(terms), given)
+    return found
+
+
+def _has_digit(term: str) -> bool:
+    return any(map(str.isdigit, term))
+
+
+_MALFORMED = re.compile(r"\d,\d{3},\d{1,2}(?!\d)")
+"""No number in any notation: what it means can't be compared."""
+_CONVERTED = re.compile(r"\d[^().;]{0,24}\([~≈]?\s?\Z")
+_BESIDE = 24
+"""Characters around a number that hold its unit."""
+_UNIT_AFTER = re.compile(
+    r"[0-9][0-9.,]* ?(?:%|°|percent|процент|(?:[kcm]?m|[km]?g|m?l|lbs?|oz|ft|"
+    r"mph|[kmg]?wh?|[kmgt]b|mi|miles?|hours?|"
+    r"days?|weeks?|months?|years?|minutes?|seconds?|km/h|[кcм]?м|[км]?г|л|руб|час\w*|дн\w+|дней|недел\w+|месяц\w*|лет|минут\w*|"
+    r"hundred|thousand|[mbtr]+illion|тыс\w*|млн|млрд|миллион\w*|миллиард\w*)(?!\w)|"
+    r"[天年月周米克升元时分秒小公千万亿度])",
+    re.IGNORECASE,
+)
+
+
+class _Given:
+    """What chunks and question have, read when first asked for."""
+
+    def __init__(self, contexts: Sequence[Analysis], question: Analysis) -> None:
+        self.texts = [*contexts, question]
+        self._low: str | None = None
+        self._plain: list[float] | None = None
+
+    @property
+    def low(self) -> str:
+        if self._low is None:
+            self._low = "\n".join(text.text for text in self.texts).lower().replace("ё", "е")
+        return self._low
+
+    def has(self, values: Sequence[str], units: frozenset[str], said: str, *, hedged: bool) -> bool:
+        """Return whether the chunks have one of `values` with a unit that does not contradict `units`.
+
+        Or what plainly follows from theirs; `said` is the answer's sentence.
+        """
+        seen = False
+        for text in () if self._surely_lacks(values) else self.texts:
+            for value in values:
+                if value not in text.kept(_values):
+                    continue
+                beside = _units_beside(value, text.text) if units else set()
+                if "" in beside or beside & units or not beside - _LOOSE:
+                    return True
+                seen = True
+        if seen:
+            return False
+        return any(self._follows(value, said, hedged=hedged) for value in values)
+
+    def _surely_lacks(self, values: Sequence[str]) -> bool:
+        """Return whether no text can have one of `values`; no is no answer, and yes costs next to nothing."""
+        if not self.low.isascii():
+            return False
+        bare = self.low.replace(",", "")
+        return not any(
+            value in bare
+            or value.replace(".", ",") in self.low
+            or value.endswith("00")  # hundreds, millions
+            or ":" in value
+            for value in values
+        )
+
+    def _follows(self, value: str, said: str, *, hedged: bool) -> bool:
+        words = _spelled(value)
+        if words is not None and words.search(self.low):
+            return True
+        try:
+            number = float(value)
+        except ValueError:
+            return False
+        beside = len(_NUMBER.findall(said)) > 1
+        if not (hedged or beside or number < 22 or value.endswith("0") or _ADDED.search(said)):
+            return False
+        plain = self.plain
+        added = plain if _ADDED.search(said) else [n for n in plain if f"{n:.10g}" in said]
+        known = frozenset(added)
+        if any(round(number - one, 6) in known or number + one in known for one in added):
+            return True
+        years = [other for other in plain if 999 < other < 2100]
+        if value.endswith("0") and any(number <= year < number + 10 for year in years):
+            return True  # the 1990s
+        if any(year // 100 + 1 == number for year in years):
+            return True  # the 19th century
+        return hedged and any(_rounds(other, number) for other in plain)
+
+    @property
+    def plain(self) -> list[float]:
+        """All numbers by value."""
+        if self._plain is None:
+            every = {value for text in self.texts for value in text.kept(_values)}
+            self._plain = sorted(
+                float(one) for one in every if one.replace(".", "", 1).isdecimal() and len(one) < 16
+            )
+        return self._plain
+
+
+def _rounds(exact: float, said: float) -> bool:
+    """Return whether a number that is called rough is the other, cut or rounded to its digits."""
+    digits = f"{said:.10g}".replace(".", "").strip("0")
+    return bool(exact) and abs(exact - said) <= abs(exact) * (0.5 if len(digits) < _ROUND else 0.1)
+
+
+_LOOSE = frozenset(("", "ordinal", "decade", "century", "year", "bc"))
+"""Units that say no more than the number itself."""
+
+
+def _absent_numbers(at: int, text: str, given: _Given) -> list[Fact]:
+    said = flat(without_labels(text))
+    found: list[Fact] = []
+    last = found_end = -1
+    for one in sorted(quantities(said), key=lambda one: (one.start, one.start - one.end)):
+        written = said[one.start : one.end]
+        if one.start < last or not _has_digit(written) or _is_range(one.keys):
+            continue
+        if _MALFORMED.search(said[one.start : one.end + 4]):
+            continue
+        pairs = list(map(_value_and_unit, one.keys))
+        units = frozenset(unit for _, unit in pairs) - _LOOSE
+        values = [value for value, _ in pairs]
+        if written.isdecimal():
+            values.append(written)  # in "in 2019 to 3 billion" the power of ten is read for both
+        if values[0].startswith("time:"):
+            values += _NUMBER.findall(written)[:1] if ":" not in written else []
+        hedged = _HEDGE.search(said[max(0, one.start - 16) : one.start]) is not None
+        if given.has(values, units, said, hedged=hedged):
+            continue
+        last = one.end
+        if _CONVERTED.search(said[: one.start]):
+            continue  # 350 °F (175 °C)
+        if found and said[found_end : one.start].strip() in ("-", "/", "x", "×"):
+            continue  # a telephone number is one fact
+        found_end = one.end
+        as_said = re.search(re.escape(written), text, re.IGNORECASE)
+        found.append(Fact(at, as_said[0] if as_said else written, units, is_number=True))
+    return found
+
+
+def _is_range(keys: frozenset[str]) -> bool:
+    return any(key.startswith("range:") for key in keys)
+
+
+def _absent_names(at: int, text: str, lacking: frozenset[str], given: _Given) -> list[Fact]:
+    words = text.split()
+    if "**" in text or sum(word[:1].isupper() for word in words) * 2 > len(words):
+        return []  # a heading
+    found: list[Fact] = []
+    for name in _NAME.finditer(text):
+        if not _BEFORE_NAME.search(text[: name.start()].rstrip('( «“"')):
+            continue  # what begins a sentence may be any word
+        parts = [normalise(part) for part in re.split(r"\W+", name[0]) if part[:1].isupper()]
+        if max(map(len, parts)) < _STEM or _is_acronym(name[0], given.low):
+            continue
+        if all(CONTENT[part] in lacking and part[:_STEM] not in given.low for part in parts):
+            found.append(Fact(at, name[0].rstrip(".’'-"), frozenset(), is_number=False))
+    return found
+
+
+def _is_acronym(name: str, low: str) -> bool:
+    if not name.isupper():
+        return False
+    return (
+        re.search(r"\W+".join(rf"{letter}\w*" for letter in re.escape(name.lower())), low)
+        is not None
+    )
+
+
+def nearest_sentence(
+    fact: Fact, terms: Sequence[str], contexts: Sequence[Analysis]
+) -> tuple[int, str, str] | None:
+    """Return the chunk's position from 0, its sentence and what it says instead; None: none says otherwise.
+
+    It is the sentence that shares most words with the fact's own, half of them at least, and has a number of
+    the same unit or, of a name, most of them and another name.
+    """
+    wanted = frozenset(terms) - frozenset(CONTENT[word] for word in normalise(fact.text).split())
+    least = max(1, 0.5 * len(wanted)) if fact.is_number else max(3, 0.75 * len(wanted))
+    best: tuple[int, int, str, str] | None = None
+    for place, context in enumerate(contexts):
+        own = context.kept(sentence_terms) if has_han(context.text) else context.sentence_sets
+        for sentence, there in zip(context.sentences, own, strict=True):
+            shared = len(wanted.intersection(there))
+            if shared < least or (best is not None and shared <= best[0]):
+                continue
+            other = (
+                _other_number(sentence, fact.units)
+                if fact.is_number
+                else _other_name(sentence, terms)
+            )
+            if other is not None:
+                best = (shared, place, sentence, other)
+    return None if best is None else best[1:]
+
+
+def _other_number(sentence: str, units: frozenset[str]) -> str | None:
+    said = flat(sentence)
+    for one in quantities(said):
+        own = frozenset(unit for _, unit in map(_value_and_unit, one.keys)) - _LOOSE
+        if (own & units or own == units) and not _is_range(one.keys):
+            return said[one.start : one.end]
+    return None
+
+
+def _other_name(sentence: str, terms: Sequence[str]) -> str | None:
+    for name in _NAME.finditer(sentence):
+        parts = [normalise(part) for part in re.split(r"\W+", name[0]) if part]
+        if _BEFORE_NAME.search(sentence[: name.start()].rstrip('( «“"')) and all(
+            CONTENT[part] not in terms for part in parts
+        ):
+            return name[0]
+    return None

@@ -1,0 +1,167 @@
+"""Clauses of an answer that deny what a clause of a chunk states, or state what it denies.
+
+`_claims` calls this.  Only the plain case counts, in English, Russian and Chinese: one clause has every word
+of the other and one of the two, not both, has a negation.  Whatever restricts it (another clause, another
+word) makes it no conflict.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from .analysis import Analysis
+from .function_words import russian_function_stems
+from .terms import terms_of_line
+from .tokens import has_han
+
+__all__ = ["Denial", "denials"]
+
+_NEGATION = re.compile(
+    r"\b(?:not|never|no longer|cannot|can't|won't)\b|n't\b|\b(?:не|нельзя|никогда|нет)\b|"
+    r"不(?!过|同|仅|但|断|少|久|管|论|锈)|没有|没(?!收|落)|未(?!来)|无法|并非|从未",
+    re.IGNORECASE,
+)
+_QUICK = ("not", "n't", "never", "no longer")
+_QUICK_ELSEWHERE = (*_QUICK, "n’t", "не", "нельзя", "никогда", "不", "没", "未", "无法", "并非")
+"""One of these is in whatever `_NEGATION` matches; a search for each costs next to nothing."""
+_CLAUSES = re.compile(
+    r"[,;:()—–，；：、（）]|\s-\s|\b(?:but|and|while|whereas|although|though|because|that|which|who|"
+    r"but|а|и|но|хотя|что|котор\w+|потому)\b|但是?|而且?|虽然|因为",
+    re.IGNORECASE,
+)
+_SUPPOSED = re.compile(
+    r"\b(?:if|whether|unless|until|when|or|verify|ensure|check|make sure|can|may|might|should|"
+    r"если|или|когда|пока|ли|может|могут|должн\w+|считается|якобы)\b|如果|是否|可能|或|除非|应",
+    re.IGNORECASE,
+)
+"""What makes a sentence no plain statement."""
+_LEAST = 3
+"""Words of a clause that says enough to be contradicted."""
+
+
+class Denial(NamedTuple):
+    """A clause that a chunk contradicts."""
+
+    sentence: int
+    """Position of the answer's sentence, from 0."""
+    text: str
+    """The answer's clause."""
+    chunk: int
+    """Position of the chunk, from 0."""
+    said: str
+    """The chunk's sentence."""
+
+
+def denials(
+    answer: Analysis,
+    claiming: Sequence[Sequence[str]],
+    lacking: Sequence[Sequence[str]],
+    contexts: Sequence[Analysis],
+) -> list[Denial]:
+    """Return the clauses of an answer whose opposite a chunk states.
+
+    Args:
+        answer: The answer.
+        claiming: Of each sentence, its terms.
+        lacking: Of each sentence, its terms that no chunk has.
+        contexts: The chunks.
+    """
+    denied_there = [_may_deny(context.text) for context in contexts]
+    if not (_may_deny(answer.text) or any(denied_there)):
+        return []
+    found: list[Denial] = []
+    denying = [
+        frozenset(terms_of_line(said))
+        for context, denied in zip(contexts, denied_there, strict=True)
+        if denied
+        for said in context.sentences
+        if _may_deny(said)
+    ]
+    for at, (sentence, terms, missing) in enumerate(
+        zip(answer.sentences, claiming, lacking, strict=True)
+    ):
+        denies = _may_deny(sentence)
+        if missing and not (denies and has_han(sentence)):
+            continue
+        if not denies and not any(len(own.intersection(terms)) >= _LEAST for own in denying):
+            continue
+        if _SUPPOSED.search(sentence):
+            continue
+        for clause in _clauses(sentence):
+            wanted = frozenset(clause.terms)
+            if len(wanted) < _LEAST:
+                continue
+            sides = [
+                (own.denied, place, said)
+                for place, context in enumerate(contexts)
+                if denies or denied_there[place]
+                for own, said in _like(wanted, context, any_side=denies)
+            ]
+            opposite = [side for side in sides if side[0] != clause.denied]
+            if opposite and not _is_stated(wanted, clause, contexts):
+                found.append(Denial(at, clause.text, *opposite[0][1:]))
+    return found
+
+
+class _Clause(NamedTuple):
+    text: str
+    terms: tuple[str, ...]
+    denied: bool
+
+
+def _may_deny(text: str) -> bool:
+    low = text.lower()
+    return any(map(low.__contains__, _QUICK if text.isascii() else _QUICK_ELSEWHERE))
+
+
+def _clauses(sentence: str) -> list[_Clause]:
+    return [_clause(part.strip()) for part in _CLAUSES.split(sentence) if part.strip()]
+
+
+def _clause(text: str) -> _Clause:
+    plain = text.replace("’", "'")
+    bare = _NEGATION.sub(" ", plain)
+    dropped = russian_function_stems()
+    return _Clause(
+        text,
+        tuple(
+            term for term in terms_of_line(bare) if term not in dropped and term not in _AUXILIARY
+        ),
+        bare != plain,
+    )
+
+
+_AUXILIARY = frozenset(
+    [f"{verb}n" for verb in "does did do is are was were has have had should would could".split()]
+) | frozenset("can won t ca wo".split())
+"""What is left of contractions whose negation was cut out."""
+
+
+def _like(
+    wanted: frozenset[str], context: Analysis, *, any_side: bool
+) -> Iterator[tuple[_Clause, str]]:
+    """Return the clauses of a chunk that have these words and next to no others, with their sentences."""
+    for sentence in _sentences_with(wanted, context):
+        if (any_side or _may_deny(sentence)) and not _SUPPOSED.search(sentence):
+            for clause in _clauses(sentence):
+                there = frozenset(clause.terms)
+                if wanted <= there and len(there) <= len(wanted) + (1 if clause.denied else 2):
+                    yield clause, sentence
+
+
+def _sentences_with(wanted: frozenset[str], context: Analysis) -> Iterator[str]:
+    """Return the sentences of a chunk that have all these terms."""
+    letters = frozenset("".join(wanted)) if has_han(context.text) else wanted
+    for sentence, own in zip(context.sentences, context.sentence_sets, strict=True):
+        if letters <= own:
+            yield sentence
+
+
+def _is_stated(wanted: frozenset[str], clause: _Clause, contexts: Sequence[Analysis]) -> bool:
+    """Return whether a chunk says the same, too: then nothing is contradicted."""
+    return any(
+        own.denied == clause.denied and wanted <= frozenset(own.terms)
+        for context in contexts
+        for sentence in _sentences_with(wanted, context)
+        for own in _clauses(sentence)
+    )

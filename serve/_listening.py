@@ -1,0 +1,199 @@
+"""Where the server listens: on ports, or on sockets that are files; and the token that is asked for."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ragmeter.metrics import ConfigurationError
+
+from ._access import TOKEN_VARIABLE, VIEW_TOKEN_VARIABLE
+from ._tls import Certificate
+from .options import ServeOptions
+
+__all__ = ["bind_grpc", "bound", "forget_paths", "grpc_path", "is_own", "token_of"]
+
+
+def token_of(options: ServeOptions, *, looks: bool = False) -> tuple[str, bool]:
+    """Return the token that is asked for, empty: none; and whether it may be printed: from a file, only once.
+
+    Args:
+        options: What was said to the server.
+        looks: Whether the token of those is meant who only look.
+
+    Raises:
+        ConfigurationError: The file of the token cannot be used, or others can read it.
+    """
+    path, said, variable, option = (
+        (options.view_token_file, options.view_token, VIEW_TOKEN_VARIABLE, "--view-token-file")
+        if looks
+        else (options.token_file, options.token, TOKEN_VARIABLE, "--token-file")
+    )
+    if said is not None or path is None:
+        given = os.environ.get(variable, "") if said is None else said
+        return given.strip(), True
+    is_new = False
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            private = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(private, "w", encoding="utf-8") as file:
+                file.write(secrets.token_urlsafe(24) + "\n")
+            is_new = True
+        with path.open(encoding="utf-8") as file:
+            about = os.fstat(file.fileno())
+            token = file.read(4096).strip()
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{option} {path} cannot be used ({_why(error)})") from None
+    if os.name == "posix" and (about.st_mode & 0o077 or about.st_uid != os.getuid()):
+        raise ConfigurationError(
+            f"{option} {path} is another user's, or others may read it: chmod 600 {path}"
+        )
+    if not token:
+        raise ConfigurationError(f"{option} {path} is empty: delete it, and one is made")
+    return token, is_new
+
+
+def bound(options: ServeOptions) -> socket.socket:
+    """Return a socket that listens for HTTP.
+
+    Raises:
+        ConfigurationError: The port is taken, or the path is.
+    """
+    if options.uds is not None:
+        return _bound_to_file(options.uds)
+    host, port = options.host, options.http_port
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port} ({_why(error)}): choose another --http-port, or --host"
+        ) from None
+
+
+def bind_grpc(server: Any, options: ServeOptions, certificate: Certificate | None = None) -> int:
+    """Have a server for gRPC listen; return its port, 0 with a socket that is a file.
+
+    Raises:
+        ConfigurationError: The port is taken, or the path is.
+    """
+    if options.uds is not None:
+        path = grpc_path(options.uds)
+        _make_room(path)
+        where = f"unix:{path.absolute()}"
+    else:
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        where = f"{host}:{options.grpc_port}"
+    found = 0
+    with suppress(RuntimeError), _private():
+        if certificate is None:
+            found = server.add_insecure_port(where)
+        else:
+            found = server.add_secure_port(where, certificate.of_grpc())
+    if not found:
+        raise ConfigurationError(
+            f"cannot listen on {where} for gRPC (it may be taken): choose another --grpc-port, or --host"
+        )
+    return 0 if options.uds is not None else int(found)
+
+
+def grpc_path(path: Path) -> Path:
+    """Return where gRPC comes in, beside the socket for HTTP."""
+    return path.with_name(path.name + ".grpc")
+
+
+def forget_paths(options: ServeOptions) -> None:
+    """Delete the sockets that are files."""
+    if options.uds is not None:
+        for path in (options.uds, grpc_path(options.uds)):
+            path.unlink(missing_ok=True)
+
+
+def _bound_to_file(path: Path) -> socket.socket:
+    if not hasattr(socket, "AF_UNIX"):
+        raise ConfigurationError("--uds: this system has no Unix sockets; use --token-file")
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_room(path)
+        with _private():
+            made.bind(str(path))
+        made.listen()
+    except ConfigurationError:
+        made.close()
+        raise
+    except (OSError, ValueError) as error:
+        made.close()
+        raise ConfigurationError(
+            f"cannot listen on --uds {path} ({_why(error)}): choose another path, of 100 characters at most"
+        ) from None
+    return made
+
+
+def _make_room(path: Path) -> None:
+    """Delete the socket of a server that was killed; what is anything else, or is listened to, stays."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise ConfigurationError(f"--uds {path} is a file, and no socket: choose another path")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            return
+        except OSError:
+            pass
+    raise ConfigurationError(f"another server listens on --uds {path}: choose another path")
+
+
+@contextmanager
+def _private() -> Iterator[None]:
+    """Have what is made meanwhile be this user's alone."""
+    before = os.umask(0o177)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _why(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def is_own(address: tuple[str, int], host: str, ports: Sequence[int]) -> bool:
+    """Return whether host and port are this server's own."""
+    name, port = address
+    if port not in ports:
+        return False
+    everywhere = host in ("0.0.0.0", "::", "")  # noqa: S104 -- compared with, not bound to
+    mine = _addresses(host)
+    theirs = _addresses(name)
+    return bool(mine & theirs) or (everywhere and any(map(_is_local, theirs)))
+
+
+def _addresses(host: str) -> set[str]:
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+    except OSError:
+        return set()
+
+
+def _is_local(address: str) -> bool:
+    """Return whether an address is one of this machine's: only such a one can be bound to."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,96 @@
+"""The threads on which bodies of both protocols are unpacked, read and kept, and how long that may take.
+
+A sender whose body is not read in time is told to come later.  What was begun is read to its end all the
+same, as a thread cannot be stopped; its spans are then known when they come once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as LateError
+from typing import TypeVar
+
+from ._intake import BusyError
+from ._limits import Limits
+
+__all__ = ["Readers"]
+
+T = TypeVar("T")
+
+
+class Readers:
+    """Reads bodies. Thread-safe.
+
+    Args:
+        limits: How many are read at once, and in which time.
+        clock: Seconds on a monotonic clock.
+    """
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._threads = ThreadPoolExecutor(limits.readers, thread_name_prefix="ragmeter-read")
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._since: dict[int, float] = {}
+
+    def why_not(self) -> str | None:
+        """Return why nothing more is to be read just now; None: it may be."""
+        with self._lock:
+            oldest = next(iter(self._since.values()), None)
+        if oldest is None or self._clock() - oldest < self._limits.stuck_s:
+            return None
+        return "bodies that came before take too long to be read"
+
+    def read(self, job: Callable[[], T]) -> T:
+        """Return what a job returns, on a thread that may wait; raises `BusyError` where it comes too late."""
+        future = self._begin(job)
+        try:
+            return future.result(self._limits.read_s)
+        except (LateError, CancelledError):
+            raise _too_late(future) from None
+
+    async def aread(self, job: Callable[[], T]) -> T:
+        """Do the same on an event loop."""
+        future = self._begin(job)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), self._limits.read_s)
+        except asyncio.TimeoutError:
+            raise _too_late(future) from None
+        except asyncio.CancelledError:
+            if not future.cancelled():
+                raise
+            raise _too_late(future) from None
+
+    def close(self) -> None:
+        """Begin no more jobs."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, job: Callable[[], T]) -> Future[T]:
+        why = self.why_not()
+        if why is not None:
+            raise BusyError(why)
+        number = next(self._numbers)
+        with self._lock:
+            self._since[number] = self._clock()
+        try:
+            future = self._threads.submit(job)
+        except RuntimeError:
+            self._end(number)
+            raise BusyError("shutting down") from None
+        future.add_done_callback(lambda _: self._end(number))
+        return future
+
+    def _end(self, number: int) -> None:
+        with self._lock:
+            del self._since[number]
+
+
+def _too_late(future: Future[T]) -> BusyError:
+    future.cancel()
+    return BusyError("it was not read in time")

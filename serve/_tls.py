@@ -1,0 +1,116 @@
+"""Encrypted ports: the certificate that both protocols show, taken anew when its files are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from ragmeter.metrics import ConfigurationError
+
+from .options import ServeOptions
+
+__all__ = ["Certificate", "certificate_of"]
+
+_log = logging.getLogger("ragmeter")
+
+
+class Certificate:
+    """A certificate and its key, as PEM files.
+
+    Args:
+        cert: The certificate, with those between it and one that senders know.
+        key: Its key; the same file may hold both.
+        handshake_s: Seconds that a handshake may take.
+
+    Raises:
+        ConfigurationError: The files cannot be used.
+    """
+
+    def __init__(self, cert: Path, key: Path, handshake_s: float) -> None:
+        self._files = (cert, key)
+        self._handshake_s = handshake_s
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._read: tuple[bytes, ...] = ()
+        self._trouble = ""
+        try:
+            self._take()
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                f"--tls-cert {cert} and --tls-key {key} cannot be used ({_why(error)}): give PEM files that "
+                "belong together and that this user may read, the key without a password"
+            ) from None
+
+    def renew(self) -> bool:
+        """Take the files again where they changed; what cannot be used leaves those before in force."""
+        try:
+            self._take()
+            why = ""
+        except (OSError, ValueError) as error:
+            why = _why(error)
+        if why not in ("", self._trouble):
+            _log.warning("the new certificate cannot be used (%s); that before stays", why)
+        self._trouble = why
+        return False
+
+    def of_grpc(self) -> grpc.ServerCredentials:
+        """Return what a port for gRPC is bound with."""
+        return grpc.dynamic_ssl_server_credentials(
+            self._of_handshake(), self._of_handshake, require_client_authentication=False
+        )
+
+    def wrap(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have what listens on this loop speak TLS; uvicorn itself sets no deadline for handshakes."""
+        plain: Any = loop.create_server
+        encrypted: Any = partial(plain, ssl=self._context, ssl_handshake_timeout=self._handshake_s)
+
+        def create_server(*given: Any, ssl: object = None, **named: Any) -> Any:
+            del ssl
+            return encrypted(*given, **named)
+
+        loop.create_server = create_server  # type: ignore[method-assign]
+
+    def _take(self) -> None:
+        read = tuple(path.read_bytes() for path in self._files)
+        if read == self._read:
+            return
+        # Tried apart first: half of a new pair would be left in the other one.
+        for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._context):
+            context.load_cert_chain(*self._files, password=_no_password)
+        self._read = read
+
+    def _of_handshake(self) -> Any:
+        cert, key = self._read
+        return grpc.ssl_server_certificate_configuration([(key, cert)])
+
+
+def certificate_of(options: ServeOptions) -> Certificate | None:
+    """Return what the options say; None: ports are not encrypted.
+
+    Raises:
+        ConfigurationError: One of two is missing, or the files cannot be used.
+    """
+    cert, key = options.tls_cert, options.tls_key
+    if cert is None and key is None:
+        return None
+    if cert is None or key is None:
+        raise ConfigurationError("--tls-cert and --tls-key belong together; give both")
+    if options.uds is not None:
+        raise ConfigurationError("--tls-cert is for ports: leave it out, or --uds")
+    return Certificate(cert, key, options.header_timeout_s)
+
+
+def _no_password() -> str:
+    raise ValueError("the key has a password")
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return str(error.reason or "no PEM file").lower().replace("_", " ")
+    return (getattr(error, "strerror", None) or str(error)).lower()

@@ -1,0 +1,171 @@
+"""``ragmeter doctor APP.py`` examines that very program: what is set up, what its requests became, what mends it."""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from otlp_receiver import OtlpReceiver
+
+PARTS = {
+    "chain": """
+        from langchain_core.documents import Document
+        from langchain_core.language_models.fake_chat_models import FakeListChatModel
+        from langchain_core.prompts import ChatPromptTemplate
+        from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+
+        def find_texts(question):
+            return "Kettle 4711 boils in three minutes flat."
+
+        chain = (
+            {"context": find_texts, "question": RunnablePassthrough()}
+            | ChatPromptTemplate.from_template("Use {context} for {question}")
+            | FakeListChatModel(responses=["Three minutes."])
+        )
+        """,
+    "provider": """
+        import io, os
+        from opentelemetry import trace
+        from opentelemetry.sdk.trace import TracerProvider, export
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        provider = TracerProvider()
+        kept = export.ConsoleSpanExporter(out=io.StringIO())
+        if "AT" in os.environ:
+            kept = OTLPSpanExporter(os.environ["AT"], timeout=1)
+        provider.add_span_processor(export.SimpleSpanProcessor(kept))
+        trace.set_tracer_provider(provider)
+        """,
+    "by hand": """
+        import ragmeter
+        meter = ragmeter.RagMeter.from_env()
+        for _ in range(2):
+            with meter.request("A private question?") as request:
+                request.retrieved(["A private text of the user's."])
+                request.answered("A private answer.")
+        """,
+    "wait": "meter.flush(10)",
+    "meter": "import ragmeter; meter = ragmeter.RagMeter(metrics=['retrieval_health'])",
+    "handler": """
+        from ragmeter.adapters.langchain import RagMeterCallbackHandler
+        for _ in range(3):
+            chain.invoke("q?", {"callbacks": [RagMeterCallbackHandler(meter)]})
+        """,
+    "named": """
+        from ragmeter.adapters import instrument
+        instrument(meter, retrieval_functions=["find_texts"])
+        chain.invoke("q?")
+        """,
+    "unasked": "chain.invoke('q?')",
+    "end": "import sys; print('out'); sys.exit(7)",
+}
+DEAD = {"AT": "http://127.0.0.1:9/v1/traces?key=secret-key"}
+NO_PROVIDER = "FAIL traces: no provider was set"
+
+CASES = {
+    "nothing attached": (
+        ["chain", "provider", "unasked"],
+        {},
+        ["ragmeter is not attached", "instrument()", "frameworks: LangChain"],
+    ),
+    "a meter that nothing feeds": (
+        ["chain", "provider", "meter", "unasked"],
+        {},
+        ["none was captured; attached: nothing", "instrument()"],
+    ),
+    "a handler, and a search it does not know": (
+        ["chain", "provider", "meter", "handler"],
+        {},
+        ['RagMeterCallbackHandler(meter, retrieval_functions=["find_texts"])', "3 called a model"],
+    ),
+    "no provider": (["by hand"], {}, [NO_PROVIDER, "2 dropped (no_provider)"]),
+    "a provider after the first requests": (
+        ["by hand", "wait", "provider", "by hand"],
+        {},
+        ["2 captured (by hand), 2 exported", "dropped (no_provider)"],
+    ),
+    "the SDK switched off": (
+        ["provider", "by hand"],
+        {"OTEL_SDK_DISABLED": "true"},
+        ["FAIL OTEL_SDK_DISABLED", "unset it"],
+    ),
+    "nobody listens": (
+        ["provider", "by hand"],
+        DEAD,
+        ["FAIL 127.0.0.1:9 (traces)", "to http://127.0.0.1:9/v1/traces", "FAIL sending"],
+    ),
+    "a backend that refuses": (
+        ["provider", "by hand"],
+        {"AT": "refusing"},
+        ["FAIL sending", "404", "accepts connections"],
+    ),
+    "no span is sampled": (
+        ["provider", "by hand"],
+        {"OTEL_TRACES_SAMPLER": "always_off"},
+        ["FAIL sampler: AlwaysOffSampler"],
+    ),
+    "no request is sampled": (
+        ["provider", "by hand"],
+        {"RAGMETER_SAMPLE_RATE": "0"},
+        ["2 captured (by hand), 0 exported, 2 dropped (sampled_out)", "raise RagMeter(sample_rate"],
+    ),
+}
+RAGMETER = ("-c", "from ragmeter.cli.main import run; run()")
+HEALTHY = "Requests of this application are scored, and their scores go out."
+
+
+def examined(folder, parts, command=(*RAGMETER, "doctor", "app.py"), **environment):
+    (folder / "app.py").write_text(
+        "\n".join(textwrap.dedent(PARTS[name]) for name in (*parts, "end"))
+    )
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("RAGMETER_", "OTEL_", "OPENAI_"))
+    }
+    ended = subprocess.run(
+        [sys.executable, *command],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        cwd=folder,
+        env={**kept, **environment},
+    )
+    assert (ended.stdout, ended.returncode) == ("out\n", 7), ended.stderr
+    return ended.stderr[ended.stderr.index("ragmeter doctor: process") :]
+
+
+@pytest.mark.parametrize(("parts", "environment", "wanted"), CASES.values(), ids=CASES)
+def test_what_is_wrong_is_said_with_what_mends_it(tmp_path, parts, environment, wanted):
+    receiver = OtlpReceiver()
+    if environment.get("AT") == "refusing":
+        environment = {"AT": f"{receiver.url}/no/such/path"}
+    try:
+        said = examined(tmp_path, parts, **environment)
+    finally:
+        receiver.close()
+    for words in wanted:
+        assert words in said
+    assert HEALTHY not in said
+    assert " works" not in said
+    assert not re.search("private|secret-key|Kettle", said)
+
+
+def test_an_application_whose_scores_go_out_is_healthy(tmp_path):
+    receiver = OtlpReceiver()
+    parts = ["chain", "provider", "meter", "named"]
+    try:
+        said = examined(tmp_path, parts, AT=f"{receiver.url}/v1/traces", OTEL_SERVICE_NAME="shop")
+    finally:
+        receiver.close()
+    assert {span.name for span in receiver.spans} > {"retrieval"}
+    assert "1 captured (by langchain, llama_index), 1 exported" in said
+    assert "accepts connections" in said
+    assert HEALTHY in said
+
+
+def test_the_variable_alone_has_a_process_examined(tmp_path):
+    said = examined(tmp_path, ["provider", "by hand"], ("app.py",), RAGMETER_DOCTOR="1")
+    assert "2 captured (by hand), 2 exported" in said

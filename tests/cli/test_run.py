@@ -1,0 +1,142 @@
+"""`ragmeter run`: programs that know nothing of ragmeter run as they are, and their requests are scored."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from urllib.request import urlopen
+
+import pytest
+
+LANGCHAIN = """
+import sys
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+
+class Search(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager):
+        return [Document("Ferries leave the harbour every hour.")]
+
+model = FakeListChatModel(responses=["The bridge was designed by Ralph Freeman in London."])
+prompt = ChatPromptTemplate.from_template("{context} {question}")
+chain = {"context": Search(), "question": lambda asked: asked} | prompt | model
+print(chain.invoke("Who designed the harbour bridge?").content, sys.argv[1:])
+"""
+LLAMA_INDEX = """
+import sys
+from llama_index.core import MockEmbedding, VectorStoreIndex
+from llama_index.core.llms import MockLLM
+from llama_index.core.schema import TextNode
+
+index = VectorStoreIndex([TextNode(text="Ferries leave every hour.")], embed_model=MockEmbedding(8))
+print(len(str(index.as_query_engine(llm=MockLLM()).query("When do ferries leave?"))) > 0, sys.argv[1:])
+"""
+OWN_SDK = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(formatter=lambda span: span.name)))
+trace.set_tracer_provider(provider)
+with trace.get_tracer("shop").start_as_current_span("theirs"):
+    exec(open("shop_bot.py").read())
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "shop_bot.py").write_text(LANGCHAIN)
+    (tmp_path / "llama.py").write_text(LLAMA_INDEX)
+    (tmp_path / "own_sdk.py").write_text(OWN_SDK)
+    (tmp_path / "fails.py").write_text(LANGCHAIN + "sys.exit(7)")
+    (tmp_path / "killed.py").write_text("import os; os.kill(os.getpid(), 15)")
+    (tmp_path / "unrelated.py").write_text("print('done')")
+    return tmp_path
+
+
+def run(folder, *arguments, **environment):
+    clean = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("OPENAI_", "OTEL_", "RAGMETER_", "PHOENIX_"))
+    }
+    return subprocess.run(
+        [sys.executable, "-Ic", "from ragmeter.cli.main import run; run()", "run", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**clean, "XDG_STATE_HOME": str(folder / "state"), **environment},
+        timeout=200,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("program", ["shop_bot.py", "llama.py", "own_sdk.py", "fails.py"])
+def test_an_application_that_knows_nothing_of_ragmeter_is_scored(folder, otlp, program):
+    """What it prints and ends with is its own; a provider that it sets stays its own."""
+    done = run(folder, "--otlp", otlp.url, program, "--flag", "x")
+
+    assert done.returncode == (7 if program == "fails.py" else 0), done.stderr
+    assert "['--flag', 'x']" in done.stdout
+    assert f"ragmeter run: look at {otlp.url}" in done.stderr.splitlines()[0]
+    lines = re.findall(r"^\d\d:\d\d:\d\d  (\w+) .* trace [0-9a-f]{32}$", done.stderr, re.MULTILINE)
+    assert len(lines) == 1
+    assert f"ragmeter run: 1 {lines[0]}; look at {otlp.url}" in done.stderr
+    assert sorted(span.name.split()[0] for span in otlp.spans) == ["invoke_workflow", "retrieval"]
+    assert otlp.records
+    assert not any(b"harbour" in body for body in otlp.bodies)
+    if program == "own_sdk.py":
+        assert "theirs" in done.stdout
+    else:
+        assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_it_ends_as_the_program_ends(folder, otlp):
+    assert run(folder, "--otlp", otlp.url, "killed.py").returncode == -signal.SIGTERM
+    done = run(folder, "--otlp", otlp.url, "unrelated.py")
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert "no RAG request was seen" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["shop_bott.py"], "did you mean shop_bot.py?"),
+        (["--otlp", "nowhere", "shop_bot.py"], "is not a URL"),
+        (["--otlp", "http://a", "--phoenix", "http://b", "shop_bot.py"], "choose one"),
+        (["--phoenix", "nowhere", "shop_bot.py"], "--phoenix 'nowhere' is not a URL"),
+    ],
+)
+def test_what_cannot_be_run_is_said_before_anything_runs(folder, arguments, said):
+    done = run(folder, *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_the_page_is_started_once_and_has_the_request_with_its_texts(folder):
+    first = run(folder, "shop_bot.py")
+    started = re.search(r"to end it: kill (\d+)", first.stderr)
+    try:
+        assert first.returncode == 0, first.stderr
+        link = re.search(r"http://127\.0\.0\.1:\d+/trace/[0-9a-f]{32}", first.stderr)
+        assert link is not None, first.stderr
+        assert '"Who designed the harbour bridge?"' in first.stderr
+        with urlopen(link[0], timeout=60) as page:
+            shown = page.read().decode()
+        assert "Ralph Freeman in London" in shown
+        assert "shop_bot" in shown
+
+        second = run(folder, "shop_bot.py")
+        assert "to end it" not in second.stderr
+        assert link[0].partition("/trace")[0] in second.stderr
+    finally:
+        if started is not None:
+            os.kill(int(started[1]), signal.SIGTERM)

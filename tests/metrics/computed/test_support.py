@@ -1,0 +1,207 @@
+"""How far chunks carry an answer, and the facts that they do not have."""
+
+import itertools
+import textwrap
+import unicodedata
+
+import pytest
+
+from ragmeter.metrics import (
+    FactConflict,
+    LexicalGroundedness,
+    RagSample,
+    Support,
+    evaluate,
+)
+from ragmeter.metrics.metric import compute_metric
+
+CHUNKS = [
+    "Heat the oven to 135 °F for 20 minutes. The drug is approved for adults in Germany.",
+    "Духовку нагрейте до 135 градусов. Лекарство одобрено для взрослых в Германии в 2010 году.",
+    "把烤箱加热到135度，烤20分钟。该药物已获批准用于成人治疗。",
+    "The firm was founded by Peter Jones in Berlin. Revenue grew 15% to $3.2 billion in 2019. It employs 40 people and 2 dogs.",
+]
+
+
+def measured(answer, contexts=CHUNKS, question="How?"):
+    sample = RagSample(question=question, contexts=contexts, answer=answer)
+    return {
+        score.name: score
+        for metric in (LexicalGroundedness(), Support(), FactConflict())
+        for score in compute_metric(metric, sample)
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "fact", "instead"),
+    [
+        ("Heat the oven to 130 °F.", "130 °F", "135 °f"),
+        ("Heat the oven for 20 hours.", "20 hours", "135 °f"),
+        ("The drug is not approved for adults in Germany.", None, "says the opposite"),
+        ("Духовку нагрейте до 130 градусов.", "130 градусов", "135 градусов"),
+        ("Лекарство не одобрено для взрослых в Германии.", None, "says the opposite"),
+        ("把烤箱加热到130度。", "130度", "135度"),
+        ("烤20小时。", "20小时", None),
+        ("该药物未获批准用于成人治疗。", None, "says the opposite"),
+        ("The firm was founded by John Smith in Berlin.", "John Smith", "Peter Jones"),
+        ("Revenue grew 12% to $3.2 billion.", "12%", "15%"),
+        ("Revenue grew 15% to $3.2 million.", "$3.2 million", "$3.2 billion"),
+    ],
+)
+def test_a_fact_in_conflict_is_named_with_what_the_chunk_says(answer, fact, instead):
+    found = measured(answer)["fact_conflict"]
+
+    assert found.value == 1.0
+    assert found.items[0].id == "sentence-1-fact-1"
+    assert fact is None or found.items[0].text.rstrip(".") == fact
+    assert instead is None or fact == "20 hours" or instead in found.items[0].reason
+    assert fact is None or fact not in found.summary  # it may leave without content
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "1. Heat the oven.\n2. The drug is approved.",
+        "According to passage 3, step 7: heat the oven to 135 °F (57 °C).",
+        "Heat it for twenty minutes.",
+        "Revenue was about $3 billion.",
+        "In the 2010s revenue grew.",
+        "In total it employs 42 people and dogs.",
+        "烤二十分钟。",
+        "该药物已获批准用于成人治疗。",
+        "The drug is approved for adults in Germany [2].",
+        "Revenue grew 15 percent in 2019 to 3.2 billion dollars.",
+    ],
+)
+def test_what_only_counts_converts_rounds_or_adds_up_is_no_conflict(answer):
+    assert measured(answer)["fact_conflict"].value == 0.0
+
+
+def test_the_question_s_numbers_are_no_conflict_and_nothing_retrieved_is_none():
+    assert (
+        measured("Room 77 is free.", ["A room is free."], "Is room 77 free?")["fact_conflict"].value
+        == 0
+    )
+    assert measured("Room 77 is free.", [])["fact_conflict"].status == "undefined"
+
+
+@pytest.mark.parametrize(
+    ("framing", "chunk", "answer"),
+    [
+        (
+            "Based on the provided passages, here is my answer:",
+            "The ferry leaves at nine.",
+            "The ferry leaves at nine.",
+        ),
+        (
+            "Согласно предоставленным документам, вот ответ:",
+            "Паром отходит в девять.",
+            "Паром отходит в девять.",
+        ),
+        ("根据所提供的资料，", "渡轮九点出发。", "渡轮九点出发。"),
+    ],
+)
+def test_words_about_the_texts_and_the_answer_claim_nothing(framing, chunk, answer):
+    bare, framed = (
+        measured(one, [chunk])["unsupported_words_max"].value
+        for one in (answer, f"{framing} {answer}")
+    )
+    assert (bare, framed) == (0.0, 0.0)
+
+
+def test_an_answer_that_claims_nothing_has_no_support_and_is_not_bad():
+    found = measured("Sure! Here is my answer:")
+    assert (found["support"].status, found["unsupported_words_max"].status) == (
+        "undefined",
+        "undefined",
+    )
+    sample = RagSample(
+        question="How?", contexts=["The ferry leaves at nine."], answer="Sure! Here is my answer:"
+    )
+    [scores] = evaluate([sample], ["lexical_groundedness", "support", "refusal"])
+    assert scores.verdict is None or scores.verdict.word != "bad"
+
+
+def test_the_sentence_that_is_named_has_most_unsupported_content_in_every_score():
+    """Not the short one with the smallest share."""
+    answer = "Sure, here you go! The ferry leaves at nine, beside purple dragons, emerald castles and wizards."
+    found = measured(answer, ["The ferry leaves at nine."])
+    assert "weakest: sentence-2" in found["lexical_groundedness"].summary
+    assert "weakest: sentence-2" in found["support"].summary
+    assert found["unsupported_words_max"].value == 5.0
+
+
+def test_what_is_invented_in_one_piece_costs_more_than_a_paraphrase():
+    chunk = ["alpha beta gamma delta epsilon zeta eta theta"]
+    scattered = "alpha one beta two gamma three delta four epsilon five".replace(
+        "one", "uno"
+    ).replace("once", "x")
+    together = "alpha beta gamma delta epsilon uno two three four five"
+    assert measured(together, chunk)["support"].value < measured(scattered, chunk)["support"].value
+
+
+def test_endings_and_order_count():
+    chunk = ["Маяк построили рыбаки из старой гавани."]
+    assert measured("Рыбаки старой гавани построили маяк.", chunk)["support"].value > 0.8
+    straight, shuffled = "the ferry leaves Roja at nine", "nine leaves at ferry Roja the"
+    values = [measured(one, [straight])["support"].value for one in (straight, shuffled)]
+    assert values[0] == 1.0 > values[1]
+
+
+ANSWERS = [
+    "Heat the oven to 130 °F. The drug is approved for adults in Germany. It was sold in Norway by Anna Berg.",
+    "Духовку нагрейте до 130 градусов. Лекарство одобрено для взрослых в Германии в 2010 году.",
+    "把烤箱加热到130度。该药物已获批准用于成人治疗。",
+    "The firm was founded by John Smith in Berlin. Revenue grew 15% to $3.2 billion in 2019.",
+]
+NAMES = ("support", "unsupported_words_max", "fact_conflict")
+ARABIC = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
+FULL = str.maketrans("0123456789", "０１２３４５６７８９")
+
+
+def values(answer, contexts=CHUNKS):
+    found = measured(answer, contexts)
+    return {name: found[name].value for name in NAMES}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize(
+    "dress",
+    [
+        lambda text: unicodedata.normalize("NFD", text),
+        lambda text: unicodedata.normalize("NFC", text),
+        lambda text: text.translate(ARABIC),
+        lambda text: text.translate(FULL),
+        lambda text: textwrap.fill(text, 60, break_long_words=False),
+        lambda text: f"\n{text}\n\n",
+    ],
+    ids=["NFD", "NFC", "arabic digits", "full-width digits", "wrapped", "around"],
+)
+def test_how_the_same_text_is_written_changes_nothing(answer, dress):
+    assert values(dress(answer)) == values(answer)
+    assert values(answer, [dress(chunk) for chunk in CHUNKS]) == values(answer)
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_neither_the_order_of_the_chunks_nor_a_second_copy_changes_anything(answer):
+    before = values(answer)
+    for contexts in (*itertools.permutations(CHUNKS), [*CHUNKS, *CHUNKS]):
+        assert values(answer, list(contexts)) == before
+
+
+ENGLISH = [
+    "Based on the provided passages, here is the answer.",
+    "Here is a summary of the given context.",
+]
+FRAMED = [
+    *((framing, answer) for framing in ENGLISH for answer in ANSWERS),
+    ("На основании предоставленных документов вот ответ.", ANSWERS[1]),
+    ("根据提供的资料，以下是答案。", ANSWERS[2]),
+]
+
+
+@pytest.mark.parametrize(("framing", "answer"), FRAMED)
+def test_a_sentence_about_the_texts_moves_nothing(framing, answer):
+    plain = values(answer)
+    assert values(f"{framing} {answer}") == plain
+    assert values(f"{answer} {framing}") == plain

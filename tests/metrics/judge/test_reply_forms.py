@@ -1,0 +1,189 @@
+"""Which forms of reply are read, and which are not: no draft that was taken back is ever a verdict."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from judging_tools import judge_at, sample
+from openai_server import well_formed
+
+from ragmeter.metrics import ContextPrecision, evaluate
+from ragmeter.metrics.judge import Group, Item, batching
+from ragmeter.metrics.judge.replies import UnusableReplyError, read_reply, read_verdict
+
+GROUP = Group("chunks", (Item("c1", ("c1",)), Item("c2", ("c2",))))
+
+
+def said(verdict, **more):
+    entries = [{"id": one, "verdict": verdict, **more} for one in ("c1", "c2")]
+    return json.dumps({"chunks": entries})
+
+
+DRAFT, FINAL = said(True), said(False)
+CUT = FINAL[:-20]
+LOOSE = FINAL.replace('"', "'")
+BARE = json.dumps(json.loads(FINAL)["chunks"])
+READ = {
+    "alone": FINAL,
+    "with blanks and a mark": f"\ufeff\n {FINAL}\n\n",
+    "a bare list": BARE,
+    "a fenced list": f"```json\n{BARE}\n```",
+    "fenced": f"```json\n{FINAL}\n```",
+    "fenced without a language": f"```\n{FINAL}\n```",
+    "fenced in one line": f"```{FINAL}```",
+    "in a fence that is not closed": f"```json\n{FINAL}",
+    "after words": f"Here you are: {FINAL}",
+    "before words": f"{FINAL}\nI hope this helps (1, 2).",
+    "between words and fences": f"As asked:\n```json\n{FINAL}\n```\nDone.",
+    "before a special token": f"{FINAL}<|im_end|>",
+    "after a thought": f"<think>Is it?</think>\n{FINAL}",
+    "after a thought with a draft": f"<think>{DRAFT} no, not so</think>{FINAL}",
+    "after two thoughts": f"<think>a</think> hm <think>{DRAFT}</think>{FINAL}",
+    "after a thought that began before": f"Okay, {DRAFT}?\n</think>\n{FINAL}",
+    "after reasoning": f"<REASONING>{DRAFT}</REASONING>{FINAL}",
+    "after a thought with attributes": f"<think lang='en'>{DRAFT}</think>{FINAL}",
+    "after [THINK]": f"[THINK]{DRAFT}[/THINK]{FINAL}",
+    "after a scratchpad": f"<scratchpad>{DRAFT}</scratchpad>\n{FINAL}",
+    "in the final channel": f"<|channel|>analysis<|message|>{DRAFT}<|end|><|channel|>final<|message|>{FINAL}",
+    "fenced after a thought": f"</think>\n```json\n{FINAL}\n```",
+    "a reason that speaks of thinking": said(False, reason="it says </think> and <think>"),
+    "a reason with braces": said(False, reason='it says {"chunks": []}'),
+}
+REFUSED = {
+    "nothing": "",
+    "words": "All of them are false.",
+    "a fenced draft before a plain final": f"```json\n{DRAFT}\n```\nNo: {FINAL}",
+    "a fenced draft before an unclosed one": f"```json\n{DRAFT}\n```\nNo:\n```json\n{FINAL}",
+    "two fenced ones": f"```json\n{DRAFT}\n```\n```json\n{FINAL}\n```",
+    "two that agree": f"{FINAL}\n{FINAL}",
+    "a plain draft before a final that is cut off": f"{DRAFT}\nNo: {CUT}",
+    "a plain draft before one that is no JSON": f"{DRAFT}\nNo: {LOOSE}",
+    "a plain draft before a fenced final": f"{DRAFT}\n```json\n{FINAL}\n```",
+    "a draft before a list": f"{DRAFT}\nNo: {BARE}",
+    "a list before a final": f"{json.dumps(json.loads(DRAFT)['chunks'])} {FINAL}",
+    "a draft that is cut off before a final": f"{DRAFT[:-20]}\n{FINAL}",
+    "a draft that is no JSON before a final": f"{LOOSE}\n{FINAL}",
+    "a draft before a brace": f"{DRAFT} or rather {{",
+    "a draft that ends a thought before words": f"{DRAFT}</think>None of them.",
+    "a draft that ends a thought before nothing": f"{DRAFT}</think>",
+    "a draft before a thought without an end": f"{DRAFT}<think>No, wait",
+    "a thought without an end": f"<think>{DRAFT}",
+    "a thought after a thought without an end": f"<think>a</think>{DRAFT}<think>b",
+    "a channel that is not final": f"<|channel|>analysis<|message|>{DRAFT}",
+    "a channel after the final one": f"<|channel|>final<|message|>{DRAFT}<|channel|>analysis<|message|>no",
+    "cut off": CUT,
+    "no JSON": LOOSE,
+    "braces among the words before": f"For the set {{1, 2}}: {FINAL}",
+    "a draft between tags": f"<draft>{DRAFT}</draft>{FINAL}",
+    "inside another object": f'{{"result": {FINAL}}}',
+    "inside a string": json.dumps(FINAL),
+    "a key twice": f'{{"chunks": [], {FINAL[1:]}',
+    "a list before it": f'["c1"] {FINAL}',
+}
+
+
+@pytest.mark.parametrize("form", READ)
+def test_a_form_that_is_read(form):
+    """Exactly one object begins after the last thought."""
+    answers = read_reply(READ[form], [GROUP])
+    assert {name: answer.value for name, answer in answers.items()} == {"c1": False, "c2": False}
+
+
+@pytest.mark.parametrize("form", REFUSED)
+def test_a_form_that_is_refused(form):
+    """Nothing of it is read, not even what is whole."""
+    with pytest.raises(UnusableReplyError):
+        read_reply(REFUSED[form], [GROUP])
+
+
+WORDS = st.sampled_from(
+    ["", " ", "Hm. ", "\nNo:\n", "(see [1])", "```", "\n```\n", "```json\n", "<|im_end|>"]
+)
+THOUGHTS = st.sampled_from(
+    ["<think>", "</think>", "<reasoning>", "</thinking>", "[THINK]", "<|channel|>final<|message|>"]
+)
+DRAFTS = st.sampled_from(
+    [DRAFT, f"```json\n{DRAFT}\n```", f"```{DRAFT}", json.dumps(json.loads(DRAFT)["chunks"])]
+)
+TAKEN_BACK = st.sampled_from(
+    [
+        FINAL,
+        f"```json\n{FINAL}\n```",
+        f"```json\n{FINAL}",
+        CUT,
+        LOOSE,
+        BARE,
+        "{",
+        "</think>",
+        "</think>No.",
+        "<think>No",
+    ]
+)
+
+
+@given(
+    st.lists(WORDS | THOUGHTS | DRAFTS, max_size=4),
+    DRAFTS,
+    st.lists(WORDS, max_size=2),
+    TAKEN_BACK,
+    st.lists(WORDS, max_size=2),
+)
+def test_no_draft_that_was_taken_back_is_read(before, draft, words, taken_back, after):
+    """Whatever stands before and around: the verdict is the final one's, or there is none."""
+    reply = "".join([*before, draft, *words, taken_back, *after])
+    try:
+        answers = read_reply(reply, [GROUP])
+    except UnusableReplyError:
+        return
+    assert not any(answer.value for answer in answers.values())
+
+
+@pytest.mark.parametrize(
+    ("word", "verdict"),
+    [
+        ("«true».", True), (" (True) ", True), ("【是】", True), ("“no”", False), ("`false`", False), ("[1]", True), ("'0'.", False),
+        ("Ｔｒｕｅ。", True), ("true...", True), ("\u00a0нет\n", False),
+        ("!true", None), ("≠true", None), ("¬true", None), ("~1", None), ("−1", None), ("-1", None), ("+1", None), ("–0", None),
+        ("true!", None), ("true?", None), ("true,", None), ("true: c1", None), ("true false", None), ("t.r.u.e", None), ("**true**", None),
+        (".1", None), ("0.1", None), ("1.0", None), ("1.", True), ("¹", None), ("①", None), ("not true", None), ("true…", None),
+        ("", None), ("..", None), ("()", None),
+    ],
+)  # fmt: skip
+def test_what_may_stand_around_a_verdict(word, verdict):
+    """Quotes, brackets, full stops and blanks; everything else may turn it around."""
+    assert read_verdict(word) is verdict
+
+
+def _ask(judge):
+    [scores] = evaluate([sample()], [ContextPrecision()], judge)
+    return scores["context_precision"]
+
+
+def test_the_cache_has_nothing_of_a_reply_that_is_refused(server):
+    """A draft that was taken back is neither a verdict now nor later."""
+
+    def taken_back(request):
+        draft = json.dumps(well_formed(request, lambda *_: True))
+        return f"```json\n{draft}\n```\nNo: {draft[:-9]}"
+
+    server.script.extend([taken_back] * 4)
+    judge = judge_at(server)
+    assert [_ask(judge).error_type for _ in range(2)] == ["unusable_reply"] * 2
+    assert len(judge.cache) == 0
+    server.script.clear()
+    server.script.append(lambda request: well_formed(request, lambda *_: False))
+    assert _ask(judge).value == 0.0
+
+
+def test_what_another_reader_remembered_is_asked_again(server, monkeypatch, tmp_path):
+    """The keys have the reader's version."""
+    answer = [True]
+    server.script.extend([lambda request: well_formed(request, lambda *_: answer[0])] * 9)
+    monkeypatch.setattr(batching, "READER", 1)
+    assert _ask(judge_at(server, cache=str(tmp_path / "answers"))).value == 1.0
+    monkeypatch.undo()
+    answer[0] = False
+    judge = judge_at(server, cache=str(tmp_path / "answers"))
+    assert [_ask(judge).value for _ in range(2)] == [0.0, 0.0]
+    assert len(server.requests) == 2

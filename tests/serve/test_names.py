@@ -1,0 +1,237 @@
+"""Every name that a sender chooses has a bound: a test over all columns of the store, and what a page then costs."""
+
+import sqlite3
+import sys
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from stored import earlier_version, store
+
+from ragmeter.exporters import semconv
+from ragmeter.serve.store import Filters, _names
+
+MANY = 260
+OF_ONE_REQUEST = {
+    "request": {
+        "run_id", "verdict", "codes", "reasons", "language", "retriever", "conversation_id", "user_id", "selection",
+        "judge_selection", "missing", "metadata", "segments",
+    },
+    "score": {"label"},
+    "evidence": {"name", "summary", "explanation", "items"},
+    "text": {"body"},
+    # Of each score there are only so many.
+    "kind": {"method", "target", "definition", "direction", "endpoint"},
+    "chunk": {"document"},
+    "loose": {"retriever", "scores"},
+    # What servers tell each other, and what is told apart.
+    "telling": {"claim", "series", "kind", "body"},
+    "name": {"name"},
+    "segment": {"value"},
+}  # fmt: skip
+"""Texts by which nothing is grouped. Of every other column there may be only as many as `BOUNDS` says."""
+BOUNDED = {
+    ("request", "service"): "service",
+    ("request", "workflow"): "workflow",
+    ("request", "framework"): "framework",
+    ("request", "status"): "status",
+    ("request", "environment"): "environment",
+    ("score", "name"): "score",
+    ("score", "status"): "score_status",
+    ("score", "error_type"): "error",
+    ("kind", "name"): "score",
+    ("kind", "judge"): "judge",
+    ("dropped", "service"): "service",
+    ("dropped", "reason"): "reason",
+}
+NOTED = {
+    ("name", "sort"): len(_names.BOUNDS),
+    ("segment", "name"): 50,
+    ("segment_name", "name"): 50,
+}
+
+
+def put(carrier, **said):
+    for name, value in said.items():
+        kind = "double_value" if isinstance(value, float) else "string_value"
+        carrier.attributes.add(key=name, value=AnyValue(**{kind: value}))
+
+
+def request_of(number, *, scores=1, one_score=False):
+    """A request of which everything is called as nothing else is."""
+    request = ExportTraceServiceRequest()
+    group = request.resource_spans.add()
+    put(
+        group.resource,
+        **{"service.name": f"s{number}", "deployment.environment.name": f"e{number}"},
+    )
+    scoped = group.scope_spans.add()
+    scoped.scope.name = "ragmeter"
+    span = scoped.spans.add(
+        trace_id=(number + 1).to_bytes(16, "big"),
+        span_id=(number + 1).to_bytes(8, "big"),
+        start_time_unix_nano=10**18 + number,
+        end_time_unix_nano=10**18 + number + 1,
+    )
+    put(span, **{
+        semconv.RUN_ID: f"r{number}", semconv.GEN_AI_OPERATION_NAME: "invoke_workflow",
+        semconv.GEN_AI_WORKFLOW_NAME: f"w{number}", semconv.FRAMEWORK: f"f{number}",
+        semconv.REQUEST_STATUS: f"st{number}", semconv.SPAN_SEGMENT_PREFIX + f"seg{number}": f"v{number}",
+        semconv.SPAN_METADATA_PREFIX + f"meta{number}": f"v{number}",
+        semconv.SPAN_METADATA_PREFIX + "user": f"v{number}",
+    })  # fmt: skip
+    for score in range(scores):
+        event = span.events.add(
+            name=semconv.EVENT_EVALUATION_RESULT, time_unix_nano=10**18 + number
+        )
+        put(event, **{
+            semconv.GEN_AI_EVALUATION_NAME: "one" if one_score else f"score{number}-{score}",
+            semconv.GEN_AI_EVALUATION_SCORE_VALUE: 0.5, semconv.SCORE_STATUS: f"ss{number}",
+            semconv.SCORE_METHOD: f"m{number}", semconv.SCORE_TARGET: f"t{number}",
+            semconv.EVALUATOR_VERSION: f"d{number}", semconv.SCORE_JUDGE_MODEL: f"j{number}",
+            semconv.SCORE_JUDGE_ENDPOINT: f"p{number}", semconv.ERROR_TYPE: f"x{number}",
+            semconv.SCORE_MIN: -float(number), semconv.SCORE_MAX: 1.0 + number,
+        })  # fmt: skip
+    return request
+
+
+def dropped_by(number):
+    request = ExportMetricsServiceRequest()
+    group = request.resource_metrics.add()
+    put(group.resource, **{"service.name": f"s{number}"})
+    scoped = group.scope_metrics.add()
+    scoped.scope.name = "ragmeter"
+    metric = scoped.metrics.add(name=semconv.DROPPED.name)
+    metric.sum.aggregation_temporality = 2
+    put(point := metric.sum.data_points.add(as_int=1), **{semconv.REASON: f"reason{number}"})
+    point.time_unix_nano = 10**18
+    return request
+
+
+def texts_of(place):
+    """Every column of texts, with what stands in it."""
+    database = sqlite3.connect(place)
+    try:
+        for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
+            for _, column, kind, *_ in database.execute(f"PRAGMA table_info({table})"):
+                if kind == "TEXT":
+                    found = database.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()
+                    yield table, column, {value for (value,) in found if value is not None}
+    finally:
+        database.close()
+
+
+@pytest.mark.parametrize("one_score", [False, True], ids=["many-scores", "many-kinds"])
+def test_every_column_of_names_has_a_bound_and_an_other(tmp_path, one_score):
+    place = tmp_path / "s.db"
+    with store(place, max_bytes=10**9) as kept:
+        for number in range(MANY):
+            kept.take(request_of(number, one_score=one_score))
+            kept.take_metrics(dropped_by(number))
+        refused = kept.stats().other
+    for table, column, values in texts_of(place):
+        if column in OF_ONE_REQUEST.get(table, ()):
+            continue
+        most = NOTED.get((table, column))
+        if most is None:
+            sort = BOUNDED[table, column]  # a new column of names has a bound, or is of one request
+            most = _names.BOUNDS[sort] + 1
+            if len(values) == most:
+                assert "other" in values
+        assert len(values) <= most, (table, column)
+    assert {"service", "workflow", "framework", "environment", "reason"} <= refused.keys()
+    assert ("kind" in refused) == one_score
+    database = sqlite3.connect(place)
+    assert max(database.execute("SELECT count(*) FROM kind GROUP BY name"))[0] <= 51
+    database.close()
+
+
+def test_a_store_of_an_earlier_version_forgets_services_beyond_the_bound(tmp_path, monkeypatch):
+    from ragmeter.serve.store import _rows, _schema
+
+    place = tmp_path / "s.db"
+    with monkeypatch.context() as earlier:
+        earlier.setitem(_names.BOUNDS, "service", 10**6)
+        with store(place) as kept:
+            for number in range(100):
+                kept.take(request_of(number, scores=0))
+    earlier_version(place, 4)
+    assert _schema.VERSION >= 5
+    assert _rows.BOUNDS["service"] == 64
+    with store(place) as kept:
+        found = {column: values for table, column, values in texts_of(place) if table == "request"}
+        assert len(found["service"]) == 65
+        assert "other" in found["service"]
+        kept.take(request_of(200, scores=0))
+
+
+def _calls(job):
+    """How many Python functions are called: what it costs, whatever else the machine does."""
+    count = 0
+
+    def note(_frame, event, _argument):
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        job()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("sort", ["service", "workflow"])
+def test_an_overview_of_many_names_costs_no_more_than_one_of_as_many_as_are_told_apart(
+    tmp_path, sort
+):
+    costs = {}
+    for names in (1, 70, 280):
+        with store(tmp_path / f"{names}.db", clock=lambda: 10**9 + 60) as kept:
+            for number in range(280):
+                request = request_of(0, scores=3)
+                (group,) = request.resource_spans
+                span = group.scope_spans[0].spans[0]
+                span.trace_id, span.span_id = (
+                    (number + 1).to_bytes(16, "big"),
+                    (number + 1).to_bytes(8, "big"),
+                )
+                span.attributes[0].value.string_value = f"r{number}"
+                which = group.resource.attributes[0] if sort == "service" else span.attributes[2]
+                which.value.string_value = f"n{number % names}"
+                kept.take(request)
+            reader = kept.reader()
+            costs[names] = _calls(reader.overview)
+            assert reader.overview().requests == 280
+    assert costs[280] < 1.1 * costs[70]
+
+
+def test_names_that_nothing_uses_any_more_make_room_and_their_sums_are_told_as_others(tmp_path):
+    now = [10**9 + 60.0]
+    month = Filters(range_s=30 * 86_400)
+
+    def services(kept):
+        return set(kept.reader().overview(month).services)
+
+    def sent(kept, number):
+        request = request_of(number, scores=0)
+        span = request.resource_spans[0].scope_spans[0].spans[0]
+        span.start_time_unix_nano = int(now[0] * 1e9) - 10**9
+        span.end_time_unix_nano = int(now[0] * 1e9)
+        kept.take(request)
+
+    with store(tmp_path / "s.db", clock=lambda: now[0], keep_s=86_400) as kept:
+        for number in range(MANY):
+            sent(kept, number)
+        now[0] += 2 * 86_400
+        sent(kept, MANY)
+        assert f"s{MANY}" not in services(kept)
+        while kept.maintain():
+            pass
+        sent(kept, MANY + 1)
+        assert services(kept) == {"other", f"s{MANY + 1}"}
+        assert kept.reader().overview(month).requests == MANY + 2
+        for number in range(100):
+            sent(kept, number)
+        assert len(services(kept)) == _names.BOUNDS["service"] + 1

@@ -1,0 +1,105 @@
+"""A store is kept over years: files of earlier versions are brought up to date, and copied while a server writes.
+
+`stores/version-N.db` were written with the first N steps of the tables: six requests of one service.
+"""
+
+import shutil
+import sqlite3
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+from stored import scored, told
+from typer.testing import CliRunner
+
+from ragmeter.cli.app import app
+from ragmeter.metrics import ConfigurationError
+from ragmeter.serve.store import Store, StoreOptions, back_up
+from ragmeter.serve.store._schema import VERSION
+
+RECORDED = sorted((Path(__file__).parent / "stores").glob("version-*.db"))
+AT_S = 1_790_000_060.0
+
+
+def test_there_is_a_file_of_each_earlier_version():
+    assert [path.stem for path in RECORDED] == [f"version-{number}" for number in range(1, VERSION)]
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda path: path.stem)
+def test_a_file_of_an_earlier_version_keeps_what_it_holds(tmp_path, recorded):
+    path = tmp_path / "serve.db"
+    shutil.copy(recorded, path)
+    for _ in range(2):  # brought up to date, and then as any other
+        store = Store(StoreOptions(path=path, keep_s=1e9), clock=lambda: AT_S)
+        overview = store.reader().overview()
+        assert overview.requests == 6
+        assert [(one.name, one.estimate.mean) for one in overview.scores] == [("recall", 0.5)]
+        (row, *_) = store.reader().requests().requests
+        assert (row.service, row.workflow, row.question) == ("shop", "shop_qa", "Who wrote it?")
+        store.maintain()
+        store.close()
+    with sqlite3.connect(path) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (VERSION,)
+
+
+def test_a_copy_that_is_made_while_a_server_writes_is_whole(tmp_path, monkeypatch):
+    path = tmp_path / "serve.db"
+    store = Store(StoreOptions(path=path))
+    ended = threading.Event()
+    written = []
+
+    def write():
+        while not ended.is_set():
+            spans, _ = told(scored(1))
+            store.take(spans)
+            written.append(1)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        while len(written) < 3:
+            ended.wait(0.01)
+        before = len(written)
+        monkeypatch.setenv("RAGMETER_SERVE_STORE", str(path))
+        done = CliRunner().invoke(app, ["store", "backup", str(tmp_path / "copy.db")])
+        assert done.exit_code == 0, done.output
+    finally:
+        ended.set()
+        writing.join()
+        store.close()
+    assert sorted(one.name for one in tmp_path.glob("copy*")) == ["copy.db"]
+    assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
+    copy = Store(StoreOptions(path=tmp_path / "copy.db"))
+    assert before <= copy.stats().requests <= len(written)
+    copy.close()
+
+
+@pytest.mark.parametrize(
+    ("store", "to", "what"),
+    [
+        ("nowhere.db", "copy.db", "there is no store"),
+        ("other.db", "copy.db", "no store of ragmeter"),
+        ("letters.txt", "copy.db", "not a database"),
+        ("other.db", "letters.txt", "file exists"),
+        ("other.db", "nowhere/copy.db", "no such file"),
+        ("postgresql://me:secret@host/base", "copy.db", "pg_dump"),
+    ],
+)
+def test_what_cannot_be_copied_is_said_and_nothing_is_left(tmp_path, store, to, what):
+    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE a (b)").connection.close()
+    (tmp_path / "letters.txt").write_text("my letters" * 100)
+    where = store if "://" in store else str(tmp_path / store)
+    done = CliRunner().invoke(app, ["store", "backup", str(tmp_path / to), "--store", where])
+    said = " ".join(done.output.split()).lower()
+    assert done.exit_code == 2, said
+    assert what in said
+    assert "secret" not in said
+    assert (tmp_path / "letters.txt").read_text() == "my letters" * 100
+    assert not list(tmp_path.glob("copy*"))
+
+
+def test_a_copy_over_the_store_itself_is_refused(tmp_path):
+    Store(StoreOptions(path=tmp_path / "serve.db")).close()
+    with pytest.raises(ConfigurationError, match="file exists"):
+        back_up(tmp_path / "serve.db", tmp_path / "serve.db")

@@ -1,0 +1,264 @@
+"""Vendors whose tracing ragmeter is used beside, one row each: their packages, pinned, and their quick start's lines.
+
+A new vendor is a new row. `install.py` makes its environment, `app.py` runs its lines, `../test_vendors.py` judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["COMMON", "VENDORS", "WAYS", "Vendor"]
+
+WAYS = ("by hand", "handler", "instrument", "processor")
+"""How ragmeter is attached."""
+
+COMMON = ("langchain-core==1.7.2",)
+"""What the application needs, whoever traces it."""
+
+_OTLP = {"OTEL_EXPORTER_OTLP_ENDPOINT": "{url}", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+_LANGCHAIN = "openinference-instrumentation-langchain==0.1.72"
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """One vendor's tracing, set up as its own page says."""
+
+    packages: tuple[str, ...]
+    lines: str
+    """As on that page; nothing of ragmeter in them."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of its own; ``{url}`` and ``{grpc_port}`` are where our backend listens."""
+    around: str = 'trace.get_tracer("app").start_as_current_span("ask")'
+    """How the application opens a span of its own, in the vendor's words."""
+    provider: str | None = None
+    """The name of the provider in `lines`, where it is not the global one."""
+    command: tuple[str, ...] = ()
+    """What the application is started with."""
+    signals: tuple[str, ...] = ("traces",)
+    """What it has set up providers for."""
+    short: bool = False
+    """Whether CI has it."""
+    cannot: Mapping[str, str] = field(default_factory=dict)
+    """A way that is closed there, and why; then that is said, and the vendor loses nothing."""
+
+
+_PHOENIX = """
+from phoenix.otel import register
+
+# configure the Phoenix tracer
+tracer_provider = register(
+  project_name="my-llm-app", # Default is 'default'
+  auto_instrument=True,{} # Auto-instrument your app based on installed OI dependencies
+)
+"""
+_PHOENIX_PACKAGES = ("arize-phoenix-otel==0.17.2", _LANGCHAIN)
+_PHOENIX_VARIABLES = {
+    "PHOENIX_COLLECTOR_ENDPOINT": "{url}",
+    "PHOENIX_GRPC_PORT": "{grpc_port}",
+}
+_LANGFUSE_VARIABLES = {
+    "LANGFUSE_PUBLIC_KEY": "pk-lf-none",
+    "LANGFUSE_SECRET_KEY": "sk-lf-none",
+    "LANGFUSE_BASE_URL": "{url}",
+    "LANGFUSE_HOST": "{url}",
+}
+_LANGFUSE = """
+from langfuse import get_client
+
+langfuse = get_client()
+"""
+
+VENDORS: Mapping[str, Vendor] = {
+    "phoenix": Vendor(
+        _PHOENIX_PACKAGES, _PHOENIX.format(""), environment=_PHOENIX_VARIABLES, short=True
+    ),
+    "phoenix-batch": Vendor(
+        _PHOENIX_PACKAGES,
+        _PHOENIX.format(" batch=True,"),
+        environment=_PHOENIX_VARIABLES,
+        short=True,
+    ),
+    "openinference": Vendor(
+        (
+            "openinference-instrumentation==0.1.72",
+            _LANGCHAIN,
+            "opentelemetry-exporter-otlp-proto-http==1.45.2",
+        ),
+        """
+from openinference.instrumentation import TracerProvider
+from openinference.instrumentation.langchain import LangChainInstrumentor
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+tracer_provider = TracerProvider()
+tracer_provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))
+trace.set_tracer_provider(tracer_provider)
+LangChainInstrumentor().instrument(tracer_provider=tracer_provider)
+""",
+        environment=_OTLP,
+    ),
+    "logfire": Vendor(
+        ("logfire==5.2.0",),
+        """
+import logfire
+
+logfire.configure(
+    service_name='my_logfire_service',
+    # Sending to Logfire is on by default regardless of the OTEL env vars.
+    # Keep this line here if you don't want to send to both Jaeger and Logfire.
+    send_to_logfire=False,
+)
+""",
+        environment=_OTLP,
+        around='logfire.span("ask")',
+        signals=("traces", "metrics", "logs"),
+        short=True,
+    ),
+    "langfuse": Vendor(
+        ("langfuse==5.0.4",),
+        _LANGFUSE,
+        environment=_LANGFUSE_VARIABLES,
+        around='langfuse.start_as_current_observation(as_type="span", name="ask")',
+    ),
+    "langfuse-3": Vendor(
+        ("langfuse==3.15.0",),
+        _LANGFUSE,
+        environment=_LANGFUSE_VARIABLES,
+        around='langfuse.start_as_current_span(name="ask")',
+    ),
+    "langfuse-own-provider": Vendor(
+        ("langfuse==5.0.4",),
+        """
+from opentelemetry.sdk.trace import TracerProvider
+from langfuse import Langfuse
+
+langfuse_tracer_provider = TracerProvider() # do not set to global tracer provider to keep isolation
+
+langfuse = Langfuse(tracer_provider=langfuse_tracer_provider)
+""",
+        environment=_LANGFUSE_VARIABLES,
+        around='langfuse.start_as_current_observation(as_type="span", name="ask")',
+        provider="langfuse_tracer_provider",
+    ),
+    "traceloop": Vendor(
+        ("traceloop-sdk==0.62.4",),
+        """
+from traceloop.sdk import Traceloop
+
+Traceloop.init(disable_batch=True)
+""",
+        environment={"TRACELOOP_BASE_URL": "{url}", "TRACELOOP_TELEMETRY": "FALSE"},
+        signals=("traces", "metrics"),
+    ),
+    "openlit": Vendor(
+        ("openlit==1.45.0",),
+        """
+import openlit
+
+openlit.init()
+""",
+        environment=_OTLP,
+        signals=("traces", "metrics", "logs"),
+    ),
+    "langwatch": Vendor(
+        ("langwatch==1.4.0",),
+        """
+import langwatch
+
+langwatch.setup()
+""",
+        environment={"LANGWATCH_API_KEY": "sk-lw-none", "LANGWATCH_ENDPOINT": "{url}"},
+        around='langwatch.trace(name="ask")',
+    ),
+    "azure-monitor": Vendor(
+        ("azure-monitor-opentelemetry==1.8.11",),
+        """
+from azure.monitor.opentelemetry import configure_azure_monitor
+
+configure_azure_monitor()
+""",
+        environment={
+            "APPLICATIONINSIGHTS_CONNECTION_STRING": (
+                "InstrumentationKey=00000000-0000-0000-0000-000000000001;"
+                "IngestionEndpoint={url}/;LiveEndpoint={url}/"
+            ),
+            "APPLICATIONINSIGHTS_STATSBEAT_DISABLED_ALL": "true",
+            # By default 5 spans a second are kept, of the application's own, too.
+            "OTEL_TRACES_SAMPLER": "microsoft.fixed_percentage",
+            "OTEL_TRACES_SAMPLER_ARG": "1.0",
+        },
+        signals=("traces", "metrics", "logs"),
+    ),
+    "mlflow": Vendor(
+        ("mlflow-tracing==3.17.2", "opentelemetry-exporter-otlp-proto-http==1.45.2"),
+        # One provider for MLflow's spans and others: it adds its own processors to it.
+        """
+import mlflow
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+trace.set_tracer_provider(TracerProvider())
+""",
+        environment={
+            "MLFLOW_TRACKING_URI": "{url}",
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "{url}/v1/traces",
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+            "MLFLOW_USE_DEFAULT_TRACER_PROVIDER": "false",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+        },
+        around='mlflow.start_span("ask")',
+        # Sent to `ragmeter serve`, as docs/already-traced.md says, it is scored.
+        cannot=dict.fromkeys(
+            WAYS,
+            "MLflow's processor raises for each span that begins after its trace's first one has ended",
+        ),
+    ),
+    "ddtrace": Vendor(
+        ("ddtrace==4.16.0",),
+        """
+import os
+# Must be set before ddtrace is imported!
+os.environ["DD_TRACE_OTEL_ENABLED"] = "true"
+
+from opentelemetry.trace import set_tracer_provider
+from ddtrace.opentelemetry import TracerProvider
+
+set_tracer_provider(TracerProvider())
+""",
+        environment={
+            "OTEL_TRACES_EXPORTER": "otlp",
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "{url}/v1/traces",
+            "DD_TRACE_AGENT_URL": "{url}",
+            "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false",
+            "DD_REMOTE_CONFIGURATION_ENABLED": "false",
+        },
+        cannot={"processor": "ddtrace's provider takes no span processors"},
+    ),
+    "agentops": Vendor(
+        # With newer exporters this release sends nothing, with ragmeter or without.
+        ("agentops==0.4.21", "opentelemetry-exporter-otlp-proto-http==1.39.1"),
+        """
+import agentops
+
+agentops.init()
+""",
+        environment={
+            "AGENTOPS_API_KEY": "00000000-0000-4000-8000-000000000001",
+            "AGENTOPS_API_ENDPOINT": "{url}",
+            "AGENTOPS_EXPORTER_ENDPOINT": "{url}/v1/traces",
+        },
+    ),
+    "distro": Vendor(
+        ("opentelemetry-distro==0.66b2", "opentelemetry-exporter-otlp-proto-http==1.45.2"),
+        "",
+        environment={
+            **_OTLP,
+            "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "ragmeter_langchain,ragmeter_llama_index",
+        },
+        command=("opentelemetry-instrument",),
+        signals=("traces", "metrics", "logs"),
+        short=True,
+    ),
+}
