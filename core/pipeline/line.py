@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -148,6 +149,7 @@ class Pipeline:
             max_bytes=limits.queue_bytes,
         )
         self._gave_up = False
+        self._worker: int | None = None
         self._answered_at = -math.inf
         self._usual_s = 0.0
         self._judging = None if judges is None else _judge_loop(judges, limits, guard_for)
@@ -207,6 +209,9 @@ class Pipeline:
 
     def put(self, item: Offered | Amendment | Unseen, size_bytes: int = 0) -> None:
         """Take a captured request, or what was learned about one. Never blocks."""
+        if isinstance(item, Unseen) and self._worker == threading.get_ident():
+            self._tell_unseen(item)  # found while a request was read: a flush waits for both
+            return
         self._queue.put(item, size_bytes)
 
     def signs(self) -> Signs:
@@ -276,6 +281,7 @@ class Pipeline:
         self._exporting.judge_called(call)
 
     def _work(self, batch: Sequence[Offered | Amendment | Unseen]) -> None:
+        self._worker = threading.get_ident()
         offered: list[Offered] = []
         for item in batch:
             if isinstance(item, Offered):
@@ -284,11 +290,14 @@ class Pipeline:
             self._score(offered)
             offered = []
             if isinstance(item, Unseen):
-                self._no_data.retrieval_unseen(item.reason, item.look(), self._counters.seen)
-                self._exporting.retrieval_unseen(item.framework, item.reason)
+                self._tell_unseen(item)
             else:
                 self._amend(item)
         self._score(offered)
+
+    def _tell_unseen(self, item: Unseen) -> None:
+        self._no_data.retrieval_unseen(item.reason, item.look(), self._counters.seen)
+        self._exporting.retrieval_unseen(item.framework, item.reason)
 
     def _score(self, batch: Sequence[Offered]) -> None:
         """Build and score some requests: as many at a time as `Computes.batch` allows."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -35,12 +33,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _collect_what_llamaindex_leaks() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 A, B = nodes()[:2], nodes()[2:]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -34,13 +33,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _collect_what_llamaindex_leaks() -> Iterator[None]:
-    """Event loops that LlamaIndex opens and never closes must not fail whatever test comes next."""
-    yield
-    gc.collect()
 
 
 ANSWER = "Paris is the answer."

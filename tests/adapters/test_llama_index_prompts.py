@@ -1,9 +1,7 @@
 """What the model saw is read from what it was sent; where that is not visible, from the run's notes."""
 
 import asyncio
-import gc
 import json
-from collections.abc import Iterator
 from sys import getsizeof
 from typing import Any
 
@@ -43,12 +41,6 @@ pytestmark = [
 
 ANSWER = "The capital is Paris, on the Seine."
 ALL = nodes()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _collect_what_llamaindex_leaks() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 class Foreign:

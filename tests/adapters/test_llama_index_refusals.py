@@ -17,6 +17,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
+
 NO = "I cannot help with that."
 RAW = {"choices": [{"finish_reason": "stop", "message": {"content": None, "refusal": NO}}]}
 REPLIES: list[tuple[str, dict[str, Any], dict[str, Any], str | None]] = [

@@ -1,8 +1,6 @@
 """User-written workflows: one sample per run, whatever its steps do, however it ends."""
 
 import asyncio
-import gc
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,12 +19,6 @@ pytestmark = [
 
 ANSWER = "Paris is the answer."
 A, B = nodes()[:2], nodes()[2:]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _collect_what_llamaindex_leaks() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 class Found(Event):

@@ -1,6 +1,7 @@
 """A warning when an adapter is attached and nothing arrives."""
 
 import logging
+import time
 
 import pytest
 
@@ -60,3 +61,21 @@ def test_both_adapters_say_that_they_are_attached():
             pass
 
     assert told == ["langchain", "llama_index"]
+
+
+def test_a_flush_waits_for_what_was_found_while_a_request_was_read():
+    """An adapter reads documents on the worker, and may find there that it cannot."""
+    from ragmeter import RagMeter
+    from ragmeter.exporters.protocol import Suspects
+
+    told = []
+
+    def look():
+        time.sleep(0.2)  # if the flush did not wait, it would be over by now
+        told.append("looked")
+        return Suspects("a line", ("search",), ())
+
+    with RagMeter(exporters=[]) as meter:
+        meter.offer(lambda: meter.retrieval_unseen("x", "unknown_shape", look), run_id="1")
+        assert meter.flush(30)
+        assert told == ["looked"]
