@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ragmeter._runtime.guard import Guard
 from ragmeter.exporters.protocol import RagRun, Selection
-from ragmeter.metrics import Score, VerdictRules
+from ragmeter.metrics import Score, Verdict
 from ragmeter.quality.population import JudgedScore, Population
 from ragmeter.quality.sums import Counted, QualityTable
 from ragmeter.quality.verdict_shares import verdict_shares
@@ -30,7 +30,6 @@ class Counting:
     Args:
         table: Holds the sums.
         population: Says which judged scores a request is a case of.
-        rules: What the free scores of a request say together.
         scores_all: Whether requests are scored that are sampled out (``keep="worst"``).
         guard: Contains errors of ours: a request goes on whatever becomes of its count.
     """
@@ -42,30 +41,32 @@ class Counting:
         guard: Guard,
         *,
         scores_all: bool,
-        rules: VerdictRules = VerdictRules(),  # noqa: B008 -- frozen
     ) -> None:
-        self._rules = rules
         self._table = table
         self._population = population
         self._guard = guard
         self._scores_all = scores_all
 
     def seen(
-        self, run: RagRun, scores: Mapping[str, Score], choice: Choice | None
+        self,
+        run: RagRun,
+        scores: Mapping[str, Score],
+        verdict: Verdict | None,
+        choice: Choice | None,
     ) -> OnJudged | None:
         """Count a request that was scored for free; return what counts its judged scores.
 
         Args:
             run: The request.
             scores: Its free scores.
+            verdict: What these say together.
             choice: What becomes of it.
         """
         if choice is None and not self._scores_all:
             return None  # not among those whose mean is estimated
         with self._guard:
             judged = self._population.scores_of(run.sample)
-            shares = verdict_shares(self._rules.verdict(scores, run.sample.status))
-            free = {**scores, **{one.name: one for one in shares}}
+            free = {**scores, **{one.name: one for one in verdict_shares(verdict)}}
             counted = self._table.seen(run, free, judged)
             if counted is not None and judged and choice is not None and choice.unjudged is None:
                 probability = choice.chances.judge_sample_rate

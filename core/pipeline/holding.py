@@ -46,12 +46,14 @@ class Pending:
         rules: What its scores say together.
         before: What is remembered of its earlier results.
         on_judged: Counts its judged scores when they have come; None: they are not counted.
+        verdict: What `scores` say together, where that is known; None: it is found out.
     """
 
     __slots__ = (
         "_chances",
         "_done",
         "_due_at",
+        "_free",
         "_lock",
         "_metrics",
         "_on_judged",
@@ -81,6 +83,7 @@ class Pending:
         rules: VerdictRules = VerdictRules(),  # noqa: B008 -- frozen
         before: Remembered | None = None,
         on_judged: OnJudged | None = None,
+        verdict: Verdict | None = None,
     ) -> None:
         self.run = run
         self.size_bytes = size_bytes
@@ -92,6 +95,7 @@ class Pending:
         self._due_at = time.monotonic() + hold_s
         self._revision = revision
         self._rules = rules
+        self._free = verdict
         self._values = {} if before is None else dict(before.values)
         self._said = None if before is None else before.verdict
         self._shown: frozenset[str] | None = frozenset() if revision else None
@@ -116,6 +120,7 @@ class Pending:
     def add(self, scores: Sequence[Score]) -> None:
         """Add scores that came in; nothing is exported yet."""
         with self._lock:
+            self._free = None
             self._scores.update((score.name, score) for score in scores)
 
     def add_missing(self, scores: Sequence[Score]) -> None:
@@ -155,8 +160,10 @@ class Pending:
 
     def _verdict(self) -> Verdict | None:
         """Return what everything known says together; None, too, when that has been said before."""
-        self._values.update(known_values(self._scores))
-        verdict = self._rules.of_values(self._values, self.run.sample.status)
+        verdict = self._free
+        if verdict is None:
+            self._values.update(known_values(self._scores))
+            verdict = self._rules.of_values(self._values, self.run.sample.status)
         if verdict == self._said:
             return None
         self._said = verdict
@@ -272,6 +279,7 @@ class Holding:
         revision: str = "",
         before: Remembered | None = None,
         on_judged: OnJudged | None = None,
+        verdict: Verdict | None = None,
     ) -> Pending:
         """Return a run that has its free scores, ready to go out or to be judged."""
         return Pending(
@@ -286,6 +294,7 @@ class Holding:
             rules=self._rules,
             before=before,
             on_judged=on_judged,
+            verdict=verdict,
         )
 
     def hold(self, pending: Pending) -> PendingJob:

@@ -19,7 +19,7 @@ from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.stats import Counters, NoDataWarning, explanations
 from ragmeter.context import leave_host
 from ragmeter.exporters.protocol import Exporter, RagRun, ScoredRun
-from ragmeter.metrics import Metric, Score, VerdictRules
+from ragmeter.metrics import Metric, Score, Verdict, VerdictRules
 from ragmeter.metrics.verdict import known_values
 from ragmeter.quality.positions import StreamPositions
 
@@ -313,9 +313,10 @@ class Pipeline:
             scored = self._computes.compute([run.sample for run, _ in built], self._rest)
             for (run, candidate), scores in zip(built, scored, strict=True):
                 scores.update((one.name, one) for one in self._positions.of(run, scores.values()))
-                choice = self._selector.choose(candidate, run.sample, scores)
+                verdict = self._rules.verdict(scores, run.sample.status)
+                choice = self._selector.choose(candidate, run.sample, scores, verdict)
                 left -= 1
-                self._pass_on(run, scores, choice)
+                self._pass_on(run, scores, verdict, choice)
         finally:
             # Also when something took this very thread down: the requests are accounted for.
             for _ in range(left):
@@ -329,16 +330,23 @@ class Pipeline:
         self._counters.dropped("no_provider")
         return False
 
-    def _pass_on(self, run: RagRun, scores: Mapping[str, Score], choice: Choice | None) -> None:
-        on_judged = self._counting.seen(run, scores, choice)
+    def _pass_on(
+        self,
+        run: RagRun,
+        scores: Mapping[str, Score],
+        verdict: Verdict | None,
+        choice: Choice | None,
+    ) -> None:
+        on_judged = self._counting.seen(run, scores, verdict, choice)
         if choice is None:
             if self._destinations.measuring:
                 in_order = self._scoring.redacted_scores(self._metrics.in_order(scores))
-                verdict = self._rules.verdict(scores, run.sample.status)
                 self._destinations.measured(ScoredRun(run=run, scores=in_order, verdict=verdict))
             self._counters.dropped("sampled_out")
             return
-        pending = self._holding.take(run, scores, choice.chances, on_judged=on_judged)
+        pending = self._holding.take(
+            run, scores, choice.chances, on_judged=on_judged, verdict=verdict
+        )
         if self._judging is None:
             pending.finish()
         elif choice.unjudged is not None:

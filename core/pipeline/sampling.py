@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from ragmeter.exporters.protocol import Selection
-from ragmeter.metrics import RagSample, Score, VerdictRules
+from ragmeter.metrics import RagSample, Score, Verdict
 from ragmeter.quality.recent import RecentValues
 
 from ._admission import Admission
@@ -97,10 +97,21 @@ class Selector:
         self._tail = tail
 
     def choose(
-        self, candidate: Candidate, sample: RagSample, scores: Mapping[str, Score]
+        self,
+        candidate: Candidate,
+        sample: RagSample,
+        scores: Mapping[str, Score],
+        verdict: Verdict | None = None,
     ) -> Choice | None:
-        """Return what becomes of a scored request; None: it is sampled out."""
-        worst = self._tail is not None and self._tail.keeps(sample, scores)
+        """Return what becomes of a scored request; None: it is sampled out.
+
+        Args:
+            candidate: The request, as far as choosing by chance goes.
+            sample: What was asked, found and answered.
+            scores: Its free scores.
+            verdict: What these say together.
+        """
+        worst = self._tail is not None and self._tail.keeps(sample, scores, verdict)
         there = candidate.chosen
         most = self._judge_sample_rate
         if there is None:
@@ -158,17 +169,14 @@ WARM_UP = 50
 
 
 class TailSampling:
-    """Remembers recent lexical scores and picks out the worst. For one thread.
+    """Remembers recent lexical scores and picks out the worst. For one thread."""
 
-    Args:
-        rules: What a request's scores say together.
-    """
-
-    def __init__(self, rules: VerdictRules = VerdictRules()) -> None:  # noqa: B008 -- frozen
-        self._rules = rules
+    def __init__(self) -> None:
         self._recent: dict[str, RecentValues] = {}
 
-    def keeps(self, sample: RagSample, scores: Mapping[str, Score]) -> bool:
+    def keeps(
+        self, sample: RagSample, scores: Mapping[str, Score], verdict: Verdict | None
+    ) -> bool:
         """Return whether the request failed, found nothing, is bad, or scored among the worst recently."""
         low = False
         for score in scores.values():
@@ -182,5 +190,4 @@ class TailSampling:
         found_nothing = sample.contexts == () or (empty is not None and empty.value == 1.0)
         if low or found_nothing or sample.status == "error":
             return True
-        verdict = self._rules.verdict(scores, sample.status)
         return verdict is not None and verdict.word == "bad"

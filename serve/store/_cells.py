@@ -17,10 +17,10 @@ from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from ragmeter.metrics import Score
-from ragmeter.quality.conversations import SILENCE_S, Conversation, Conversations
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 from ragmeter.quality.population import proxy_value
 
+from ._conversations import Turns, earlier
 from ._database import Database
 from ._names import OTHER, ToldApart
 from ._parts import Kind
@@ -92,6 +92,10 @@ class Cell:
         self.bins = [one + two for one, two in zip(self.bins, other.bins, strict=True)]
         if type(self.moments) is type(other.moments):
             self.moments.add(other.moments.values())
+
+
+Home = dict[tuple[str, str], Cell]
+"""By score and measurement."""
 
 
 class _Value(NamedTuple):
@@ -217,62 +221,23 @@ class Cells:
     ) -> None:
         kinds = kinds_of(database)
         untold = {kind.name: kind.untold() for kind in kinds.values()}
-        alike: dict[tuple[str, str, tuple[str, ...]], list[tuple[Any, ...]]] = {}
-        conversations = Conversations()
-        turns: list[_Turn] = []
-
-        def read(
-            row: tuple[Any, ...], told: Mapping[int, list[tuple[Any, ...]]], *, counts: bool
-        ) -> tuple[_Turn, dict[str, int], bool]:
-            number, at, conversation_id, question, service, workflow, status, verdict, *rest = row
-            orphan, language, retriever, metadata, named, *how = rest
-            judge_rate, selection, judge_selection = how
-            parts = segments_of(
-                language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}")
-            )
-            values = {
-                name: _value(kinds, untold, name, *one) for _, name, *one in told.get(number, ())
-            }
-            groups = tuple(
-                GroupKey(service or "", workflow or "", segment)
-                for segment in ("", *told_apart.of(parts))
-            )
-            conversation = conversations.of(conversation_id, question)
-            turn = _Turn(conversation, groups, values, judge_rate, selection, counts, at / 1000)
-            if conversation is not None and selection != "worst":
-                turns.append(turn)
-            added = _counts(status, verdict, question is not None, orphan, values)
-            return turn, added, judge_selection != "worst"
-
         present = sorted(requests, key=itemgetter(1, 0))
-        earlier, known = _earlier(database, present)
-        for row in earlier:
-            read(row, known, counts=False)
+        rows, known = earlier(database, present, _REQUESTS, _SCORES)
+        by_number, turns = _by_request(known), Turns()
+        for row in rows:
+            turns.add(row, _read(row, by_number, kinds, untold, told_apart), counts=False)
+        alike: dict[tuple[GroupKey, ...], list[StoredRequest]] = {}
         for row in present:
-            turn, added, by_chance = read(row, scores, counts=True)
-            service, workflow, _ = turn.groups[0]
-            where = (service, workflow, tuple(group.segment for group in turn.groups))
-            how = (turn.judge_rate, turn.selection, by_chance)
-            alike.setdefault(where, []).append((added, turn.values, *how))
-        cells: dict[GroupKey, _Home] = {}
-        for (service, workflow, segments), same in alike.items():
-            groups = [GroupKey(service, workflow, segment) for segment in segments]
+            request = _read(row, scores, kinds, untold, told_apart)
+            turns.add(row, request, counts=True)
+            alike.setdefault(request.groups, []).append(request)
+        cells: dict[GroupKey, Home] = {}
+        for groups, same in alike.items():
             homes = [cells.setdefault(group, {}) for group in groups]
-            # Many that belong to the same groups are counted once, and then added to each of these.
-            once: _Home = {}
-            places = homes if len(same) < _MANY else [once]
-            counted: Counter[str] = Counter()
-            for counts, values, *measured in same:
-                for each, n in counts.items():
-                    counted[each] += n
-                for name in values:
-                    for home in places:
-                        _count_value(home, name, values, *measured)
-            for group, home in zip(groups, homes, strict=True):
+            counted = _count_alike(same, homes)
+            for group in groups:
                 self.groups.setdefault(group, Counter()).update(counted)
-                for place, cell in once.items():
-                    home.setdefault(place, Cell(cell.kind)).add(cell)
-        _count_pairs(turns, cells)
+        turns.count_pairs(cells)
         for group, home in cells.items():
             for place, cell in home.items():
                 key = CellKey(*group, *place)
@@ -283,56 +248,59 @@ class Cells:
                     mine.add(cell)
 
 
-class _Turn(NamedTuple):
-    """A request of a conversation."""
+class StoredRequest(NamedTuple):
+    """A request as it is counted."""
 
-    conversation: Conversation | None
     groups: tuple[GroupKey, ...]
     values: Mapping[str, _Value]
     judge_rate: float | None
     selection: str | None
-    counts: bool
-    """Whether it is counted, or came before those that are."""
-    at: float
-    """When it came, in seconds."""
+    by_chance: bool
+    """Whether chance alone would have had it judged."""
+    counts: Mapping[str, int]
 
 
-def _earlier(
-    database: Database, present: Sequence[tuple[Any, ...]]
-) -> tuple[list[tuple[Any, ...]], dict[int, list[tuple[Any, ...]]]]:
-    """Return the requests before these that theirs may go on with, in order of time, and their scores."""
-    if not present:
-        return [], {}
-    first, last = present[0][1], present[-1][1]
-    rows = database.execute(
-        f"{_REQUESTS} WHERE r.at >= ? AND r.at < ? AND {_GOES_ON}",
-        (first - int(SILENCE_S * 1000), first, first, last, first, last),
-    ).fetchall()
-    numbers = [row[0] for row in rows]
-    scores = database.among(f"{_SCORES} WHERE r.id IN (these)", numbers) if numbers else ()
-    return sorted(rows, key=itemgetter(1, 0)), _by_request(scores)
+def _read(
+    row: tuple[Any, ...],
+    scores: Mapping[int, list[tuple[Any, ...]]],
+    kinds: Mapping[int, Kind],
+    untold: Mapping[str, Kind],
+    told_apart: ToldApart,
+) -> StoredRequest:
+    number, _, _, question, service, workflow, status, verdict, orphan, *rest = row
+    language, retriever, metadata, named, judge_rate, selection, judge_selection = rest
+    parts = segments_of(
+        language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}")
+    )
+    values = {name: _value(kinds, untold, name, *one) for _, name, *one in scores.get(number, ())}
+    return StoredRequest(
+        tuple(
+            GroupKey(service or "", workflow or "", segment)
+            for segment in ("", *told_apart.of(parts))
+        ),
+        values,
+        judge_rate,
+        selection,
+        judge_selection != "worst",
+        _counts(status, verdict, question is not None, orphan, values),
+    )
 
 
-def _count_pairs(turns: Sequence[_Turn], cells: Mapping[GroupKey, _Home]) -> None:
-    """Count how the values of one conversation go together, as a meter does."""
-    places: dict[tuple[str, str], int] = {}
-    beside = FreeMoments()
-    for turn in turns:
-        conversation = turn.conversation
-        if conversation is None or conversation.turns < 2:
-            continue
-        for name, value in turn.values.items():
-            if value.value is None or value.status in ("missing_input", "skipped"):
-                continue
-            key = name, value.measurement
-            place = places.setdefault(key, len(places))
-            judged = value.kind is not None and value.kind.judged
-            weight = 1.0 / (turn.judge_rate or 1.0) if judged else 1.0
-            for group in turn.groups:
-                cell = cells[group][key] if turn.counts else None
-                if cell is None or cell.is_quality:
-                    sums = beside if cell is None else cell.moments
-                    conversation.add(group, place, sums, weight, value.value, turn.at)
+def _count_alike(same: Sequence[StoredRequest], homes: Sequence[Home]) -> Counter[str]:
+    """Count requests that belong to the same groups; many are counted once and then added to each."""
+    once: Home = {}
+    places = homes if len(same) < _MANY else [once]
+    counted: Counter[str] = Counter()
+    for request in same:
+        for each, n in request.counts.items():
+            counted[each] += n
+        for name in request.values:
+            for home in places:
+                _count_value(home, name, request)
+    for home in homes:
+        for place, cell in once.items():
+            home.setdefault(place, Cell(cell.kind)).add(cell)
+    return counted
 
 
 _REQUESTS = (
@@ -340,34 +308,18 @@ _REQUESTS = (
     "r.started_ns IS NULL, r.language, r.retriever, r.metadata, r.segments, r.judge_sample_rate, r.selection, "
     "r.judge_selection FROM request r"
 )
-_GOES_ON = (
-    "(r.conversation_id IN (SELECT conversation_id FROM request WHERE at >= ? AND at <= ?) OR "
-    "r.conversation_id IS NULL AND r.question IN "
-    "(SELECT question FROM request WHERE at >= ? AND at <= ? AND conversation_id IS NULL))"
-)
 _SCORES = (
     "SELECT s.request, s.name, s.value, s.status, s.kind, s.turned, s.lower, s.upper, s.judge_calls, "
     "s.input_tokens, s.output_tokens, s.cache_hits, s.cost FROM request r JOIN score s ON s.request = r.id"
 )
 
 
-_Home = dict[tuple[str, str], Cell]
-"""By score and measurement."""
-
-
 def _measurement(kind: Kind | None) -> str:
     return "" if kind is None else kind.measurement
 
 
-def _count_value(
-    home: _Home,
-    name: str,
-    values: Mapping[str, _Value],
-    judge_rate: float | None,
-    selection: str | None,
-    by_chance: bool,
-) -> None:
-    value = values[name]
+def _count_value(home: Home, name: str, request: StoredRequest) -> None:
+    value = request.values[name]
     place = name, value.measurement
     cell = home.get(place)
     if cell is None:
@@ -377,8 +329,8 @@ def _count_value(
     cell.statuses[value.status] += 1
     if value.value is not None:
         cell.bins[min(BINS - 1, int(value.value * BINS))] += 1
-    if selection != "worst":
-        _measure(cell, name, value, values, judge_rate, by_chance=by_chance)
+    if request.selection != "worst":
+        _measure(cell, name, value, request.values, request.judge_rate, by_chance=request.by_chance)
 
 
 def _by_request(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ...]]]:

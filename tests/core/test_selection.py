@@ -129,7 +129,7 @@ def test_the_worst_are_those_on_the_bad_side(direction, kept):
             definition="1",
             direction=direction,
         )
-        return keeper.keeps(RagSample(question="q", contexts=["c"]), {"s": score})
+        return keeper.keeps(RagSample(question="q", contexts=["c"]), {"s": score}, None)
 
     for number in range(WARM_UP * 2):
         keeps(0.25 + (number % 10) / 20)
@@ -142,7 +142,7 @@ def test_a_request_is_chosen_with_the_probability_that_it_carries(sample_rate, j
     """Chances are the configured rates, and 1 for what is kept for being bad."""
 
     class Keeper(TailSampling):
-        def keeps(self, sample, scores):
+        def keeps(self, sample, scores, verdict):
             return sample.question == "bad"
 
     selector = Selector(sample_rate, judge_rate, Admission(None, judge_rate), Keeper())

@@ -181,6 +181,26 @@ def test_what_is_measured_only_has_a_verdict_too():
     assert measuring.measured == [Verdict(word="good")]
 
 
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_the_free_verdict_is_worked_out_once_for_all_who_read_it(memory, monkeypatch, rate):
+    """Who keeps the worst, who counts the shares and who exports: one look at the rules for the three."""
+    asked = []
+    of_values = VerdictRules.of_values
+    monkeypatch.setattr(
+        VerdictRules,
+        "of_values",
+        lambda self, values, status="ok": asked.append(values) or of_values(self, values, status),
+    )
+    options = {"sample_rate": rate, "keep": "worst", "exporters": [memory]}
+    with RagMeter([groundedness, refusal], **options) as meter:
+        meter.submit(BAD)
+        assert meter.flush(timeout_s=5)
+        shares = meter.quality("verdict_bad")
+    assert len(asked) == 1
+    assert [result.verdict.word for result in memory.results] == ["bad"]
+    assert (shares.n_requests, shares.n_judged) == (1, 1)
+
+
 def test_redaction_leaves_the_verdict_alone(memory):
     """It holds no text of the request, so the hook is not asked about it."""
 
