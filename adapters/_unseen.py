@@ -4,6 +4,10 @@ While a request runs, an adapter notes what its tools and functions gave out, by
 first requests of a meter.  When one ends without a retrieval, the worker looks whether such a text stood in a
 prompt: who gave it out may be what retrieves, and the user is told the line that says so.  Results of tools and
 functions that the user has named as retrieving are read here as well, by the rule that spans are read by.
+
+Nothing is guessed: taking every tool for a retriever would score weather reports.  Texts that hold the
+question, or what a model said, were made of those and are left out.  A named result in which no document
+is recognised leaves contexts unknown.
 """
 
 from __future__ import annotations

@@ -4,7 +4,12 @@
 beside it on the same framework versions: the requests of `rival_langchain.py` and `rival_llama_index.py` for capture, and for CPU the
 chain of `langchain_app.py` and the query engine of `llama_index_app.py` with nothing attached, with ragmeter and with the rival, in turn. A run counts
 as captured when question, contexts in the order the model saw them, and answer are all right and nothing
-else is told as a request; three of the twenty ask that nothing be told as answered.
+else is told as a request; three of the twenty ask that nothing be told as answered, which a tool that tells
+nothing gets right.
+
+Asked are tools that attach to an application in a line, install with pip and need no server. ragmeter alone is
+held to all twenty (`tests/benchmarks/test_rivals.py`). The CPU of a rival with a store of its own (MLflow: SQLite)
+holds that store's work where it is done on the request's path.
 """
 
 from __future__ import annotations

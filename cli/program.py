@@ -3,6 +3,10 @@
 The program takes this process over: process id, signals, terminal, output and exit status are its own,
 as without us.  What is to be begun is a function of no arguments, named ``module:function``; `startup` calls
 it in that process, and in Python processes that it starts.  Nothing is printed here.
+
+Run in our process (`runpy`) the program would find modules loaded, another ``__main__`` and our frames; run as
+a child, signals and terminal would have to be passed on.  At its end no module may be imported that starts
+threads or registers exit functions, the SDK's among them.  A program that is killed says nothing.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def public_modules() -> dict[Path, str]:
 def written_pages() -> list[Path]:
     """Return every Markdown file that the site shows, in the order of its table of contents."""
     folders = [ROOT / folder / "README.md" for folder in (*PACKAGES, "tests", "benchmarks")]
-    decisions = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+    decisions = sorted((ROOT / "docs" / "decisions").glob("*-*.md"))
     files = [
         ROOT / "README.md",
         *(ROOT / "docs" / name for name in GUIDE),
@@ -121,7 +121,7 @@ def _contents(places: dict[Path, Path], modules: dict[Path, str]) -> list[str]:
             title = first.lstrip("# ").replace("`", "").replace('"', "'")
             top = path.relative_to(ROOT).parts[0]
             group = {"README.md": "", "docs": "Guide"}.get(top, "Folders")
-            if path.parent.name == "decisions":
+            if path.parent == ROOT / "docs" / "decisions":
                 group = "Decisions"
             elif top in PROJECT:
                 group = "Project"

@@ -3,6 +3,9 @@
 The verdict, the scores that decided it, and why, on standard error: standard output belongs to what the
 program prints.  No backend, no SDK.  Texts are left out unless asked for, and what is written
 cannot move a terminal's cursor or begin a line of its own.
+
+It writes to the file descriptor, past Python's buffers: a broken pipe would leave something in these that
+changes the exit status, and lines of several processes stay whole.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """What a failed TLS handshake means, and what to do; the error's own words are "Operation not permitted".
 
-Asked by whatever connects to a server that the user names: a broker, a Redis.
+Asked by whatever connects to a server that the user names: a broker, a Redis.  A failure is known by OpenSSL's
+numbers and names, which are stable; another one is named as it is there.  The check of a broker's certificate
+cannot be switched off; that of a Redis has redis-py's own switch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How long to wait before another attempt: as long as the server asks, or with exponential backoff.
 
 The judge's endpoint and the exporters that post over HTTP use it.  It never sleeps: the caller
-waits in its own way, on an event loop or on a thread that may be woken.
+waits in its own way, on an event loop or on a thread that may be woken.  The scoring process has
+its own pauses: it is paced by how long workers live, not by attempts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """A table that stays small: beyond a number or a size, what was used longest ago goes first.
 
-Everything that remembers a request, a text or an answer for later is kept in one of these.
+Everything that remembers a request, a text or an answer for later is kept in one of these, but for tables
+that also age or have an index (`ragmeter.pipeline.late`, `adapters/_open_requests.py`).  It has no lock: its
+owner's lock covers it.
 """
 
 from __future__ import annotations

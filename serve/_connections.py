@@ -1,7 +1,10 @@
 """Connections over HTTP: each of their phases has a deadline, and who only waits makes room for who asks.
 
 It stands between uvicorn and the network, before any request there is to be answered: a connection that says
-nothing would otherwise stay for ever, and a few hundred of them would be everybody's 503.
+nothing would otherwise stay for ever, and a few hundred of them would be everybody's 503.  uvicorn itself has
+one deadline, between two requests, and refuses everyone beyond a number of connections, health included: 512
+silent ones were enough.  What is read of its protocol (``cycle``, ``conn``, ``transport``) is not documented;
+tests fail with a version that lacks it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 For a `Ledger` it stands where the spool stands.  Kafka keeps one number per partition and group, so that number
 stays behind the oldest message that is not done; what is done beyond it is read again after a kill, and comes
-out under the same ids.
+out under the same ids.  What is remembered of a partition grows with the messages behind that one; the bounds
+on what is held, and on how long, bound it.
 """
 
 from __future__ import annotations

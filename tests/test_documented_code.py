@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 PAGES = [
     path
     for path in sorted([ROOT / "README.md", *ROOT.glob("*/README.md"), *ROOT.glob("docs/**/*.md")])
-    if "decisions" not in path.parts and "```python" in path.read_text("utf-8")
+    if "```python" in path.read_text("utf-8")
 ]
 
 STUBS = {

@@ -113,7 +113,10 @@ def parse_json(signal: Signal, text: str | bytes) -> ExportRequest:
 
 
 def received_in(request: ExportRequest) -> Received:
-    """Return what an export request holds."""
+    """Return what an export request holds.
+
+    Called once for a request, whoever reads it: to turn attributes into plain values is a third of the work.
+    """
     if isinstance(request, ExportTraceServiceRequest):
         return _spans_of(request)
     return _logs_of(request)

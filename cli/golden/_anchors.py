@@ -1,7 +1,10 @@
 """Where the text of a golden label stands in the chunks of an index: the rule by which labels are sorted.
 
 Texts are compared as words in a row, Chinese character by character, without case, punctuation and
-layout, so that a text that was only cut or wrapped anew is found.  It reads and writes no files.
+layout, so that a text that was only cut or wrapped again is found.  It is sure of a label when 90 % of its
+words and all its numbers and names stand in one chunk alone; Chinese names are not distinguished beyond the
+90 %.  All else is left to a person, and makes scores by id ``undefined``: a recall over the labels that remain
+would be of another question.  It reads and writes no files.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 What a store calls a score has a scale of its own: .8 is good here and bad there.  Its position among the
 last values of the same workflow, retriever and k has not: its mean is .5 as long as nothing changes, on
 every store, and moves when the index, the embedder or the questions do.  The pipeline asks for it once per
-score; what is known belongs to this process and starts afresh with it.
+score; what is known belongs to this process and starts afresh with it.  That is why it is a score of its own
+and no metric, which is a pure function of a sample, and why `evaluate` has none.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 `JudgeCache` reads and writes it, on a thread that may wait.  Another process may hold the file, the
 disk may be full, and its rows may have been written by another program: nothing of that
-is an error here, only rows that are not there.
+is an error here, only rows that are not there.  It holds plain text and numbers: a cache of pickles runs the
+code of whoever may write to it.
 """
 
 from __future__ import annotations
