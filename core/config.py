@@ -166,7 +166,7 @@ class Settings(BaseSettings):
     judge_check_every_s: float = _setting(604_800.0, unit="seconds", ge=60)
     """Time between two rounds over it; the first begins with the first request."""
     alarms_state: str | None = _setting(None)
-    """Path of a file that what is usual is kept in, so that a restart does not learn it anew."""
+    """Path of a file that what is usual is kept in, so that a restart does not learn it again."""
     verdict_unsupported_below: float = _setting(
         0.52, "VerdictRules(unsupported_below)", "share", ge=0, le=1
     )
