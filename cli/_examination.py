@@ -11,7 +11,6 @@ import atexit
 import logging
 import os
 import sys
-from importlib.util import find_spec
 
 __all__ = ["VARIABLE", "begin", "said"]
 
@@ -51,13 +50,9 @@ _LOGGERS = ("opentelemetry", "ragmeter")
 
 def _report() -> None:
     from ragmeter._runtime.guard import ErrorLog, Guard  # noqa: PLC0415
-    from ragmeter.metrics.errors import install_command  # noqa: PLC0415
 
-    if find_spec("rich") is None:
-        sys.stderr.write(f"ragmeter doctor: its report needs rich: {install_command('cli')}\n")
-        return
     with Guard("doctor", ErrorLog()):
-        from .doctor._application import report  # noqa: PLC0415 -- brings rich, at the very end
+        from .doctor._application import report  # noqa: PLC0415 -- at the very end
 
         report(
             is_asked_about=os.environ.get(VARIABLE) in ("1", str(os.getpid())),

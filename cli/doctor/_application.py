@@ -6,17 +6,18 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ragmeter.cli._console import Console
 from ragmeter.exporters.protocol import MeterStats
+from ragmeter.metrics._printing import shown
 
 from ._configuration import check_configuration
 from ._findings import APPLICATION, REQUESTS, Finding
 from ._instrumentations import check_instrumentations
 from ._packages import installed
 from ._report import APPLICATION as SUMMARY
-from ._report import NOT_SCORED, print_findings
+from ._report import NOT_SCORED, print_findings, write_findings
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
@@ -97,13 +98,17 @@ def report(
         return
     if sys.stderr is None:
         return
-    console = Console(stderr=True, markup=False, highlight=False)
-    console.print(
-        f"\nragmeter doctor: process {os.getpid()}, {' '.join(sys.argv) or 'python'}",
-        soft_wrap=True,
+    sys.stderr.write(
+        f"\nragmeter doctor: process {os.getpid()}, {shown(' '.join(sys.argv)) or 'python'}\n"
     )
     summary = SUMMARY if any(one.exported for one in stats) else NOT_SCORED
-    print_findings(examine_application(meters, stats, said), console, summary)
+    findings = examine_application(meters, stats, said)
+    if find_spec("rich") is None:
+        write_findings(findings, sys.stderr, summary)
+        return
+    from ragmeter.cli._console import Console  # noqa: PLC0415 -- brings rich, at the very end
+
+    print_findings(findings, Console(stderr=True, markup=False, highlight=False), summary)
 
 
 def examine_application(

@@ -19,7 +19,6 @@ from ._findings import APPLICATION, Finding
 
 __all__ = ["Pipelines", "check_addresses", "check_providers"]
 
-_MAX_DEPTH = 8
 _MAX_VISITED = 2_000
 _PARTS = (
     "process",
@@ -47,8 +46,10 @@ class Pipelines:
         )
         self.providers: dict[str, Any] = dict(zip(_SIGNALS, found, strict=True))
         self.destinations: list[Destination] = []
+        # Providers of one vendor lead to each other, so a part is asked which signal is its own.
         self.parts: dict[str, list[Any]] = {
-            signal: list(_parts_of(provider)) for signal, provider in self.providers.items()
+            signal: [one for one in _parts_of(provider) if _signal_of(one) in (None, signal)]
+            for signal, provider in self.providers.items()
         }
 
     def exporters(self, signal: str) -> list[Any]:
@@ -67,22 +68,35 @@ def _can(part: Any, method: str) -> bool:
     return callable(getattr(type(part), method, None))
 
 
+def _signal_of(part: Any) -> str | None:
+    """Return the signal that a processor or exporter is for, by the interface that it implements."""
+    names = " ".join(
+        base.__name__
+        for base in type(part).__mro__
+        if base.__module__.startswith("opentelemetry.sdk")
+    )
+    for word, signal in (("Metric", "metrics"), ("Log", "logs"), ("Span", "traces")):
+        if word in names:
+            return signal
+    return None
+
+
 def _parts_of(provider: Any) -> Iterator[Any]:
-    waiting: list[tuple[Any, int]] = [(provider, 0)]
+    waiting: list[Any] = [provider]
     visited: set[int] = set()
     while waiting and len(visited) < _MAX_VISITED:
-        item, depth = waiting.pop(0)
-        if id(item) in visited or depth > _MAX_DEPTH:
+        item = waiting.pop(0)
+        if id(item) in visited:
             continue
         visited.add(id(item))
         if isinstance(item, (list, tuple, set, frozenset, dict)):
             inner = item.values() if isinstance(item, dict) else item
-            waiting.extend((one, depth + 1) for one in inner)
+            waiting.extend(inner)
             continue
         if any(_can(item, method) for method in ("on_end", "on_emit", "export")):
             yield item
         waiting.extend(
-            (value, depth + 1)
+            value
             for name, value in _stored(item).items()
             if any(part in name.lower() for part in _PARTS) and not callable(value)
         )

@@ -1,18 +1,22 @@
-"""Prints findings for people, line by line, or as JSON for programs. Called by `app`."""
+"""Prints findings for people, line by line, or as JSON for programs. Called by `app`.
+
+In an application that is examined rich may not be installed: there it is plain text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from rich.text import Text
-
-from ragmeter.cli._console import Console
+from ragmeter.metrics._printing import shown
 
 from ._findings import Finding, State, worst
 
-__all__ = ["APPLICATION", "NOT_SCORED", "as_json", "print_findings"]
+if TYPE_CHECKING:
+    from ragmeter.cli._console import Console
+
+__all__ = ["APPLICATION", "NOT_SCORED", "as_json", "print_findings", "write_findings"]
 
 _MARKS: dict[State, tuple[str, str]] = {
     "ok": ("ok", "green"),
@@ -47,20 +51,38 @@ def print_findings(
     findings: Iterable[Finding], console: Console, summary: Mapping[State, str] = ENVIRONMENT
 ) -> list[Finding]:
     """Print each finding as it comes, then a summary, and return them all."""
+    from rich.text import Text  # noqa: PLC0415 -- of an extra
+
     seen: list[Finding] = []
+    for line in _lines(findings, summary, seen):
+        console.print(Text.assemble(*line), soft_wrap=True)
+    return seen
+
+
+def write_findings(
+    findings: Iterable[Finding], stream: TextIO, summary: Mapping[State, str]
+) -> None:
+    """Write the same as plain text."""
+    stream.writelines(
+        "".join(shown(text) for text, _ in line) + "\n" for line in _lines(findings, summary, [])
+    )
+
+
+def _lines(
+    findings: Iterable[Finding], summary: Mapping[State, str], seen: list[Finding]
+) -> Iterator[list[tuple[str, str]]]:
+    """Yield lines, each of texts and their styles; `seen` is filled meanwhile."""
     for one in findings:
         if not seen or seen[-1].area != one.area:
-            console.print(Text(one.area, style="bold"))
+            yield [(one.area, "bold")]
         seen.append(one)
         mark, style = _MARKS[one.state]
-        line = Text.assemble((f"  {mark:<5}", style), f"{one.what}: {one.detail}")
-        console.print(line, soft_wrap=True)
+        yield [(f"  {mark:<5}", style), (f"{one.what}: {one.detail}", "")]
         if one.fix:
-            console.print(Text(f"       -> {one.fix}", style=style), soft_wrap=True)
-    console.print(Text(summary[worst(seen)], style="bold"), soft_wrap=True)
+            yield [(f"       -> {one.fix}", style)]
+    yield [(summary[worst(seen)], "bold")]
     if summary is ENVIRONMENT:
-        console.print(NOT_LOOKED_AT, markup=False, soft_wrap=True)
-    return seen
+        yield [(NOT_LOOKED_AT, "")]
 
 
 def as_json(findings: Sequence[Finding]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from ragmeter.metrics import RagmeterError
 
 from ._configuration import check_configuration, settings_or_none
 from ._findings import TEST_REQUEST, Finding
-from ._golden import check_golden
 from ._instrumentations import check_instrumentations
 from ._packages import check_packages, installed
 from ._queue import check_queue
@@ -36,6 +35,8 @@ class DoctorOptions:
 
 def examine(options: DoctorOptions) -> Iterator[Finding]:
     """Run every check and yield each finding at once."""
+    from ._golden import check_golden  # noqa: PLC0415 -- brings rich, and applications are examined without
+
     yield from check_packages()
     yield from check_configuration()
     yield from check_golden(settings_or_none(), options.chunks)

@@ -314,10 +314,10 @@ def keep_picture():
 def words_on(page):
     """Return the lines of a page that have a word, each once, in order of the alphabet: rows change places.
 
-    Numbers differ from run to run: times, ids, scores of a busy machine.
+    Numbers differ from run to run: times and their half of the day, ids, scores of a busy machine.
     """
     uuid = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    text = re.sub(rf"{uuid}|[0-9a-f]{{8,}}|\d+([.,:]\d+)*", "0", page.text)
+    text = re.sub(rf"{uuid}|[0-9a-f]{{8,}}|\d+([.,:]\d+)*( [AP]M\b)?", "0", page.text)
     lines = {line.strip() for line in text.split("\n")}
     return "\n".join(sorted(line for line in lines if re.search(r"[^\W\d]{3}", line))) + "\n"
 

@@ -31,8 +31,8 @@ def test_every_snippet_runs(number):
     assert done.returncode == 0, done.stderr
 
 
-def test_there_are_snippets_for_phoenix_prometheus_and_langfuse():
-    assert len(SNIPPETS) == 3
+def test_there_are_snippets_for_phoenix_prometheus_langfuse_and_mlflow():
+    assert len(SNIPPETS) == 4
 
 
 def test_every_variable_of_ours_exists():

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from serving import serving
 
 HERE = Path(__file__).with_name("vendors")
 TESTS = HERE.parents[1]
@@ -22,34 +23,40 @@ TEXTS = ("secret-question", "secret-answer", "secret-context")
 ASKED = 2
 
 
-def run(name, way, home):
-    """Run the application of a vendor in a way; return what it printed and what arrived."""
+def run(name, way, home, **environment):
+    """Run the application of a vendor in a way; return what it printed, what arrived and what it said."""
+    with backend() as taken:
+        told, said = application(name, way, home, taken.url, taken.grpc_port, environment)
+    return told, list(taken.arrived), said
+
+
+def application(name, way, home, url, grpc_port, environment):
+    """Run it with a backend at an address; return what it printed and what it said."""
     vendor = VENDORS[name]
     python = Path(ENVIRONMENTS, name, "bin", "python")
-    with backend() as taken:
-        variables = {
-            key: value.format(url=taken.url, grpc_port=taken.grpc_port)
-            for key, value in vendor.environment.items()
-        }
-        command = [str(python.with_name(one)) for one in vendor.command]
-        done = subprocess.run(
-            [*command, str(python), str(HERE / "app.py"), name, way],
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-            cwd=home,
-            env={
-                "PATH": f"{python.parent}:{os.environ['PATH']}",
-                "PYTHONPATH": os.pathsep.join([str(HERE), str(TESTS)]),
-                "HOME": str(home),
-                "NO_PROXY": "*",
-                **variables,
-            },
-        )
+    variables = {
+        key: value.format(url=url, grpc_port=grpc_port) for key, value in vendor.environment.items()
+    }
+    command = [str(python.with_name(one)) for one in vendor.command]
+    done = subprocess.run(
+        [*command, str(python), str(HERE / "app.py"), name, way],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        cwd=home,
+        env={
+            "PATH": f"{python.parent}:{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join([str(HERE), str(TESTS)]),
+            "HOME": str(home),
+            "NO_PROXY": "*",
+            **variables,
+            **environment,
+        },
+    )
     printed = [line for line in done.stdout.splitlines() if line.startswith('{"traces"')]
     told = json.loads(printed[-1]) if printed and done.returncode == 0 else None
-    return told, list(taken.arrived), done.stderr[-4000:]
+    return told, done.stderr[-8000:]
 
 
 @pytest.fixture(scope="module")
@@ -66,18 +73,18 @@ def alone(tmp_path_factory):
     return arrived
 
 
+def installed(name):
+    """Return the mark that skips what needs the environment of a vendor that has none."""
+    return pytest.mark.skipif(
+        not ENVIRONMENTS or not Path(ENVIRONMENTS, name).exists(),
+        reason=f"no environment of {name}: .ci/vendors makes it",
+    )
+
+
 def cells(*, closed):
     """Name the ways of each vendor that are closed, or those that are not; skipped where it is not installed."""
     return [
-        pytest.param(
-            name,
-            way,
-            id=f"{name}-{way}",
-            marks=pytest.mark.skipif(
-                not ENVIRONMENTS or not Path(ENVIRONMENTS, name).exists(),
-                reason=f"no environment of {name}: .ci/vendors makes it",
-            ),
-        )
+        pytest.param(name, way, id=f"{name}-{way}", marks=installed(name))
         for name, vendor in VENDORS.items()
         for way in WAYS
         if (way in vendor.cannot) is closed
@@ -95,6 +102,24 @@ def test_a_closed_way_is_said(name, way, alone, tmp_path):
         stats = told["stats"]
         assert sum(stats["dropped"].values()) == stats["captured"] >= ASKED
         assert not _theirs(alone(name)) - _theirs(arrived)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=installed(name)) for name in ("ddtrace", "mlflow")]
+)
+def test_where_a_way_is_closed_the_server_scores_what_it_passes_on(name, tmp_path):
+    """As docs/backends.md says: the vendor sends to ``ragmeter serve --forward``, and nothing is attached."""
+    with (
+        backend() as taken,
+        serving(tmp_path / "serve", taken.url, "--forward", "--no-store", "--no-spool") as server,
+    ):
+        told, said = application(name, "without", tmp_path, server.http, 0, {})
+        assert told is not None, said
+        assert server.drain() == 0
+    passed_on = {one.trace for one in taken.arrived if one.scope != "ragmeter"}
+    scored = {one.trace for one in taken.arrived if "ragmeter.verdict" in one.attributes}
+    assert passed_on >= set(told["traces"])
+    assert scored >= set(told["traces"]), server.log.read_text()
 
 
 @pytest.mark.parametrize(("name", "way"), cells(closed=False))
@@ -120,6 +145,18 @@ def test_scores_stand_on_the_vendors_own_trace(name, way, alone, tmp_path):
     assert not [one.text for one in ours if any(text in one.text for text in TEXTS)]
     missing = _theirs(alone(name)) - _theirs(arrived)
     assert not missing, f"with ragmeter these no longer arrive: {missing}"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=installed(name)) for name in VENDORS if VENDORS[name].named]
+)
+def test_the_doctor_names_what_is_set_up_and_what_became_of_requests(name, tmp_path):
+    told, _, said = run(name, "instrument", tmp_path, RAGMETER_DOCTOR="1")
+
+    assert told is not None, said
+    for words in (*VENDORS[name].named, "requests: 2 captured (by langchain), 2 exported"):
+        assert words in said, said
+    assert "FAIL" not in said
 
 
 def _theirs(arrived):

@@ -1,4 +1,4 @@
-"""An application that a vendor traces: its lines first, then ragmeter in one of the ways, then requests.
+"""An application that a vendor traces: its lines, ragmeter in one of the ways, then requests.
 
 Usage: app.py VENDOR WAY; a way that is none of ragmeter's: without it. It prints one line of JSON and ends by itself.
 """
@@ -22,10 +22,21 @@ SPACE: dict[str, Any] = {"trace": trace}
 # In a file, as an application's are: Logfire reads the source of who calls it.
 source = Path("vendor.py").resolve()
 source.write_text(f"{VENDOR.lines}\ndef around():\n    return {VENDOR.around}\n", "utf-8")
+meter = options = processor = None
+shown: dict[str, Any] = {}
+if VENDOR.shown and WAY in WAYS:
+    page = Path(__file__).parents[3].joinpath("docs", "backends.md").read_text("utf-8")
+    part = page.partition(f"\n## {VENDOR.shown}\n")[2]
+    exec(part.partition("```python\n")[2].partition("```")[0], shown)
+    meter = shown["meter"]
+if WAY == "before":
+    from ragmeter import RagMeter
+    from ragmeter.adapters import instrument
+
+    meter = instrument(meter or RagMeter())
 exec(compile(source.read_text("utf-8"), source, "exec"), SPACE)
 provider = SPACE[VENDOR.provider] if VENDOR.provider else None
-meter = options = processor = None
-if WAY in WAYS:
+if WAY in WAYS and meter is None:
     from ragmeter import RagMeter
     from ragmeter.exporters.otel import OpenTelemetryExporter
 

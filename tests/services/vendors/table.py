@@ -1,6 +1,11 @@
 """Vendors whose tracing ragmeter is used beside, one row each: their packages, pinned, and their quick start's lines.
 
 A new vendor is a new row. `install.py` makes its environment, `app.py` runs its lines, `../test_vendors.py` judges.
+The statements are those of the vendor's own page, without its comments: of the README in the published package for Phoenix,
+Langfuse, OpenLIT, LangWatch and Azure Monitor, of its docstring for ddtrace; of the documentation for Logfire (alternative
+backends), Langfuse 3 (setup) and with a provider of its own (advanced usage), MLflow (combining OpenTelemetry's SDK),
+AgentOps (quick start) and the distribution. Traceloop's README names its application, its documentation turns batches
+off for trials. OpenInference has no page for its provider alone: its LangChain README with the package's own provider.
 """
 
 from __future__ import annotations
@@ -10,8 +15,8 @@ from dataclasses import dataclass, field
 
 __all__ = ["COMMON", "VENDORS", "WAYS", "Vendor"]
 
-WAYS = ("by hand", "handler", "instrument", "processor")
-"""How ragmeter is attached."""
+WAYS = ("by hand", "handler", "instrument", "processor", "before")
+"""How ragmeter is attached: after the vendor's lines, or by `instrument()` before them."""
 
 COMMON = ("langchain-core==1.7.2",)
 """What the application needs, whoever traces it."""
@@ -41,17 +46,12 @@ class Vendor:
     """Whether CI has it."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """A way that is closed there, and why; then that is said, and the vendor loses nothing."""
+    shown: str = ""
+    """The part of docs/backends.md whose snippet makes the meter, where `RagMeter()` would not do."""
+    named: tuple[str, ...] = ()
+    """What ``RAGMETER_DOCTOR=1`` says of it: provider, processors, exporters, instrumentations."""
 
 
-_PHOENIX = """
-from phoenix.otel import register
-
-# configure the Phoenix tracer
-tracer_provider = register(
-  project_name="my-llm-app", # Default is 'default'
-  auto_instrument=True,{} # Auto-instrument your app based on installed OI dependencies
-)
-"""
 _PHOENIX_PACKAGES = ("arize-phoenix-otel==0.17.2", _LANGCHAIN)
 _PHOENIX_VARIABLES = {
     "PHOENIX_COLLECTOR_ENDPOINT": "{url}",
@@ -69,13 +69,46 @@ from langfuse import get_client
 langfuse = get_client()
 """
 
+_MLFLOW_PACKAGES = ("mlflow-tracing==3.17.2", "opentelemetry-exporter-otlp-proto-http==1.45.2")
+# One provider for MLflow's spans and others: it adds its own processors to it.
+_MLFLOW = """
+import mlflow
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+trace.set_tracer_provider(TracerProvider())
+"""
+_MLFLOW_VARIABLES = {
+    "MLFLOW_TRACKING_URI": "{url}",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "{url}/v1/traces",
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+    "MLFLOW_USE_DEFAULT_TRACER_PROVIDER": "false",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+
 VENDORS: Mapping[str, Vendor] = {
     "phoenix": Vendor(
-        _PHOENIX_PACKAGES, _PHOENIX.format(""), environment=_PHOENIX_VARIABLES, short=True
+        _PHOENIX_PACKAGES,
+        """
+from phoenix.otel import register
+
+tracer_provider = register(auto_instrument=True)
+""",
+        environment=_PHOENIX_VARIABLES,
+        short=True,
+        named=("phoenix.otel.otel.TracerProvider of arize-phoenix-otel", "GRPCSpanExporter to"),
     ),
     "phoenix-batch": Vendor(
         _PHOENIX_PACKAGES,
-        _PHOENIX.format(" batch=True,"),
+        """
+from phoenix.otel import register
+
+tracer_provider = register(
+    auto_instrument=True,
+    batch=True,
+    project_name="my-app",
+)
+""",
         environment=_PHOENIX_VARIABLES,
         short=True,
     ),
@@ -88,14 +121,15 @@ VENDORS: Mapping[str, Vendor] = {
         """
 from openinference.instrumentation import TracerProvider
 from openinference.instrumentation.langchain import LangChainInstrumentor
-from opentelemetry import trace
+from opentelemetry import trace as trace_api
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 tracer_provider = TracerProvider()
+trace_api.set_tracer_provider(tracer_provider)
 tracer_provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))
-trace.set_tracer_provider(tracer_provider)
-LangChainInstrumentor().instrument(tracer_provider=tracer_provider)
+
+LangChainInstrumentor().instrument()
 """,
         environment=_OTLP,
     ),
@@ -106,8 +140,6 @@ import logfire
 
 logfire.configure(
     service_name='my_logfire_service',
-    # Sending to Logfire is on by default regardless of the OTEL env vars.
-    # Keep this line here if you don't want to send to both Jaeger and Logfire.
     send_to_logfire=False,
 )
 """,
@@ -115,12 +147,21 @@ logfire.configure(
         around='logfire.span("ask")',
         signals=("traces", "metrics", "logs"),
         short=True,
+        named=(
+            "traces: logfire._internal.tracer.ProxyTracerProvider of logfire",
+            "OTLPSpanExporter to",
+            "metrics: logfire._internal.metrics.ProxyMeterProvider of logfire",
+            "OTLPMetricExporter to",
+            "logs: logfire._internal.logs.ProxyLoggerProvider of logfire",
+            "OTLPLogExporter to",
+        ),
     ),
     "langfuse": Vendor(
         ("langfuse==5.0.4",),
         _LANGFUSE,
         environment=_LANGFUSE_VARIABLES,
         around='langfuse.start_as_current_observation(as_type="span", name="ask")',
+        named=("langfuse's LangfuseSpanProcessor ->", "/api/public/otel/v1/traces"),
     ),
     "langfuse-3": Vendor(
         ("langfuse==3.15.0",),
@@ -134,13 +175,14 @@ logfire.configure(
 from opentelemetry.sdk.trace import TracerProvider
 from langfuse import Langfuse
 
-langfuse_tracer_provider = TracerProvider() # do not set to global tracer provider to keep isolation
+langfuse_tracer_provider = TracerProvider()
 
 langfuse = Langfuse(tracer_provider=langfuse_tracer_provider)
 """,
         environment=_LANGFUSE_VARIABLES,
         around='langfuse.start_as_current_observation(as_type="span", name="ask")',
         provider="langfuse_tracer_provider",
+        cannot={"before": "a provider that nobody sets as the global one has to be given"},
     ),
     "traceloop": Vendor(
         ("traceloop-sdk==0.62.4",),
@@ -151,6 +193,7 @@ Traceloop.init(disable_batch=True)
 """,
         environment={"TRACELOOP_BASE_URL": "{url}", "TRACELOOP_TELEMETRY": "FALSE"},
         signals=("traces", "metrics"),
+        named=("SimpleSpanProcessor -> OTLPSpanExporter to", "traceloop (imported)"),
     ),
     "openlit": Vendor(
         ("openlit==1.45.0",),
@@ -190,42 +233,38 @@ configure_azure_monitor()
             "OTEL_TRACES_SAMPLER_ARG": "1.0",
         },
         signals=("traces", "metrics", "logs"),
+        named=(
+            "azure's _QuickpulseSpanProcessor",
+            "azure's AzureMonitorTraceExporter to",
+            "opentelemetry.instrumentation.urllib3.URLLib3Instrumentor",
+        ),
     ),
     "mlflow": Vendor(
-        ("mlflow-tracing==3.17.2", "opentelemetry-exporter-otlp-proto-http==1.45.2"),
-        # One provider for MLflow's spans and others: it adds its own processors to it.
-        """
-import mlflow
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-
-trace.set_tracer_provider(TracerProvider())
-""",
-        environment={
-            "MLFLOW_TRACKING_URI": "{url}",
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "{url}/v1/traces",
-            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
-            "MLFLOW_USE_DEFAULT_TRACER_PROVIDER": "false",
-            "MLFLOW_DISABLE_TELEMETRY": "true",
-        },
+        _MLFLOW_PACKAGES,
+        _MLFLOW,
+        environment=_MLFLOW_VARIABLES,
         around='mlflow.start_span("ask")',
-        # Sent to `ragmeter serve`, as docs/already-traced.md says, it is scored.
         cannot=dict.fromkeys(
             WAYS,
             "MLflow's processor raises for each span that begins after its trace's first one has ended",
         ),
     ),
+    "mlflow-as-shown": Vendor(
+        _MLFLOW_PACKAGES,
+        _MLFLOW,
+        environment=_MLFLOW_VARIABLES,
+        around='mlflow.start_span("ask")',
+        shown="MLflow",
+    ),
     "ddtrace": Vendor(
         ("ddtrace==4.16.0",),
         """
 import os
-# Must be set before ddtrace is imported!
 os.environ["DD_TRACE_OTEL_ENABLED"] = "true"
 
-from opentelemetry.trace import set_tracer_provider
-from ddtrace.opentelemetry import TracerProvider
+import ddtrace.auto
 
-set_tracer_provider(TracerProvider())
+from opentelemetry import trace
 """,
         environment={
             "OTEL_TRACES_EXPORTER": "otlp",
@@ -241,8 +280,10 @@ set_tracer_provider(TracerProvider())
         ("agentops==0.4.21", "opentelemetry-exporter-otlp-proto-http==1.39.1"),
         """
 import agentops
+import os
 
-agentops.init()
+AGENTOPS_API_KEY = os.getenv("AGENTOPS_API_KEY")
+agentops.init(AGENTOPS_API_KEY)
 """,
         environment={
             "AGENTOPS_API_KEY": "00000000-0000-4000-8000-000000000001",
