@@ -5,9 +5,15 @@ import re
 import subprocess
 import sys
 import textwrap
+from io import StringIO
 
 import pytest
 from otlp_receiver import OtlpReceiver
+
+from ragmeter.cli._console import Console
+from ragmeter.cli.doctor._findings import APPLICATION, REQUESTS
+from ragmeter.cli.doctor._report import APPLICATION as SUMMARY
+from ragmeter.cli.doctor._report import print_findings, write_findings
 
 PARTS = {
     "chain": """
@@ -169,3 +175,17 @@ def test_an_application_whose_scores_go_out_is_healthy(tmp_path):
 def test_the_variable_alone_has_a_process_examined(tmp_path):
     said = examined(tmp_path, ["provider", "by hand"], ("app.py",), RAGMETER_DOCTOR="1")
     assert "2 captured (by hand), 2 exported" in said
+
+
+def test_without_rich_the_report_says_the_same():
+    findings = [
+        APPLICATION.ok("traces", "some.Provider"),
+        REQUESTS.failed("requests", "none was captured", "instrument()"),
+    ]
+    plain, rich = StringIO(), StringIO()
+
+    write_findings(findings, plain, SUMMARY)
+    print_findings(findings, Console(file=rich), SUMMARY)
+
+    assert plain.getvalue() == rich.getvalue()
+    assert "  FAIL requests: none was captured\n       -> instrument()\n" in plain.getvalue()

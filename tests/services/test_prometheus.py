@@ -343,7 +343,7 @@ def test_alerts_fire_when_quality_falls(prometheus, app, browser, keep_picture):
     app.state = "bad"
     wait_until(lambda: prometheus.firing() >= FIRED_BY_BAD_QUALITY, 90, prometheus.firing)
     page = browser.open(prometheus.page("alerts"), height=580)
-    page.wait_for("RagmeterQualityFell")
+    page.wait_for(*(rf"{name} \([1-9]\d* active\)" for name in FIRED_BY_BAD_QUALITY))
     keep_picture(page, "prometheus-alerts")
     alerts = {
         rule["alert"]: rule["expr"]
@@ -353,7 +353,7 @@ def test_alerts_fire_when_quality_falls(prometheus, app, browser, keep_picture):
     }
     all_have_data(prometheus, alerts)
     [scores] = [expr for title, _, expr in dashboard_queries() if title == "Means"]
-    query = httpx.QueryParams({"g0.expr": scores, "g0.tab": "0", "g0.range_input": "20s"})
+    query = httpx.QueryParams({"g0.expr": scores, "g0.tab": "0", "g0.range_input": "1m"})
     page = browser.open(f"{prometheus.page('graph')}?{query}")
     page.wait_for("lexical_context_recall", "context_relevancy")
     keep_picture(page, "prometheus-scores")
