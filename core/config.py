@@ -156,7 +156,7 @@ class Settings(BaseSettings):
     """How good scores are to be and for which share of requests, such as ``shop_qa:faithfulness>=0.8 for 95%``;
     ``;`` between several."""
     alarms: bool = _setting(False)
-    """Watch the scores for changes and tell of them; for the only process of a service. ``ragmeter serve``
+    """Watch the scores for changes and announce them; for the only process of a service. ``ragmeter serve``
     does so anyway."""
     change_webhook: SecretStr | None = _setting(None)
     """Address that changes are posted to, as JSON that chats show, too."""
