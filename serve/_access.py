@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import json
 import secrets
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
@@ -16,7 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ragmeter.metrics import ConfigurationError
@@ -24,6 +25,7 @@ from ragmeter.metrics import ConfigurationError
 from ._counts import Counts
 from ._intake import RETRY_AFTER_S
 from ._limits import Limits
+from ._lingering import LingeringResponse
 
 __all__ = ["COOKIE", "TOKEN_VARIABLE", "VIEW_TOKEN_VARIABLE", "Access", "guarded"]
 
@@ -203,9 +205,10 @@ def _cookie(headers: Headers) -> str:
 
 def _said(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
     # What a body holds that was not read would be taken for the next request.
-    return JSONResponse(
-        {"error": why},
+    return LingeringResponse(
+        json.dumps({"error": why}),
         status_code=status,
+        media_type="application/json",
         headers={"Connection": "close", "Cache-Control": "no-store", **(headers or {})},
     )
 

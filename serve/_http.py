@@ -8,10 +8,10 @@ protocol demands.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.json_format import MessageToJson
 from google.rpc.status_pb2 import Status
@@ -32,10 +32,8 @@ from ._bodies import ENCODINGS, TooLargeError, UnknownEncodingError, unpacked
 from ._counts import Counts
 from ._intake import RETRY_AFTER_S, BusyError, Intake
 from ._limits import Limits
+from ._lingering import LingeringResponse
 from ._readers import Readers
-
-if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
 
 __all__ = ["http_application"]
 
@@ -49,15 +47,8 @@ _UNAVAILABLE = 14
 """Codes of ``google.rpc.Status``."""
 
 
-_LINGER_S = 5.0
-"""Seconds for which what follows of a refused body is still received, and dropped."""
-
-
 class _RefusedError(Exception):
     """The request is answered with an error."""
-
-    rest: AsyncIterator[bytes] | None = None
-    """What may still come of a body that is not read to its end."""
 
     def __init__(self, status: int, code: int, why: str, outcome: str, **headers: str) -> None:
         super().__init__(why)
@@ -65,35 +56,6 @@ class _RefusedError(Exception):
         self.code = code
         self.outcome = outcome
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
-
-
-class _Lingering(Response):
-    """An answer to a body that is still being sent; the connection is closed when it is, or soon.
-
-    Closed at once it would be reset: many senders read an answer only once they have sent everything,
-    and a reset loses it on the way to them.
-    """
-
-    def __init__(self, rest: AsyncIterator[bytes], body: bytes | str, **options: Any) -> None:
-        super().__init__(body, **options)
-        self._rest = rest
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        await send(
-            {
-                "type": "http.response.start",
-                "status": self.status_code,
-                "headers": self.raw_headers,
-            }
-        )
-        await send({"type": "http.response.body", "body": self.body, "more_body": True})
-        with suppress(asyncio.TimeoutError, ClientDisconnect):
-            await asyncio.wait_for(self._dropped(), _LINGER_S)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _dropped(self) -> None:
-        async for _ in self._rest:
-            pass
 
 
 def http_application(
@@ -171,7 +133,7 @@ class _Door:
                 else:
                     self._counts.export(refused.outcome)
                 body = Status(code=refused.code, message=str(refused))
-                return _answer(body, media_type, refused.status, refused.headers, refused.rest)
+                return _answer(body, media_type, refused.status, refused.headers)
             except ClientDisconnect:
                 self._counts.export("broken_off")
                 return Response(status_code=400)
@@ -217,20 +179,19 @@ class _Door:
         """Return the body, as it was sent, once it has come."""
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > self._limits.body_bytes:
-            raise self._too_long(request.stream())
+            raise self._too_long()
         return await asyncio.wait_for(self._collected(request, held), self._limits.body_s)
 
     async def _collected(self, request: Request, held: list[int]) -> bytes:
         parts: list[bytes] = []
         size = 0
-        coming = request.stream()
-        async for part in coming:
+        async for part in request.stream():
             parts.append(part)
             size += len(part)
             held.append(len(part))
             self._under_way += len(part)
             if size > self._limits.body_bytes:
-                raise self._too_long(coming)
+                raise self._too_long()
             if self._under_way > self._limits.bodies_bytes:
                 raise _RefusedError(
                     429, _UNAVAILABLE, "too many bodies at once", "busy",
@@ -238,15 +199,13 @@ class _Door:
                 )  # fmt: skip
         return b"".join(parts)
 
-    def _too_long(self, rest: AsyncIterator[bytes]) -> _RefusedError:
+    def _too_long(self) -> _RefusedError:
         # What follows is not read: the connection cannot serve for another request.
-        refused = _RefusedError(
+        return _RefusedError(
             413, _RESOURCE_EXHAUSTED,
             f"more than {self._limits.body_bytes} bytes; send smaller batches", "too_large",
             Connection="close",
         )  # fmt: skip
-        refused.rest = rest
-        return refused
 
     def _read(
         self, signal: Signal | None, body: bytes, encoding: str, media_type: str
@@ -290,13 +249,10 @@ def _answer(
     media_type: str,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
-    rest: AsyncIterator[bytes] | None = None,
 ) -> Response:
     if media_type == JSON:
         body: str | bytes = MessageToJson(message, indent=None)
     else:
         media_type, body = PROTOBUF, message.SerializeToString()
-    options: dict[str, Any] = {
-        "status_code": status, "headers": dict(headers or {}), "media_type": media_type,
-    }  # fmt: skip
-    return Response(body, **options) if rest is None else _Lingering(rest, body, **options)
+    kind = LingeringResponse if "Connection" in (headers or {}) else Response
+    return kind(body, status, dict(headers or {}), media_type)
