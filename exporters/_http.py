@@ -14,17 +14,16 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 from ragmeter.metrics._retry import asked_pause_s, pause_before
 
+from ._bounded_http import BoundedClient
 from .protocol import RunsLostError, Written
-
-if TYPE_CHECKING:
-    import httpx
 
 __all__ = ["Delivered", "Delivery", "DeliveryError", "NotYetError", "PartlyDeliveredError"]
 
@@ -39,6 +38,10 @@ _HINTS = {
     401: "check the key",
     403: "the key may not write scores here",
     404: "the address is wrong or the server too old for this call",
+    **dict.fromkeys(
+        (301, 302, 303, 307, 308),
+        "it points to another address: give that one; a redirect is not followed, as it could lead anywhere",
+    ),
 }
 
 
@@ -81,7 +84,7 @@ class Delivery:
         sink: The backend's name in messages.
         base_url: Its address, with http or https.
         headers: Sent with every request; may hold keys, so they are never shown.
-        timeout_s: Seconds for one attempt.
+        timeout_s: Seconds for one attempt, from connecting to the last byte of the answer.
         deadline_s: Seconds for all attempts of one post, pauses included.
         what: What is sent, in messages.
         hides_path: The address's path is a secret, as with webhooks of chats: it is not shown either.
@@ -111,7 +114,7 @@ class Delivery:
             import httpx  # noqa: PLC0415 -- an optional dependency
         except ImportError:
             raise MissingDependencyError("httpx", "sinks", sink) from None
-        self._httpx = httpx
+        self._broken = (httpx.TransportError, httpx.InvalidURL)
         self._sink = sink
         self._what = what
         self._given_url = base_url
@@ -129,7 +132,7 @@ class Delivery:
     def _fresh(self) -> None:
         self._process = os.getpid()
         self._closing = threading.Event()
-        self._client: httpx.Client | None = None
+        self._client: BoundedClient | None = None
 
     def post(self, path: str, body: Any) -> Any:
         """Send `body` to `path`, again if need be; return the JSON of the answer, None if it has none.
@@ -178,14 +181,14 @@ class Delivery:
         client = self._client_now()
         try:
             content = json.dumps(body).encode("ascii")
-            status = client.request(method, self._base_url + path, content=content).status_code
-        except self._httpx.TransportError:
+            status = client.send(method, self._base_url + path, content).status
+        except self._broken:
             return False
         return status < 300
 
-    def _client_now(self) -> httpx.Client:
+    def _client_now(self) -> BoundedClient:
         if self._client is None:
-            self._client = self._httpx.Client(timeout=self._timeout_s, headers=self._headers)
+            self._client = BoundedClient(self._headers, self._timeout_s)
         return self._client
 
     def _begin(self, body: Any) -> bytes:
@@ -216,19 +219,18 @@ class Delivery:
         client = self._client_now()
         try:
             url = self._base_url + path if path else self._given_url
-            response = client.post(url, content=content)
-        except self._httpx.TransportError as error:
+            reply = client.send("POST", url, content)
+        except self._broken as error:
             return _Answer(problem=f"no answer ({type(error).__name__})")
-        status = response.status_code
+        status = reply.status
         if 200 <= status < 300:
-            try:
-                return _Answer(body=response.json())
-            except ValueError:
-                return _Answer()
+            with suppress(ValueError, RecursionError):
+                return _Answer(body=None if reply.body is None else json.loads(reply.body))
+            return _Answer()
         if status in (408, 429) or status >= 500:
             limited = status == 429
             longest = LONGEST_ASKED_PAUSE_S if limited else LONGEST_PAUSE_S
-            pause_s = asked_pause_s(status, response.headers, longest_s=longest)
+            pause_s = asked_pause_s(status, reply.headers, longest_s=longest)
             return _Answer(problem=f"status {status}", pause_s=pause_s, limited=limited)
         message = (
             f"{self._sink} at {self.shown_address}{path} refused {self._what}: status {status}"

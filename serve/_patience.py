@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ragmeter.exporters._session import refuse_redirects
+
 if TYPE_CHECKING:
     import requests
 
@@ -80,7 +82,7 @@ def watched_session() -> requests.Session:
             _last.code = response.status_code
             return response
 
-    return WatchedSession()
+    return refuse_redirects(WatchedSession())
 
 
 def watch_grpc() -> None:

@@ -21,6 +21,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from ragmeter.adapters.opentelemetry.otlp import Signal
+from ragmeter.exporters._bounded_http import BoundedClient
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._retry import asked_pause_s
 from ragmeter.metrics.errors import loggable
@@ -104,24 +105,22 @@ class OtlpSender:
         headers = {**endpoint.headers, "content-type": "application/x-protobuf"}
         if endpoint.gzip:
             headers["content-encoding"] = "gzip"
-        client = httpx.Client(
-            headers=headers, timeout=endpoint.timeout_s, verify=_trusted(endpoint)
-        )
+        client = BoundedClient(headers, endpoint.timeout_s, verify=_trusted(endpoint))
         self._close = client.close
 
         def send(body: bytes) -> Answer:
             # Level 1: a third of the time of the default, and nearly as small.
             content = gzip.compress(body, 1) if endpoint.gzip else body
             try:
-                response = client.post(endpoint.url, content=content)
+                reply = client.send("POST", endpoint.url, content)
             except httpx.TimeoutException:
                 return Answer("timeout", passing=True)
             except (httpx.HTTPError, httpx.InvalidURL):
                 return Answer("unavailable", passing=True)
-            status = response.status_code
+            status = reply.status
             if 200 <= status < 300:
-                return Answer(rejected=self._rejected(response.content))
-            pause_s = asked_pause_s(status, response.headers, longest_s=LONGEST_ASKED_PAUSE_S)
+                return Answer(rejected=self._rejected(reply.body or b""))
+            pause_s = asked_pause_s(status, reply.headers, longest_s=LONGEST_ASKED_PAUSE_S)
             return Answer(f"status_{status}", status in _PASSING or status in _KEY, pause_s)
 
         return send

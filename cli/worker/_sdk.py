@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from opentelemetry import _logs, metrics, trace
 
+from ragmeter.exporters._session import own_session
 from ragmeter.metrics import MissingDependencyError
 
 __all__ = ["WorkerTelemetry", "has_provider", "wanted_signals"]
@@ -140,10 +141,11 @@ def _exporter(signal: str) -> Any:
     )
     module, name = _EXPORTERS[signal]
     way = "grpc" if protocol.strip().lower() == "grpc" else "http"
-    kind: Callable[[], Any] = getattr(
+    kind: Callable[..., Any] = getattr(
         import_module(f"opentelemetry.exporter.otlp.proto.{way}.{module}"), name
     )
-    return kind()
+    # A redirect that counted as taken would acknowledge messages whose scores nobody has.
+    return kind() if way == "grpc" else kind(session=own_session())
 
 
 def has_provider() -> bool:

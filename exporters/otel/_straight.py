@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragmeter.exporters._http import DeliveryError
+from ragmeter.exporters._session import own_session
 from ragmeter.exporters._span_targets import SpansAddress
 
 __all__ = ["StraightWay", "way_to"]
@@ -56,7 +57,10 @@ def way_to(addresses: Sequence[SpansAddress]) -> StraightWay | None:
     way = StraightWay(
         TracerProvider(resource=resource, shutdown_on_exit=False),
         [],
-        [OTLPSpanExporter(one.url, headers=dict(one.headers)) for one in addresses],
+        [
+            OTLPSpanExporter(one.url, headers=dict(one.headers), session=own_session())
+            for one in addresses
+        ],
     )
 
     class Collecting(SpanProcessor):

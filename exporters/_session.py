@@ -1,0 +1,40 @@
+"""`refuse_redirects`: what the SDK's exporters post goes to the address that was named, or was not taken.
+
+Depending on its version the SDK follows a redirect, with headers and texts, to whatever host it names, or
+counts it as a success although nobody took anything.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import requests
+
+__all__ = ["own_session", "refuse_redirects"]
+
+_MISDIRECTED = 421
+_PROVIDER = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_"
+
+
+def own_session() -> requests.Session | None:
+    """Return a session that refuses redirects; None where the environment names a provider of sessions."""
+    import requests  # noqa: PLC0415 -- 6 MB, for those who post
+
+    if any(name.startswith(_PROVIDER) and os.environ[name] for name in os.environ):
+        return None
+    return refuse_redirects(requests.Session())
+
+
+def refuse_redirects(session: requests.Session) -> requests.Session:
+    """Have a session answer 421 where it was pointed elsewhere: neither taken, nor to be tried again."""
+    session.hooks["response"].append(_refuse)
+    return session
+
+
+def _refuse(response: requests.Response, **_: Any) -> None:
+    status = response.status_code
+    if 300 <= status < 400:
+        response.reason = f"status {status} points to another address, which is not followed"
+        response.status_code = _MISDIRECTED
