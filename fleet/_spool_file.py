@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -184,6 +184,29 @@ class SpoolFile:
             )
             return [Waiting(*row) for row in found]
 
+    def hand_over(self, receive: Callable[[Waiting], object]) -> bool:
+        """Hand the oldest message to `receive` and forget it, unless that raises; return whether there was one.
+
+        Until then no other process can hand it over, too, or write here.
+        """
+        with self._writing():
+            row = self._database.execute(
+                "SELECT number, requests, body, deaths, reason, since_ns FROM message ORDER BY number LIMIT 1"
+            ).fetchone()
+            if row is None:
+                return False
+            one = Waiting(*row)
+            receive(one)
+            self._database.execute("DELETE FROM message WHERE number = ?", (one.number,))
+        self._give_room_back()
+        return True
+
+    def forget_before(self, since_ns: int) -> None:
+        """Forget what has waited since before then."""
+        with self._writing():
+            self._database.execute("DELETE FROM message WHERE since_ns < ?", (since_ns,))
+        self._give_room_back()
+
     def give_back(self, owner: str, *, died: bool) -> None:
         """Make the messages that `owner` has free again; if it died, each has seen one more death."""
         with self._writing():
@@ -200,6 +223,9 @@ class SpoolFile:
                 "INSERT INTO message (requests, body, since_ns) VALUES (1, ?, ?)",
                 [(body, since_ns) for body in split],
             )
+        self._give_room_back()
+
+    def _give_room_back(self) -> None:
         with suppress(sqlite3.Error):
             if self._one("PRAGMA freelist_count")[0] > _SPARE_PAGES:
                 self._database.execute(f"PRAGMA incremental_vacuum({_SPARE_PAGES})").fetchall()

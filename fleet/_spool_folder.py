@@ -24,6 +24,7 @@ from ragmeter.metrics.errors import loggable
 
 from ._process_lock import LOCK, ProcessLock, is_gone
 from ._spool_file import DamagedError, SpoolFile, Waiting, set_aside
+from .queue import DEAD_TTL_S, MAX_BYTES
 from .transport import TransportDownError
 
 __all__ = ["DEAD", "DEFAULT_BYTES", "MESSAGES", "SpoolReader", "SpoolSender", "Taken"]
@@ -154,6 +155,10 @@ class SpoolSender:
             lock.release()
 
 
+def _forgotten(dead: Waiting) -> None:
+    _log.warning("queue: a dead letter of %d requests makes room for newer ones", dead.requests)
+
+
 class Taken(NamedTuple):
     """A message that a reader has."""
 
@@ -241,13 +246,17 @@ class SpoolReader:
         return [owner for owner in owners if is_gone(self._folder, owner)]
 
     def bury(self, body: bytes, requests: int, reason: str, deaths: int) -> None:
-        """Add a message to the dead letters."""
+        """Add a message to the dead letters; they forget what is a week old, and the oldest of too much."""
         if self._dead is not None and not self._dead.is_there:
             self._dead.close()
             self._dead = None
         if self._dead is None:
             self._dead = SpoolFile(self._folder / DEAD)
-        self._dead.put([(requests, body)], since_ns=time.time_ns(), deaths=deaths, reason=reason)
+        now_ns = time.time_ns()
+        self._dead.put([(requests, body)], since_ns=now_ns, deaths=deaths, reason=reason)
+        self._dead.forget_before(now_ns - round(DEAD_TTL_S * 1e9))
+        while self._dead.size_bytes > MAX_BYTES and self._dead.hand_over(_forgotten):
+            pass
 
     def give_back(self) -> None:
         """Let others have everything that this reader has."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -54,33 +55,31 @@ class SpoolQueue:
         ]
 
     def replay(self, count: int) -> int:
-        """Send the oldest dead letters to be scored again, and return how many went."""
+        """Send the oldest dead letters to be scored again, each once, and return how many went."""
         sender = SpoolSender(self._folder)
         try:
-            found = self._oldest(count)
-            for one in found:
-                sender.send(one.body, count=one.requests)
-                self._forget(one)
+            return self._hand_over(count, lambda one: sender.send(one.body, count=one.requests))
         finally:
             sender.close(0.0)
-        return len(found)
 
     def drop(self, count: int) -> int:
         """Delete the oldest dead letters, and return how many are gone."""
-        found = self._oldest(count)
-        for one in found:
-            self._forget(one)
-        return len(found)
+        return self._hand_over(count, lambda _: None)
+
+    def _hand_over(self, count: int, receive: Callable[[Waiting], object]) -> int:
+        if not (self._folder / DEAD).exists():
+            return 0
+        done = 0
+        with closing(self._opened(self._folder / DEAD)) as file:
+            while done < count and file.hand_over(receive):
+                done += 1
+        return done
 
     def _oldest(self, limit: int) -> list[Waiting]:
         if not (self._folder / DEAD).exists():
             return []
         with closing(self._opened(self._folder / DEAD)) as file:
             return file.oldest(limit)
-
-    def _forget(self, one: Waiting) -> None:
-        with closing(self._opened(self._folder / DEAD)) as file:
-            file.done(one.number)
 
     def _count(self, path: Path) -> int:
         if not path.exists():

@@ -79,7 +79,16 @@ Kind = Literal["run", "again"]
 
 
 class UnreadableError(RagmeterError):
-    """A message, or a request of one, that no retry will make readable. Quotes nothing of it."""
+    """A message that no retry will make readable. Quotes nothing of it.
+
+    Args:
+        said: Why.
+        requests: How many requests are in it; 1: at least one, as far as is known.
+    """
+
+    def __init__(self, said: str, requests: int = 1) -> None:
+        super().__init__(said)
+        self.requests = requests
 
 
 class TooLargeError(RagmeterError):
@@ -116,6 +125,13 @@ class Batch:
     """When it was published, by the application's clock, nanoseconds since the epoch; 0: unknown."""
     unreadable: Sequence[bytes] = ()
     """Those of its requests that could not be read, each as a message of its own."""
+    version: tuple[int, int] = VERSION
+    """Major and minor version that it was written in; `pack` writes `VERSION`."""
+
+    @property
+    def is_newer(self) -> bool:
+        """Whether it may hold what this version of ragmeter ignores."""
+        return self.version > VERSION
 
 
 def pack(batch: Batch) -> bytes:
@@ -139,14 +155,16 @@ def unpack(body: bytes) -> Batch:
     """
     try:
         message = _message(body)
-        version = message["v"][0]
-        if isinstance(version, bool) or not isinstance(version, int):
-            raise TypeError
-        objects = _list(message["runs"])
+        major, minor = _version(message["v"])
+        if major not in _READABLE:
+            runs = message.get("runs")
+            raise UnreadableError(
+                f"the message has version {major}, and this worker reads {_READABLE[0]} and {_READABLE[1]}",
+                max(1, len(runs)) if isinstance(runs, list) else 1,
+            )
         resource = _texts(message.get("res"))
         published_ns = _whole(message.get("pub", 0))
-        objects = objects if version in _READABLE else []
-        tried = [(one, _attempt(one)) for one in objects]
+        tried = [(one, _attempt(one)) for one in _list(message["runs"])]
         unreadable = [
             _packed([one], resource, published_ns, message["v"])
             for one, read in tried
@@ -154,12 +172,18 @@ def unpack(body: bytes) -> Batch:
         ]
     except _UNREADABLE as error:
         raise UnreadableError(f"no message of ragmeter: {type(error).__name__}") from None
-    if version not in _READABLE:
-        raise UnreadableError(
-            f"the message has version {version}, and this worker reads {_READABLE[0]} and {_READABLE[1]}"
-        )
-    runs = [read for _, read in tried if read is not None]
-    return Batch(runs=runs, resource=resource, published_ns=published_ns, unreadable=unreadable)
+    return Batch(
+        runs=[read for _, read in tried if read is not None],
+        resource=resource,
+        published_ns=published_ns,
+        unreadable=unreadable,
+        version=(major, minor),
+    )
+
+
+def _version(value: Any) -> tuple[int, int]:
+    major, *more = _list(value)
+    return _whole(major), _whole(more[0]) if more else 0
 
 
 def _attempt(one: Any) -> SentRun | None:

@@ -18,7 +18,7 @@ from ragmeter.config import read_settings, worker_arguments
 from ragmeter.exporters.protocol import Exporter, MayLackDestination, MeterStats, ScoredRun
 from ragmeter.metrics import ConfigurationError
 
-from .payload import Batch, SentRun, UnreadableError, pack, unpack
+from .payload import VERSION, Batch, SentRun, UnreadableError, pack, unpack
 from .transport import Dead, Handled
 
 __all__ = ["DEATHS_TO_SPLIT", "BatchWorker", "Marks", "split", "worker_from_settings"]
@@ -88,6 +88,7 @@ class BatchWorker:
         self._unsent = unsent
         self._closed = closed
         self._guard = meter.guard("fleet.worker")
+        self._told_of: set[tuple[int, int]] = set()
 
     def handle(self, body: bytes, deaths: int) -> Handled:
         """Score what a message holds and export the scores; see `transport.Handles`."""
@@ -113,19 +114,24 @@ class BatchWorker:
         try:
             batch = unpack(body)
         except UnreadableError as error:
-            self._meter.lost("unreadable")
+            self._meter.lost("unreadable", error.requests)
             return Handled(dead=(Dead(body=body, reason=str(error)),))
+        if batch.is_newer:
+            self._tell_of_newer(batch.version)
         if deaths:
             _log.warning(
                 "ragmeter worker: %d requests are tried for the %d. time: a worker ended over them",
                 len(batch.runs),
                 deaths + 1,
             )
-        dead = tuple(
-            Dead(body=one, reason="the request cannot be read") for one in batch.unreadable
-        )
+        why = "the request cannot be read"
+        if batch.is_newer:
+            why += f": its message has version {_said(batch.version)}, and this worker knows {_said(VERSION)}"
+        dead = tuple(Dead(body=one, reason=why) for one in batch.unreadable)
         alone = split(batch, deaths)
         if alone:
+            if dead:
+                self._meter.lost("unreadable", len(dead))
             return Handled(split=alone, dead=dead)
         ids = {_mark(one): one for one in batch.runs}
         seen = set() if self._marks is None else self._marks.seen(list(ids))
@@ -137,6 +143,17 @@ class BatchWorker:
         if dead:
             self._meter.lost("unreadable", len(dead))
         return Handled(dead=dead)
+
+    def _tell_of_newer(self, version: tuple[int, int]) -> None:
+        if version in self._told_of:
+            return
+        self._told_of.add(version)
+        _log.warning(
+            "ragmeter worker: applications send messages of version %s, and this worker knows %s: what is new "
+            "in them is ignored; update the workers",
+            _said(version),
+            _said(VERSION),
+        )
 
     def _score(self, runs: Sequence[SentRun], resource: Mapping[str, str]) -> bool:
         """Score and export requests; return whether the message may be acknowledged."""
@@ -164,6 +181,10 @@ class BatchWorker:
 
     def _lost(self) -> int:
         return sum(self._meter.stats().export_errors.values()) + self._unsent()
+
+
+def _said(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
 
 
 def _mark(sent: SentRun) -> str:

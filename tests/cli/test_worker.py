@@ -134,6 +134,16 @@ def test_a_request_that_kills_its_worker_dies_alone(environ, tmp_path):
     assert [one.run.sample.question for one in unpack(dead.body).runs] == ["POISON"]
     assert dead.deaths == 4
 
+    # Sent again once a worker runs that survives it, it is scored, and once.
+    del environ["RAGMETER_METRICS"]
+    queue = ("-m", "ragmeter", "queue", "dead")
+    assert "4 workers ended over it" in ended(start(environ, *queue, "list"))[1]
+    code, told, said = ended(start(environ, *queue, "replay", "9", "--json"))
+    assert (code, json.loads(told)) == (0, {"replayed": 1}), said
+    assert ended(worker(environ, "--once"))[0] == 0
+    assert [one["name"] for one in scores(environ)].count("POISON") == 1
+    assert "no dead letters" in ended(start(environ, *queue, "list"))[1]
+
 
 def _with_metric(tmp_path):
     """Return a folder with an installed package that registers the metric that may kill."""

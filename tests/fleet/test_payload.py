@@ -3,6 +3,7 @@
 import json
 import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -193,17 +194,43 @@ def test_a_newer_minor_version_is_read_and_its_fields_passed_over():
     written["runs"][0]["chunks"][0]["later"] = 1
     written["runs"][0]["ref"]["later"] = 1
 
-    assert unpack(packed(written)).runs[0].run == a_run()
+    read = unpack(packed(written))
+    assert read.runs[0].run == a_run()
+    assert (read.version, read.is_newer) == ((1, 9), True)
 
 
 @pytest.mark.parametrize("version", [7, 2, -1])
-def test_another_major_version_is_refused(version):
-    with pytest.raises(UnreadableError, match=f"version {version}, and this worker reads 0 and 1"):
-        unpack(packed(message(v=[version, 0])))
+@pytest.mark.parametrize(
+    ("changes", "requests"),
+    [({}, 1), ({"runs": [{}, {}, {}]}, 3), ({"runs": {"a": 1}}, 1), ({"pub": "now", "res": []}, 1)],
+)
+def test_another_major_version_is_refused_by_its_name_however_it_looks(version, changes, requests):
+    with pytest.raises(
+        UnreadableError, match=f"version {version}, and this worker reads 0 and 1"
+    ) as caught:
+        unpack(packed(message(v=[version, 0], **changes)))
+    assert caught.value.requests == requests
+    without = {key: value for key, value in message(v=[version]).items() if key != "runs"}
+    with pytest.raises(UnreadableError, match=f"version {version}"):
+        unpack(packed(without))
+
+
+def test_what_was_written_in_version_1_0_is_read_by_every_version_that_reads_it():
+    """The file was written on 2026-11-23 and is not to be written again."""
+    kept = Path(__file__).with_name("message-1.0.json").read_bytes()
+    sent = SentRun(
+        run=a_run(), kind="again", revision="2", sample_rate=0.5, judge_sample_rate=0.25, worst=True
+    )
+
+    read = unpack(zlib.compress(kept))
+
+    assert (read.runs, read.unreadable, read.is_newer) == ([sent], [], False)
+    assert (read.resource, read.published_ns) == ({"service.name": "shop"}, 99)
 
 
 def test_the_major_version_before_is_read():
-    assert unpack(packed(message(v=[0, 3]))).runs[0].run == a_run()
+    read = unpack(packed(message(v=[0, 3])))
+    assert (read.runs[0].run, read.is_newer) == (a_run(), False)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +250,19 @@ def test_the_major_version_before_is_read():
         pack(Batch(runs=[SentRun(run=a_run())]))[:-9],
         *(
             packed(message(v=v))
-            for v in (None, 1, "1", [], ["1"], [True, 0], [[1]], {"0": 1}, [None])
+            for v in (
+                None,
+                1,
+                "1",
+                [],
+                ["1"],
+                [True, 0],
+                [[1]],
+                {"0": 1},
+                [None],
+                [1, "0"],
+                [1, None],
+            )
         ),
         *(packed(message(runs=r)) for r in (5, "runs", {"0": {}})),
         *(packed(message(res=r)) for r in (5, "x", ["y"])),

@@ -6,10 +6,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from ragmeter.fleet import _spool_folder
 from ragmeter.fleet._spool_folder import SpoolReader, SpoolSender
 from ragmeter.fleet.queue import open_queue
 from ragmeter.fleet.spool import folder_of
@@ -301,6 +304,57 @@ def test_dead_letters_are_seen_sent_again_and_deleted(tmp_path):
     assert (queue.status().waiting, queue.status().dead) == (2, 1)
     assert sorted(one.body for one in drained(tmp_path)) == [b"0", b"alive"]
     assert queue.status().waiting == 0
+
+
+def test_several_who_replay_at_once_send_each_dead_letter_once(tmp_path):
+    for number in range(60):
+        a_reader(tmp_path).bury(b"%d" % number, 1, "it kills", 4)
+    with ThreadPoolExecutor(4) as operators:
+        done = [
+            operators.submit(lambda: open_queue(f"spool://{tmp_path}").replay(60)) for _ in range(4)
+        ]
+
+    assert sum(one.result() for one in done) == 60
+    assert sorted(int(one.body) for one in drained(tmp_path)) == list(range(60))
+    assert open_queue(f"spool://{tmp_path}").status().dead == 0
+
+
+def test_a_dead_letter_that_cannot_be_sent_again_stays(tmp_path, monkeypatch):
+    queue = open_queue(f"spool://{tmp_path}")
+    for number in range(3):
+        a_reader(tmp_path).bury(b"%d" % number, 1, "it kills", 4)
+    send, sent = SpoolSender.send, []
+
+    def full(sender, body, *, count):
+        if sent:
+            raise TransportDownError("full")
+        sent.append(body)
+        send(sender, body, count=count)
+
+    monkeypatch.setattr(SpoolSender, "send", full)
+    with pytest.raises(TransportDownError, match="full"):
+        queue.replay(3)
+
+    assert (queue.status().waiting, queue.status().dead) == (1, 2)
+    assert [one.body for one in queue.dead(5)] == [b"1", b"2"]
+
+
+def test_dead_letters_are_forgotten_after_a_week_and_the_oldest_where_they_are_too_many(
+    tmp_path, monkeypatch
+):
+    queue = open_queue(f"spool://{tmp_path}")
+    began_ns, now = time.time_ns(), {"days_ago": 0.0}
+    monkeypatch.setattr(time, "time_ns", lambda: began_ns - round(now["days_ago"] * 86_400e9))
+    for now["days_ago"], body in ((7.1, b"old"), (6.9, b"less old")):
+        a_reader(tmp_path).bury(body, 1, "it kills", 4)
+    now["days_ago"] = 0.0
+    a_reader(tmp_path).bury(b"new", 1, "it kills", 4)
+    assert [one.body for one in queue.dead(5)] == [b"less old", b"new"]
+
+    monkeypatch.setattr(_spool_folder, "MAX_BYTES", 50_000)
+    for number in range(5):
+        a_reader(tmp_path).bury(b"%d" % number * 20_000, 1, "it kills", 4)
+    assert [one.body[:1] for one in queue.dead(9)] == [b"4"]
 
 
 def test_a_folder_that_is_not_there_cannot_be_asked(tmp_path):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from fakes_core import FakeJudge
 from ragmeter import RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import RagRun, ScoredRun
+from ragmeter.fleet import payload
 from ragmeter.fleet.payload import Batch, SentRun, pack, unpack
 from ragmeter.fleet.publisher import FleetPublisher
 from ragmeter.fleet.worker import BatchWorker, split
@@ -142,8 +144,6 @@ def test_a_message_that_cannot_be_read_is_dead_at_once():
 
 
 def test_a_request_that_cannot_be_read_is_dead_alone():
-    import zlib
-
     message = json.loads(zlib.decompress(pack(Batch(runs=[sent(1), sent(2), sent(3)]))))
     message["runs"][1]["at"] = "soon"
     worker, memory = a_worker()
@@ -156,6 +156,59 @@ def test_a_request_that_cannot_be_read_is_dead_alone():
     stats = worker.stats()
     worker.close(10)
     assert (stats.captured, stats.exported, stats.dropped) == (3, 2, {"unreadable": 1})
+
+
+def newer(version, *runs, **of_second):
+    """Return a message of another version, whose second request may be otherwise."""
+    message = json.loads(zlib.decompress(pack(Batch(runs=list(runs)))))
+    message |= {"v": version, "trailer": {"new": 1}}
+    for run in message["runs"]:
+        run["later"] = ["new"]
+    message["runs"][1] |= of_second
+    return zlib.compress(json.dumps(message).encode())
+
+
+def test_of_a_newer_minor_version_what_is_understood_is_scored_and_the_rest_is_dead_by_name(caplog):
+    """A kind of request or of stage that is new cannot be guessed. Nothing is lost on the way."""
+    runs = [sent(1), sent(2), sent(3)]
+    worker, memory = a_worker()
+    for strange in ({"kind": "replay"}, {"stages": [{"name": "s", "kind": "agent", "ctx": [0]}]}):
+        body = newer([1, 9], *runs, **strange)
+        handled = worker.handle(body, 0)
+
+        assert [one.run.run_id for one in memory.results] == ["run-1", "run-3"]
+        memory.clear()
+        (dead,) = handled.dead
+        assert dead.reason.endswith("message has version 1.9, and this worker knows 1.0")
+        alone = json.loads(zlib.decompress(dead.body))
+        assert (alone["v"], alone["runs"]) == (
+            [1, 9],
+            json.loads(zlib.decompress(body))["runs"][1:2],
+        )
+    with_newest = worker.handle(newer([1, 9], *runs), 0)
+    assert (with_newest.dead, len(memory.results)) == ((), 3)
+    stats = worker.stats()
+    worker.close(10)
+    assert (stats.captured, stats.exported, stats.dropped) == (9, 7, {"unreadable": 2})
+    told = [one.getMessage() for one in caplog.records if "update the workers" in one.getMessage()]
+    assert len(told) == 1
+    assert "version 1.9" in told[0]
+
+
+def test_a_newer_major_version_is_dead_whole_and_scored_once_by_a_worker_that_reads_it(monkeypatch):
+    worker, memory = a_worker()
+    body = newer([2, 0], sent(1), sent(2), sent(3))
+    (dead,) = worker.handle(body, 0).dead
+    assert (dead.body, memory.results) == (body, [])
+    assert "version 2, and this worker reads 0 and 1" in dead.reason
+    assert worker.stats().dropped == {"unreadable": 3}
+
+    monkeypatch.setattr(payload, "VERSION", (2, 0))
+    monkeypatch.setattr(payload, "_READABLE", (1, 2))
+    for one in (dead.body, pack(Batch(runs=[sent(4)]))):
+        assert worker.handle(one, 0).dead == ()
+    worker.close(10)
+    assert [one.run.run_id for one in memory.results] == ["run-1", "run-2", "run-3", "run-4"]
 
 
 @pytest.mark.parametrize(
@@ -181,6 +234,9 @@ def test_a_split_message_is_not_scored():
     handled = worker.handle(pack(Batch(runs=[sent(1), sent(2)])), 2)
 
     assert (handled.done, len(handled.split), memory.results) == (True, 2, [])
+    of_three = worker.handle(newer([1, 0], sent(1), sent(2), sent(3), at="soon"), 2)
+    assert (len(of_three.split), len(of_three.dead)) == (2, 1)
+    assert worker.stats().dropped == {"unreadable": 1}
     worker.close(10)
 
 

@@ -32,7 +32,8 @@ class Counting:
         ids = batch["ids"]
         if deaths >= 2 and len(ids) > 1:
             return Handled(split=tuple(json.dumps({**batch, "ids": [one]}).encode() for one in ids))
-        readable = [one for one in ids if not one.startswith("unreadable")]
+        strange = ("unreadable",) if Path(os.environ["GATE"]).exists() else ("unreadable", "newer")
+        readable = [one for one in ids if not one.startswith(strange)]
         dead = [json.dumps({"ids": [one]}).encode() for one in ids if one not in readable]
         self._write(self._calls, readable)
         if any(one.startswith("hanging") for one in ids):

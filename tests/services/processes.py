@@ -62,7 +62,7 @@ def wait_until(condition, timeout_s, what="it did not come true"):
 
 
 def listening_addresses(pid):
-    """Return (address, port) of every TCP socket on which a process listens (Linux)."""
+    """Return (address, port) of every TCP socket on which a process listens, in its own network (Linux)."""
     inodes = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -73,7 +73,7 @@ def listening_addresses(pid):
             inodes.add(link[8:-1])
     found = []
     for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == LISTENING and fields[9] in inodes:
                 host, port = fields[1].split(":")

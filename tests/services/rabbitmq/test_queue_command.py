@@ -1,6 +1,9 @@
 """``ragmeter queue`` on a real broker, from the outside."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from processes import free_port
@@ -76,6 +79,27 @@ def test_the_oldest_are_sent_again_or_deleted(dead):
     assert run(dead.url, "dead", "drop", "5", "--json") == {"dropped": 1}
     assert run(dead.url, "status", "--json")["dead"] == 0
     assert "no dead letters" in run(dead.url, "dead", "list")
+
+
+def test_what_is_sent_again_is_scored_once_whoever_sends_it(fleet):
+    """Two operators at once, once workers run that can read it; what is dead a second time is there again."""
+    fleet.send("a", "newer-1", "newer-2")
+    fleet.send("newer-3", "unreadable-1")
+    assert fleet.start("--once").wait(60) == 0
+    assert fleet.exported() == {"a": 1}
+    assert len(run(fleet.url, "dead", "list", "--json")) == 4
+
+    fleet.gate.touch()
+    command = [sys.executable, "-m", "ragmeter", "queue", "dead", "replay", "9", "--json"]
+    env = {**os.environ, "RAGMETER_QUEUE_URL": fleet.url}
+    operators = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE) for _ in range(2)]
+    told = [json.loads(one.communicate(timeout=120)[0]) for one in operators]
+    assert sum(one["replayed"] for one in told) == 4
+    assert fleet.start("--once").wait(60) == 0
+
+    assert fleet.exported() == {"a": 1, "newer-1": 1, "newer-2": 1, "newer-3": 1}
+    [left] = run(fleet.url, "dead", "list", "--json")
+    assert left["reason"] == "unreadable"
 
 
 def test_queues_are_declared_once_and_other_bounds_are_told(broker):
