@@ -248,7 +248,7 @@ def test_every_built_in_metric_is_named_where_people_look():
 
 
 def test_decisions_stand_by_topic_and_are_few():
-    """At most 80, each in the index once, with its dates, what holds, why, and what was rejected."""
+    """At most 80, each in the index once: dates, what holds, why, what was rejected, no dead path."""
     folder = ROOT / "docs" / "decisions"
     files = sorted(path for path in folder.iterdir() if path.name != "README.md")
     index = (folder / "README.md").read_text(encoding="utf-8")
@@ -262,6 +262,8 @@ def test_decisions_stand_by_topic_and_are_few():
         assert re.match(r"# .+\n\n\d{4}-\d\d-\d\d(, \d{4}-\d\d-\d\d)*\n\n", text), path.name
         parts = re.findall(r"^## (.+)$", text, re.MULTILINE)
         assert parts in (["What holds", "Why"], ["What holds", "Why", "Rejected"]), path.name
+        named = re.findall(r"`((?:[\w-]+/)+[\w-]+\.\w+)`", text)
+        assert not [one for one in named if not (ROOT / one).exists()], path.name
 
 
 def test_every_page_of_the_guide_is_on_the_site():

@@ -1,7 +1,7 @@
 """What people read is plain English: sentences one can follow, words one says, and links that lead somewhere.
 
-Read are the README, the guide, the folders' READMEs and the project's own pages; not the decisions and the
-changelog, which are history. Code, tables and headings have no sentences; words and links are looked at
+Read are the README, the guide, the decisions, the folders' READMEs and the project's own pages; not the
+changelog, which is history. Code, tables and headings have no sentences; words and links are looked at
 in tables, too.
 """
 
@@ -14,14 +14,16 @@ ROOT = Path(__file__).parents[1]
 PAGES = [
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted(ROOT.glob("[!.]*/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
-LINKING = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+LINKING = [*PAGES, ROOT / "CHANGELOG.md"]
 LONGEST = 40
 """Words from one of ``. ; : ! ?`` to the next, what stands in brackets aside."""
 
 SAY = {
     "additionally": "also",
+    "anew": "again",
+    "anybody": "anyone",
     "as well as": "and",
     "at this point in time": "now",
     "basically": "",
@@ -30,6 +32,7 @@ SAY = {
     "due to the fact that": "because",
     "e.g.": "for example",
     "etc.": "the others, or nothing",
+    "everybody": "everyone",
     "facilitate": "help",
     "furthermore": "and, or a new sentence",
     "i.e.": "that is",
@@ -40,26 +43,33 @@ SAY = {
     "mend": "fix",
     "moreover": "and, or a new sentence",
     "needless to say": "",
+    "nobody": "no one",
     "obviously": "",
     "of course": "",
+    "of ours": "our own, or ragmeter's",
     "out of the box": "what needs no setting",
+    "passed over": "ignored, or skipped",
     "please": "",
     "powerful": "what it does",
     "prior to": "before",
     "really": "",
     "robust": "what it withstands",
     "sanity check": "check",
+    "somebody": "someone",
     "seamless": "what it does",
     "simply": "",
     "state of the art": "beside what it was measured",
     "subsequently": "then",
+    "tell apart": "separate, or distinguish",
     "tell whether": "whether",
     "thereof": "of it",
+    "told apart": "separate",
     "thus": "so",
     "upon": "on",
     "utilise": "use",
     "utilize": "use",
     "whilst": "while",
+    "whoever": "anyone who, or name who",
     "world-class": "what it does",
 }
 """A word that is not used, and what to say instead; empty: leave it out."""
