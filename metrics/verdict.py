@@ -78,8 +78,8 @@ class VerdictRules:
     definition: ClassVar[str] = "verdict-2"
     """Version of the rules; changes whenever the same scores can get another verdict."""
 
-    unsupported_below: float = 0.52
-    partly_unsupported_below: float = 0.65
+    unsupported_below: float = 0.46
+    partly_unsupported_below: float = 0.58
     off_topic_below: float = 0.30
     on_topic_from: float = 0.60
     right_documents_missing_from: float = 0.50
@@ -124,7 +124,7 @@ class VerdictRules:
         seen = _look(values, status)
         found = [rule for rule in _RULES if rule.applies(seen, self)]
         if not found:
-            judged = any(name in values for name in _WORTH_A_GOOD_WORD)
+            judged = any(map(values.__contains__, _WORTH_A_GOOD_WORD)) and "claimless" not in values
             return _GOOD if judged and status in _MAY_BE_GOOD else None
         return Verdict(
             word="bad" if any(rule.word == "bad" for rule in found) else "suspect",
@@ -144,9 +144,10 @@ def known_values(scores: Mapping[str, Score]) -> dict[str, float]:
     if refusal is not None and refusal.label in _MANNERS:
         known[refusal.label] = 1.0
     support = scores.get("support")
-    if support is not None and support.status == "undefined":
-        # What claims nothing is not unsupported, whatever share of its words the chunks have.
-        known.pop("lexical_groundedness", None)
+    undefined = support is not None and support.status == "undefined"
+    if undefined and known.pop("lexical_groundedness", None) is not None:
+        # What claims nothing is not unsupported, whatever share of its words the chunks have, and not good.
+        known["claimless"] = 1.0
     return known
 
 

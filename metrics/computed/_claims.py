@@ -15,7 +15,7 @@ from ragmeter.metrics.score import ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse, latest
 from ragmeter.metrics.text.citations import without_marks
 from ragmeter.metrics.text.facts import Fact, absent_facts, nearest_sentence
-from ragmeter.metrics.text.framing import claim_terms
+from ragmeter.metrics.text.framing import claim_terms, claim_texts
 from ragmeter.metrics.text.negation import Denial, denials
 from ragmeter.metrics.text.terms import Vocabulary, as_written, credit, together, vocabulary
 
@@ -41,8 +41,10 @@ class Claims:
 
     answer: Analysis
     contexts: Sequence[Analysis]
+    texts: Sequence[str]
+    """Of each sentence, what may claim something."""
     terms: Sequence[Sequence[str]]
-    """Of each sentence, the terms that claim something."""
+    """Of each sentence, the terms that do."""
     held: Vocabulary
     """What the chunks have of them."""
     unsupported: Sequence[float]
@@ -109,7 +111,7 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     for context in contexts:
         # Other metrics need the sentences; a text's tokens follow from its sentences' tokens.
         _ = context.marked_tokens
-    terms = said.kept(claim_terms)
+    texts, terms = said.kept(claim_texts), said.kept(claim_terms)
     held = together(
         [context.kept(vocabulary) for context in contexts], [t for one in terms for t in one]
     )
@@ -129,15 +131,16 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     asked = analyse(question)
     facts = [
         Absent(fact, nearest_sentence(fact, terms[fact.sentence], contexts))
-        for fact in absent_facts(said, terms, lacking, contexts, asked)
+        for fact in absent_facts(texts, terms, lacking, contexts, asked)
     ]
     return Claims(
         said,
         contexts,
+        texts,
         terms,
         held,
         unsupported,
         longest,
         [one for one in facts if one.fact.is_number or one.instead],
-        denials(said, terms, lacking, contexts),
+        denials(texts, terms, lacking, contexts),
     )

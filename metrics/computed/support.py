@@ -3,10 +3,9 @@
 The number behind the verdict. It is no share of anything; `lexical_groundedness` is the one for people.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress, pairwise
-from operator import not_
+from itertools import chain, pairwise
 from types import MappingProxyType
 
 from rapidfuzz.distance import LCSseq
@@ -18,17 +17,20 @@ from ragmeter.metrics.score import Score
 from ragmeter.metrics.text.analysis import Analysis
 from ragmeter.metrics.text.function_words import has_cyrillic
 from ragmeter.metrics.text.scripts import share_a_script
+from ragmeter.metrics.text.stems import CONTENT
 from ragmeter.metrics.text.terms import sentence_terms
-from ragmeter.metrics.text.tokens import has_han, normalise
+from ragmeter.metrics.text.tokens import has_han, line_tokens, normalise
 
 from ._claims import Claims, claims_of
 
 __all__ = ["Support"]
 
-_OFF = 0.04
+_OFF = 0.05
 """Taken off for each unsupported word of the longest run of them, and for each fact that is in no chunk."""
 _LONGEST_RUN = 5
 """Words of an invented clause; a longer run says no more."""
+_SHARE_OF_RUN = 1 / 3
+"""Of a short answer, the share of its words from which on a run says no more."""
 _MOST_FACTS = 2
 _LOOKED_UP = 256
 """Runs of characters up to which each is looked for in a chunk: cheaper than all runs of the chunk."""
@@ -41,20 +43,23 @@ class Support(ComputedMetric):
     """How far do the chunks carry what the answer claims?
 
         lacking = 1 - (words + neighbours + order) / 3
-        support = 1 - lacking / 2 - .04 (longest run, 5 at most, + facts, 2 at most), not below 0
+        support = 1 - lacking / 2 - .25 run - .05 (facts, 2 at most), not below 0
         words      = share of the answer's claiming words that any chunk has
         neighbours = share of its pairs of neighbouring words that a chunk has; of Cyrillic text:
                      of its runs of five characters, which forgive endings; of Chinese, of three
-        order      = longest common subsequence with the chunks / claiming words
+        order      = longest common subsequence with the chunks / claiming words, the chunks in the order in
+                     which the answer speaks of them
+        run        = longest run of unsupported words / 5, or / a third of the claiming words where these are
+                     fewer than 15; 1 at most
         unsupported_words_max = unsupported words of the sentence that has most
 
     Words about the given texts, the question and the answer ("based on the provided passages"), numbers that
-    only count ("passage 3"), function words and sentences that refuse claim nothing.  The longest run is of
-    unsupported words in a row: what is invented stands together, a paraphrase is scattered.  Facts: as
-    `fact_conflict`.
+    only count ("passage 3"), function words, sentences that refuse, and those that only agree or admire
+    ("Yes, it is!") claim nothing.  The longest run is of unsupported words in a row: what is invented stands
+    together, a paraphrase is scattered.  Facts: as `fact_conflict`.
 
-    Range: support 0.0 to 1.0, no share of anything: read `lexical_groundedness`; below .52 the verdict is bad,
-        below .65 suspect.  unsupported_words_max: 0 up, lower is better; to sort by, no rule reads it.
+    Range: support 0.0 to 1.0, no share of anything: read `lexical_groundedness`; below .46 the verdict is bad,
+        below .58 suspect.  unsupported_words_max: 0 up, lower is better; to sort by, no rule reads it.
     Needs: ``contexts``, ``answer``.
     Cost: no judge.
     Source: ours; constants chosen by hand among several dozen variants, on MTRAG and halves of RAGTruth QA,
@@ -85,9 +90,9 @@ class Support(ComputedMetric):
         unsupported = sum(claims.unsupported)
         shares = (1 - unsupported / words, _neighbours(claims), _order(claims, words))
         facts = min(_MOST_FACTS, len(claims.facts) + len(claims.denied))
-        value = (1 + sum(shares) / len(shares)) / 2 - _OFF * (
-            min(_LONGEST_RUN, claims.longest_run) + facts
-        )
+        most_run = min(_LONGEST_RUN, max(1.0, words * _SHARE_OF_RUN))
+        run = _LONGEST_RUN * min(1.0, claims.longest_run / most_run)
+        value = (1 + sum(shares) / len(shares)) / 2 - _OFF * (run + facts)
         said, summary = claims.weakest_said
         most = max(claims.unsupported)
         return (
@@ -119,24 +124,29 @@ class Support(ComputedMetric):
 def _neighbours(claims: Claims) -> float:
     """Return the share of neighbours in the answer's claiming sentences that stand together in a chunk, too."""
     answer = claims.answer
-    claiming = [bool(terms) for terms in claims.terms]
-    text = answer.kept(_normalised)
-    for sentence in compress(answer.sentences, map(not_, claiming)):
-        text = text.replace(normalise(sentence), "", 1).strip().replace("  ", " ")
-    if has_cyrillic(text) or has_han(text):
-        length = _HAN_GRAM if has_han(text) else _GRAM
-        said = _grams(text, length)
+    texts = [text for text, terms in zip(claims.texts, claims.terms, strict=True) if terms]
+    whole = " ".join(texts)
+    if has_cyrillic(whole) or has_han(whole):
+        length = _HAN_GRAM if has_han(whole) else _GRAM
+        said = frozenset().union(*[_grams(_normalised(text), length) for text in texts])
         there: set[str] = set()
         for context in claims.contexts:
-            known = context.kept(_normalised)
+            known = context.kept(_known)
             if len(said) > _LOOKED_UP:
                 there |= said & _grams(known, length)
             else:
                 there.update(filter(known.__contains__, said - there))
         return len(there) / len(said) if said else 1.0
-    ends = [end + 1 for end in answer.sentence_ends]
-    parts = (answer.stems[start:end] for start, end in zip([0, *ends], ends, strict=False))
-    stems = list(chain.from_iterable(compress(parts, claiming)))
+    stems: list[str | None] = []
+    start = 0
+    for end, sentence, text, terms in zip(
+        answer.sentence_ends, answer.sentences, claims.texts, claims.terms, strict=True
+    ):
+        if terms and text == sentence:
+            stems += answer.stems[start : end + 1]
+        elif terms:
+            stems += [*map(CONTENT.__getitem__, line_tokens(text)), None]
+        start = end + 1
     pairs = [pair for pair in pairwise(stems) if pair != (None, None)]
     wanted = frozenset(pairs)
     held: set[tuple[str | None, str | None]] = set()
@@ -145,8 +155,14 @@ def _neighbours(claims: Claims) -> float:
     return sum(map(held.__contains__, pairs)) / len(pairs) if pairs else 1.0
 
 
-def _normalised(known: Analysis) -> str:
-    return normalise(known.plain)
+def _known(context: Analysis) -> str:
+    return _normalised(context.plain)
+
+
+def _normalised(text: str) -> str:
+    normal = normalise(text)
+    # Between Han and Latin letters some put a space.
+    return "".join(normal.split()) if has_han(normal) else normal
 
 
 def _grams(text: str, length: int) -> frozenset[str]:
@@ -154,15 +170,26 @@ def _grams(text: str, length: int) -> frozenset[str]:
 
 
 def _order(claims: Claims, words: int) -> float:
-    """Return the longest common subsequence of terms, by the answer's."""
-    said = [term for sentence in claims.terms for term in sentence]
-    there: list[str] = []
-    wanted = frozenset(said)
-    for context in claims.contexts:
-        held = (
-            chain.from_iterable(context.kept(sentence_terms))
-            if has_han(context.text)
-            else context.stems
-        )
-        there += [term for term in held if term in wanted]
-    return LCSseq.similarity(said, there) / words
+    """Return the longest common subsequence of terms, by the answer's.
+
+    Chunks come in the order in which the answer speaks of them, not in that of their ranks.
+    """
+    said = [*chain.from_iterable(claims.terms)]
+    first = {term: at for at, term in reversed([*enumerate(said)])}
+    each = {
+        tuple(term for term in _terms(context) if term and term in first)
+        for context in claims.contexts
+    }
+    there = sorted(each, key=lambda held: (_middle(map(first.__getitem__, held)), held))
+    return LCSseq.similarity(said, [*chain.from_iterable(there)]) / words
+
+
+def _middle(places: Iterable[int]) -> int:
+    ordered = sorted(places)
+    return ordered[len(ordered) // 2] if ordered else 0
+
+
+def _terms(context: Analysis) -> Iterable[str | None]:
+    if has_han(context.text):
+        return chain.from_iterable(context.kept(sentence_terms))
+    return context.stems

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from .analysis import Analysis
-from .framing import without_labels
 from .quantities import has_worded_numbers, quantities
 from .stems import CONTENT
 from .terms import sentence_terms
@@ -147,7 +146,7 @@ def _units_beside(value: str, text: str) -> set[str]:
 
 
 def absent_facts(
-    answer: Analysis,
+    texts: Sequence[str],
     claiming: Sequence[Sequence[str]],
     lacking: Sequence[Sequence[str]],
     contexts: Sequence[Analysis],
@@ -156,16 +155,16 @@ def absent_facts(
     """Return the numbers and names of an answer that neither a chunk nor the question has.
 
     Args:
-        answer: The answer.
-        claiming: Of each sentence, its terms.
-        lacking: Of each sentence, its terms that no chunk has.
+        texts: The sentences of the answer, as `framing.claim_texts` has them.
+        claiming: Of each, its terms.
+        lacking: Of each, its terms that no chunk has.
         contexts: The chunks.
         question: The question.
     """
     found: list[Fact] = []
     given: _Given | None = None
     few = [_OTHERWISE * len(terms) for terms in claiming]
-    for at, (text, terms) in enumerate(zip(answer.sentences, lacking, strict=True)):
+    for at, (text, terms) in enumerate(zip(texts, lacking, strict=True)):
         has_number = _NUMBER.search(text) is not None
         if not terms and not has_number:
             continue
@@ -290,7 +289,7 @@ _LOOSE = frozenset(("", "ordinal", "decade", "century", "year", "bc"))
 
 
 def _absent_numbers(at: int, text: str, given: _Given) -> list[Fact]:
-    said = flat(without_labels(text))
+    said = flat(text)
     found: list[Fact] = []
     last = found_end = -1
     for one in sorted(quantities(said), key=lambda one: (one.start, one.start - one.end)):

@@ -1,21 +1,24 @@
 """Words of an answer that claim nothing: about the given texts, the question and the answer itself.
 
-"Based on the provided passages, here is my answer" can be in no chunk and is not invented.  `claims` leaves
-these words out, and with them English function words beyond `stems.STOP_WORDS`, which stay in the tokens
-because other scores are defined by them.  To add a word, add it to the list whose language fits.
+"Based on the provided passages, here is my answer" can be in no chunk and is not invented.  `claim_terms`
+leaves these words out, and with them English function words beyond `stems.STOP_WORDS`, which stay in the
+tokens because other scores are defined by them; so do sentences that only agree, laugh or admire ("Yes, it
+is!").  `claim_texts` are sentences without what they begin with.  To add a word, add it to the list whose
+language fits.
 """
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 from .analysis import Analysis
 from .function_words import russian_function_stems
 from .refusals import sentence_kinds
-from .stems import stem
+from .stems import CONTENT, stem
 from .terms import compared_terms, terms_of_line
-from .tokens import has_han
+from .tokens import has_han, normalise
 
-__all__ = ["claim_terms", "without_labels"]
+__all__ = ["claim_terms", "claim_texts"]
 
 _FUNCTION = (
     "all both every either neither much many more less few little lot own same such only just even "
@@ -39,6 +42,23 @@ _FRAMING = (
     "контекст документ источник текст указать указано указывается говорится сказано упоминается следующий "
     "следующие итак образом описано сообщается статья вывод отвечать"
 )
+_INTERJECTIONS = (
+    "yes yeah yea yep yup nope oh ah aha ha haha hahaha lol wow hmm hm mm hi hey hello bye thank thanks "
+    "да ага угу ого ой ах эх ну привет спасибо пожалуйста"
+)
+_REPLIES = (
+    "ok okay agree agreed true right correct indeed exactly absolutely totally definitely course doubt think "
+    "know guess good great nice cool fine awesome amazing funny interesting fun "
+    "talk see wait realize day welcome god окей согласен согласна верно правда точно "
+    "конечно хорошо ладно здорово отлично понятно ясно интересно думаю"
+)
+"""Of these a sentence is made that says what its speaker thinks of another's; beside other words they claim."""
+_HAN_REPLY = re.compile(
+    r"\W*(?:(?:是的?|对的?|好的?|嗯+|啊|哦|哈+|没错|当然|同意|谢谢|你好|再见|真的|不错|太好了|有意思|"
+    r"我也?(?:这么|这样)(?:认为|想)|我同意)[啊吧呢了的]?\W*)+\Z"
+)
+_WORD = re.compile(r"[^\W_]+")
+_AFTER_LEAD = " \t,:;，：；、—–-…"
 _HAN_FRAMING = re.compile(
     "(?:根据|依据|基于|按照)?(?:所|您|我|上述|以上|已|给定|给出|提供|检索到|的|这些|该|本){0,6}"
     "(?:资料|文档|文件|内容|信息|上下文|片段|段落|文章|材料|参考|文本)(?:的内容|中|里|内|显示|表明|指出|提到|提及|可知|所述|来看){0,2}"
@@ -57,14 +77,56 @@ _LABELS = re.compile(
 """Numbers that only count: of a list's item, a step, a passage."""
 
 
+class _Words(NamedTuple):
+    """Stems that claim nothing."""
+
+    framing: frozenset[str]
+    claimless: frozenset[str]
+    """Those, function words and interjections."""
+    replies: frozenset[str]
+
+
 @lru_cache(maxsize=1)
-def _claimless() -> frozenset[str]:
-    return frozenset(map(stem, f"{_FUNCTION} {_FRAMING}".split())) | russian_function_stems()
+def _words() -> _Words:
+    framing = frozenset(map(stem, _FRAMING.split()))
+    others = frozenset(map(stem, f"{_FUNCTION} {_INTERJECTIONS}".split()))
+    return _Words(
+        framing, framing | others | russian_function_stems(), frozenset(map(stem, _REPLIES.split()))
+    )
 
 
-def without_labels(sentence: str) -> str:
+def _without_labels(sentence: str) -> str:
     """Return a sentence without the numbers that only count."""
-    return _LABELS.sub(" ", sentence)
+    return _LABELS.sub(" ", sentence) if _DIGIT.search(sentence) else sentence
+
+
+def claim_texts(known: Analysis) -> list[str]:
+    """Return the sentences of an answer as far as they may claim something.
+
+    That is without the numbers that only count, and without the words about the texts that they begin with.
+    To be used as ``known.kept(claim_texts)``.
+    """
+    words = _words()
+    return [_claim_text(sentence, words) for sentence in known.sentences]
+
+
+def _claim_text(sentence: str, words: _Words) -> str:
+    bare = _without_labels(sentence)
+    if has_han(bare):
+        framed = _HAN_FRAMING.sub("，", bare)
+        return bare if framed == bare else framed.strip("，, ")
+    lead = first = 0
+    for word in _WORD.finditer(bare):
+        stemmed = CONTENT[normalise(word[0])]
+        first = word.start()
+        if stemmed is not None and stemmed not in words.claimless:
+            break
+        if stemmed in words.framing:
+            lead = word.end()
+    if lead:
+        lead = max(lead, *(bare.rfind(mark, lead, first) + 1 for mark in ",:"))
+        return bare[lead:].lstrip(_AFTER_LEAD)
+    return bare if bare == sentence else bare.lstrip(_AFTER_LEAD)
 
 
 def claim_terms(known: Analysis) -> list[list[str]]:
@@ -72,16 +134,19 @@ def claim_terms(known: Analysis) -> list[list[str]]:
 
     To be used as ``known.kept(claim_terms)``.
     """
-    claimless = _claimless()
+    words = _words()
     found: list[list[str]] = []
-    kinds = known.kept(sentence_kinds)
-    for terms, text, kind in zip(known.kept(compared_terms), known.sentences, kinds, strict=True):
-        if kind.refuses is not None:
+    for terms, sentence, text, kind in zip(
+        known.kept(compared_terms),
+        known.sentences,
+        known.kept(claim_texts),
+        known.kept(sentence_kinds),
+        strict=True,
+    ):
+        if kind.refuses is not None or (has_han(text) and _HAN_REPLY.match(text)):
             found.append([])
             continue
-        bare = without_labels(text) if _DIGIT.search(text) else text
-        if has_han(bare):
-            bare = _HAN_FRAMING.sub("，", bare)
-        said = terms if bare == text else terms_of_line(bare)
-        found.append([term for term in said if term not in claimless])
+        own = terms if text == sentence else terms_of_line(text)
+        said = [term for term in own if term not in words.claimless]
+        found.append([] if words.replies.issuperset(said) else said)
     return found

@@ -182,6 +182,8 @@ class _Block:
     - before a line that begins with a capital, a digit or a letter without case, when its first
       word would have fitted on the line before: the line was not broken for want of room.
 
+    None does where each line is one word, and one of them a word that only prose has.
+
     All other breaks are spaces: before a small letter, after a comma, a hyphen, an article or a
     preposition, after a full line.  "Full" is measured against the longest line of the block, and
     generously where some line begins with a small letter, as only prose does.
@@ -195,9 +197,21 @@ class _Block:
         self._width = max(_LEAST_WIDTH, *(line.width for line in several))
         self._columns = max(_LEAST_WIDTH, *(line.columns for line in several))
         self._ragged = any(_begins_small(line.text) for line in lines[1:])
+        # One word a line: prose if one of them is a word that no entry of a list is.
+        self._is_column = (
+            len(lines) > _BOTH
+            and not any(" " in line.text for line in lines)
+            and any(line.text.casefold() in NEVER_LAST for line in lines)
+        )
 
     def units(self) -> Iterator[str]:
         """Yield the units, their lines joined."""
+        if self._is_column:
+            parts = [self._lines[0].text]
+            for before, line in pairwise(self._lines):
+                self._join(parts, before, line)
+            yield " ".join("".join(parts).split())
+            return
         if self._is_code():
             for line in self._lines:
                 yield " ".join(line.text.split())

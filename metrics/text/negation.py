@@ -53,7 +53,7 @@ class Denial(NamedTuple):
 
 
 def denials(
-    answer: Analysis,
+    texts: Sequence[str],
     claiming: Sequence[Sequence[str]],
     lacking: Sequence[Sequence[str]],
     contexts: Sequence[Analysis],
@@ -61,13 +61,13 @@ def denials(
     """Return the clauses of an answer whose opposite a chunk states.
 
     Args:
-        answer: The answer.
-        claiming: Of each sentence, its terms.
-        lacking: Of each sentence, its terms that no chunk has.
+        texts: The sentences of the answer, as `framing.claim_texts` has them.
+        claiming: Of each, its terms.
+        lacking: Of each, its terms that no chunk has.
         contexts: The chunks.
     """
     denied_there = [_may_deny(context.text) for context in contexts]
-    if not (_may_deny(answer.text) or any(denied_there)):
+    if not (any(map(_may_deny, texts)) or any(denied_there)):
         return []
     found: list[Denial] = []
     denying = [
@@ -77,9 +77,7 @@ def denials(
         for said in context.sentences
         if _may_deny(said)
     ]
-    for at, (sentence, terms, missing) in enumerate(
-        zip(answer.sentences, claiming, lacking, strict=True)
-    ):
+    for at, (sentence, terms, missing) in enumerate(zip(texts, claiming, lacking, strict=True)):
         denies = _may_deny(sentence)
         if missing and not (denies and has_han(sentence)):
             continue

@@ -49,19 +49,19 @@ def _said(**values):
         # one row of the table after the other
         ({"empty": 1, "refusal": 0}, ("bad", "answered_without_context")),
         ({"empty": 1, "refusal": 0.5}, ("bad", "answered_without_context", "partial_refusal")),
-        ({"grounded": 0.49, "refusal": 0}, ("bad", "unsupported_answer")),
+        ({"grounded": 0.45, "refusal": 0}, ("bad", "unsupported_answer")),
         ({"sufficient": 0, "refusal": 0}, ("bad", "insufficient_context")),
         ({"sufficient": 0, "refusal": 1}, ("suspect", "insufficient_context")),
         ({"sufficient": 0}, ("suspect", "insufficient_context")),
         ({"sufficient": 1, "refusal": 1}, ("bad", "refused_with_context")),
         ({"relevant": 0.6, "refusal": 1}, ("suspect", "refused_with_context")),
-        ({"grounded": 0.52, "refusal": 0}, ("suspect", "partly_unsupported")),
+        ({"grounded": 0.46, "refusal": 0}, ("suspect", "partly_unsupported")),
         # support speaks where both are known
-        ({"grounded": 0.9, "support": 0.51, "refusal": 0}, ("bad", "unsupported_answer")),
+        ({"grounded": 0.9, "support": 0.45, "refusal": 0}, ("bad", "unsupported_answer")),
         ({"grounded": 0.1, "support": 0.7, "refusal": 0}, ("good",)),
         ({"support": 0.9, "conflict": 1, "refusal": 0}, ("suspect", "number_not_in_context")),
-        ({"grounded": 0.64, "refusal": 0}, ("suspect", "partly_unsupported")),
-        ({"grounded": 0.65, "refusal": 0}, ("good",)),
+        ({"grounded": 0.57, "refusal": 0}, ("suspect", "partly_unsupported")),
+        ({"grounded": 0.58, "refusal": 0}, ("good",)),
         ({"relevant": 0.29, "refusal": 0}, ("suspect", "off_topic_context")),
         ({"relevant": 0.30, "refusal": 0}, ("good",)),
         ({"relevant": 0.59, "refusal": 1}, ("suspect", "refused_off_topic")),
@@ -123,7 +123,7 @@ def test_every_code_has_one_sentence_and_every_verdict_is_data():
         # support is the mean of words and judge
         ({"grounded": 0.4, "faithful": 1.0, "refusal": 0}, ("good",)),
         ({"grounded": 0.9, "faithful": 0.0, "refusal": 0}, ("bad", "unsupported_answer")),
-        ({"faithful": 0.6, "refusal": 0}, ("suspect", "partly_unsupported")),
+        ({"faithful": 0.5, "refusal": 0}, ("suspect", "partly_unsupported")),
         # the judge's word about a question replaces what words say of it
         ({"refusal": 1, "judged_refusal": 0, "grounded": 0.9}, ("good",)),
         ({"refusal": 0, "judged_refusal": 1, "relevant": 0.7}, ("suspect", "refused_with_context")),
@@ -241,7 +241,7 @@ def test_a_wrong_threshold_is_refused(given, named):
 _VALUES = st.fixed_dictionaries(
     {},
     optional={
-        name: st.sampled_from([0.0, 0.2, 0.5, 0.55, 0.65, 0.8, 1.0]) for name in NAMES.values()
+        name: st.sampled_from([0.0, 0.2, 0.46, 0.5, 0.58, 0.8, 1.0]) for name in NAMES.values()
     },
 )
 

@@ -1,10 +1,13 @@
 """How far chunks carry an answer, and the facts that they do not have."""
 
 import itertools
+import re
 import textwrap
 import unicodedata
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragmeter.metrics import (
     FactConflict,
@@ -109,17 +112,31 @@ def test_words_about_the_texts_and_the_answer_claim_nothing(framing, chunk, answ
     assert (bare, framed) == (0.0, 0.0)
 
 
-def test_an_answer_that_claims_nothing_has_no_support_and_is_not_bad():
-    found = measured("Sure! Here is my answer:")
+@pytest.mark.parametrize(
+    ("answer", "chunk"),
+    [
+        ("Sure! Here is my answer:", "The ferry leaves at nine."),
+        ("Yes, it is!", "The ferry leaves at nine."),
+        ("haha, I agree", "The ferry leaves at nine."),
+        ("Да, согласен.", "Паром отходит в девять."),
+        ("是的，没错！", "渡轮九点出发。"),
+    ],
+)
+def test_an_answer_that_claims_nothing_has_no_support_and_is_neither_bad_nor_good(answer, chunk):
+    found = measured(answer, [chunk])
     assert (found["support"].status, found["unsupported_words_max"].status) == (
         "undefined",
         "undefined",
     )
-    sample = RagSample(
-        question="How?", contexts=["The ferry leaves at nine."], answer="Sure! Here is my answer:"
-    )
-    [scores] = evaluate([sample], ["lexical_groundedness", "support", "refusal"])
-    assert scores.verdict is None or scores.verdict.word != "bad"
+    sample = RagSample(question=chunk.replace(".", "?"), contexts=[chunk], answer=answer)
+    names = ["lexical_groundedness", "lexical_context_relevance", "support", "refusal"]
+    [scores] = evaluate([sample], names)
+    assert scores.verdict is None
+
+
+def test_words_of_agreement_claim_something_beside_others():
+    found = measured("It is a good ship, I agree.", ["The ferry leaves at nine."])
+    assert found["unsupported_words_max"].value == 3.0  # good, ship, agree
 
 
 def test_the_sentence_that_is_named_has_most_unsupported_content_in_every_score():
@@ -205,3 +222,57 @@ def test_a_sentence_about_the_texts_moves_nothing(framing, answer):
     plain = values(answer)
     assert values(f"{framing} {answer}") == plain
     assert values(f"{answer} {framing}") == plain
+
+
+SAID = {
+    "en": "the ferry of Roja leaves at nine with 40 people, a dragon sings below in Oslo and not for 7 days.",
+    "ru": "паром из Рои отходит в девять, на нем 40 человек, дракон поет внизу не для Осло и 7 дней.",
+    "zh": "渡轮 九点 出发 ， 载有 40 人 ， 龙 在 下面 唱歌 ， 没有 去 奥斯陆 ， 7 天 。",
+}
+KNOWN = {
+    "en": ["The ferry of Roja leaves at nine.", "It has 40 people, and sings for 9 days."],
+    "ru": ["Паром из Рои отходит в девять.", "На нем 40 человек, он поет 9 дней."],
+    "zh": ["渡轮九点出发。", "它载有40人，唱歌9天。"],
+}
+LEADS = {
+    "en": [
+        "Here is a summary of the passages: ",
+        "Based on the provided context, ",
+        "According to passage 2, ",
+    ],
+    "ru": ["Согласно предоставленным документам, ", "На основании данных отрывков: "],
+    "zh": ["根据所提供的资料，", "根据上述文档的内容，"],
+}
+DRESSES = [
+    lambda text: unicodedata.normalize("NFD", text),
+    lambda text: text.translate(ARABIC),
+    lambda text: text.replace(" ", "  "),
+    lambda text: re.sub(r"(?<=[^\W\d_])(?=[^\W\d_])", "\u00ad", text),
+    lambda text: textwrap.fill(text, 40, break_long_words=False, break_on_hyphens=False),
+]
+
+
+@given(st.data())
+def test_no_way_to_write_or_to_introduce_an_answer_changes_its_support(data):
+    """Sentences of known and invented words; framed, dressed, beside chunks in any order."""
+    language = data.draw(st.sampled_from(sorted(SAID)))
+    words = SAID[language].split()
+    start = 0 if language == "zh" else data.draw(st.integers(0, 4))
+    said = data.draw(st.lists(st.sampled_from(words[start:]), min_size=3, max_size=14))
+    between = "" if language == "zh" else " "
+    stop = "。" if language == "zh" else "."
+    answer = (
+        between.join(["渡轮" if language == "zh" else words[start], *said]).strip(".。，, ") + stop
+    )
+    chunks = KNOWN[language]
+    plain = values(answer, chunks)
+
+    lead = data.draw(st.sampled_from(LEADS[language]))
+    assert values(lead + answer, chunks) == plain
+    dress = data.draw(st.sampled_from(DRESSES))
+    assert values(dress(answer), chunks) == plain
+    assert values(answer, list(map(dress, reversed(chunks)))) == plain
+    if language != "zh":
+        assert values(answer, ["\n".join(one.split()) for one in chunks]) == plain
+        column = "\n".join(f"{answer} {words[0]} {chunks[0]}".split())
+        assert values(column, chunks) == values(" ".join(column.split()), chunks)

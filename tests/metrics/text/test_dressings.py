@@ -18,7 +18,7 @@ from ragmeter.metrics.text.named_entities import named_entities
 METRICS = (
     "precision_recall_f1 answer_overlap lexical_context_precision lexical_context_recall "
     "lexical_entity_recall lexical_groundedness lexical_context_relevance "
-    "lexical_context_utilization lexical_query_coverage refusal retrieval_health citations"
+    "lexical_context_utilization lexical_query_coverage refusal retrieval_health citations support fact_conflict"
 ).split()
 
 SAMPLES = {
