@@ -92,7 +92,7 @@ class Settings(BaseSettings):
     references: str | None = _setting(None)
     """Path of a ``.jsonl`` or ``.csv`` file of references."""
     labels: str | None = _setting(None)
-    """Path of labels (``ragmeter label``): from 50 on the share of each word that people call bad is said."""
+    """Path of labels (``ragmeter label``): from 50 on, the share of each word called bad by people."""
     sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
     """Probability that a request is scored."""
     judge_sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
