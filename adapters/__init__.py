@@ -31,7 +31,8 @@ FRAMEWORKS: Mapping[str, tuple[str, str]] = {
 SHARED_OPTIONS = frozenset({"name", "retrieval_tools", "retrieval_functions"})
 """Options of the handlers that mean the same in every framework."""
 
-_lock = fork.lock()
+_lock = fork.reentrant_lock()
+"""Held while a meter is made, which may have what is attached taken back."""
 _attached: set[str] = set()
 _made_here: list[RagMeter] = []
 _default: list[RagMeter | None] = [None]
@@ -40,6 +41,11 @@ _default: list[RagMeter | None] = [None]
 def default_meter() -> RagMeter | None:
     """Return the meter given to `instrument`, for handlers that have none of their own; or None."""
     return _default[0]
+
+
+def forget_default() -> None:
+    """Leave what is attached as it is, and let no one take its meter for their default."""
+    _default[0] = None
 
 
 def check_meter(meter: object) -> None:

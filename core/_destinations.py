@@ -7,7 +7,7 @@ comes along with it; where the process has no OpenTelemetry SDK, the spans go st
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any
@@ -17,11 +17,14 @@ from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
 from ._arguments import PREFIXES, check_methods, sequence_of
 
-__all__ = ["NAMES", "exporters_of"]
+__all__ = ["NAMES", "beside", "exporters_of"]
 
 NAMES = ("otel", "console", "phoenix", "langfuse")
 """What has a name."""
 _BACKENDS = ("phoenix", "langfuse")
+beside: list[Callable[[Sequence[Exporter]], Iterable[Exporter]]] = []
+"""Asked once by every new meter, which nothing can keep from being made by then: told its exporters, they
+return those that join them. Whoever runs a program that is not its own (``ragmeter run``) stands here."""
 
 
 def exporters_of(

@@ -36,7 +36,7 @@ from ._arguments import (
     whole,
     window_of,
 )
-from ._destinations import exporters_of
+from ._destinations import beside, exporters_of
 from ._port import MeterPort
 from ._quality_verbs import QualityVerbs
 from ._request import Request, SubmittedSample, request
@@ -275,16 +275,15 @@ class RagMeter(MeterPort, QualityVerbs):
         self._alarming = (
             self._watch(chosen, change_webhook, check, alarms_state) if alarms else None
         )
+        source = load_references(references, self.guard("meter.references"))
+        for join in beside:
+            with self.guard("meter.beside"):
+                chosen = (*chosen, *join(chosen))
         pipeline = Pipeline(
             self._metrics,
             process or self._metrics,
             self._judges(judge, process) if self._metrics.awaited else None,
-            Scoring(
-                load_references(references, self.guard("meter.references")),
-                redact,
-                self._counters,
-                self.guard,
-            ),
+            Scoring(source, redact, self._counters, self.guard),
             Admission(None if judge is None else judge.budget, self._limits.judge_sample_rate),
             TailSampling() if keep == "worst" else None,
             Counting(

@@ -56,7 +56,6 @@ def run(
         if phoenix is not None:
             plan = Plan(os.getpid(), named, "phoenix", phoenix)
             environment = {"PHOENIX_COLLECTOR_ENDPOINT": phoenix}
-            environment["RAGMETER_EXPORTERS"] = "phoenix,console"
         elif otlp is not None:
             from ragmeter.cli._otlp import choose_protocol  # noqa: PLC0415 -- brings the SDK
 

@@ -1,7 +1,8 @@
 """What ``ragmeter run`` begins in the program's process, before its first line.
 
 A meter of the settings, attached to every installed framework, with providers of its own: what the program
-registers itself, before or after, stays as it is.
+registers itself, before or after, stays as it is.  Where the program makes a meter itself, that one scores, as
+without us, and what shows its requests here joins its exporters.
 """
 
 from __future__ import annotations
@@ -11,16 +12,21 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from ragmeter import RagMeter, ScoredRun
-from ragmeter.adapters import FRAMEWORKS, installed, instrument
+from ragmeter._destinations import beside, exporters_of
+from ragmeter.adapters import FRAMEWORKS, forget_default, installed, instrument, uninstrument
 from ragmeter.cli._otlp import SIGNALS
 from ragmeter.cli._telemetry import sending_providers
-from ragmeter.config import meter_arguments
+from ragmeter.config import meter_arguments, read_settings, spans_exporter
 from ragmeter.exporters import semconv
 from ragmeter.exporters.console import ConsoleExporter
+from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.phoenix import PhoenixAnnotations
+from ragmeter.exporters.protocol import Exporter
 from ragmeter.metrics import RagmeterError
 
 from .plan import PLAN, Plan
@@ -47,61 +53,100 @@ class _VerdictCounts:
         del timeout_s
 
 
+class _Shown:
+    """Where `ragmeter run` shows requests: those of its own meter, else those of the program's meters."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._counts: list[_VerdictCounts] = []
+        self._attached: list[bool] = []
+
+    def attach(self) -> None:
+        """Attach a meter to the frameworks, for as long as the program makes none.
+
+        Raises:
+            RagmeterError: It cannot be made.
+        """
+        arguments = meter_arguments()
+        kept = [one for one in arguments.get("exporters", ()) if isinstance(one, JsonlExporter)]
+        instrument(RagMeter(**(arguments | {"exporters": [*kept, *self._exporters(())]})))
+        forget_default()
+        self._attached.append(True)
+
+    def join(self, theirs: Sequence[Exporter]) -> Iterable[Exporter]:
+        """Return what joins a meter that the program makes: from now on, it decides what is scored."""
+        made = self._exporters(theirs)
+        while self._attached:
+            self._attached.pop()
+            uninstrument()
+        return made
+
+    def say_how_it_went(self) -> None:
+        """Write the last line."""
+        words: Counter[str] = sum((counts.words for counts in self._counts), Counter())
+        if not words:
+            own = "" if self._attached else " by the program's own meter"
+            _say(f"no RAG request was seen{own}; ragmeter doctor says why")
+            return
+        told = ", ".join(f"{count} {word}" for word, count in words.items())
+        _say(f"{told}; look at {self.plan.url}")
+
+    def _exporters(self, theirs: Sequence[Exporter]) -> list[Exporter]:
+        """Return what shows the requests of a meter, beside the exporters that it has."""
+        found = self._to_phoenix(theirs) if self.plan.to == "phoenix" else self._to_otlp()
+        if any(isinstance(one, ConsoleExporter) for one in theirs):
+            found = [one for one in found if not isinstance(one, ConsoleExporter)]
+        self._counts.append(_VerdictCounts())
+        return [*found, self._counts[-1]]
+
+    def _to_phoenix(self, theirs: Sequence[Exporter]) -> list[Exporter]:
+        spans = [one for one in theirs if hasattr(one, "judged_spans")][:1]
+        annotated = any(isinstance(one, PhoenixAnnotations) for one in theirs)
+        names = ["console"] if annotated else ["phoenix", "console"]
+        found = exporters_of([*spans, *names], partial(spans_exporter, read_settings()))
+        return [one for one in found if one not in spans]
+
+    def _to_otlp(self) -> list[Exporter]:
+        plan, is_page = self.plan, self.plan.to == "page"
+        # The page is on this machine; elsewhere texts go when they are let.
+        texts = True if is_page and semconv.CAPTURE_CONTENT_VARIABLE not in os.environ else None
+        otel = OpenTelemetryExporter(
+            **sending_providers(
+                plan.url,
+                plan.protocol,
+                SIGNALS[:2] if is_page else SIGNALS,
+                plan.name,
+                token=os.environ.get("RAGMETER_SERVE_TOKEN") if is_page else None,
+            ),
+            # The program's own spans go elsewhere, if it has any: here each request stands for itself.
+            span_mode="own",
+            capture_content=texts,
+        )
+        console = ConsoleExporter(
+            capture_content=texts,
+            spans=otel,
+            trace_url=f"{plan.url}/trace/{{trace_id}}" if is_page else None,
+        )
+        return [otel, console]
+
+
 def begin() -> None:
     """Attach a meter to the frameworks of this process. Never raises: the program begins, come what may."""
-    counts = _VerdictCounts()
-    plan = Plan(*json.loads(os.environ[PLAN]))
-    is_the_program = plan.process == os.getpid()
+    shown = _Shown(Plan(*json.loads(os.environ[PLAN])))
+    is_the_program = shown.plan.process == os.getpid()
     if is_the_program:
         # Registered before the meter, which flushes at exit: called after it.
-        atexit.register(_say_how_it_went, counts, plan.url)
-    if not any(installed(probe) for probe, _ in FRAMEWORKS.values()):
-        if is_the_program:
-            _say("neither LangChain nor LlamaIndex is installed here: nothing can be scored")
-        return
-    try:
-        instrument(_meter(plan, counts))
-    except RagmeterError as error:
-        _say(str(error))
-
-
-def _meter(plan: Plan, counts: _VerdictCounts) -> RagMeter:
-    arguments = meter_arguments()
-    if plan.to == "phoenix":
-        arguments["exporters"] = [*arguments["exporters"], counts]
-        return RagMeter(**arguments)
-    is_page = plan.to == "page"
-    # The page is on this machine; elsewhere texts go when they are let.
-    texts = True if is_page and semconv.CAPTURE_CONTENT_VARIABLE not in os.environ else None
-    otel = OpenTelemetryExporter(
-        **sending_providers(
-            plan.url,
-            plan.protocol,
-            SIGNALS[:2] if is_page else SIGNALS,
-            plan.name,
-            token=os.environ.get("RAGMETER_SERVE_TOKEN") if is_page else None,
-        ),
-        # The program's own spans go elsewhere, if it has any: here each request stands for itself.
-        span_mode="own",
-        capture_content=texts,
-    )
-    console = ConsoleExporter(
-        capture_content=texts,
-        spans=otel,
-        trace_url=f"{plan.url}/trace/{{trace_id}}" if is_page else None,
-    )
-    arguments["exporters"] = [otel, console, counts]
-    return RagMeter(**arguments)
-
-
-def _say_how_it_went(counts: _VerdictCounts, look_at: str) -> None:
-    if not counts.words:
-        _say("no RAG request was seen; ragmeter doctor says why")
-        return
-    _say(
-        ", ".join(f"{count} {word}" for word, count in counts.words.items())
-        + f"; look at {look_at}"
-    )
+        atexit.register(shown.say_how_it_went)
+    if any(installed(probe) for probe, _ in FRAMEWORKS.values()):
+        try:
+            shown.attach()
+        except RagmeterError as error:
+            _say(str(error))
+    elif is_the_program:
+        _say(
+            "neither LangChain nor LlamaIndex is installed here: only a meter of the program's own scores"
+        )
+    beside.append(shown.join)
 
 
 def _say(line: str) -> None:

@@ -1,5 +1,6 @@
 """`ragmeter run`: programs that know nothing of ragmeter run as they are, and their requests are scored."""
 
+import json
 import os
 import re
 import signal
@@ -44,6 +45,58 @@ provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(formatter=la
 trace.set_tracer_provider(provider)
 with trace.get_tracer("shop").start_as_current_span("theirs"):
     exec(open("shop_bot.py").read())
+"""
+
+ASK_LANGCHAIN = LANGCHAIN.partition("print(")[0] + (
+    'ask = lambda config=None: chain.invoke("Who designed the harbour bridge?", config)\n'
+)
+ASK_LLAMA_INDEX = LLAMA_INDEX.partition("print(")[0] + (
+    "engine = index.as_query_engine(llm=MockLLM())\n"
+    'ask = lambda config=None: engine.query("When do ferries leave?")\n'
+)
+METER = """
+from ragmeter import RagMeter
+from ragmeter.exporters.jsonl import JsonlExporter
+meter = RagMeter(exporters=[JsonlExporter("own.jsonl")])
+"""
+HANDLER = {
+    ASK_LANGCHAIN: """
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+ask({"callbacks": [RagMeterCallbackHandler(meter)]})
+""",
+    ASK_LLAMA_INDEX: """
+from ragmeter.adapters.llama_index import RagMeterHandler
+with RagMeterHandler(meter).attach():
+    ask()
+""",
+}
+INSTRUMENT = """
+from ragmeter.adapters import instrument
+instrument(meter)
+ask()
+"""
+PROCESSOR = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from ragmeter.adapters.opentelemetry import RagMeterSpanProcessor
+
+provider = TracerProvider()
+RagMeterSpanProcessor(meter).attach(provider)
+tracer = provider.get_tracer("shop")
+with tracer.start_as_current_span("ask") as request:
+    request.set_attributes({"openinference.span.kind": "CHAIN", "input.value": "When do ferries leave?"})
+    with tracer.start_as_current_span("search") as search:
+        search.set_attribute("openinference.span.kind", "RETRIEVER")
+        search.set_attribute("retrieval.documents.0.document.content", "Ferries leave every hour.")
+    ask()
+    request.set_attribute("output.value", "Every hour.")
+provider.force_flush()
+"""
+BY_HAND = """
+with meter.request("When do ferries leave?") as request:
+    request.retrieved(["Ferries leave every hour."])
+    ask()
+    request.answered("Every hour.")
 """
 
 
@@ -140,3 +193,80 @@ def test_the_page_is_started_once_and_has_the_request_with_its_texts(folder):
     finally:
         if started is not None:
             os.kill(int(started[1]), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("built", ["at import", "later"])
+@pytest.mark.parametrize("way", ["instrument", "handler", "processor", "by hand"])
+@pytest.mark.parametrize(
+    "framework", [ASK_LANGCHAIN, ASK_LLAMA_INDEX], ids=["langchain", "llama_index"]
+)
+def test_a_request_is_scored_once_by_the_programs_own_meter(tmp_path, otlp, framework, way, built):
+    """What the program's meter writes is its own; what run shows are the same scores."""
+    attached = {"instrument": INSTRUMENT, "processor": PROCESSOR, "by hand": BY_HAND}
+    lines = attached.get(way, HANDLER[framework])
+    earlier = "ask()\n" if built == "later" else ""
+    program = framework + earlier + METER + lines
+    if built == "at import":
+        program = METER + framework + lines
+    (tmp_path / "own.py").write_text(program)
+
+    done = run(tmp_path, "--otlp", otlp.url, "own.py")
+
+    assert done.returncode == 0, done.stderr
+    told = re.findall(r"^\d\d:\d\d:\d\d  (\w+) ", done.stderr, re.MULTILINE)
+    expected = 2 if earlier else 1
+    assert len(told) == expected, done.stderr
+    assert sum(map(int, re.findall(r"(\d+) (?:good|suspect|bad|unknown)", done.stderr))) == expected
+    sent = [span.name.split()[0] for span in otlp.spans]
+    assert sent.count("invoke_workflow") == expected
+    rows = [json.loads(line) for line in (tmp_path / "own.jsonl").read_text().splitlines()]
+    assert len(rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "own"),
+    [
+        ("from ragmeter.adapters import instrument\ninstrument()\nask()\n", 1),
+        ("instrument = __import__('ragmeter.adapters').adapters.instrument\nask()\n", 0),
+    ],
+    ids=["the meter of the settings", "none"],
+)
+def test_the_settings_of_the_program_stay_its_own(tmp_path, otlp, lines, own):
+    """`instrument()` makes the program's meter, of its variables, as without run."""
+    (tmp_path / "own.py").write_text(
+        ASK_LANGCHAIN + lines + f"import ragmeter.adapters as ours\nmade = ours.default_meter()\n"
+        f"assert (made is not None) == {bool(own)}\n"
+    )
+    done = run(
+        tmp_path, "--otlp", otlp.url, "own.py", RAGMETER_JSONL="own.jsonl", RAGMETER_CONSOLE="1"
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^\d\d:\d\d:\d\d  ", done.stderr, re.MULTILINE)) == 1, done.stderr
+    assert len((tmp_path / "own.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_meter_that_cannot_be_made_leaves_the_requests_to_run(tmp_path, otlp):
+    wrong = "import ragmeter\ntry:\n    ragmeter.RagMeter(references='no.csv')\nexcept ragmeter.RagmeterError:\n    ask()\n"
+    (tmp_path / "own.py").write_text(ASK_LANGCHAIN + wrong)
+    done = run(tmp_path, "--otlp", otlp.url, "own.py")
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^\d\d:\d\d:\d\d  ", done.stderr, re.MULTILINE)) == 1, done.stderr
+
+
+def test_two_meters_of_a_program_are_both_shown(tmp_path, otlp):
+    (tmp_path / "own.py").write_text(
+        ASK_LANGCHAIN
+        + METER
+        + HANDLER[ASK_LANGCHAIN]
+        + METER.replace("own.", "two.")
+        + HANDLER[ASK_LANGCHAIN]
+    )
+    done = run(tmp_path, "--otlp", otlp.url, "own.py")
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^\d\d:\d\d:\d\d  ", done.stderr, re.MULTILINE)) == 2, done.stderr
+    assert [
+        len((tmp_path / f"{one}.jsonl").read_text().splitlines()) for one in ("own", "two")
+    ] == [
+        1,
+        1,
+    ]

@@ -1,8 +1,12 @@
 """Scores in a real Phoenix: over OTLP gRPC and HTTP, by its API, and on the page a person sees."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -219,3 +223,59 @@ def test_the_doctor_says_what_phoenix_takes_and_what_it_does_not(phoenix, monkey
     found = {one["what"].split(" to ")[0]: one for one in json.loads(done.stdout)["findings"]}
     assert found["traces"]["state"] == "ok"
     assert found["logs"]["state"] == found["metrics"]["state"] == "warning"
+
+
+PROGRAM = """
+import os
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider, export
+from rag_chain import QUESTION, rag_chain
+
+provider = TracerProvider()
+address = os.environ["PHOENIX_COLLECTOR_ENDPOINT"] + "/v1/traces"
+provider.add_span_processor(export.BatchSpanProcessor(OTLPSpanExporter(address)))
+trace.set_tracer_provider(provider)
+callbacks = []
+{meter}
+with trace.get_tracer("shop").start_as_current_span("theirs") as span:
+    print(f"{{span.get_span_context().trace_id:032x}}")
+    rag_chain().invoke(QUESTION, {{"callbacks": callbacks}})
+"""
+METER = """
+from ragmeter import RagMeter
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+callbacks.append(RagMeterCallbackHandler(RagMeter()))
+"""
+
+
+@pytest.mark.parametrize("meter", ["", METER], ids=["without a meter", "with a meter of its own"])
+def test_run_shows_the_scores_on_the_programs_trace(phoenix, tmp_path, meter):
+    (tmp_path / "app.py").write_text(PROGRAM.format(meter=meter))
+    done = subprocess.run(
+        [sys.executable, "-m", "ragmeter", "run", "--phoenix", phoenix.url, "app.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    trace_id = done.stdout.strip()
+    assert done.stderr.count(trace_id) == 1, done.stderr
+
+    def annotated():
+        query = {"trace_ids": trace_id, "limit": 1000}
+        page = phoenix.get("/v1/projects/default/trace_annotations", **query)
+        return page and page["data"]
+
+    names = [one["name"] for one in wait_until(annotated, REGISTERED_S, "no annotations")]
+    assert names.count("ragmeter.verdict") == 1
+    spans = phoenix.get("/v1/projects/default/spans", trace_id=trace_id, limit=1000)["data"]
+    mine = [one for one in spans if one["context"]["trace_id"] == trace_id]
+    assert sorted(one["name"].split()[0] for one in mine) == [
+        "invoke_workflow",
+        "retrieval",
+        "theirs",
+    ]
