@@ -124,8 +124,8 @@ class _Text:
         self._ended = not data
         try:
             read = self._decode.decode(data, final=self._ended)
-        except UnicodeDecodeError as error:
-            raise _BrokenError(f"not UTF-8: {error.reason}") from None
+        except UnicodeDecodeError:
+            raise _BrokenError("not UTF-8; save the file as UTF-8") from None
         self._held = self._held[self._at :] + read
         self._at = 0
         return not self._ended or bool(read)

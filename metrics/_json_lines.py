@@ -64,7 +64,7 @@ def object_of(line: bytes) -> dict[str, Any]:
     try:
         found = parse(line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8: {error.reason} at byte {error.start}") from None
+        raise ValueError(f"not UTF-8 at byte {error.start}; save the file as UTF-8") from None
     except json.JSONDecodeError as error:
         # Its own text counts lines within this one, which is always the first.
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None

@@ -11,9 +11,11 @@ field belongs to the whole process, so it is left alone here; the command line r
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import hashlib
+import shlex
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -114,14 +116,16 @@ def open_rows(path: Path) -> Iterator[RawRow]:
         opener: Callable[..., Any] = gzip.open if zipped else open
         if kind == "csv":
             # Bytes that are not UTF-8 arrive as lone surrogates, which no UTF-8 text holds.
-            text: IO[str]
+            text: Any
             with opener(
                 path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=""
             ) as text:
+                _check_encoding(path, text.buffer)
                 yield from _csv_rows(text)
             return
-        file: IO[bytes]
+        file: Any
         with opener(path, "rb") as file:
+            _check_encoding(path, file)
             yield from (_json_rows(file) if kind == "jsonl" else map(_element, read_array(file)))
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -177,6 +181,16 @@ def _parquet(path: Path) -> Any:
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigurationError(f"cannot read {str(path)!r}: {reason}") from error
+
+
+def _check_encoding(path: Path, file: Any) -> None:
+    """Refuse UTF-16, as spreadsheets and PowerShell write it; every row of it would be bad."""
+    head: bytes = file.peek(2)[:2]
+    if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or b"\0" in head:
+        raise ConfigurationError(
+            f"{str(path)!r} is UTF-16; save the file as UTF-8: "
+            f"iconv -f UTF-16 -t UTF-8 {shlex.quote(str(path))} > utf8{''.join(path.suffixes)}"
+        )
 
 
 def _parquet_rows(path: Path) -> Iterator[RawRow]:

@@ -30,7 +30,7 @@ def test_numbers_count_blank_lines_and_a_byte_order_mark_is_none():
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"\xff", "not UTF-8: invalid start byte at byte 0"),
+        (b"\xff", "not UTF-8 at byte 0; save the file as UTF-8"),
         (b'{"a": }', "not JSON: Expecting value at column 7"),
         (b"[1]", "not a JSON object"),
         (b'{"a": Infinity}', "not JSON: Infinity is not JSON"),

@@ -74,7 +74,7 @@ def test_separators_of_unicode_end_no_line(tmp_path):
     [
         (b"{broken", "not JSON: Expecting property name enclosed in double quotes at column 2"),
         (b'["a"]', "not a JSON object"),
-        (b'{"a": "\xff"}', "not UTF-8: invalid start byte at byte 7"),
+        (b'{"a": "\xff"}', "not UTF-8 at byte 7; save the file as UTF-8"),
         (b'{"a": -Infinity}', "not JSON: -Infinity is not JSON"),
         (b"[" * 100_000, "not JSON: "),
         (b'{"a": ' + b"1" * 5_000 + b"}", "not JSON: Exceeds the limit"),
