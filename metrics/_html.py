@@ -21,6 +21,7 @@ __all__ = [
     "STYLE",
     "ShownRow",
     "fragment",
+    "problems",
     "request",
     "requests_counted",
     "rows_table",
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 MAX_QUESTION_CHARS = 160
+MAX_PROBLEM_CHARS = 600
 MAX_REASONS = 3
 SIGNS = {"bad": "✕", "suspect": "?", "good": "✓"}
 _BETTER: Mapping[ScoreDirection, str] = {
@@ -120,6 +122,11 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ""
         f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def problems(lines: Iterable[str]) -> str:
+    """Return what failed, a line each; empty where nothing did."""
+    return "".join(f'<p class="low">{text(line, MAX_PROBLEM_CHARS)}</p>' for line in lines)
 
 
 def verdict_word(verdict: Verdict | None) -> str:

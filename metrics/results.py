@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
 from . import _frames as frames
 from . import _html as html
 from ._badness import RULE, badness_of
+from ._failures import Failures
 from ._summary import ScoreSummary, summarize
 from .sample import RagSample
 from .score import Score
@@ -46,6 +47,12 @@ class SampleScores(dict[str, Score]):
 class Summaries(dict[str, ScoreSummary]):
     """What the scores of each name amount to, by name, in the order of the metrics."""
 
+    def __init__(self, summaries: Iterable[ScoreSummary], failures: Sequence[str] = ()) -> None:
+        super().__init__((one.name, one) for one in summaries)
+        self.failures = list(failures)
+        """Scores lost to a failing judge or metric: a line for each kind, the most frequent first, with an
+        example."""
+
     def to_pandas(self) -> Any:
         """Return a pandas frame, a row per score name: its values' number, mean, interval and percentiles.
 
@@ -55,7 +62,7 @@ class Summaries(dict[str, ScoreSummary]):
         return frames.frame_of_summaries(self.values())
 
     def _repr_html_(self) -> str:
-        return html.fragment(html.summary_table(list(self.values())))
+        return html.fragment(html.summary_table(list(self.values())), html.problems(self.failures))
 
 
 class Evaluation(list[SampleScores]):
@@ -64,7 +71,11 @@ class Evaluation(list[SampleScores]):
     @property
     def summary(self) -> Summaries:
         """What the scores of each name amount to: mean with its 95 % interval, percentiles, missing values."""
-        return Summaries((one.name, one) for one in summarize(self))
+        failures = Failures()
+        for number, each in enumerate(self):
+            for score in each.values():
+                failures.add(score, f"row {number}")
+        return Summaries(summarize(self), failures.lines())
 
     def worst(self, count: int = 5) -> list[SampleScores]:
         """Return the samples to look at first: by verdict, then by how low their scores are.
@@ -115,6 +126,7 @@ class Evaluation(list[SampleScores]):
             html.requests_counted(len(self)),
             html.verdict_summary(words, len(self) - sum(words.values())),
             html.summary_table(list(summary.values())),
+            html.problems(summary.failures),
             f'<p class="soft">{RULE}</p>',
             html.rows_table(rows, summary),
         )

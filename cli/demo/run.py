@@ -26,6 +26,7 @@ from ragmeter.cli._telemetry import Collected, Delivery, LocalTelemetry, send
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import MissingDependencyError, Score, Verdict, VerdictWord
+from ragmeter.metrics._failures import Failures
 from ragmeter.quality.summary import ScoreSummary, summarize
 
 from ._embedding import HashedNgramEmbedding
@@ -143,6 +144,11 @@ class DemoOutcome:
             for asked in self.asked
             if not asked.scores and asked.error is None
         ]
+        failed = Failures()
+        for asked in self.asked:
+            for score in asked.scores.values():
+                failed.add(score, repr(asked.question.question))
+        lines += failed.lines()
         if not any(delivery.accepted for delivery in self.deliveries):
             lines += [
                 f"{delivery.signal} were not accepted by {delivery.endpoint}: {delivery.detail}"

@@ -15,8 +15,8 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from ragmeter.cli._failures import Failures
 from ragmeter.metrics import ConfigurationError, RagSample, Score, Verdict
+from ragmeter.metrics._failures import Failures
 from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
 from ragmeter.metrics._samples import Row, facts_of
 from ragmeter.metrics._scratch_database import scratch_database

@@ -18,10 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from ragmeter.cli._failures import FAILED, Failures
 from ragmeter.fleet.tables import SCORES, score_of_line
 from ragmeter.metrics import Score, Verdict, VerdictRules
 from ragmeter.metrics._badness import Badness, counts_as_badness, rank_of
+from ragmeter.metrics._failures import FAILED, Failures
 from ragmeter.metrics._scratch_database import scratch_database
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.summary import Summarizer

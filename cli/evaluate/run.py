@@ -14,7 +14,6 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from ragmeter.cli._failures import Failures
 from ragmeter.cli._judge_question import ask_first
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import Advance, progress
@@ -27,6 +26,7 @@ from ragmeter.metrics import (
     VerdictRules,
 )
 from ragmeter.metrics._columns import Columns
+from ragmeter.metrics._failures import Failures
 from ragmeter.metrics._measuring import measurement_key
 from ragmeter.metrics._rows import BadRow, count_rows
 from ragmeter.metrics._samples import Row, read_samples

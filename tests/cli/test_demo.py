@@ -13,11 +13,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from typer.testing import CliRunner
 
+from ragmeter import RagMeter
 from ragmeter.cli._otlp import choose_protocol
 from ragmeter.cli.app import app
 from ragmeter.cli.demo._responders import split_sentences
 from ragmeter.cli.demo.corpus import load_questions
-from ragmeter.metrics import ConfigurationError
+from ragmeter.cli.demo.run import Asked, DemoOutcome
+from ragmeter.metrics import ConfigurationError, Score
 from ragmeter.metrics.errors import install_command
 
 FRAMEWORKS = ["langchain", "llama-index"]
@@ -334,6 +336,26 @@ def test_offline_ignores_the_configured_endpoint(endpoint):
     done = _demo("--json", "--offline", OPENAI_BASE_URL=endpoint.url)
     assert done.returncode == 0, done.stderr
     assert endpoint.bodies == []
+
+
+def test_a_judge_that_fails_is_said_once_with_an_example():
+    failed = Score(
+        name="faithfulness",
+        value=None,
+        status="judge_error",
+        method="llm",
+        definition="1",
+        explanation="401",
+    )
+    asked = [
+        Asked(question=one, answer="a", error=None, scores={"faithfulness": failed}, run=None)
+        for one in load_questions()[:3]
+    ]
+    stats = RagMeter(exporters=[]).stats()
+    outcome = DemoOutcome("langchain", None, asked, [], None, [], stats, 1.0)
+    assert outcome.failures == [
+        f"3 judge_error, e.g. faithfulness of {asked[0].question.question!r}: 401"
+    ]
 
 
 def test_a_failing_endpoint_fails_requests_not_the_demo(endpoint):

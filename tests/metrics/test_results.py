@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from ragmeter import RagMeter, Reference, Scorer
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import MissingDependencyError, RagSample, _progress_bar, aevaluate, evaluate
+from ragmeter.metrics import (
+    MissingDependencyError,
+    RagSample,
+    _progress_bar,
+    aevaluate,
+    evaluate,
+    metric,
+)
 from ragmeter.quality.summary import mean_interval
 
 GOOD = RagSample(
@@ -53,6 +60,23 @@ class Tags(HTMLParser):
     def words(self):
         """What can be read, but for the style."""
         return " ".join("".join(self.text).partition("}")[2].rpartition("}")[2].split())
+
+
+@metric
+def broken(sample):
+    raise ZeroDivisionError("no <b>words</b>")
+
+
+@pytest.mark.parametrize("score", [evaluate, lambda *given: Scorer(given[1]).score(given[0])])
+def test_what_failed_is_counted_by_kind_with_an_example_of_each(score):
+    found = score(SAMPLES, [broken, "retrieval_health"])
+
+    [said] = found.summary.failures
+    assert said.startswith("4 metric_error (ZeroDivisionError), e.g. broken of row 0: ")
+    for shown in (found, found.summary):
+        page = Tags(shown._repr_html_())
+        assert "4 metric_error (ZeroDivisionError), e.g. broken of row 0" in page.words
+    assert score([GOOD], ["retrieval_health"]).summary.failures == []
 
 
 def test_it_is_the_list_it_was_with_a_summary_and_the_worst():

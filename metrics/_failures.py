@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ragmeter.metrics import Score
+from .score import Score
 
 __all__ = ["FAILED", "Failures"]
 
