@@ -50,7 +50,7 @@ def cluster(processes: int) -> Iterator[None]:
         processes: How many will score, for which our own is given room.
 
     Raises:
-        ConfigurationError: There is no cluster at the address.
+        ConfigurationError: There is no cluster at the address, or our own does not start.
         MissingDependencyError: Ray is not installed.
     """
     # Read by Ray when it is imported.
@@ -76,16 +76,22 @@ def cluster(processes: int) -> Iterator[None]:
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise ConfigurationError(f"{ADDRESS}: no cluster of Ray's answers there") from error
         else:
-            ray.init(
-                address="local",
-                num_cpus=3 * processes + 1,  # places: with none to spare Ray Data waits forever
-                num_gpus=0,
-                include_dashboard=False,
-                object_store_memory=STORE_BYTES,
-                _node_ip_address="127.0.0.1",
-                _temp_dir=str(folder.path),
-                **quiet,
-            )
+            try:
+                ray.init(
+                    address="local",
+                    num_cpus=3 * processes + 1,  # places: with none to spare Ray Data waits forever
+                    num_gpus=0,
+                    include_dashboard=False,
+                    object_store_memory=STORE_BYTES,
+                    _node_ip_address="127.0.0.1",
+                    _temp_dir=str(folder.path),
+                    **quiet,
+                )
+            except Exception as error:  # Ray raises that very class
+                raise ConfigurationError(
+                    f"Ray did not start ({str(error).partition('. ')[0]}); ask for fewer processes, or "
+                    "score without Ray"
+                ) from error
         with redirect_stdout(sys.stderr):  # where Ray says that a process has died
             yield
     finally:

@@ -1,12 +1,16 @@
 """What Ray writes into is removed, also that of a process that was killed, and never that of one that lives."""
 
+import os
 import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from ragmeter.metrics import ConfigurationError
 
 pytest.importorskip("fcntl")
 _ray_data = pytest.importorskip("ragmeter.fleet._ray_data")
@@ -41,4 +45,25 @@ def test_a_killed_runs_folder_is_removed_by_the_next_and_a_living_ones_is_not(
     assert again.path.stat().st_mode & 0o777 == 0o700
     assert not left.exists()
     again.remove()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_ray_that_does_not_start_is_one_sentence(monkeypatch, tmp_path):
+    """As it does on a machine without a processor to spare: it raises a bare `Exception`."""
+
+    def init(**given):
+        raise Exception("The node timed out during startup. This could happen because ...")
+
+    fake = SimpleNamespace(init=init, shutdown=lambda: None)
+    monkeypatch.setattr(_ray_data, "_ray", lambda: fake)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    others = {name: value for name, value in os.environ.items() if name != _ray_data.ADDRESS}
+    monkeypatch.setattr(os, "environ", others)  # Ray's own settings are set there
+    with (
+        pytest.raises(
+            ConfigurationError, match=r"Ray did not start \(The node timed out during st"
+        ),
+        _ray_data.cluster(1),
+    ):
+        pass
     assert not list(tmp_path.iterdir())
