@@ -1,6 +1,8 @@
 """The files of examples/deploy say what ragmeter knows: every command, option and variable in them exists."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,29 @@ def test_the_image_has_every_extra_that_its_commands_need():
     everything = "".join(path.read_text("utf-8") for path in FILES)
     assert ("--kafka" in everything) == ("kafka" in extras)
     assert ("postgresql://" in everything) == ("postgresql" in extras)
+
+
+def test_the_unit_is_understood_by_systemd_and_starts_what_there_is(tmp_path):
+    """Its program is not installed here; everything else is as systemd reads it."""
+    unit = (DEPLOY / "ragmeter.service").read_text("utf-8")
+    program, command, *options = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)[1].split()
+    known = typer.main.get_command(app).commands[command].params
+    assert {one for one in options if one.startswith("--")} <= {
+        name for option in known for name in option.opts
+    }
+    assert f"python3 -m venv {Path(program).parents[1]}" in unit
+    (tmp_path / "ragmeter.service").write_text(unit.replace(f"={program} ", "=/bin/true "))
+    tool = shutil.which("systemd-analyze")
+    if tool is None:
+        pytest.skip("systemd is not installed here")
+    said = subprocess.run(
+        [tool, "verify", tmp_path / "ragmeter.service"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (said.returncode, said.stdout + said.stderr) == (0, "")
 
 
 def test_no_file_holds_a_secret():
