@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from .judge.halving import one_request
 from .judge.protocol import Judge
 from .metric import (
     ComputedMetric,
@@ -127,9 +128,9 @@ class Measuring:
             async with places:
                 return await self._asked(metric, sample)
 
-        return self._together(
-            sample, await asyncio.gather(*map(one, self.metrics_of(sample, only)))
-        )
+        with one_request():
+            found = await asyncio.gather(*map(one, self.metrics_of(sample, only)))
+        return self._together(sample, found)
 
     async def aclose(self) -> None:
         """Close the connections that belong to the running loop."""

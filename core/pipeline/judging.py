@@ -33,6 +33,7 @@ from ragmeter._runtime.threads import start_elsewhere
 from ragmeter.context import leave_host
 from ragmeter.metrics import Metric, RagSample, Score
 from ragmeter.metrics import _fork as fork
+from ragmeter.metrics.judge.halving import one_request
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.metric import run_metric, scores_without_value
 
@@ -122,7 +123,8 @@ class JudgesHere:
 
     async def judge(self, job: JudgeJob, left_s: float) -> str | None:
         """Measure a request."""
-        await asyncio.gather(*(self._measure(job, metric, left_s) for metric in job.metrics))
+        with one_request():
+            await asyncio.gather(*(self._measure(job, metric, left_s) for metric in job.metrics))
         return None
 
     async def aclose(self) -> None:

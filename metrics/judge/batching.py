@@ -28,6 +28,7 @@ from ._loop_resources import Flight, LoopResources
 from .anew import is_asked_anew
 from .cache import JudgeCache
 from .endpoint import Endpoint
+from .halving import Halving, halving
 from .prompts import Written, schema_for, write
 from .protocol import Answer, Ask, Group, Item, JudgeError, Reply, Usage
 from .replies import READER, UnusableReplyError, read_reply
@@ -43,8 +44,6 @@ _WOULD_BE_THE_SAME = frozenset({"refusal", "prompt_cut", "reply_cut_off"})
 """What an endpoint answers again when it is asked the same again."""
 _MOST_HALVINGS = 2
 """How often the ids of a reply that was cut off are divided."""
-_MOST_CUT_OFF = 4
-"""Replies of one ask that may be cut off before no more is asked: a model that repeats itself without end."""
 
 
 @dataclass(slots=True)
@@ -56,8 +55,10 @@ class _Asking:
     usage: Usage = field(default_factory=Usage)
     not_taken: dict[str, Answer] = field(default_factory=dict)
     """Answers by id that were said to be taken from a text and are not."""
-    cut_off: int = 0
-    """Replies that were cut off."""
+    halving: Halving = field(default_factory=halving)
+    """Of its request."""
+    was_cut_off: bool = False
+    """Whether a reply was."""
     fitting: int = _MOST_ITEMS
     """Ids of a call whose reply was not cut off, after one that was."""
 
@@ -179,10 +180,14 @@ class Batching:
             asking.usage += took
             outcome = completion.error_type
             if outcome == "reply_cut_off":
-                asking.cut_off += 1
+                asking.was_cut_off = True
+                asking.halving.cut_off += halvings < _MOST_HALVINGS
                 if completion.text and len(ids) > 1 and halvings and not again:
-                    return await self._halves(asking, ids, halvings - 1)
-            elif asking.cut_off:
+                    if halvings < _MOST_HALVINGS:
+                        return await self._halves(asking, ids, halvings - 1)
+                    async with asking.halving.turn:
+                        return await self._halves(asking, ids, halvings - 1)
+            elif asking.was_cut_off:
                 asking.fitting = min(asking.fitting, len(ids))
             if outcome is None:
                 try:
@@ -201,13 +206,14 @@ class Batching:
     async def _halves(self, asking: _Asking, ids: list[str], halvings: int) -> dict[str, Answer]:
         """Ask about half of `ids`, and then about the others in parts of the size that fitted.
 
-        One after the other, so that a model of which every reply is cut off is asked a few times only.
+        One after the other, so that a model of which every reply is cut off is asked a few times only for
+        each request.
         """
         half = -(-len(ids) // 2)
         answers: dict[str, Answer] = {}
         failure: JudgeError | None = None
         at = 0
-        while at < len(ids) and asking.cut_off < _MOST_CUT_OFF:
+        while at < len(ids) and not asking.halving.is_over:
             part = ids[at : at + min(half, asking.fitting)]
             at += len(part)
             try:

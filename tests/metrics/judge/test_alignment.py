@@ -1,8 +1,10 @@
 """Whose answer is it? Replies of other requests, guessed ids, half lists: unknown rather than wrong."""
 
+import asyncio
 import json
 import threading
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from judging_tools import judge_at, only, sample, verdicts
 from openai_server import OpenAIServer, content, well_formed
 
+from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.metrics import (
     AnswerRelevancy,
     ContextPrecision,
@@ -20,6 +23,7 @@ from ragmeter.metrics import (
     FusedContextMetrics,
     evaluate,
 )
+from ragmeter.pipeline.judging import JudgesHere
 
 BY_CHUNKS = [ContextPrecision(), ContextUtilization(), ContextRelevancy(), FusedContextMetrics()]
 
@@ -315,3 +319,42 @@ def test_one_item_that_is_cut_off_is_asked_once(server):
     result = only(server, ContextPrecision(), sample(contexts=["One."]))
 
     assert (result.error_type, len(server.requests)) == ("reply_cut_off", 1)
+
+
+LOOPED = [ContextPrecision(), ContextUtilization(), ContextRelevancy(), ContextRecall()]
+
+
+def test_a_model_that_loops_is_asked_few_halves_of_one_request_not_of_each_ask(server):
+    """Each metric asks once; three halves that are cut off, too, are all that the request gets."""
+    server.script.extend([Capped(0)] * 40)
+    [scores] = evaluate([sample(contexts=numbered(12))], LOOPED, judge_at(server, cache=False))
+
+    assert {score.error_type for score in scores.values()} == {"reply_cut_off"}
+    assert len(server.requests) <= len(LOOPED) + 3
+
+
+def test_the_next_request_has_halves_of_its_own(server):
+    server.script.extend([Capped(0)] * 4)
+    server.script.extend([Capped(6)] * 40)
+    judge = judge_at(server, cache=False)
+    first, second = (
+        evaluate([sample(contexts=numbered(12))], [ContextPrecision()], judge) for _ in range(2)
+    )
+
+    assert first[0]["context_precision"].error_type == "reply_cut_off"
+    assert second[0]["context_precision"].value == 1.0
+
+
+def test_halves_of_a_live_request_are_counted_together(server):
+    server.script.extend([Capped(0)] * 40)
+    told = []
+    job = SimpleNamespace(sample=sample(contexts=numbered(12)), metrics=LOOPED, judged=told.extend)
+    here = JudgesHere(judge_at(server, cache=False), 30.0, guard=Guard("test", ErrorLog()))
+
+    async def judged():
+        await here.judge(job, 30.0)
+        await here.aclose()
+
+    asyncio.run(judged())
+    assert {score.error_type for score in told} == {"reply_cut_off"}
+    assert len(server.requests) <= len(LOOPED) + 3
