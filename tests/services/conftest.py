@@ -25,6 +25,7 @@ TRACED_NODE = "RAGMETER_TEST_TRACED_NODE"
 COLLECTOR = "RAGMETER_TEST_COLLECTOR"
 ZIPKIN = "RAGMETER_TEST_ZIPKIN"
 AXE = "RAGMETER_TEST_AXE"
+JAEGER = "RAGMETER_TEST_JAEGER"
 KAFKA = "RAGMETER_TEST_KAFKA"
 PICTURES = "RAGMETER_TEST_PICTURES"
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -166,6 +167,12 @@ def named_or_cached(variable, what, script):
 def collector_program():
     """The program of the OpenTelemetry Collector that collector/manifest.yaml describes."""
     return named_or_cached(COLLECTOR, "Collector", "collector/build")
+
+
+@pytest.fixture(scope="session")
+def jaeger_program():
+    """The program of Jaeger's all-in-one."""
+    return named_or_cached(JAEGER, "Jaeger", "jaeger/build")
 
 
 @pytest.fixture(scope="session")

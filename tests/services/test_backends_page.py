@@ -51,8 +51,6 @@ def test_every_picture_and_page_that_is_linked_exists(page):
 
 
 WITHOUT_WORDS = {
-    "prometheus-alerts.png": "waits for alerts, some minutes: taken with the long form, numbers change",
-    "prometheus-scores.png": "waits for alerts, some minutes: taken with the long form, numbers change",
     "zipkin-bad-requests.png": "needs a Collector built from Go modules",
     "zipkin-trace.png": "needs a Collector built from Go modules",
 }
