@@ -48,6 +48,8 @@ local spent, spent_before = 0, nil
 if limited_for_good then
   spent_before = tonumber(redis.call('GET', total))
   spent = math.max(spent_before or 0, tonumber(ARGV[4]))
+  -- Evicted, and the window was not: nothing is granted until all could bring the sum that they know.
+  if head[3] and not spent_before then quiet = now + QUIET_S end
 end
 
 local at = from

@@ -4,9 +4,12 @@ import asyncio
 import json
 import math
 import pickle
+import random
 import subprocess
 import sys
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from processes import wait_until
@@ -250,6 +253,26 @@ def test_what_was_spent_for_good_survives_an_emptied_redis(redis_server, patient
     assert taken(another, 1) is None
 
 
+def test_a_sum_that_was_evicted_alone_is_brought_before_anything_is_granted(
+    redis_server, patient_redis
+):
+    """A Redis that is full may forget one key of several; a process that has just begun knows no better."""
+    limits = {"max_cost": 1.0, "input_price": 1e5}  # 0.1 a token
+    first = SharedBudget(redis_server.url, **limits)
+    for _ in range(5):
+        first.settle(taken(first, 1), 1, 0)
+    first.close()
+    assert taken(first, 6) is None  # it knows what was spent
+    with redis.Redis.from_url(redis_server.url) as client:
+        assert client.delete("ragmeter:{judge-budget:default}:spent") == 1
+
+    young = SharedBudget(redis_server.url, **limits)
+    assert taken(young, 9) is None
+    assert taken(first, 1) is None  # it brings the sum
+    wait_until(lambda: taken(young, 1) is not None, 60)
+    assert [taken(young, 1) is not None for _ in range(6)] == [True] * 4 + [False] * 2
+
+
 def test_other_programs_keys_count_as_a_redis_that_is_away(redis_server):
     with redis.Redis.from_url(redis_server.url) as client:
         client.set("ragmeter:{judge-budget:default}:window", "something")
@@ -441,3 +464,58 @@ def test_what_a_killed_process_held_counts_for_its_minute_and_comes_back(
             client.hset(key, earlier + place, value)
         client.hset(key, "from", earlier)
     assert sum(taken(following, 100) is not None for _ in range(limit + 5)) == limit
+
+
+UNDER_KILLS = """
+def main(number, url, limits, stop):
+    budgets = [SharedBudget(url, name=str(place), **one) for place, one in enumerate(limits)]
+    granted = [[] for _ in limits]
+    while not os.path.exists(stop):
+        for budget, times in zip(budgets, granted):
+            try:
+                while isinstance(room := budget.take(100, 20, patient=True), float):
+                    if os.path.exists(stop):
+                        break
+                    time.sleep(room)
+                else:
+                    times.append(time.monotonic())
+                    budget.settle(room, 300, 20)  # more than was expected
+            except JudgeError:
+                pass
+        time.sleep(0.1)
+    for budget in budgets:
+        budget.close()
+    return granted, [budget.cost for budget in budgets], [budget.granted_alone for budget in budgets]
+"""
+
+
+@pytest.mark.long_form
+def test_eight_processes_stay_within_the_limits_while_redis_is_killed_at_random(
+    redis_server, tmp_path
+):
+    """It comes back empty each time, and learns from those who run what they took."""
+    limits = [
+        {"calls_per_minute": 300, "share": 0.0},
+        {"tokens_per_minute": 96_000, "share": 0.0},
+        {"max_cost": 0.096, **PRICES},
+        {"calls_per_minute": 300, "share": 0.125},
+    ]
+    stop, chance, kills = tmp_path / "stop", random.Random(27), 4
+    with ThreadPoolExecutor(1) as others:
+        going = others.submit(in_processes, 8, UNDER_KILLS, redis_server.url, limits, str(stop))
+        try:
+            for _ in range(kills):
+                time.sleep(chance.uniform(2, 6))
+                redis_server.kill()
+                time.sleep(chance.uniform(0, 1.5))
+                redis_server.start()
+            time.sleep(6)
+        finally:
+            stop.touch()
+        results = going.result()
+    for place, limit in enumerate(limits):
+        granted = [at for times, _, _ in results for at in times[place]]
+        alone = sum(calls[place] for _, _, calls in results)
+        assert 0 < len(granted) == busiest(granted) <= 300 + alone, limit
+        assert (alone == 0) or ("share" in limit and limit["share"] > 0)
+        assert math.fsum(costs[place] for _, costs, _ in results) <= 0.096 + 1e-9
