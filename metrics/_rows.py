@@ -105,7 +105,7 @@ def open_rows(path: Path) -> Iterator[RawRow]:
     """Yield every row of a file in UTF-8, one at a time, without blank lines. A CSV file has a header.
 
     Raises:
-        ConfigurationError: The file cannot be opened or read, or has another ending.
+        ConfigurationError: The file cannot be opened or read, is UTF-16, or has another ending.
         MissingDependencyError: Parquet needs pyarrow.
     """
     kind, zipped = format_of(path)
