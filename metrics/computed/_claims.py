@@ -17,7 +17,16 @@ from ragmeter.metrics.text.citations import without_marks
 from ragmeter.metrics.text.facts import Fact, absent_facts, nearest_sentence
 from ragmeter.metrics.text.framing import claim_terms, claim_texts
 from ragmeter.metrics.text.negation import Denial, denials
-from ragmeter.metrics.text.terms import Vocabulary, as_written, credit, together, vocabulary
+from ragmeter.metrics.text.terms import (
+    Vocabulary,
+    Wanted,
+    as_written,
+    compared_terms,
+    credit,
+    held,
+    together,
+    wanted,
+)
 
 from .precision_recall_f1 import MOST_ITEMS
 
@@ -45,8 +54,10 @@ class Claims:
     """Of each sentence, what may claim something."""
     terms: Sequence[Sequence[str]]
     """Of each sentence, the terms that do."""
+    each: Sequence[Vocabulary]
+    """What each chunk has of them, and of the answer's other terms."""
     held: Vocabulary
-    """What the chunks have of them."""
+    """What the chunks have together."""
     unsupported: Sequence[float]
     """Of each sentence, how many of these no chunk has."""
     longest_run: int
@@ -109,20 +120,19 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     said = without_marks(answer)
     contexts = [analyse(text) for text in texts]
     for context in contexts:
-        # Other metrics need the sentences; a text's tokens follow from its sentences' tokens.
-        _ = context.marked_tokens
+        context.cut_by_sentence()  # other metrics need the sentences
     texts, terms = said.kept(claim_texts), said.kept(claim_terms)
-    held = together(
-        [context.kept(vocabulary) for context in contexts], [t for one in terms for t in one]
-    )
-    unsupported = [len(one) - credit(one, held) for one in terms]
+    looked_for = said.kept(_every_term)
+    each = [held(context, looked_for) for context in contexts]
+    there = together(each)
+    unsupported = [len(one) - credit(one, there) for one in terms]
     lacking: list[list[str]] = []
     longest = 0
     for one, missing in zip(terms, unsupported, strict=True):
         lacking.append([])
         run = 0
         for term in one if missing else ():
-            if credit((term,), held):
+            if credit((term,), there):
                 run = 0
             else:
                 run += 1
@@ -138,9 +148,15 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
         contexts,
         texts,
         terms,
-        held,
+        each,
+        there,
         unsupported,
         longest,
         [one for one in facts if one.fact.is_number or one.instead],
         denials(texts, terms, lacking, contexts),
     )
+
+
+def _every_term(answer: Analysis) -> Wanted:
+    sentences = (*answer.kept(compared_terms), *answer.kept(claim_terms))
+    return wanted(term for sentence in sentences for term in sentence)

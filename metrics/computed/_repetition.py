@@ -6,12 +6,22 @@ prompt pays for twice, and `duplicate_ratio`, which compares whole chunks, is 0 
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 __all__ = ["Repetition", "Repetitions", "repetitions"]
 
 _SIZE = 5
 _LEAST_SHARE = 0.6
+
+
+def _runs(length: int) -> list[slice]:
+    return [slice(at, at + _SIZE) for at in range(length)]
+
+
+_LONGEST = 1000
+_RUNS = _runs(_LONGEST)
+"""Made once: making them costs as much as cutting."""
 
 
 class Repetition(NamedTuple):
@@ -37,7 +47,7 @@ class Repetitions(NamedTuple):
 
 
 def repetitions(chunks: Sequence[Sequence[str]]) -> Repetitions:
-    """Compare chunks, each a list of tokens, by their runs of five tokens.
+    """Compare chunks by their runs of five tokens: lists of tokens, or texts of one character a token.
 
     A chunk of fewer tokens is one run.  Linear in the tokens.
     """
@@ -52,7 +62,12 @@ def repetitions(chunks: Sequence[Sequence[str]]) -> Repetitions:
     repeated, known, smallest = 0, 0, total
     pairs: list[Repetition] = []
     for number, own in enumerate(sets):
-        again = own & seen
+        known_before = len(seen)
+        seen |= own
+        if len(seen) == known_before + len(own):
+            smallest = min(smallest, len(own)) if own else smallest
+            continue
+        again = own.intersection(chain.from_iterable(sets[:number]))
         # Only where enough is repeated to be most of some chunk it is asked whose it was.
         if again and len(again) >= _LEAST_SHARE * min(len(own), smallest):
             for earlier in range(known, number):
@@ -61,7 +76,6 @@ def repetitions(chunks: Sequence[Sequence[str]]) -> Repetitions:
             known = number
             pairs += _pairs(number, again, first, sets)
         repeated += len(again)
-        seen |= own
         smallest = min(smallest, len(own)) if own else smallest
     return Repetitions(repeated / total, pairs)
 
@@ -69,6 +83,9 @@ def repetitions(chunks: Sequence[Sequence[str]]) -> Repetitions:
 def _shingles(words: Sequence[str]) -> frozenset[object]:
     if len(words) < _SIZE:
         return frozenset({tuple(words)} if words else ())
+    if isinstance(words, str):
+        runs = islice(_RUNS if len(words) < _LONGEST else _runs(len(words)), len(words) - _SIZE + 1)
+        return frozenset(map(words.__getitem__, runs))
     return frozenset(zip(*[words[start:] for start in range(_SIZE)], strict=False))
 
 

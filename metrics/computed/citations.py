@@ -16,7 +16,7 @@ from ragmeter.metrics.text.framing import claim_terms
 from ragmeter.metrics.text.refusals import sentence_kinds
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.sentences import sentences
-from ragmeter.metrics.text.terms import credit, vocabulary
+from ragmeter.metrics.text.terms import credit, held, wanted
 
 from .lexical import WINDOW_THRESHOLD
 from .precision_recall_f1 import MOST_ITEMS
@@ -80,7 +80,7 @@ class Citations(ComputedMetric):
                 if 0 <= rank < len(contexts):
                     if not share_a_script(bare, [contexts[rank]]):
                         continue
-                    share = credit(terms, contexts[rank].kept(vocabulary)) / len(terms)
+                    share = credit(terms, held(contexts[rank], wanted(terms))) / len(terms)
                 found = share >= WINDOW_THRESHOLD
                 pairs.append(
                     ScoreItem(f"sentence-{number}-cites-{mark}", found, sentence, None, None, share)

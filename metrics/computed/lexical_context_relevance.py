@@ -6,6 +6,7 @@ The free score to look at for retrieval without a reference: it asks for one chu
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 from ragmeter.metrics._wording import counted, listed
 from ragmeter.metrics.errors import TooLongError
@@ -16,12 +17,14 @@ from ragmeter.metrics.text.analysis import Analysis, analyse
 from ragmeter.metrics.text.question_words import asks, topic_terms
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import (
+    Vocabulary,
     as_written,
     credit,
+    held,
+    held_in_line,
     present,
-    sentence_runs,
-    terms_of_runs,
-    vocabulary,
+    sentence_lines,
+    wanted,
 )
 from ragmeter.metrics.text.tokens import has_han, is_han
 
@@ -73,17 +76,21 @@ class LexicalContextRelevance(ComputedMetric):
         """Measure every chunk; the evidence is each one's value and best passage."""
         question = analyse(sample.searched_for or "")
         contexts = [analyse(context.text) for context in sample.contexts or ()]
-        wanted = question.kept(topic_terms)
+        topic = question.kept(topic_terms)
         if sample.search_query is None and not asks(question):
             return (self._without_value("no question in the turn: ask with the condensed one"),)
-        if not wanted:
+        if not topic:
             return (self._without_value("no topic word in the question"),)
         if all(not context.units for context in contexts):
             nothing = "nothing was retrieved"
             return (self.make_score(self.name, 0.0, explanation=nothing, summary=nothing),)
         if not share_a_script(question, contexts):
             return (self._without_value("question and chunks are in different scripts"),)
-        found = [_relevance(wanted, context) for context in contexts]
+        for context in contexts:
+            context.cut_by_sentence()
+        looked_for = wanted(topic)
+        each = [held(context, looked_for) for context in contexts]
+        found = list(map(_relevance, repeat(topic), contexts, each))
         best = max(range(len(found)), key=lambda index: found[index][0])
         items = [
             ScoreItem(f"chunk-{rank}", None, context.text, passage or None, None, value)
@@ -91,7 +98,7 @@ class LexicalContextRelevance(ComputedMetric):
                 zip(contexts[:MOST_ITEMS], found, strict=False), start=1
             )
         ]
-        explanation, summary = _said(question, wanted, contexts, best)
+        explanation, summary = _said(question, topic, each, best)
         return (
             self.make_score(
                 self.name, found[best][0], items=items, explanation=explanation, summary=summary
@@ -102,22 +109,21 @@ class LexicalContextRelevance(ComputedMetric):
         return self.make_score(self.name, None, explanation=why, summary=why)
 
 
-def _relevance(wanted: Sequence[str], context: Analysis) -> tuple[float, str]:
+def _relevance(topic: Sequence[str], context: Analysis, there: Vocabulary) -> tuple[float, str]:
     """Return the relevance of one chunk, and its best passage."""
-    # By sentences first: a text's tokens follow from its sentences' tokens.
-    _ = context.marked_tokens
-    whole = credit(wanted, context.kept(vocabulary))
+    whole = credit(topic, there)
     if not whole:
         return 0.0, ""
-    find = _best_han_passage if has_han(context.text) else _best_passage
-    covered, start, end = find(wanted, context)
+    if has_han(context.text):
+        covered, start, end = _best_han_passage(topic, there, context)
+    else:
+        covered, start, end = _best_passage(there.words, context)
     passage = " ".join(context.sentences[start:end])
-    return (whole + covered) / 2 / len(wanted), passage
+    return (whole + covered) / 2 / len(topic), passage
 
 
-def _best_passage(wanted: Sequence[str], context: Analysis) -> tuple[float, int, int]:
-    """Return how many of `wanted` two neighbours have at best, and where they begin and end."""
-    terms = frozenset(wanted)
+def _best_passage(terms: frozenset[str], context: Analysis) -> tuple[float, int, int]:
+    """Return how many of the terms two neighbours have at best, and where they begin and end."""
     by_sentence: dict[int, set[str]] = {}
     ends = context.sentence_ends
     at = 0
@@ -136,19 +142,20 @@ def _best_passage(wanted: Sequence[str], context: Analysis) -> tuple[float, int,
     return best, start, end
 
 
-def _best_han_passage(wanted: Sequence[str], context: Analysis) -> tuple[float, int, int]:
+def _best_han_passage(
+    topic: Sequence[str], there: Vocabulary, context: Analysis
+) -> tuple[float, int, int]:
     """Do the same as `_best_passage` where a bigram may be half there."""
-    if len(wanted) * len(context.sentences) > _MOST_WORK:
+    if len(topic) * len(context.sentences) > _MOST_WORK:
         raise TooLongError(f"more than {_MOST_WORK} pairs of a word and a sentence to compare")
-    here = present(wanted, context.kept(vocabulary))
+    here = present(topic, there)
     han = list(filter(is_han, here))
-    other = frozenset(here).difference(han)
-    runs = context.kept(sentence_runs)
-    lines = list(map("\n".join, runs))
-    others = [other.intersection(terms_of_runs(one)) if other else other for one in runs]
+    other = wanted(term for term in here if not is_han(term))
+    lines = context.kept(sentence_lines)
+    others = [held_in_line(line, other) for line in lines] if other.terms else []
 
     def covered(at: int, until: int) -> float:
-        text = "\n".join(lines[at:until])
+        text = "".join(lines[at:until])
         found = float(len(frozenset().union(*others[at:until])))
         for term in han:
             if term in text:
@@ -167,23 +174,22 @@ def _best_han_passage(wanted: Sequence[str], context: Analysis) -> tuple[float, 
 
 
 def _said(
-    question: Analysis, wanted: Sequence[str], contexts: Sequence[Analysis], best: int
+    question: Analysis, topic: Sequence[str], each: Sequence[Vocabulary], best: int
 ) -> tuple[str, str]:
     """Say what the best chunk has and what no chunk has, with the words and without."""
-    held = [context.kept(vocabulary) for context in contexts]
-    has = len(present(wanted, held[best]))
-    anywhere = {term for one in held for term in present(wanted, one)}
-    nowhere = [term for term in wanted if term not in anywhere]
+    has = len(present(topic, each[best]))
+    anywhere = {term for one in each for term in present(topic, one)}
+    nowhere = [term for term in topic if term not in anywhere]
     if has:
         explanation = (
-            f"chunk-{best + 1} has {has} of the question's {counted(len(wanted), 'topic word')}"
+            f"chunk-{best + 1} has {has} of the question's {counted(len(topic), 'topic word')}"
         )
-        summary = f"chunk-{best + 1}: {has} of {len(wanted)}"
+        summary = f"chunk-{best + 1}: {has} of {len(topic)}"
         if nowhere:
             summary += f"; {counted(len(nowhere), 'word')} in no chunk"
     else:
-        explanation = f"no chunk has any of the question's {counted(len(wanted), 'topic word')}"
-        summary = f"no chunk has any of {counted(len(wanted), 'topic word')}"
+        explanation = f"no chunk has any of the question's {counted(len(topic), 'topic word')}"
+        summary = f"no chunk has any of {counted(len(topic), 'topic word')}"
     if nowhere:
         explanation += f"; in no chunk: {listed(as_written(nowhere, question))}"
     return explanation, summary

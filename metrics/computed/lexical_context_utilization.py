@@ -11,12 +11,11 @@ from ragmeter.metrics._wording import counted, listed_ids, quoted
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
-from ragmeter.metrics.text.analysis import analyse
-from ragmeter.metrics.text.citations import without_marks
 from ragmeter.metrics.text.refusals import sentence_kinds
 from ragmeter.metrics.text.scripts import share_a_script
-from ragmeter.metrics.text.terms import compared_terms, credit, vocabulary
+from ragmeter.metrics.text.terms import compared_terms, credit
 
+from ._claims import claims_of
 from .lexical import WINDOW_THRESHOLD
 from .precision_recall_f1 import MOST_ITEMS
 
@@ -53,8 +52,8 @@ class LexicalContextUtilization(ComputedMetric):
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Give each sentence to its chunk; the evidence is each chunk's share and each sentence's chunk."""
-        answer = without_marks(sample.answer or "")
-        contexts = [analyse(context.text) for context in sample.contexts or ()]
+        given = claims_of(sample)
+        answer, contexts = given.answer, given.contexts
         if all(not context.units for context in contexts):
             return (self._without_value("nothing was retrieved"),)
         kinds = answer.kept(sentence_kinds)
@@ -67,13 +66,12 @@ class LexicalContextUtilization(ComputedMetric):
             return (self._without_value("no sentence of the answer claims anything"),)
         if not share_a_script(answer, contexts):
             return (self._without_value("answer and chunks are in different scripts"),)
-        held = [context.kept(vocabulary) for context in contexts]
         won = [0.0] * len(contexts)
         sources: list[ScoreItem] = []
         total = 0
         for at, terms in claiming:
             total += len(terms)
-            covered = [credit(terms, one) for one in held]
+            covered = [credit(terms, one) for one in given.each]
             best = max(covered)
             from_these = []
             if best >= WINDOW_THRESHOLD * len(terms):

@@ -11,7 +11,7 @@ from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.scripts import share_a_script
-from ragmeter.metrics.text.terms import compared_terms, credit, together, vocabulary
+from ragmeter.metrics.text.terms import compared_terms, credit
 
 from ._claims import claims_of
 from .precision_recall_f1 import MOST_ITEMS
@@ -59,8 +59,7 @@ class LexicalGroundedness(ComputedMetric):
             return (self._without_value("no content word in the answer"),)
         if not share_a_script(answer, contexts):
             return (self._without_value("answer and chunks are in different scripts"),)
-        held = together([context.kept(vocabulary) for context in contexts], terms)
-        covered = [credit(sentence, held) for sentence in sentences]
+        covered = [credit(sentence, claims.held) for sentence in sentences]
         shares = [
             found / len(sentence) if sentence else None
             for found, sentence in zip(covered, sentences, strict=True)

@@ -18,7 +18,7 @@ from ragmeter.metrics.text.analysis import Analysis
 from ragmeter.metrics.text.function_words import has_cyrillic
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.stems import CONTENT
-from ragmeter.metrics.text.terms import sentence_terms
+from ragmeter.metrics.text.terms import in_order
 from ragmeter.metrics.text.tokens import has_han, line_tokens, normalise
 
 from ._claims import Claims, claims_of
@@ -177,8 +177,12 @@ def _order(claims: Claims, words: int) -> float:
     said = [*chain.from_iterable(claims.terms)]
     first = {term: at for at, term in reversed([*enumerate(said)])}
     each = {
-        tuple(term for term in _terms(context) if term and term in first)
-        for context in claims.contexts
+        tuple(
+            in_order(context, held.words.intersection(first))
+            if has_han(context.text)
+            else [term for term in context.stems if term and term in first]
+        )
+        for context, held in zip(claims.contexts, claims.each, strict=True)
     }
     there = sorted(each, key=lambda held: (_middle(map(first.__getitem__, held)), held))
     return LCSseq.similarity(said, [*chain.from_iterable(there)]) / words
@@ -187,9 +191,3 @@ def _order(claims: Claims, words: int) -> float:
 def _middle(places: Iterable[int]) -> int:
     ordered = sorted(places)
     return ordered[len(ordered) // 2] if ordered else 0
-
-
-def _terms(context: Analysis) -> Iterable[str | None]:
-    if has_han(context.text):
-        return chain.from_iterable(context.kept(sentence_terms))
-    return context.stems

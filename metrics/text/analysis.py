@@ -23,13 +23,14 @@ from .tokens import (
     content_of,
     content_set_of,
     has_han,
+    is_han,
     line_tokens,
     runs_of_lines,
     tokens_of_lines,
     tokens_of_runs,
 )
 
-__all__ = ["Analysis", "analyse", "forget_texts", "latest", "shared"]
+__all__ = ["Analysis", "analyse", "comparable_tokens", "forget_texts", "latest", "shared"]
 
 T = TypeVar("T")
 
@@ -85,6 +86,11 @@ class Analysis:
             kept[make] = make(self)
         made: T = kept[make]
         return made
+
+    def cut_by_sentence(self) -> None:
+        """Have the tokens follow from the sentences' tokens, which costs less than both, each alone."""
+        if not has_han(self.text):  # there they always do
+            _ = self.marked_tokens
 
     @lazy_attribute
     def text(self) -> str:
@@ -227,6 +233,42 @@ class Analysis:
                 starts.append(at + 1)
                 kept.append(sets[at + 1])
         return starts, kept
+
+
+class _Codes(dict[str, str]):
+    """Word → a character that no text has as a token, for the texts that are compared."""
+
+    def __missing__(self, word: str) -> str:
+        code = self[word] = chr(_PRIVATE + len(self))
+        return code
+
+
+_PRIVATE = 0xF0000
+_MOST_CODES = 0x110000 - _PRIVATE
+
+
+def comparable_tokens(texts: Sequence[Analysis]) -> Sequence[Sequence[str]]:
+    """Return the tokens of texts that are compared with each other.
+
+    Where one has Han characters, each token is a character: a Han character stands for itself, a
+    word for one that only these texts have, so that a chunk is one text and not a list of hundreds.
+    """
+    if not any(has_han(one.text) for one in texts):
+        return [one.tokens for one in texts]
+    runs = [one.marked_runs if has_han(one.text) else one.tokens for one in texts]
+    if sum(map(len, runs)) > _MOST_CODES:
+        return [one.tokens for one in texts]
+    codes = _Codes()
+    return [
+        "".join(
+            [
+                run if "\u3400" <= run < "\ua000" or is_han(run) else codes[run]
+                for run in own
+                if run != MARK
+            ]
+        )
+        for own in runs
+    ]
 
 
 class _Memory:

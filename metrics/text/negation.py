@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from .analysis import Analysis
 from .function_words import russian_function_stems
-from .terms import terms_of_line
-from .tokens import has_han
+from .terms import held_in_line, sentence_lines, terms_of_line, wanted
+from .tokens import has_han, is_han
 
 __all__ = ["Denial", "denials"]
 
@@ -71,32 +71,34 @@ def denials(
         return []
     found: list[Denial] = []
     denying = [
-        frozenset(terms_of_line(said))
+        line
         for context, denied in zip(contexts, denied_there, strict=True)
         if denied
-        for said in context.sentences
+        for said, line in zip(context.sentences, context.kept(sentence_lines), strict=True)
         if _may_deny(said)
     ]
     for at, (sentence, terms, missing) in enumerate(zip(texts, claiming, lacking, strict=True)):
         denies = _may_deny(sentence)
         if missing and not (denies and has_han(sentence)):
             continue
-        if not denies and not any(len(own.intersection(terms)) >= _LEAST for own in denying):
-            continue
+        if not denies:
+            own = wanted(terms)
+            if not any(len(held_in_line(line, own)) >= _LEAST for line in denying):
+                continue
         if _SUPPOSED.search(sentence):
             continue
         for clause in _clauses(sentence):
-            wanted = frozenset(clause.terms)
-            if len(wanted) < _LEAST:
+            terms_said = frozenset(clause.terms)
+            if len(terms_said) < _LEAST:
                 continue
             sides = [
                 (own.denied, place, said)
                 for place, context in enumerate(contexts)
                 if denies or denied_there[place]
-                for own, said in _like(wanted, context, any_side=denies)
+                for own, said in _like(terms_said, context, any_side=denies)
             ]
             opposite = [side for side in sides if side[0] != clause.denied]
-            if opposite and not _is_stated(wanted, clause, contexts):
+            if opposite and not _is_stated(terms_said, clause, contexts):
                 found.append(Denial(at, clause.text, *opposite[0][1:]))
     return found
 
@@ -136,30 +138,39 @@ _AUXILIARY = frozenset(
 
 
 def _like(
-    wanted: frozenset[str], context: Analysis, *, any_side: bool
+    terms: frozenset[str], context: Analysis, *, any_side: bool
 ) -> Iterator[tuple[_Clause, str]]:
     """Return the clauses of a chunk that have these words and next to no others, with their sentences."""
-    for sentence in _sentences_with(wanted, context):
+    for sentence in _sentences_with(terms, context):
         if (any_side or _may_deny(sentence)) and not _SUPPOSED.search(sentence):
             for clause in _clauses(sentence):
                 there = frozenset(clause.terms)
-                if wanted <= there and len(there) <= len(wanted) + (1 if clause.denied else 2):
+                if terms <= there and len(there) <= len(terms) + (1 if clause.denied else 2):
                     yield clause, sentence
 
 
-def _sentences_with(wanted: frozenset[str], context: Analysis) -> Iterator[str]:
+def _sentences_with(terms: frozenset[str], context: Analysis) -> Iterator[str]:
     """Return the sentences of a chunk that have all these terms."""
-    letters = frozenset("".join(wanted)) if has_han(context.text) else wanted
+    if not has_han(context.text):
+        letters = terms
+    else:
+        letters = frozenset("".join(terms))
+        if all(map(is_han, letters)):
+            lines = context.kept(sentence_lines)
+            for sentence, line in zip(context.sentences, lines, strict=True):
+                if all(map(line.__contains__, letters)):
+                    yield sentence
+            return
     for sentence, own in zip(context.sentences, context.sentence_sets, strict=True):
         if letters <= own:
             yield sentence
 
 
-def _is_stated(wanted: frozenset[str], clause: _Clause, contexts: Sequence[Analysis]) -> bool:
+def _is_stated(terms: frozenset[str], clause: _Clause, contexts: Sequence[Analysis]) -> bool:
     """Return whether a chunk says the same, too: then nothing is contradicted."""
     return any(
-        own.denied == clause.denied and wanted <= frozenset(own.terms)
+        own.denied == clause.denied and terms <= frozenset(own.terms)
         for context in contexts
-        for sentence in _sentences_with(wanted, context)
+        for sentence in _sentences_with(terms, context)
         for own in _clauses(sentence)
     )

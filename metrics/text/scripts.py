@@ -67,7 +67,11 @@ def script_of(known: Analysis) -> str | None:
     first = None if text.isascii() else _NOT_LATIN.search(text)
     if first is None:
         return "latin" if _LATIN.search(text) else None
-    (script,) = [name for name, letters in _PATTERNS.items() if letters.match(first[0])]
+    script = next(name for name, letters in _PATTERNS.items() if letters.match(first[0]))
+    count = _count(_PATTERNS[script], text)
+    weighed = count * _HAN_LETTERS if script == "han" else count
+    if len(text) <= _LATIN_SHARE * weighed and _HAN_LETTERS * (len(text) - count) < weighed:
+        return script  # whatever the other letters are
     scripts = _PATTERNS if _others(script).search(text) else (script,)
     counts = {name: _count(_PATTERNS[name], text) for name in scripts}
     if "han" in counts:

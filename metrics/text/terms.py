@@ -8,7 +8,6 @@ metrics of the answer and of the question's relevance call this.
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from operator import add
 from typing import NamedTuple
 
@@ -20,41 +19,55 @@ from .tokens import has_han, is_han, runs_of_lines
 
 __all__ = [
     "Vocabulary",
+    "Wanted",
     "as_written",
     "compared_terms",
     "credit",
+    "held",
+    "held_in_line",
+    "in_order",
     "present",
-    "sentence_runs",
+    "sentence_lines",
     "sentence_terms",
     "terms_of_line",
-    "terms_of_runs",
     "together",
-    "vocabulary",
     "vocabulary_of",
+    "wanted",
 ]
 
 _HAN = re.compile(f"[{HAN}]")
-_PAIR = re.compile("..", re.DOTALL)
 _BIGRAM = 2
 _HALF = 0.5
 """Credit of a bigram of which a text has both characters, but apart: a word cut otherwise."""
 
 
+class Wanted(NamedTuple):
+    """Terms to look for: a text's own are several times as many, and no one asks for most of them."""
+
+    terms: frozenset[str]
+    pairs: frozenset[str]
+    """Those that are bigrams of Han."""
+    others: frozenset[str]
+    """Those that are not."""
+    characters: frozenset[str]
+    """The Han characters of all of them."""
+
+
 class Vocabulary(NamedTuple):
-    """What a text has, to look terms up in."""
+    """What a text has, of the terms that are looked for."""
 
     words: frozenset[str]
-    """Its distinct terms."""
+    """The terms."""
     characters: frozenset[str]
-    """Its Han characters one by one."""
+    """Their Han characters, one by one."""
 
 
 def terms_of_line(line: str) -> list[str]:
     """Return the terms of a sentence or another text whose layout plays no part, in order."""
-    return terms_of_runs(runs_of_lines([line])[:-1])
+    return _terms_of_runs(runs_of_lines([line])[:-1])
 
 
-def terms_of_runs(runs: Iterable[str]) -> list[str]:
+def _terms_of_runs(runs: Iterable[str]) -> list[str]:
     """Return the terms of words and runs of Han characters, in order."""
     found: list[str] = []
     for run in runs:
@@ -73,18 +86,20 @@ def sentence_terms(known: Analysis) -> list[list[str]]:
     """Return the terms of each sentence.  To be used as ``known.kept(sentence_terms)``."""
     if not has_han(known.text):
         return known.sentence_content
-    return list(map(terms_of_runs, sentence_runs(known)))
+    return [_terms_of_runs(filter(None, line.split("\n"))) for line in known.kept(sentence_lines)]
 
 
-def sentence_runs(known: Analysis) -> list[list[str]]:
-    """Return the words and the runs of Han characters of each sentence."""
-    found: list[list[str]] = [[]]
-    for run in known.marked_runs:
-        if run == MARK:
-            found.append([])
-        else:
-            found[-1].append(run)
-    return found[:-1]
+def _line(known: Analysis) -> str:
+    """Return the words and the runs of Han characters of a text, and `MARK` after each sentence."""
+    return "\n".join(known.marked_runs)
+
+
+def sentence_lines(known: Analysis) -> list[str]:
+    """Return of each sentence its words and runs of Han characters, with a line break between two.
+
+    To be used as ``known.kept(sentence_lines)``.
+    """
+    return known.kept(_line).split(MARK)[:-1]
 
 
 def compared_terms(known: Analysis) -> list[list[str]]:
@@ -99,17 +114,56 @@ def compared_terms(known: Analysis) -> list[list[str]]:
     return [[term for term in sentence if term not in dropped] for sentence in sentences]
 
 
-def vocabulary(known: Analysis) -> Vocabulary:
-    """Return what a text has.  To be used as ``known.kept(vocabulary)``."""
+def wanted(terms: Iterable[str]) -> Wanted:
+    """Return terms as they are looked for."""
+    every = frozenset(terms)
+    han = frozenset(filter(is_han, every))
+    pairs = frozenset([term for term in han if len(term) == _BIGRAM])
+    return Wanted(every, pairs, every - pairs, frozenset("".join(han)))
+
+
+def held(known: Analysis, looked_for: Wanted) -> Vocabulary:
+    """Return what a text has of the terms that are looked for."""
     if not has_han(known.text):
-        return Vocabulary(known.content_set, frozenset())
-    runs = known.marked_runs
-    han = list(filter(is_han, runs))
-    # What crosses the border of two runs nothing is compared with.
-    line = "\n".join(han)
-    others = [run for run in runs if not is_han(run) or len(run) == 1]
-    pairs = (_PAIR.findall(line), _PAIR.findall(line, 1))
-    return Vocabulary(frozenset(chain(*pairs, terms_of_runs(others))), frozenset(line))
+        return Vocabulary(looked_for.terms & known.content_set, frozenset())
+    line = known.kept(_line)
+    words = frozenset(filter(line.__contains__, looked_for.pairs))
+    if looked_for.others:
+        words |= looked_for.others & known.kept(_other_terms)
+    return Vocabulary(words, frozenset(filter(line.__contains__, looked_for.characters)))
+
+
+def _other_terms(known: Analysis) -> frozenset[str]:
+    """Return the terms of a text that are no bigrams."""
+    return frozenset(_others_of(known.marked_runs))
+
+
+def _others_of(runs: Iterable[str]) -> list[str]:
+    return _terms_of_runs(run for run in runs if len(run) == 1 or not is_han(run))
+
+
+def held_in_line(line: str, looked_for: Wanted) -> set[str]:
+    """Return the terms that are looked for in one of `sentence_lines`."""
+    found = set(filter(line.__contains__, looked_for.pairs))
+    if looked_for.others:
+        found |= looked_for.others.intersection(_others_of(filter(None, line.split("\n"))))
+    return found
+
+
+def in_order(known: Analysis, terms: frozenset[str]) -> list[str]:
+    """Return every place of the terms in a text with Han characters, in the text's order."""
+    if not all(map(_is_bigram, terms)):
+        return [
+            term for sentence in known.kept(sentence_terms) for term in sentence if term in terms
+        ]
+    line = known.kept(_line)
+    places: list[tuple[int, str]] = []
+    for term in terms:
+        at = line.find(term)
+        while at >= 0:
+            places.append((at, term))
+            at = line.find(term, at + 1)
+    return [term for _, term in sorted(places)]
 
 
 def vocabulary_of(terms: Iterable[str]) -> Vocabulary:
@@ -119,22 +173,22 @@ def vocabulary_of(terms: Iterable[str]) -> Vocabulary:
     return Vocabulary(words, frozenset(character for term in han for character in term))
 
 
-def together(vocabularies: Sequence[Vocabulary], wanted: Iterable[str]) -> Vocabulary:
-    """Return what several texts have together, of the terms that are `wanted`."""
-    terms = frozenset(wanted)
+def together(vocabularies: Iterable[Vocabulary]) -> Vocabulary:
+    """Return what several texts have together."""
+    every = list(vocabularies)
     return Vocabulary(
-        frozenset().union(*[terms & one.words for one in vocabularies]),
-        frozenset().union(*[one.characters for one in vocabularies]),
+        frozenset().union(*[one.words for one in every]),
+        frozenset().union(*[one.characters for one in every]),
     )
 
 
-def credit(terms: Sequence[str], held: Vocabulary) -> float:
-    """Return how many of `terms`, repeats counted, are in `held`.
+def credit(terms: Sequence[str], there: Vocabulary) -> float:
+    """Return how many of `terms`, repeats counted, are there.
 
     A Han bigram of which only the two characters are there counts half; a Han character that
     stands alone is there when the character is.
     """
-    words, characters = held
+    words, characters = there
     whole = sum(map(words.__contains__, terms))
     if not characters or whole == len(terms):
         return whole
@@ -145,9 +199,9 @@ def credit(terms: Sequence[str], held: Vocabulary) -> float:
     return whole + part
 
 
-def present(terms: Iterable[str], held: Vocabulary) -> list[str]:
+def present(terms: Iterable[str], there: Vocabulary) -> list[str]:
     """Return those of `terms` for which `credit` gives anything."""
-    words, characters = held
+    words, characters = there
     if not characters:
         return [term for term in terms if term in words]
     return [
@@ -183,4 +237,4 @@ def as_written(terms: Sequence[str], known: Analysis) -> list[str]:
 
 
 def _is_bigram(term: str) -> bool:
-    return len(term) == _BIGRAM and _HAN.match(term) is not None
+    return len(term) == _BIGRAM and is_han(term)

@@ -54,7 +54,7 @@ _ASCII_TOKEN_OR_MARK = re.compile(rf"{_ASCII_TOKEN.pattern}|{MARK}")
 _RUN = re.compile(rf"[{HAN}]+|[^\W_{HAN}]+(?:[.,]\d+)*|{MARK}")
 _HAN = re.compile(f"[{HAN}]")
 _LEAST_HAN = "\u3005"
-_OTHER_THAN_HAN = re.compile("[^\\0-\x7f\u3400-\u4dbf\u4e00-\u9fff]+")
+_OTHER_THAN_HAN = re.compile("[^\\0-\x7f\u3001\u3002\u3008-\u3011\u3400-\u4dbf\u4e00-\u9fff]+")
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 # Accents that NFKC and casefold leave loose: of a spaced accent, and the dot of a Turkish capital I.
 _LOOSE = re.compile("[\u0300-\u036f]+")
@@ -82,7 +82,7 @@ def normalise(text: str) -> str:
         # Most often punctuation alone is not, and what follows costs a hundred times as much.
         for wide, narrow in _WIDE_PUNCTUATION:
             text = text.replace(wide, narrow)
-        # Letters of the large block of Han decompose to nothing, and compose with nothing.
+        # Letters of the large block of Han, stops and brackets decompose to nothing, and compose with nothing.
         text = _OTHER_THAN_HAN.sub(_compatible, text) if has_han(text) else text
     folded = unicodedata.normalize("NFKC", text).casefold().replace("ё", "е")
     return _LOOSE.sub("", folded) if _LOOSE.search(folded) else folded

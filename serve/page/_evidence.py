@@ -20,11 +20,12 @@ from ragmeter.metrics.text.terms import (
     Vocabulary,
     compared_terms,
     credit,
+    held,
     present,
     sentence_terms,
     together,
-    vocabulary,
     vocabulary_of,
+    wanted,
 )
 
 __all__ = ["AnswerSentence", "Chunk", "ChunkSentence", "Evidence", "Support", "evidence"]
@@ -103,8 +104,7 @@ def evidence(question: str | None, answer: str | None, contexts: Sequence[str]) 
     """
     known = [analyse(text) for text in contexts]
     for one in known:
-        # By sentences first: a text's tokens follow from its sentences' tokens.
-        _ = one.marked_tokens
+        one.cut_by_sentence()
     said = without_marks(answer or "")
     comparable = bool(known) and share_a_script(said, known)
     sentences = _answer_sentences(said, known, comparable=comparable)
@@ -126,7 +126,8 @@ def _answer_sentences(
     said: Analysis, known: Sequence[Analysis], *, comparable: bool
 ) -> tuple[AnswerSentence, ...]:
     terms = said.kept(compared_terms)
-    held = together([one.kept(vocabulary) for one in known], [t for one in terms for t in one])
+    looked_for = wanted(term for sentence in terms for term in sentence)
+    there = together(held(one, looked_for) for one in known)
     places = [
         ((chunk, sentence), one)
         for chunk, context in enumerate(known, start=1)
@@ -134,12 +135,12 @@ def _answer_sentences(
     ]
     affordable = len(places) * sum(map(len, terms)) <= MOST_WORK
     marked: list[AnswerSentence] = []
-    for number, (text, wanted) in enumerate(zip(said.sentences, terms, strict=False), start=1):
-        if not wanted or (known and not comparable):
+    for number, (text, own) in enumerate(zip(said.sentences, terms, strict=False), start=1):
+        if not own or (known and not comparable):
             marked.append(AnswerSentence(number, text, None, "unknown"))
             continue
-        share = credit(wanted, held) / len(wanted)
-        supporters = _supporters(wanted, places) if affordable else ()
+        share = credit(own, there) / len(own)
+        supporters = _supporters(own, places) if affordable else ()
         marked.append(AnswerSentence(number, text, share, _support(share), supporters))
     return tuple(marked)
 
@@ -152,13 +153,13 @@ def _support(share: float) -> Support:
 
 
 def _supporters(
-    wanted: Sequence[str], places: Sequence[tuple[tuple[int, int], Vocabulary]]
+    terms: Sequence[str], places: Sequence[tuple[tuple[int, int], Vocabulary]]
 ) -> tuple[tuple[int, int], ...]:
     """Return the context sentences that together have most of the words, each the best of what is left."""
-    left = list(wanted)
+    left = list(terms)
     chosen: list[tuple[int, int]] = []
     # One shared word in six is chance rather than support.
-    least = max(1.0, len(wanted) / 6)
+    least = max(1.0, len(terms) / 6)
     while left and len(chosen) < MOST_SUPPORTERS:
         best, place, has = 0.0, None, None
         for at, one in places:
@@ -190,5 +191,4 @@ def _chunk_sentences(
 def _words(topics: Sequence[str], context: Analysis, readable: bool) -> int | None:
     if not readable:
         return None
-    held = context.kept(vocabulary)
-    return len(present(topics, held))
+    return len(present(topics, held(context, wanted(topics))))
