@@ -4,17 +4,18 @@
 ask here; one request is read once for all three.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragmeter.metrics._wording import counted, listed, quoted
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse, latest
 from ragmeter.metrics.text.citations import without_marks
-from ragmeter.metrics.text.facts import Fact, absent_facts, nearest_sentence
 from ragmeter.metrics.text.framing import claim_terms, claim_texts
 from ragmeter.metrics.text.negation import Denial, denials
 from ragmeter.metrics.text.terms import (
@@ -29,6 +30,9 @@ from ragmeter.metrics.text.terms import (
 )
 
 from .precision_recall_f1 import MOST_ITEMS
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.text.facts import Fact
 
 __all__ = ["Claims", "claims_of"]
 
@@ -117,6 +121,9 @@ def claims_of(sample: RagSample) -> Claims:
 
 
 def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
+    # Its rules take longer to compile than all else of a metric; a meter is built without them.
+    from ragmeter.metrics.text.facts import absent_facts, nearest_sentence  # noqa: PLC0415
+
     said = without_marks(answer)
     contexts = [analyse(text) for text in texts]
     for context in contexts:

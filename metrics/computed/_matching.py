@@ -16,7 +16,6 @@ from ragmeter.metrics.text.analysis import analyse
 from ragmeter.metrics.text.encoding import encode, encoded_pair
 from ragmeter.metrics.text.layout import exact_key
 from ragmeter.metrics.text.sentences import RULES
-from ragmeter.metrics.text.subsequences import lcs_rows
 from ragmeter.metrics.text.tokens import tokens
 
 from ._rouge_compat import CompatText, covers
@@ -307,6 +306,8 @@ def _match_exactly(retrieved: Sequence[str], truth: Sequence[str]) -> list[Truth
 def _match_by_tokens(
     retrieved: Components, truth: Components, threshold: float
 ) -> list[TruthMatch]:
+    from ragmeter.metrics.text.subsequences import lcs_rows  # noqa: PLC0415 -- rapidfuzz, for few requests
+
     rows = lcs_rows(list(filter(None, truth.encoded)), retrieved.encoded)
     needed: dict[int, int] = {}
     matches: list[TruthMatch] = []

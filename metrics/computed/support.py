@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from types import MappingProxyType
 
-from rapidfuzz.distance import LCSseq
-
 from ragmeter.metrics._wording import counted
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
@@ -174,6 +172,8 @@ def _order(claims: Claims, words: int) -> float:
 
     Chunks come in the order in which the answer speaks of them, not in that of their ranks.
     """
+    from rapidfuzz.distance import LCSseq  # noqa: PLC0415 -- loads every distance there is
+
     said = [*chain.from_iterable(claims.terms)]
     first = {term: at for at, term in reversed([*enumerate(said)])}
     each = {

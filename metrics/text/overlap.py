@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from .analysis import analyse
 from .encoding import encode
-from .subsequences import lcs_of_encoded
 from .tokens import tokens
 
 __all__ = [
@@ -26,6 +25,8 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 def lcs_length(one: Sequence[str], other: Sequence[str]) -> int:
     """Return the length of the longest common subsequence of two token lists."""
+    from .subsequences import lcs_of_encoded  # noqa: PLC0415 -- rapidfuzz, for few requests
+
     (wanted,), (found,) = encode([one], [other])
     return lcs_of_encoded(wanted, found)
 
