@@ -32,6 +32,7 @@ _REASON_KEYS = (
     "stopReason",
     "native_finish_reason",
 )
+_REASON_KEYS_BELOW = (*_REASON_KEYS, "reason")
 _HOLDERS = ("response_metadata", "generation_info", "incomplete_details", "choices", "raw")
 """Where a reply keeps what it says of its end."""
 _ERRORS = re.compile(r"Refusal|ContentFilter|ContentPolicy")
@@ -77,12 +78,17 @@ def ends_refused(value: object, depth: int = 0) -> bool:
         return False
     if isinstance(value, (list, tuple)):
         return any(ends_refused(item, depth + 1) for item in value[:1])
-    keys = (*_REASON_KEYS, "reason") if depth else _REASON_KEYS
-    for key in keys:
-        reason = _field(value, key)
-        if is_refusal_reason(getattr(reason, "name", reason)):
+    # Most that is asked is not there, and this is asked on a request's own path: one look each.
+    plain = value if type(value) is dict else None
+    for key in _REASON_KEYS_BELOW if depth else _REASON_KEYS:
+        reason = _field(value, key) if plain is None else plain.get(key)
+        if reason is not None and is_refusal_reason(getattr(reason, "name", reason)):
             return True
-    return any(ends_refused(_field(value, key), depth + 1) for key in _HOLDERS)
+    for key in _HOLDERS:
+        held = _field(value, key) if plain is None else plain.get(key)
+        if held is not None and ends_refused(held, depth + 1):
+            return True
+    return False
 
 
 def refusal_of(message: object, *beside: object) -> str | None:

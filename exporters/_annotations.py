@@ -162,9 +162,11 @@ def chunk_verdicts(
     said: set[tuple[tuple[int, bool | None, float | None], ...]] = set()
     room = MAX_CHUNK_ANNOTATIONS
     for score in scored.scores.values():
-        items = dict(chunk_items(score)) if _speaks_of_chunks(score, chosen) else {}
-        same = tuple((place, item.verdict, item.value) for place, item in items.items())
-        if items and same not in said and len(items) <= room:
+        items = chunk_items(score) if score.items and _speaks_of_chunks(score, chosen) else None
+        if not items or len(items) > room:
+            continue
+        same = tuple([(place, item.verdict, item.value) for place, item in items.items()])
+        if same not in said:
             said.add(same)
             room -= len(items)
             yield score, items

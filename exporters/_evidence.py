@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from ragmeter.metrics import Score, ScoreItem
@@ -75,12 +75,15 @@ def _item(item: ScoreItem) -> str:
     return f'{{"id":{json.dumps(clean(item.id, MAX_ID_CHARS))},"verdict":{verdict}{value}{pieces}}}'
 
 
-def chunk_items(score: Score) -> Iterator[tuple[int, ScoreItem]]:
-    """Yield the items about a whole chunk that say something, with the chunk's place from 0."""
+def chunk_items(score: Score) -> dict[int, ScoreItem]:
+    """Return the items about a whole chunk that say something, by the chunk's place from 0."""
+    found: dict[int, ScoreItem] = {}
     for item in score.items:
-        found = _CHUNK.fullmatch(item.id)
-        if found and (item.verdict is not None or item.value is not None):
-            yield int(found[1]) - 1, item
+        if item.verdict is not None or item.value is not None:
+            chunk = _CHUNK.fullmatch(item.id)
+            if chunk is not None:
+                found[int(chunk[1]) - 1] = item
+    return found
 
 
 def score_metadata(score: Score) -> dict[str, Any]:

@@ -226,7 +226,10 @@ def missing_field(sample: RagSample, needs: Sequence[str]) -> str | None:
     Empty is not missing: ``contexts=()`` is a retrieval that found nothing.
     """
     for need in needs:
-        if not any(_is_given(sample, option) for option in need.split("|")):
+        for option in need.split("|"):
+            if _is_given(sample, option):
+                break
+        else:
             return need
     return None
 
@@ -308,18 +311,18 @@ they say names fields, never what a request said, so that one object will do for
 
 
 def _reads_contexts(metric: Metric) -> bool:
-    return any("contexts" in need.split("|") for need in metric.needs)
+    return "contexts" in chain.from_iterable([need.split("|") for need in metric.needs])
 
 
 def _longest_text(metric: Metric, sample: RagSample) -> int:
     """Return the characters of the longest text that the metric reads."""
     reference = sample.reference
     texts: list[str | None] = []
-    for name in chain.from_iterable(need.split("|") for need in metric.needs):
+    for name in chain.from_iterable([need.split("|") for need in metric.needs]):
         if name == "question":
             texts += (sample.question, sample.search_query)
         elif name == "contexts":
-            texts.extend(context.text for context in sample.contexts or ())
+            texts += [context.text for context in sample.contexts or ()]
         elif name == "stages":
             texts.extend(
                 context.text for stage in sample.stages or () for context in stage.contexts or ()
@@ -422,10 +425,12 @@ def _directed(metric: Metric, scores: Sequence[Score]) -> tuple[Score, ...]:
     if metric.direction == "higher" and not metric.directions:
         return tuple(scores)
     return tuple(
-        score
-        if "direction" in score.model_fields_set
-        else score.model_copy(update={"direction": metric.direction_of(score.name)})
-        for score in scores
+        [
+            score
+            if "direction" in score.model_fields_set
+            else score.model_copy(update={"direction": metric.direction_of(score.name)})
+            for score in scores
+        ]
     )
 
 

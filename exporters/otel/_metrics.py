@@ -59,8 +59,10 @@ class Limiter:
 
     def admit(self, attribute: str, value: str) -> str:
         """Return `value`, or `OTHER` when there are too many already."""
-        value = clean(value, 256)
         seen = self._seen.get(attribute)
+        if seen is not None and value in seen:
+            return value  # what was let through is clean
+        value = clean(value, 256)
         if seen is not None and value in seen:
             return value
         with self._lock:
@@ -226,8 +228,10 @@ class MetricWriter:
         named = dict(base)
         self._add(named, semconv.GEN_AI_EVALUATION_NAME, score.name)
         result = {**named, semconv.SCORE_STATUS: score.status}
-        self._add(result, semconv.GEN_AI_EVALUATION_SCORE_LABEL, score.label)
-        self._add(result, semconv.ERROR_TYPE, score.error_type)
+        if score.label:
+            self._add(result, semconv.GEN_AI_EVALUATION_SCORE_LABEL, score.label)
+        if score.error_type:
+            self._add(result, semconv.ERROR_TYPE, score.error_type)
         self._count(semconv.RESULTS, 1, result)
         if score.name == _LOSS:
             self._write_fates(score, base)

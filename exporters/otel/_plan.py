@@ -88,4 +88,4 @@ def plan_spans(scored: ScoredRun, mode: SpanMode) -> SpanPlan:
 
 
 def _at_home(home: str, homes: dict[str, str], scores: Iterable[Score]) -> tuple[Score, ...]:
-    return tuple(score for score in scores if homes[score.target] == home)
+    return tuple([score for score in scores if homes[score.target] == home])
