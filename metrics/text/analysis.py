@@ -1,7 +1,7 @@
 """Remember what was cut out of a text, so that several metrics cut it once.
 
 All free metrics of one request read the same few texts; `analyse` gives each of them the same
-`Analysis`.  The memory is bounded by characters, shared by all threads, and holds a text longer
+`Analysis`.  The memory is bounded by bytes, shared by all threads, and holds a text longer
 than its bound only until the next text comes.
 """
 
@@ -34,8 +34,16 @@ __all__ = ["Analysis", "analyse", "comparable_tokens", "forget_texts", "latest",
 
 T = TypeVar("T")
 
-_REMEMBERED_CHARACTERS = 2_000_000
-"""With tokens, sentences and what is kept beside them this is some 25 MB."""
+REMEMBERED_BYTES = 40 * 1024 * 1024
+"""What all remembered analyses take up, at most, by `_bytes_of`."""
+
+_BYTES_OF_TEXT = 2_000
+"""The objects around a text, however short."""
+_BYTES = 32
+_BYTES_NOT_ASCII = 56
+_BYTES_HAN = 170
+"""For a character, with all that free metrics keep of it: measured with a reference, without one it is a
+half to two thirds of that (of Chinese, a third)."""
 
 _NO_STEM = frozenset((None,))
 
@@ -272,7 +280,7 @@ def comparable_tokens(texts: Sequence[Analysis]) -> Sequence[Sequence[str]]:
 
 
 class _Memory:
-    """The most recently used analyses, bounded by the characters of their texts."""
+    """The most recently used analyses, bounded by the bytes that they take up."""
 
     def __init__(self, limit: int) -> None:
         self._known: BoundedTable[str, Analysis] = BoundedTable(max_size=limit, keep_newest=True)
@@ -294,10 +302,7 @@ class _Memory:
             known = self._known.get(text)
             if known is None:
                 known = Analysis(text)
-                # Short texts have a price too, the objects around them; and of Chinese, every
-                # character is a token and two neighbours are a term.
-                characters = len(text) * 8 if has_han(text) else len(text)
-                self._known.put(text, known, characters + 256)
+                self._known.put(text, known, _bytes_of(text))
         return known
 
     def clear(self) -> None:
@@ -307,7 +312,13 @@ class _Memory:
         _words.clear()
 
 
-_memory = _Memory(_REMEMBERED_CHARACTERS)
+def _bytes_of(text: str) -> int:
+    """Return the bytes that the analysis of a text comes to take up, an upper estimate."""
+    each = _BYTES if text.isascii() else _BYTES_HAN if has_han(text) else _BYTES_NOT_ASCII
+    return _BYTES_OF_TEXT + each * len(text)
+
+
+_memory = _Memory(REMEMBERED_BYTES)
 fork.forget(_memory.clear)
 
 
