@@ -26,6 +26,7 @@ HERE = Path(__file__).resolve().parent
 BENCHMARKS = {
     "request_overhead_langchain": "CPU added to a LangChain request, on the request's path",
     "request_overhead_llama_index": "CPU added to a LlamaIndex request, on the request's path",
+    "calls": "Python calls of one LangChain request, by thread",
     "rivals": "Twenty ways to retrieve: what others capture, and what they add to a request",
     "live_latency": "Latency of an application at a fixed request rate",
     "waking_up": "How late a thread wakes up beside scoring",

@@ -37,6 +37,34 @@ def text(words: int, seed: int) -> str:
     return " ".join(out)
 
 
+def chinese(characters: int, seed: int) -> str:
+    """Return Chinese of exactly `characters` characters: everyday words in sentences, some with a year."""
+    from ragmeter.metrics.text.han_words import PLACES, WORDS
+
+    source = random.Random(seed)
+    words, places = sorted(WORDS), sorted(PLACES)
+    out = ""
+    while len(out) < characters:
+        clause = [source.choice(words) for _ in range(source.randint(4, 9))]
+        clause[1] = source.choice(places)
+        if source.random() < 0.3:
+            clause[2] = f"{source.randint(1800, 2020)}年"
+        out += "的".join(["".join(clause[:3]), "".join(clause[3:])]) + source.choice("，。。")
+    return out[: characters - 1] + "。"
+
+
+def chinese_sample(contexts: int, characters: int, seed: int) -> Any:
+    """Return a request without a reference, whose answer of 80 characters is half a chunk's and half its own."""
+    from ragmeter.metrics import RagSample
+
+    chunks = [chinese(characters, seed * 1000 + number) for number in range(contexts)]
+    return RagSample(
+        question=f"{chinese(16, seed * 1000 + 700)[:-1]}是什么？",
+        contexts=chunks,
+        answer=chunks[0][:40] + chinese(40, seed * 1000 + 900),
+    )
+
+
 def sample_fields(
     contexts: int = 5, words: int = 200, references: int = 3, seed: int = 0
 ) -> dict[str, Any]:
