@@ -226,10 +226,7 @@ def missing_field(sample: RagSample, needs: Sequence[str]) -> str | None:
     Empty is not missing: ``contexts=()`` is a retrieval that found nothing.
     """
     for need in needs:
-        for option in need.split("|"):
-            if _is_given(sample, option):
-                break
-        else:
+        if not any(_is_given(sample, option) for option in need.split("|")):
             return need
     return None
 
