@@ -66,7 +66,7 @@ def test_chunks_are_told_from_their_parts(make):
     )
     score = make.score("precision", 0.5, items=items)
 
-    assert [(place, item.id) for place, item in chunk_items(score)] == [
+    assert [(place, item.id) for place, item in chunk_items(score).items()] == [
         (1, "chunk-2"),
         (0, "chunk-1"),
     ]
