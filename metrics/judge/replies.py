@@ -6,8 +6,8 @@ yes, nothing is evaluated, and an integer other than 0 and 1 is not a verdict.
 
 A reply is one JSON value and nothing else; or thoughts, which end at their last end, and then words around
 the one object that begins there, fenced or not.  Whatever else begins, a draft that was taken back, one
-that was cut off or is no JSON, a thought that has no end: then it cannot be told which of them is meant, and
-the reply answers nothing.
+that was cut off or is no JSON, another fence, a tag, a thought that has no end: then it
+cannot be told which of them is meant, and the reply answers nothing.
 """
 
 from __future__ import annotations
@@ -34,16 +34,28 @@ _EXAMPLE = re.compile(r"[a-z]+0+")
 """Ids are numbered from 1, but for those of the prompts' examples."""
 _THOUGHTS = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad)"
 _THINKING_ENDS = re.compile(
-    rf"</{_THOUGHTS}\s*>|◁/think▷|\[/THINK\]|<\|end_of_thought\|>"
+    rf"<\s*/\s*{_THOUGHTS}\s*>|◁/think▷|\[/THINK\]|<\|end_of_thought\|>|<\|(?:end_(?:of_)?|/)think(?:ing)?\|>"
     r"|<\|channel\|>\s*final(?:(?!<\|message\|>).){0,80}<\|message\|>",
     re.IGNORECASE,
 )
 _THINKING_BEGINS = re.compile(
-    rf"<{_THOUGHTS}(?:\s[^<>]*)?>|◁think▷|\[THINK\]|<\|begin_of_thought\|>|<\|channel\|>",
+    rf"<{_THOUGHTS}(?:\s[^<>]*)?>|◁think▷|\[THINK\]|<\|begin_of_thought\|>|<\|channel\|>"
+    r"|<\|(?:(?:start|begin)_(?:of_)?)?think(?:ing)?\|>",
     re.IGNORECASE,
 )
 _BEGINNING = re.compile(r"\{|\[\s*[\[{\"]")
 """Of an object, or of a list of what a reply may be a list of."""
+_FENCE = re.compile("```|~~~")
+_LAST_MARKS = re.compile(
+    r"<\|(?:im_end|eot_id|eom_id|end|endoftext|end_of_text|return|end_response)\|>|</s>|<end_of_turn>|<eos>"
+    r"|</(?:final_?)?(?:answer|output|json|result|response)\s*>",
+    re.IGNORECASE,
+)
+"""What may end a reply, or close what it stands in."""
+_GOES_ON = re.compile(
+    r"[{｛［]|\[(?!\d{1,3}\])|<\s*[/|!]|<\w|\w\|>|&lt;|-->|(?<!~)~~(?!~)|◁", re.IGNORECASE
+)
+"""Another beginning or a mark of any kind: the object was a draft or a part of something."""
 _FULL_STOPS = frozenset(".。｡．")
 _AROUND = " \t\n\r\u00a0\u3000.。｡．"
 _AROUND += "\"'`“”„‟‘’‚«»‹›「」『』＂＇()[]{}<>（）［］｛｝【】〔〕〈〉《》"
@@ -104,9 +116,13 @@ def _only_value(text: str) -> tuple[str, Any]:
         value, end = _read_json(text, start)
     except (ValueError, RecursionError) as error:
         raise UnusableReplyError("the reply is not valid JSON") from error
-    if _BEGINNING.search(text, end):
+    following = text[end:]
+    fences = len(_FENCE.findall(following))
+    if fences > len(_FENCE.findall(text, 0, start)) % 2 or _GOES_ON.search(
+        _LAST_MARKS.sub("", following)
+    ):
         raise UnusableReplyError("the reply is not one JSON object")
-    if _THINKING_BEGINS.search(text, 0, start) or _THINKING_BEGINS.search(text, end):
+    if _THINKING_BEGINS.search(text, 0, start):
         raise UnusableReplyError("the reply goes on thinking")
     return text[start:end], value
 
