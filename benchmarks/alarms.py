@@ -340,6 +340,63 @@ def limit_rows(worlds: int) -> list[Row]:
     return rows
 
 
+WORDS = {"verdict_bad": (0.005, 0.97), "verdict_not_good": (0.08, 0.99)}
+"""Of the verdicts on right answers, and of those on answers whose chunks are wrong: the shares that are watched
+(RAGTruth QA, GPT, with its own chunks and with the nearest wrong ones)."""
+MISSED_H = 4 * 24.0
+
+
+def verdict_rows(worlds: int, weeks: int, rates: Sequence[int] = (40, 200)) -> list[Row]:
+    """Shares of verdicts: some requests get wrong chunks from some time in the third week on."""
+    rows = []
+    for name, (usual, wrong) in WORDS.items():
+        for rate in rates:
+            for part in (0.05, 0.2):
+                seed = 29
+                chance = np.random.default_rng([seed, rate, round(100 * part), len(name)])
+                hours = []
+                for _ in range(worlds):
+                    at = LEARNING_WEEKS * PER_WEEK + int(chance.integers(0, PER_WEEK // 2))
+                    share = np.where(
+                        np.arange(4 * PER_WEEK) < at, usual, usual + part * (wrong - usual)
+                    )
+                    found = next(
+                        (one for one, _ in falls(_shares(share, rate, chance)) if one >= at), None
+                    )
+                    late = math.inf if found is None else (found + 1 - at) / PER_HOUR
+                    hours.append(late if late <= MISSED_H else math.inf)
+                rows.append(
+                    _row(f"hours until wrong chunks for {part:.0%} of requests are alarmed, {name}, {rate}/h",
+                         float(np.median(hours)), None, unit="h",
+                         note=f"median of {worlds}, missed in four days {sum(map(math.isinf, hours))},"
+                         f" seed {seed}")
+                )  # fmt: skip
+    seed = 30
+    chance = np.random.default_rng(seed)
+    alarms = sum(
+        len(falls(_shares(np.full((LEARNING_WEEKS + part) * PER_WEEK, usual), rate, chance)))
+        for usual, _ in WORDS.values()
+        for rate in rates
+        for part in _parts(weeks, 8)
+    )
+    watched = weeks * len(rates) * len(WORDS)
+    rows.append(
+        _row("false alarms a week: shares of verdicts", alarms / watched, 0.05,
+             note=f"{alarms} in {watched} weeks, as many at each of {', '.join(map(str, rates))}/h, seed {seed}")
+    )  # fmt: skip
+    return rows
+
+
+def _shares(share: Numbers, rate: float, chance: np.random.Generator) -> Traffic:
+    """Return traffic of day and night of which in each block a share is called so, turned: more is better."""
+    slot = np.arange(len(share))
+    hour, weekend = 2 * np.pi * (slot % PER_DAY) / PER_DAY, slot // PER_DAY % 7 >= 5
+    rates = rate / PER_HOUR * (1 + 0.8 * np.sin(hour - np.pi / 2)) * np.where(weekend, 0.5, 1.2)
+    n = chance.poisson(rates)
+    good = (n - chance.binomial(n, share)).astype(float)
+    return Traffic(n.astype(float), good, good)
+
+
 def cost_rows(weeks: int) -> list[Row]:
     """What a block costs, learning included."""
     traffic = world(PLAIN, 200, weeks, np.random.default_rng(28))
@@ -359,6 +416,7 @@ def benchmark(settings: Settings) -> list[Row]:
         *(slow_rows(1, (200,)) if quick else slow_rows(40)),
         *(segment_rows(1, 5, 1) if quick else segment_rows(20)),
         *limit_rows(1 if quick else 200),
+        *(verdict_rows(1, 1, (200,)) if quick else verdict_rows(40, 250)),
         *cost_rows(1 if quick else 8),
     ]
 

@@ -47,12 +47,14 @@ if TYPE_CHECKING:
     from ._request import Request, request
     from .context import reference, suppress
     from .meter import RagMeter
+    from .pipeline.cascade import Cascade
     from .quality.change import Change
     from .quality.estimate import Estimate
     from .quality.objectives import Objective
     from .scorer import Scorer
 
 __all__ = [
+    "Cascade",
     "Change",
     "ConfigurationError",
     "Estimate",
@@ -93,6 +95,7 @@ __all__ = [
 # Module → names; the type checkers read the imports above.
 _HOMES = {
     "ragmeter.meter": ("RagMeter",),
+    "ragmeter.pipeline.cascade": ("Cascade",),
     "ragmeter.scorer": ("Scorer",),
     "ragmeter.quality.change": ("Change",),
     "ragmeter.quality.estimate": ("Estimate",),

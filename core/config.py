@@ -97,6 +97,8 @@ class Settings(BaseSettings):
     """Probability that a request is scored."""
     judge_sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
     """Probability that a scored request is judged, too."""
+    cascade: float | None = _setting(None, unit="probability", gt=0, le=1)
+    """Ask judge and detector only where something cheaper is undecided, and elsewhere with this probability."""
     scoring: Literal["thread", "process", "queue"] = _setting("thread")
     """``process``: score and judge in a worker process, outside the application's interpreter lock. ``queue``:
     publish requests, to be scored by ``ragmeter worker``, which reads metrics, judge and exporters from its own

@@ -41,6 +41,7 @@ from ._port import MeterPort
 from ._quality_verbs import QualityVerbs
 from ._request import Request, SubmittedSample, request
 from .pipeline._admission import Admission
+from .pipeline.cascade import Cascade, as_cascade
 from .pipeline.counting import Counting
 from .pipeline.late import Amendment, feedback_score, request_key
 from .pipeline.line import Limits, Pipeline
@@ -80,16 +81,13 @@ def _as_embedder(given: object) -> Embedder:
 
 
 def _default_exporters() -> tuple[str, ...]:
-    """Return the names of the exporters where none are chosen in code."""
-    # The settings load only where it is set: a meter built in code needs none of them.
-    if any(
-        os.environ.get(prefix + name) for prefix in PREFIXES for name in ("CONSOLE", "EXPORTERS")
-    ):
-        from .config import read_settings  # noqa: PLC0415 -- see above
+    """Return the names of the exporters where none are chosen in code; settings load only where they do."""
+    if not any(os.environ.get(pre + name) for pre in PREFIXES for name in ("CONSOLE", "EXPORTERS")):
+        return ("otel",)
+    from .config import read_settings  # noqa: PLC0415 -- see above
 
-        settings = read_settings()
-        return (settings.exporters or ("otel",)) + (("console",) if settings.console else ())
-    return ("otel",)
+    settings = read_settings()
+    return (settings.exporters or ("otel",)) + (("console",) if settings.console else ())
 
 
 class RagMeter(MeterPort, QualityVerbs):
@@ -116,6 +114,7 @@ class RagMeter(MeterPort, QualityVerbs):
             is set.
         sample_rate: Probability, by a hash of the trace id, that a request is scored.
         judge_sample_rate: Probability that a scored request is judged, too; a judge's budget lowers it.
+        cascade: Ask judge and detector where something cheaper is undecided, else with a small probability.
         scoring: ``"process"`` scores and judges in a worker process of ours, so that it does not
             hold this process's interpreter lock; metrics, judge and embedder must be importable there. See
             ``docs/production.md``. ``"queue"`` publishes requests where ``RAGMETER_QUEUE_URL`` says, to be
@@ -173,6 +172,7 @@ class RagMeter(MeterPort, QualityVerbs):
         judge_sample_rate: float = 1.0,
         *,
         embedder: object = None,
+        cascade: Cascade | float | None = None,
         scoring: Literal["thread", "process", "queue"] = "thread",
         keep: Literal["none", "worst"] = "none",
         verdict: VerdictRules | None = None,
@@ -205,6 +205,7 @@ class RagMeter(MeterPort, QualityVerbs):
                 "metrics": metrics,
                 "judge": judge,
                 "embedder": embedder,
+                "cascade": cascade,
                 "alarms": alarms or None,
             }
             exporters = queued_exporters(exporters, theirs, judge_sample_rate=judge_sample_rate)
@@ -300,6 +301,7 @@ class RagMeter(MeterPort, QualityVerbs):
             self.guard,
             self._alarming,
             Marking(told_apart, judge, alarms=alarms),
+            None if scoring == "queue" else as_cascade(cascade, self._metrics.awaited),
         )
         self._serve(pipeline)
         self._judge_budget = None if judge is None else judge.budget

@@ -347,7 +347,8 @@ class MeasuresEveryRequest(Protocol):
 
 
 Selection = Literal["sampled", "worst"]
-"""How a request came to be judged: by chance, or because it is among the worst."""
+"""How a request came to be judged: by chance, or because of what it scored: it is among the worst, or a cascade
+asked as something cheaper was undecided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -533,7 +534,8 @@ class ScoredRun:
     def selection_of(self, score: Score) -> Selection | None:
         """Return how `score` came to be measured for this request; None: as for every request."""
         if score.method == "llm" or score.name in self.judged:
-            return self.judge_selection
+            # A cascade that asked as something cheaper was undecided chose by what that said, too.
+            return self.judge_selection if score.asked_by_chance else "worst"
         # What was measured at once was measured of every request. What is learned later is known of
         # those that were exported.
         return "worst" if self.late and self.selection == "worst" else None

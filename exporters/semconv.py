@@ -133,6 +133,7 @@ SCORE_JUDGE_CALLS: Final = _own("ragmeter.evaluation.judge.calls")
 SCORE_INPUT_TOKENS: Final = _own("ragmeter.evaluation.judge.input_tokens")
 SCORE_OUTPUT_TOKENS: Final = _own("ragmeter.evaluation.judge.output_tokens")
 SCORE_CACHE_HITS: Final = _own("ragmeter.evaluation.judge.cache_hits")
+SCORE_ASKED_WITH: Final = _own("ragmeter.evaluation.asked_with")
 SCORE_COST: Final = _own("ragmeter.evaluation.judge.cost")
 """Money, in the currency of the judge's prices; absent where it has none."""
 SCORE_JUDGE_MODEL: Final = _own("ragmeter.evaluation.judge.model")

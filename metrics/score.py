@@ -179,6 +179,10 @@ class Score(BaseModel):
     """Questions answered from the judge's cache for this score."""
     error_type: str | None = None
     """Low-cardinality class of what went wrong (``error.type``)."""
+    asked_with: float | None = None
+    """Probability that a cascade asked for it with, 0.0 where it was spared; None: there is no cascade."""
+    asked_by_chance: bool = True
+    """Whether chance alone would have asked for it; False: only as something cheaper was undecided."""
 
     @model_validator(mode="after")
     def _value_agrees_with_status(self) -> Score:

@@ -9,6 +9,7 @@ import pytest
 
 PUBLIC = {
     "ragmeter": {
+        "Cascade",
         "Change",
         "ConfigurationError",
         "Estimate",

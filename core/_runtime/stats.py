@@ -41,7 +41,7 @@ _MAX_KINDS = 256
 
 _CAPTURED = (("captured", ""), 1)
 _EXPORTED = (("exported", ""), 1)
-_EXPECTED = frozenset({"sampled_out", "paced", "fork", "no_provider"})
+_EXPECTED = frozenset({"sampled_out", "paced", "decided", "fork", "no_provider"})
 
 
 class OncePerMinute:

@@ -16,6 +16,7 @@ from ragmeter.quality.population import JudgedScore, Population
 from ragmeter.quality.sums import Counted, QualityTable
 from ragmeter.quality.verdict_shares import verdict_shares
 
+from .cascade import Asked
 from .sampling import Choice
 
 __all__ = ["Counting", "OnJudged"]
@@ -53,6 +54,7 @@ class Counting:
         scores: Mapping[str, Score],
         verdict: Verdict | None,
         choice: Choice | None,
+        asked: Asked | None = None,
     ) -> OnJudged | None:
         """Count a request that was scored for free; return what counts its judged scores.
 
@@ -61,6 +63,7 @@ class Counting:
             scores: Its free scores.
             verdict: What these say together.
             choice: What becomes of it.
+            asked: Which of the judged scores it is asked for; None: all.
         """
         if choice is None and not self._scores_all:
             return None  # not among those whose mean is estimated
@@ -74,7 +77,7 @@ class Counting:
                     # Those that were sampled out were seen, too.
                     probability *= choice.chances.sample_rate
                 by_chance = choice.chances.judge_selection == "sampled"
-                return self._on_judged(counted, judged, probability, by_chance=by_chance)
+                return self._on_judged(counted, judged, probability, asked, by_chance=by_chance)
         return None
 
     def amended(
@@ -109,11 +112,19 @@ class Counting:
         counted: Counted,
         judged: Sequence[JudgedScore],
         probability: float,
+        asked: Asked | None = None,
         *,
         by_chance: bool = True,
     ) -> OnJudged:
         def count(scores: Mapping[str, Score]) -> None:
             with self._guard:
-                self._table.judged(counted, scores, judged, probability, by_chance=by_chance)
+                if asked is None:
+                    self._table.judged(counted, scores, judged, probability, by_chance=by_chance)
+                    return
+                for one in judged:
+                    if (rate := asked.rate_of(one.name)) is not None:
+                        chance = by_chance and rate[1]
+                        known = probability * rate[0]
+                        self._table.judged(counted, scores, [one], known, by_chance=chance)
 
         return count

@@ -21,6 +21,7 @@ from ragmeter.metrics.verdict import known_values
 from ragmeter.quality.positions import StreamPositions
 
 from ._admission import Admission
+from .cascade import Asked
 from .counting import OnJudged
 from .late import LateWindow, Remembered
 from .sampling import Chances
@@ -123,6 +124,11 @@ class Pending:
             self._free = None
             self._scores.update((score.name, score) for score in scores)
 
+    def asks_further(self, asked: Asked) -> bool:
+        """Return whether a cascade goes on, given what is known by now."""
+        with self._lock:
+            return asked.further(self._scores)
+
     def add_missing(self, scores: Sequence[Score]) -> None:
         """Add those scores that have not come in by themselves."""
         with self._lock:
@@ -189,19 +195,22 @@ class Pending:
 class PendingJob:
     """A pending run as the judge's loop sees it: a `ragmeter.pipeline.judging.JudgeJob`."""
 
-    __slots__ = ("_end", "_pending", "_positions", "metrics")
+    __slots__ = ("_asked", "_end", "_pending", "_positions", "_wanted", "metrics")
 
     def __init__(
         self,
         pending: Pending,
         metrics: Sequence[Metric],
         positions: StreamPositions,
-        end: Callable[[Pending, Sequence[Metric], str | None], None],
+        end: Callable[[Pending, Sequence[Metric], str | None, Asked | None], None],
+        asked: Asked | None = None,
     ) -> None:
         self._pending = pending
         self._positions = positions
         self._end = end
-        self.metrics = metrics
+        self._wanted = metrics
+        self._asked = asked
+        self.metrics: Sequence[Metric] = metrics if asked is None else asked.now
 
     @property
     def sample(self) -> RagSample:
@@ -215,11 +224,21 @@ class PendingJob:
 
     def judged(self, scores: Sequence[Score]) -> None:
         """Take the scores of one metric."""
+        if self._asked is not None:
+            scores = self._asked.noted(scores)
         self._pending.add([*scores, *self._positions.of(self._pending.run, scores)])
+
+    def further(self) -> bool:
+        """Go on to what a cascade has measured next."""
+        asked = self._asked
+        if asked is None or not self._pending.asks_further(asked):
+            return False
+        self.metrics = asked.now
+        return True
 
     def done(self, skipped: str | None) -> None:
         """All metrics have answered, or `skipped` says why they were not asked."""
-        self._end(self._pending, self.metrics, skipped)
+        self._end(self._pending, self._wanted, skipped, self._asked)
 
 
 class Holding:
@@ -297,17 +316,30 @@ class Holding:
             verdict=verdict,
         )
 
-    def hold(self, pending: Pending) -> PendingJob:
+    def hold(self, pending: Pending, asked: Asked | None = None) -> PendingJob:
         """Hold a run until it is judged or its time is over; return it as the judge's loop sees it."""
         self._held.append(pending)
-        return self.job(pending, self._metrics.awaited_for(pending.run.sample))
+        return self.job(pending, self._metrics.awaited_for(pending.run.sample), asked)
 
-    def job(self, pending: Pending, metrics: Sequence[Metric]) -> PendingJob:
+    def job(
+        self, pending: Pending, metrics: Sequence[Metric], asked: Asked | None = None
+    ) -> PendingJob:
         """Return a run as the judge's loop sees it."""
-        return PendingJob(pending, metrics, self._positions, self._end_job)
+        return PendingJob(pending, metrics, self._positions, self._end_job, asked)
 
-    def end_judging(self, pending: Pending, metrics: Sequence[Metric], skipped: str | None) -> None:
+    def end_judging(
+        self,
+        pending: Pending,
+        metrics: Sequence[Metric],
+        skipped: str | None,
+        asked: Asked | None = None,
+    ) -> None:
         """Let a run out whose judging has ended, or was `skipped` for a reason."""
+        if asked is not None and asked.spared:
+            if any(one.judged for one in asked.spared):
+                self._counters.judge_skipped("decided")
+            unasked = self._metrics.unjudged(asked.spared, "decided")
+            pending.add_missing([score.model_copy(update={"asked_with": 0.0}) for score in unasked])
         if skipped is not None:
             self._counters.judge_skipped(skipped)
             pending.add_missing(self._metrics.unjudged(metrics, skipped))
@@ -317,8 +349,14 @@ class Holding:
             self._admission.judged()
         pending.finish()
 
-    def _end_job(self, pending: Pending, metrics: Sequence[Metric], skipped: str | None) -> None:
-        self.end_judging(pending, metrics, skipped)
+    def _end_job(
+        self,
+        pending: Pending,
+        metrics: Sequence[Metric],
+        skipped: str | None,
+        asked: Asked | None,
+    ) -> None:
+        self.end_judging(pending, metrics, skipped, asked)
         pending.count()
 
     def release_due(self) -> float | None:

@@ -70,6 +70,10 @@ class JudgeJob(Protocol):
         """Take the scores of one metric. Called on one thread of ours: the judge's or the process's."""
         ...
 
+    def further(self) -> bool:
+        """Return whether other `metrics` are to be measured, now that these have answered."""
+        ...
+
     def done(self, skipped: str | None) -> None:
         """All metrics have answered, or `skipped` says why they were not asked. Called once."""
         ...
@@ -362,11 +366,11 @@ class JudgeLoop:
     async def _judge_one(self, job: JudgeJob, deadline: float) -> None:
         skipped: str | None = None
         try:
-            left_s = deadline - time.monotonic()
-            if left_s <= 0:
-                skipped = "deadline"
-            else:
-                skipped = await self._judges.judge(job, left_s)
+            is_due = True
+            while is_due:
+                left_s = deadline - time.monotonic()
+                skipped = "deadline" if left_s <= 0 else await self._judges.judge(job, left_s)
+                is_due = skipped is None and job.further()
         except asyncio.CancelledError:
             skipped = "shutdown"
             raise

@@ -24,6 +24,7 @@ from ragmeter.metrics.verdict import known_values
 from ragmeter.quality.positions import StreamPositions
 
 from ._admission import Admission
+from .cascade import Asked, Cascade
 from .counting import Counting
 from .ending import JUDGE_SHARE, Patience, Signs
 from .exporting import Destinations, ExportQueues
@@ -92,6 +93,7 @@ class Pipeline:
         guard_for: Makes a guard for a component.
         alarming: Tells of changes of the scores; None: nobody wants to know.
         marking: Marks results before they go out; None: there is nothing to mark them with.
+        cascade: Has judge and detector asked where something cheaper is undecided; None: they are always.
     """
 
     def __init__(
@@ -111,8 +113,10 @@ class Pipeline:
         guard_for: Callable[[str], Guard],
         alarming: Alarming | None = None,
         marking: Marking | None = None,
+        cascade: Cascade | None = None,
     ) -> None:
         self._marking = marking
+        self._cascade = cascade
         self._alarming = alarming
         self._metrics = metrics
         self._computes = computes
@@ -316,7 +320,7 @@ class Pipeline:
                 verdict = self._rules.verdict(scores, run.sample.status)
                 choice = self._selector.choose(candidate, run.sample, scores, verdict)
                 left -= 1
-                self._pass_on(run, scores, verdict, choice)
+                self._pass_on(run, scores, verdict, choice, candidate)
         finally:
             # Also when something took this very thread down: the requests are accounted for.
             for _ in range(left):
@@ -336,8 +340,13 @@ class Pipeline:
         scores: Mapping[str, Score],
         verdict: Verdict | None,
         choice: Choice | None,
+        candidate: Candidate,
     ) -> None:
-        on_judged = self._counting.seen(run, scores, verdict, choice)
+        asked: Asked | None = None
+        if self._cascade is not None and choice is not None and choice.unjudged is None:
+            awaited = self._metrics.awaited_for(run.sample)
+            asked = Asked(self._cascade, candidate, scores, awaited)
+        on_judged = self._counting.seen(run, scores, verdict, choice, asked)
         if choice is None:
             if self._destinations.measuring:
                 in_order = self._scoring.redacted_scores(self._metrics.in_order(scores))
@@ -352,8 +361,10 @@ class Pipeline:
         elif choice.unjudged is not None:
             awaited = self._metrics.awaited_for(run.sample)
             self._holding.end_judging(pending, awaited, choice.unjudged)
+        elif asked is not None and not asked.now:
+            self._holding.job(pending, (), asked).done(None)
         else:
-            self._judging.submit(self._holding.hold(pending))
+            self._judging.submit(self._holding.hold(pending, asked))
 
     def _put_out(self, result: ScoredRun, size_bytes: int) -> None:
         marked = result if self._marking is None else self._marking.marked(result)

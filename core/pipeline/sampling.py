@@ -140,9 +140,9 @@ class Selector:
         return Choice(Chances(sample_rate, judge_rate, selection, selection), unjudged)
 
 
-Purpose = Literal["sample", "judge", "label"]
-"""What is chosen for. Shares nest where one is drawn from the other: only what is sampled is judged,
-only what is judged is given to people; each draw is independent of the one before."""
+Purpose = Literal["sample", "judge", "cascade", "label"]
+"""What is chosen for. Shares nest where one is drawn from the other: only what is sampled is judged, only what
+is judged is asked about in a cascade or given to people; each draw is independent of the one before."""
 
 _SPACE = 1 << 64
 _TRACE_ID_BYTES = 16

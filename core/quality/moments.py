@@ -227,11 +227,16 @@ class JudgedMoments(Moments):
         """Return the values among the sums, by weight."""
         return MeasuredValues(self.wd, self.wy, self.qd, self.qy, self.qyy)
 
-    def seen(self, x: float) -> None:
-        """Count a request that had what the score needs, judged or not."""
-        self.n += 1.0
-        self.x += x
-        self.xx += x * x
+    def seen(self, x: float, weight: float = 1.0) -> None:
+        """Count a request that had what the score needs, judged or not.
+
+        Args:
+            x: What is known of it for free.
+            weight: So many requests it stands for, where those like it are not known.
+        """
+        self.n += weight
+        self.x += weight * x
+        self.xx += weight * x * x
 
     def judged(
         self,

@@ -35,6 +35,7 @@ PROXIES: Mapping[str, Sequence[str]] = {
     "judged_refusal": ("refusal",),
     "rag_quest_eval_recall": ("token_f1",),
     "rag_quest_eval_precision": ("token_f1",),
+    "span_support": ("lexical_groundedness",),
     "semantic_context_relevance": (_RELEVANCE, _COVERAGE),
 }
 """Judged score → the free scores that may stand in for it; the first one with a value does."""

@@ -80,6 +80,8 @@ def event_attributes(
     attributes.update(_of_request(scored))
     if scored.judge_sample_rate < 1.0:
         attributes[semconv.JUDGE_SAMPLE_RATE] = scored.judge_sample_rate
+    if score.asked_with is not None:
+        attributes[semconv.SCORE_ASKED_WITH] = score.asked_with
     selection = scored.selection_of(score)
     if selection is not None:
         attributes[semconv.SELECTION] = selection

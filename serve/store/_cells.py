@@ -109,6 +109,8 @@ class _Value(NamedTuple):
     upper: float | None
     usage: tuple[int, int, int, int]
     cost: float | None
+    asked_with: float | None
+    """Of a cascade: the probability that it was asked for, if its request was judged."""
     measurement: str
 
 
@@ -310,7 +312,8 @@ _REQUESTS = (
 )
 _SCORES = (
     "SELECT s.request, s.name, s.value, s.status, s.kind, s.turned, s.lower, s.upper, s.judge_calls, "
-    "s.input_tokens, s.output_tokens, s.cache_hits, s.cost FROM request r JOIN score s ON s.request = r.id"
+    "s.input_tokens, s.output_tokens, s.cache_hits, s.cost, s.asked_with "
+    "FROM request r JOIN score s ON s.request = r.id"
 )
 
 
@@ -349,7 +352,7 @@ def kinds_of(database: Database) -> dict[int, Kind]:
 
 
 def _value(kinds: Mapping[int, Kind], untold: Mapping[str, Kind], name: str, *row: Any) -> _Value:
-    _, status, kind_number, turned, lower, upper, *usage, cost = row
+    _, status, kind_number, turned, lower, upper, *usage, cost, asked_with = row
     kind = kinds.get(kind_number)
     if kind is None and status in ("skipped", "missing_input"):
         # Nothing more is told of a score that was not tried; what it is others have told, and by whom it
@@ -361,7 +364,7 @@ def _value(kinds: Mapping[int, Kind], untold: Mapping[str, Kind], name: str, *ro
     calls, sent, written, hits = usage
     used = (calls or 0, sent or 0, written or 0, hits or 0)
     place = _place(kind, lower), _place(kind, upper)
-    return _Value(value, status or "ok", kind, *place, used, cost, _measurement(kind))
+    return _Value(value, status or "ok", kind, *place, used, cost, asked_with, _measurement(kind))
 
 
 def _place(kind: Kind | None, value: float | None) -> float | None:
@@ -429,16 +432,20 @@ def _measure(
         return
     # Of a score it asks for nothing but its value.
     x = proxy_value(name, cast("Mapping[str, Score]", values))
-    sums.seen(x)
+    asked_with = value.asked_with
+    if asked_with == 0.0:
+        return  # a cascade spared it, and of requests that were received nothing tells so: weights stand for it
+    sums.seen(x, 1.0 / (asked_with or 1.0))
     if status != "skipped":
         sums.judged(
             x,
-            judge_rate or 1.0,
+            (judge_rate or 1.0) * (asked_with or 1.0),
             value.value,
             lower=0.0 if value.lower is None else value.lower,
             upper=1.0 if value.upper is None else value.upper,
             undefined=status == "undefined",
-            by_chance=by_chance,
+            # Who was asked for being undecided is no fair picture of all, and is not told apart here.
+            by_chance=by_chance and asked_with is None,
         )
 
 

@@ -89,7 +89,8 @@ class Turns:
                 key = name, value.measurement
                 place = places.setdefault(key, len(places))
                 judged = value.kind is not None and value.kind.judged
-                weight = 1.0 / (request.judge_rate or 1.0) if judged else 1.0
+                rate = (request.judge_rate or 1.0) * (value.asked_with or 1.0)
+                weight = 1.0 / rate if judged else 1.0
                 for group in request.groups:
                     cell = cells[group][key] if counts else None
                     if cell is None or cell.is_quality:

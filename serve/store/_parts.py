@@ -101,6 +101,8 @@ class Details(NamedTuple):
     cache_hits: int = 0
     cost: float | None = None
     """What asking cost, in the currency of the judge's prices; None: not known."""
+    asked_with: float | None = None
+    """Probability that a cascade asked for it with, 0.0 where it spared it; None: there is no cascade."""
 
 
 # Nothing of the two changes once it is made; they are not frozen as that makes them slow to make, and

@@ -342,7 +342,7 @@ def _of_event(
         sample_rate=_rate(told.get(semconv.SAMPLE_RATE)),
         judge_sample_rate=_rate(told.get(semconv.JUDGE_SAMPLE_RATE)),
         selection=_text(told.get(semconv.SELECTION)) if is_verdict else None,
-        judge_selection=_text(told.get(semconv.SELECTION)) if judged else None,
+        judge_selection=_judge_selection(told) if judged else None,
         verdict=_verdict(told, at) if is_verdict else None,
         scores={} if score is None else {name: score},
     )
@@ -423,8 +423,14 @@ def _score(name: str, told: Mapping[str, Any], at: int, kinds: _Kinds) -> ScoreP
             output_tokens=_count(told.get(semconv.SCORE_OUTPUT_TOKENS)),
             cache_hits=_count(told.get(semconv.SCORE_CACHE_HITS)),
             cost=_money(told.get(semconv.SCORE_COST)),
+            asked_with=_rate(told.get(semconv.SCORE_ASKED_WITH)),
         ),
     )
+
+
+def _judge_selection(told: Mapping[str, Any]) -> str | None:
+    """Return how a request came to be judged; why a cascade asked for one score of it is another matter."""
+    return None if semconv.SCORE_ASKED_WITH in told else _text(told.get(semconv.SELECTION))
 
 
 def _is_judged(method: str, selection: Any) -> bool:

@@ -45,13 +45,14 @@ _PUT_REQUEST = (
 )
 _KNOWN_SCORES = (
     "SELECT s.request, s.name, s.value, s.status, s.label, s.told_ns, s.kind, s.lower, s.upper, s.error_type, "
-    "s.details_ns, s.judge_calls, s.input_tokens, s.output_tokens, s.cache_hits, s.cost, e.summary, "
-    "e.explanation, e.items FROM score s LEFT JOIN evidence e ON e.request = s.request AND e.name = s.name "
+    "s.details_ns, s.judge_calls, s.input_tokens, s.output_tokens, s.cache_hits, s.cost, s.asked_with, "
+    "e.summary, e.explanation, e.items FROM score s "
+    "LEFT JOIN evidence e ON e.request = s.request AND e.name = s.name "
     "WHERE s.request IN (these)"
 )
 _SCORE = (
     "value", "status", "label", "told_ns", "kind", "turned", "lower", "upper", "error_type", "details_ns",
-    "judge_calls", "input_tokens", "output_tokens", "cache_hits", "cost",
+    "judge_calls", "input_tokens", "output_tokens", "cache_hits", "cost", "asked_with",
 )  # fmt: skip
 _EVIDENCE = ("summary", "explanation", "items")
 
@@ -304,7 +305,7 @@ class Rows:
             number,
             kind.turned(usable) if kind else None,
             *(
-                (None,) * 9
+                (None,) * 10
                 if details is None
                 else (
                     details.lower,
@@ -316,6 +317,7 @@ class Rows:
                     details.output_tokens,
                     details.cache_hits,
                     details.cost,
+                    details.asked_with,
                 )
             ),
         )
@@ -392,13 +394,13 @@ class Rows:
 
     def _score_part(self, *row: Any) -> ScorePart:
         (value, status, label, told_ns, kind, lower, upper, error_type, details_ns,
-         calls, sent, written, hits, cost, summary, explanation, items) = row  # fmt: skip
+         calls, sent, written, hits, cost, asked_with, summary, explanation, items) = row  # fmt: skip
         told = None if told_ns is None else Told(told_ns, value, status, label)
         details = None
         if details_ns is not None:
             details = Details(
                 details_ns, self._kind_at(kind), lower, upper, error_type, summary, explanation, items,
-                calls, sent, written, hits, cost,
+                calls, sent, written, hits, cost, asked_with,
             )  # fmt: skip
         return ScorePart(told=told, details=details)
 

@@ -116,6 +116,7 @@ UPDATE request SET service = 'other'
 DROP TABLE workflow;
 DROP TABLE score_name;
 """,
+    "ALTER TABLE score ADD COLUMN asked_with REAL",
 )
 VERSION = len(_STEPS)
 """The version that this program writes."""

@@ -129,5 +129,6 @@ def _score(scored: ScoredRun, score: Score, now: int) -> ScorePart:
         output_tokens=score.output_tokens,
         cache_hits=score.cache_hits,
         cost=judge.cost_of(score) if judge is not None and asked else None,
+        asked_with=score.asked_with,
     )
     return ScorePart(told=told, details=details)

@@ -139,6 +139,9 @@ class _Job:
         if scores:
             self.owner.events.put("judged", self.number, pack_scores([scores]))
 
+    def further(self) -> bool:
+        return False  # who sent it goes on
+
     def done(self, skipped: str | None) -> None:
         self.owner.count_items()
         self.owner.events.put("done", self.number, skipped)

@@ -1,0 +1,84 @@
+"""Scores that a cascade asked for weigh as much in the store as they do in the meter that asked."""
+
+import random
+from dataclasses import dataclass
+
+import pytest
+from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
+from stored import told
+
+from ragmeter import RagMeter, RagSample
+from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics import Metric, metric
+from ragmeter.metrics.detector import InProcessSpanDetector, SpanSupport
+from ragmeter.metrics.judge import CountingJudge
+from ragmeter.serve.store import Store
+
+
+@metric(name="lexical_groundedness", needs=("answer",), target="answer", method="lexical")
+def words(sample):
+    return float(sample.answer.split()[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Judged(Metric):
+    name: str = "faithfulness"
+    score_names: tuple[str, ...] = ("faithfulness",)
+    needs: tuple[str, ...] = ("contexts", "answer")
+    target = "answer"
+    definition = "1"
+    method = "llm"
+    judged = True
+    range = (0.0, 1.0)
+
+    async def measure(self, sample, judge):
+        return [self.make_score(self.name, float(sample.answer.split()[1]))]
+
+
+class Judge(CountingJudge):
+    model = "fake-model"
+
+    async def ask(self, ask):
+        raise NotImplementedError
+
+
+def _detect(question, contexts, answer):
+    return [] if answer.endswith("1.0") else [(0, len(answer) // 3, 0.9)]
+
+
+@pytest.fixture(scope="module")
+def measured():
+    memory, chance, truths = InMemoryExporter(), random.Random(3), []
+    metrics = [words, SpanSupport(InProcessSpanDetector(_detect)), Judged()]
+    with RagMeter(metrics, judge=Judge(), exporters=[memory], cascade=0.2) as meter:
+        for number in range(1, 301):
+            truth = chance.choice((0.0, 0.5, 1.0, 1.0))
+            answer = f"{min(1.0, max(0.0, truth + chance.gauss(0, 0.2))):.3f} {truth}"
+            length = len(answer)
+            bad = 0 if truth == 1.0 else len(answer[: length // 3].replace(" ", ""))
+            support = 1 - bad / len(answer.replace(" ", ""))
+            truths.append({"faithfulness": truth, "span_support": support})
+            with use_span(NonRecordingSpan(SpanContext(number, span_id=1, is_remote=False))):
+                meter.submit(RagSample(question=f"q{number}", contexts=["c"], answer=answer))
+        assert meter.flush(60)
+        return memory.results, dict(meter.quality()), truths
+
+
+@pytest.mark.parametrize("foreign", [False, True], ids=["scored here", "received"])
+@pytest.mark.parametrize("name", ["span_support", "faithfulness"])
+def test_the_store_weighs_what_a_cascade_asked_as_the_meter_does(measured, name, foreign):
+    results, known, truths = measured
+    (expected,) = (found for key, found in known.items() if key.score == name)
+    kept = Store()
+    if foreign:
+        for request in told(results):
+            kept.take(request)
+    else:
+        kept.export(results)
+    (found,) = (score for score in kept.reader().overview().scores if score.name == name)
+    full = sum(truth[name] for truth in truths) / len(truths)
+    assert found.estimate.mean == pytest.approx(expected.mean, abs=0.02)
+    assert found.estimate.lower < full < found.estimate.upper
+    assert found.estimate.n_requests == pytest.approx(expected.n_requests, rel=0.25)
+    assert found.estimate.n_judged == expected.n_judged < 250
+    kept.close()
