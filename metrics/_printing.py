@@ -7,9 +7,9 @@ passes here, by a filter on our loggers; terminals and the console exporter call
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-__all__ = ["LOGGERS", "one_line", "shown"]
+__all__ = ["LOGGERS", "Lines", "one_line", "shown"]
 
 LOGGERS = ("ragmeter", "ragmeter.judge", "ragmeter.redis")
 """All that the package logs to, but for `ragmeter.explain`, which tells of one request on several lines."""
@@ -32,6 +32,20 @@ def one_line(text: str, limit: int = _LONGEST) -> str:
     return line if len(line) <= limit else line[: limit - 3] + "..."
 
 
+class Lines:
+    """Several lines of ours, such as a traceback, to be logged as lines: what stands in one begins no other.
+
+    Args:
+        lines: They, without their ends.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._text = "\n".join(map(one_line, lines))
+
+    def __str__(self) -> str:
+        return self._text
+
+
 class _OneLine(logging.Filter):
     """Puts what a record tells of others on one line; the words around it are ours."""
 
@@ -45,7 +59,7 @@ class _OneLine(logging.Filter):
 
 
 def _of(value: object) -> object:
-    if isinstance(value, (int, float)):
+    if isinstance(value, (int, float, Lines)):
         return value
     text = str(value)
     line = one_line(text)

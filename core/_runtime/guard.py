@@ -19,10 +19,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from traceback import format_tb
+from traceback import extract_tb
 from types import FrameType, TracebackType
 from weakref import ref
 
+from ragmeter.metrics._printing import Lines
 from ragmeter.metrics.errors import loggable
 
 from .stats import REPEAT_AFTER_S, OncePerMinute, Tally
@@ -90,8 +91,15 @@ def _log(component: str, error: Exception) -> None:
         "%s in %s was raised here:\n%s",
         type(error).__name__,
         component,
-        "".join(format_tb(error.__traceback__)),
+        Lines(_where(error)),
     )
+
+
+def _where(error: Exception) -> Iterator[str]:
+    """Yield two lines a frame, as Python shows them."""
+    for frame in extract_tb(error.__traceback__):
+        yield f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}'
+        yield f"    {frame.line}"
 
 
 class Guard:

@@ -110,3 +110,23 @@ def test_logging_that_raises_is_contained_and_counted_too():
         logger.removeHandler(handler)
 
     assert log.counts == {"here": 1, "logging": 1}
+
+
+def test_a_traceback_keeps_its_lines_and_names_of_others_begin_none(caplog):
+    """Forty frames, longer than any line that is logged, one of them of code whose file is called as a log line."""
+    names = {}
+    exec(compile("def fail():\n    raise ValueError", "<page\nERROR all is lost\x1b[2J>", "exec"), names)
+
+    def deeper(left):
+        return deeper(left - 1) if left else names["fail"]()
+
+    with caplog.at_level(logging.DEBUG, "ragmeter"), Guard("test", ErrorLog()):
+        deeper(40)
+
+    lines = caplog.records[-1].getMessage().split("\n")
+    assert lines[0] == "ValueError in test was raised here:"
+    assert all(line.isprintable() for line in lines)
+    assert sum(line.startswith(f'  File "{__file__}"') for line in lines) == 42
+    assert lines.count('    return deeper(left - 1) if left else names["fail"]()') == 41
+    assert not any(line.startswith("ERROR") for line in lines)
+    assert "all is lost" in lines[-2]
