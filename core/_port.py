@@ -18,7 +18,7 @@ from ragmeter.metrics import _fork as fork
 from ._request import RunBuilder
 from ._runtime.exit import keep_watch
 from ._runtime.guard import ErrorLog, Guard, front_door
-from ._runtime.stats import Counters, NoDataWarning
+from ._runtime.stats import Counters, NoDataWarning, new_capture
 from ._runtime.threads import start_elsewhere
 from .context import RequestScope
 from .pipeline.ending import Ending
@@ -106,16 +106,10 @@ class MeterPort:
                 self._counters.lost("sampled_out")
                 return
             self._begin_watch()
-            item = Offered(build, candidate)
-            # Ctrl-C may come between any two steps: what was counted is in the queue, or dropped.
-            is_counted = False
-            try:
-                self._counters.captured()
-                is_counted = True
-            finally:
-                if not is_counted:
-                    self._counters.dropped("interrupted")
-            self._pipeline.put(item, size_bytes)
+            # Ctrl-C may come between any two steps: what waits is counted, here or by who takes it out.
+            capture = new_capture()
+            self._pipeline.put(Offered(build, candidate, capture), size_bytes)
+            self._counters.captured(capture)
 
     def _begin_watch(self) -> None:
         if not self._watched:
@@ -133,17 +127,19 @@ class MeterPort:
         with self._offer_guard:
             run = sent.run
             item: Offered | Amendment
+            capture = new_capture()
             if sent.late:
                 item = Amendment(run.run_id, again=sent)
             else:
-                self._counters.captured()
                 chances = Chances(
                     sent.sample_rate, sent.judge_sample_rate, sent.selection, sent.selection
                 )
                 # As the adapter did: the request's own span is no reason to place it elsewhere.
                 trace_id = None if run.parent is None else run.parent.trace_id
-                item = Offered(lambda: run, Candidate(run.run_id, trace_id, chances))
+                item = Offered(lambda: run, Candidate(run.run_id, trace_id, chances), capture)
             self._pipeline.put(item, weight_of_run(run))
+            if not sent.late:
+                self._counters.captured(capture)
 
     def lost(self, reason: str, count: int = 1) -> None:
         """Count requests that an adapter saw begin and had to give up, e.g. ``evicted``."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from ragmeter.exporters.protocol import MeterStats, ScoredRun, Suspects
@@ -24,11 +25,13 @@ __all__ = [
     "QUIET_S",
     "REPEAT_AFTER_S",
     "THREE_LINES",
+    "Capture",
     "Counters",
     "NoDataWarning",
     "OncePerMinute",
     "Tally",
     "explain",
+    "new_capture",
 ]
 
 
@@ -39,9 +42,17 @@ REPEAT_AFTER_S = 60.0
 
 _MAX_KINDS = 256
 
+_Changes: TypeAlias = list[tuple[Hashable, int]]
+Capture: TypeAlias = Iterator[_Changes]
+"""The note that a request was captured: whoever takes it out first has counted it."""
 _CAPTURED = (("captured", ""), 1)
 _EXPORTED = (("exported", ""), 1)
 _EXPECTED = frozenset({"sampled_out", "paced", "decided", "fork", "no_provider"})
+
+
+def new_capture() -> Capture:
+    """Return the note of one request."""
+    return iter(([_CAPTURED],))
 
 
 class OncePerMinute:
@@ -73,9 +84,9 @@ class Counters:
         self._may_log = OncePerMinute()
         fork.forget(self._leave_to_parent)
 
-    def captured(self) -> None:
-        """Count a request that was handed to the meter."""
-        self._tally.add(_CAPTURED)
+    def captured(self, capture: Capture) -> None:
+        """Count a request that waits to be scored, if nobody has: who put it there, or who takes it out."""
+        self._tally.take(capture)
 
     def withdrawn(self) -> None:
         """Take back a capture: there was no request to report after all."""
@@ -85,9 +96,9 @@ class Counters:
         """Count a captured request that an exporter has taken."""
         self._tally.add(_EXPORTED)
 
-    def dropped(self, reason: str, count: int = 1) -> None:
-        """Count captured requests that were given up."""
-        self._tally.add((("dropped", reason), count))
+    def dropped(self, reason: str, count: int = 1, capture: Capture | None = None) -> None:
+        """Count captured requests that were given up; with `capture` in one step that one was captured."""
+        self._tally.take(chain(capture or (), ([(("dropped", reason), count)],)))
         self._tell(reason, "requests are not scored")
 
     def lost(self, reason: str, count: int = 1) -> None:
@@ -198,8 +209,6 @@ def _in_flight(counts: Mapping[Hashable, int]) -> int:
     return counts["captured", ""] - gone
 
 
-_Changes: TypeAlias = list[tuple[Hashable, int]]
-
 PATIENCE_S = 0.05
 """Seconds that a reader waits for a thread that works changes in. It may have interrupted that thread."""
 
@@ -223,10 +232,14 @@ class Tally:
 
     def add(self, *changes: tuple[Hashable, int]) -> None:
         """Add to some keys at once. Never waits."""
-        if changes:
-            self._noted.append(
-                [*changes]
-            )  # an object of its own: it is known again by its identity
+        self.take([[*changes]] if changes else ())
+
+    def take(self, notes: Iterable[_Changes]) -> None:
+        """Add what some notes say. Each is a list of its own: it is known again by its identity.
+
+        Taking them out of an iterator of Python's own and noting them is one step.
+        """
+        self._noted.extend(notes)
         # Again after letting go: another thread may have noted a change and found the lock taken.
         while self._noted and self._lock.acquire(blocking=False):
             try:

@@ -289,6 +289,7 @@ class Pipeline:
         offered: list[Offered] = []
         for item in batch:
             if isinstance(item, Offered):
+                self._counters.captured(item.capture)  # who put it may not have come to it yet
                 offered.append(item)
                 continue
             self._score(offered)
@@ -433,7 +434,7 @@ class Pipeline:
 
     def _drop(self, item: Offered | Amendment | Unseen, reason: str) -> None:
         if isinstance(item, Offered):
-            self._counters.dropped(reason)
+            self._counters.dropped(reason, capture=item.capture)
         elif isinstance(item, Amendment):
             self._counters.amended(reason)
 

@@ -169,6 +169,8 @@ class WorkerQueue(Generic[T]):
                     self._engage()
                     if self._is_idle():
                         break
+                if self._waiting:
+                    self._bell.ring()  # who put the last may have been interrupted before
                 left_s = remaining(deadline)
                 if not left_s:
                     return False
@@ -213,14 +215,16 @@ class WorkerQueue(Generic[T]):
     def _drop_oldest(self) -> None:
         dropped: list[T] = []
         # Again after letting go: another thread may have put something and left it to us.
-        while self._is_too_much() and self._dropping.acquire(blocking=False):
-            try:
-                while self._is_too_much():
-                    self._pop_into(dropped)
-            finally:
-                self._dropping.release()
-        for item in dropped:
-            self._on_drop(item, "queue_full")
+        try:
+            while self._is_too_much() and self._dropping.acquire(blocking=False):
+                try:
+                    while self._is_too_much():
+                        self._pop_into(dropped)
+                finally:
+                    self._dropping.release()
+        finally:  # Ctrl-C may come in between
+            for item in dropped:
+                self._on_drop(item, "queue_full")
 
     def _drop_all(self) -> None:
         dropped: list[T] = []

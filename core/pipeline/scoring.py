@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from ragmeter._request import RunBuilder
 from ragmeter._runtime.guard import Guard
-from ragmeter._runtime.stats import Counters
+from ragmeter._runtime.stats import Capture, Counters
 from ragmeter.exporters.protocol import RagRun, Suspects
 from ragmeter.metrics import (
     ComputedMetric,
@@ -88,6 +88,7 @@ class Offered(NamedTuple):
 
     build: RunBuilder
     candidate: Candidate
+    capture: Capture
 
 
 class Unseen(NamedTuple):

@@ -115,7 +115,10 @@ def test_logging_that_raises_is_contained_and_counted_too():
 def test_a_traceback_keeps_its_lines_and_names_of_others_begin_none(caplog):
     """Forty frames, longer than any line that is logged, one of them of code whose file is called as a log line."""
     names = {}
-    exec(compile("def fail():\n    raise ValueError", "<page\nERROR all is lost\x1b[2J>", "exec"), names)
+    exec(
+        compile("def fail():\n    raise ValueError", "<page\nERROR all is lost\x1b[2J>", "exec"),
+        names,
+    )
 
     def deeper(left):
         return deeper(left - 1) if left else names["fail"]()

@@ -1,6 +1,8 @@
 """Counters stay right when Ctrl-C comes between any two lines of theirs."""
 
 import sys
+from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -11,30 +13,52 @@ from ragmeter.metrics import RagSample
 
 
 class Interrupting:
-    """Raises KeyboardInterrupt before the so-manyth line of ragmeter's that is run within the block."""
+    """Raises KeyboardInterrupt at the so-manyth moment within the block: before a line, after a call into C.
 
-    def __init__(self, line, files):
-        self.left, self.files = line, files
+    Args:
+        moment: Which, from 1.
+        files: What the names of the files end with whose moments count.
+        folder: What they have in them.
+
+    Attributes:
+        struck: The file in which it was raised; None: there are not so many moments.
+    """
+
+    def __init__(self, moment, files, folder="/"):
+        self.left, self.files, self.folder = moment, files, folder
+        self.struck = None
 
     def __enter__(self):
-        self.before = sys.gettrace()
+        self.before = sys.gettrace(), sys.getprofile()
         sys.settrace(self)
+        sys.setprofile(self._called)
+        return self
 
     def __exit__(self, kind, *_):
-        sys.settrace(self.before)
+        trace, profile = self.before
+        sys.settrace(trace)
+        sys.setprofile(profile)
         return kind is KeyboardInterrupt
 
     def __call__(self, frame, event, _):
-        if not frame.f_code.co_filename.endswith(self.files):
-            return None
         if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                raise KeyboardInterrupt
+            self._look(frame)
         return self
 
+    def _called(self, frame, event, _):
+        if event == "c_return":
+            self._look(frame)
 
-@pytest.mark.parametrize("line", range(1, 45))
+    def _look(self, frame):
+        name = frame.f_code.co_filename
+        if name.endswith(self.files) and self.folder in name:
+            self.left -= 1
+            if self.left == 0:
+                self.struck = name
+                raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("line", range(1, 70))
 def test_no_interrupt_loses_or_doubles_what_another_thread_has_counted(line):
     tally = Tally()
     with tally._lock:  # another thread works something in, and this one can only note
@@ -48,15 +72,26 @@ def test_no_interrupt_loses_or_doubles_what_another_thread_has_counted(line):
     assert before["ours"] == after["ours"] <= 1
 
 
-@pytest.mark.parametrize("line", range(19, 44))
-def test_a_request_that_is_interrupted_while_it_is_counted_is_not_in_flight_for_good(line):
+@pytest.mark.parametrize("scoring", ["thread", "process"])
+def test_a_request_that_is_interrupted_anywhere_while_it_is_offered_is_not_in_flight_for_good(
+    scoring,
+):
+    """At each line of ragmeter's and after each call into C, which is where Python looks for signals."""
     exporter = InMemoryExporter()
-    meter = RagMeter(metrics=["retrieval_health"], exporters=[exporter])
+    meter = RagMeter(metrics=["retrieval_health"], exporters=[exporter], scoring=scoring)
     meter.submit(RagSample(question="before", contexts=["a"]))
-    with Interrupting(line, ("_port.py", "stats.py")):
-        meter.submit(RagSample(question="q", contexts=["a"]))
+    struck = set()
+    for moment in count(1):
+        with Interrupting(moment, ".py", "/ragmeter/") as one:
+            meter.submit(RagSample(question="q", contexts=["a"]))
+        if one.struck is None:
+            break
+        struck.add(one.struck)
+        assert meter.flush(60), moment  # also where nobody was told that something has come
+    assert {"_port.py", "queue.py", "stats.py"} <= {Path(path).name for path in struck}
     assert meter.flush(60)
     stats = meter.stats()
-    assert stats.in_flight == 0, line
-    assert len(exporter.results) == stats.exported
+    assert (stats.in_flight, stats.dropped) == (0, {})
+    assert len(exporter.results) == stats.exported == stats.captured
+    assert 2 <= stats.captured <= moment + 1
     meter.shutdown(60)
