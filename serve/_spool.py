@@ -20,6 +20,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from glob import escape
 from itertools import count
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -180,20 +181,23 @@ class Spool:
             "SELECT count(*), coalesce(sum(length(body) + ?), 0) FROM entries", (_ENTRY_BYTES,)
         ).fetchone()
         self._found = self._entries
-        self._last = self._database.execute(
-            "SELECT coalesce(max(position), 0) FROM entries"
-        ).fetchone()[0]
+        self._last = self._last_position()
 
     @classmethod
     def first_free(cls, folder: Path, *, max_bytes: int) -> Spool:
         """Return the spool in the first of `folder`, ``folder.2``, ``folder.3``, ... that no process uses.
 
-        So servers that share a folder have one each, and those that start again find what they left.
+        So servers that share a folder have one each, and those that start again find what they left. Where
+        fewer start than there were, what the others left is taken over by those that do.
         """
         for number in count(1):
             with suppress(SpoolInUseError):
                 place = folder if number == 1 else folder.with_name(f"{folder.name}.{number}")
-                return cls(place, max_bytes=max_bytes)
+                spool = cls(place, max_bytes=max_bytes)
+                for left in sorted(folder.parent.glob(f"{escape(folder.name)}.*")):
+                    if left != place and left.suffix[1:].isdecimal() and (left / _FILE).exists():
+                        spool._take_over(left)
+                return spool
         raise AssertionError  # there is always a further number
 
     def append(self, signal: Signal, body: bytes) -> int:
@@ -317,6 +321,33 @@ class Spool:
         with self._writing:
             self._database.close()
 
+    def _take_over(self, folder: Path) -> None:
+        """Move what another process left into this spool, as far as there is room, if none uses that folder."""
+        try:
+            other = Spool(folder, max_bytes=self._max_bytes)
+        except SpoolInUseError:
+            return
+        except ConfigurationError as error:
+            _log.error("spool: what another server left in %s stays there: %s", folder, error)
+            return
+        parts: dict[int, frozenset[str]] = {}
+        moved: list[int] = []
+        with closing(other):
+            other._is_said = True  # they are not finished by that
+            for entry in other.replay():
+                try:
+                    parts[self.append(entry.signal, entry.body)] = entry.settled
+                except SpoolFullError as error:
+                    _log.warning("spool: %s; the rest of %s waits for another start", error, folder)
+                    break
+                moved.append(entry.position)
+            # First here, then there: a kill between the two has it read twice, and none of it lost.
+            if moved and self.settle(parts=parts) and other.settle(moved):
+                _log.warning("spool: %d export requests were taken over of %s", len(moved), folder)
+            self._damaged += other.stats().damaged
+        self._found = self._entries
+        self._last = self._last_position()
+
     def _append(self, pieces: Sequence[_Piece]) -> Sequence[int]:
         """Write bodies; return their positions."""
         positions: list[int] = []
@@ -363,6 +394,10 @@ class Spool:
                 self._finished,
                 self._damaged,
             )
+
+    def _last_position(self) -> int:
+        query = "SELECT coalesce(max(position), 0) FROM entries"
+        return int(self._database.execute(query).fetchone()[0])
 
     def _roll_back(self) -> None:
         with suppress(sqlite3.Error):  # it may have happened by itself

@@ -292,6 +292,47 @@ def test_servers_that_share_a_folder_have_one_each_and_find_it_again(tmp_path):
         assert (again.folder, again.stats().found) == (place, 1)
 
 
+def test_what_servers_left_that_do_not_start_again_is_taken_over(tmp_path):
+    def started():
+        return Spool.first_free(tmp_path / "store.spool", max_bytes=MB)
+
+    one, other, third = started(), started(), started()
+    one.append("traces", b"one")
+    parted = other.append("traces", b"other")
+    other.settle(parts={parted: ["1" * 32]})
+    other.append("logs", b"another")
+    third.append("traces", b"of one that goes on")
+    one.close()
+    other.close()
+    again = started()
+    kept = {entry.body: (entry.signal, entry.settled) for entry in again.replay()}
+    assert kept == {
+        b"one": ("traces", frozenset()),
+        b"other": ("traces", frozenset({"1" * 32})),
+        b"another": ("logs", frozenset()),
+    }
+    assert again.stats().found == 3
+    again.close()
+    following, fourth = started(), started()  # nothing is taken over twice
+    assert [following.stats().found, fourth.stats().found] == [3, 0]
+    assert third.stats().entries == 1
+
+
+def test_what_has_no_room_when_it_is_taken_over_stays_where_it_is(tmp_path):
+    def started(size):
+        return Spool.first_free(tmp_path / "store.spool", max_bytes=size)
+
+    one, other = started(MB), started(MB)
+    for _ in range(4):
+        other.append("traces", b"x" * 1000)
+    one.close()
+    other.close()
+    small = started(3 * (1000 + 512))
+    assert small.stats().found == 3
+    small.close()
+    assert started(MB).stats().found == 4
+
+
 def test_a_folder_that_cannot_be_used_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be used"):
