@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -82,6 +82,7 @@ def store_options(
     max_size: str,
     *,
     texts: bool,
+    keep_service: Sequence[str] = (),
     environ: Mapping[str, str] = os.environ,
 ) -> StoreOptions:
     """Return where and how long requests are kept.
@@ -92,6 +93,7 @@ def store_options(
         keep: How long, e.g. ``7d``.
         max_size: How much, e.g. ``1GB``.
         texts: Whether texts are.
+        keep_service: For services how long, if not as long as others, e.g. ``shop=30d``.
         environ: The environment's variables.
 
     Raises:
@@ -106,6 +108,7 @@ def store_options(
         folder=folder if is_address else None,
         or_private=where is None,
         keep_s=_amount("--keep", keep, _SECONDS, "7d"),
+        keep_by_service=dict(map(_of_service, keep_service)),
         max_bytes=int(_amount("--max-size", max_size, _BYTES, "1GB")),
         texts=texts,
     )
@@ -147,6 +150,13 @@ def _amount(option: str, said: str, units: Mapping[str, float], example: str) ->
             f"{option} is {said!r}; write for example {example} (units: {known})"
         )
     return amount
+
+
+def _of_service(said: str) -> tuple[str, float]:
+    name, _, time = said.rpartition("=")
+    if not name.strip():
+        raise ConfigurationError(f"--keep-service is {said!r}; write for example shop=30d")
+    return name.strip(), _amount("--keep-service", time, _SECONDS, "shop=30d")
 
 
 def summary(stats: Mapping[str, Mapping[str, int]]) -> str:

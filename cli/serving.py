@@ -166,6 +166,13 @@ def serve(
     keep: Annotated[
         str, typer.Option(metavar="TIME", help="How long requests are kept, e.g. 12h, 7d.")
     ] = "7d",
+    keep_service: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=TIME",
+            help="How long those of a service are, e.g. shop=30d; repeat for more.",
+        ),
+    ] = None,
     max_size: Annotated[
         str, typer.Option(metavar="SIZE", help="Most that they may take up, e.g. 500MB, 1GB.")
     ] = "1GB",
@@ -246,7 +253,11 @@ def serve(
                 kafka=kafka_options(kafka, topic, group, kafka_config),
                 golden=golden,
                 trace_urls=trace_url or (),
-                store=None if no_store else store_options(store, keep, max_size, texts=not no_text),
+                store=None
+                if no_store
+                else store_options(
+                    store, keep, max_size, texts=not no_text, keep_service=keep_service or ()
+                ),
             )
         )
         complete = run_server(server, say)

@@ -6,7 +6,7 @@ requests is there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._cells import Cells
@@ -36,7 +36,6 @@ _ROOM = 0.9
 """Of the size that is allowed, what is left once room was made."""
 _KEEP_SUMS = 8_760
 """Hours for which sums are kept, a year."""
-_NEVER = 1 << 62
 _KEEP_COUNTS_S = 30 * 86_400.0
 
 
@@ -47,11 +46,15 @@ class Keeping:
         home: Where the store is.
         keep_s: Seconds for which a request is kept.
         max_bytes: Bytes that it may take up.
+        by_service: Seconds for those of services for which it is another time.
     """
 
-    def __init__(self, home: Home, keep_s: float, max_bytes: int) -> None:
+    def __init__(
+        self, home: Home, keep_s: float, max_bytes: int, by_service: Mapping[str, float]
+    ) -> None:
         self._home = home
         self._keep_s = keep_s
+        self._by_service = by_service
         self._max_bytes = max_bytes
         self._making_room = False
         self._forgot_at = 0.0
@@ -112,22 +115,43 @@ class Keeping:
         cutoff = int((now - self._keep_s) * 1000)
         # A request is as old as its coming, in the order of which it got its number: its own time is by the
         # sender's clock, and long ago where a recording is sent.
-        at_most, before = _SLICE, cutoff
         if self._making_room:
             (count,) = database.execute("SELECT count(*) FROM request").fetchone()
             at_most = min(_SLICE, int(count * (1.0 - self._max_bytes * _ROOM / size)) + 1)
-            before = _NEVER
-        rows = database.execute(
-            "SELECT id, at FROM (SELECT id, at, stored FROM request ORDER BY id LIMIT ?) oldest "
-            "WHERE stored < ?",
-            (at_most, before),
-        ).fetchall()
+            rows = database.execute(
+                "SELECT id, at FROM request ORDER BY id LIMIT ?", (at_most,)
+            ).fetchall()
+        else:
+            rows = self._too_old(database, now)
         if rows:
             _archive(database, rows)
             _delete_rows(database, [number for number, _ in rows])
             self.deleted += len(rows)
         _delete_leftovers(database, cutoff, now)
         return len(rows)
+
+    def _too_old(self, database: Database, now: float) -> list[tuple[int, int]]:
+        """Return the oldest requests that have been kept for as long as they are to be."""
+
+        def before(keep_s: float) -> int:
+            return int((now - keep_s) * 1000)
+
+        if not self._by_service:
+            return database.execute(
+                "SELECT id, at FROM (SELECT id, at, stored FROM request ORDER BY id LIMIT ?) oldest "
+                "WHERE stored < ?",
+                (_SLICE, before(self._keep_s)),
+            ).fetchall()
+        # Who keeps for longer has older ones, so all of them are looked through.
+        others = "".join(" AND coalesce(service, '') <> ?" for _ in self._by_service)
+        each = "".join(" OR service = ? AND stored < ?" for _ in self._by_service)
+        given = [
+            part for name, keep_s in self._by_service.items() for part in (name, before(keep_s))
+        ]
+        return database.execute(
+            f"SELECT id, at FROM request WHERE stored < ?{others}{each} ORDER BY id LIMIT ?",
+            (before(self._keep_s), *self._by_service, *given, _SLICE),
+        ).fetchall()
 
 
 def _archive(database: Database, rows: Sequence[tuple[int, int]]) -> None:

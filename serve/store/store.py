@@ -71,6 +71,8 @@ class StoreOptions:
     """Where labels and what is usual are kept, with a database elsewhere."""
     keep_s: float = 7 * DAY_S
     """Seconds for which a request is kept."""
+    keep_by_service: Mapping[str, float] = field(default_factory=dict)
+    """Seconds for those of services, by name, for which it is another time."""
     max_bytes: int = 1_000_000_000
     """Bytes that it may take up; the oldest requests make room."""
     or_private: bool = False
@@ -144,7 +146,8 @@ class Store:
         self, options: StoreOptions | None = None, *, clock: Callable[[], float] = time.time
     ) -> None:
         self.options = options or StoreOptions()
-        if self.options.keep_s <= 0 or self.options.max_bytes < MIB:
+        keeps = (self.options.keep_s, *self.options.keep_by_service.values())
+        if min(keeps) <= 0 or self.options.max_bytes < MIB:
             raise ConfigurationError(
                 "a store keeps requests for some time, and in a megabyte at least: give it more"
             )
@@ -160,7 +163,12 @@ class Store:
         self._home = self._open()
         self._names = Names(self._home.writer)
         self._rows = Rows(self._home.writer, self._names)
-        self._keeping = Keeping(self._home, self.options.keep_s, self.options.max_bytes)
+        self._keeping = Keeping(
+            self._home,
+            self.options.keep_s,
+            self.options.max_bytes,
+            self.options.keep_by_service,
+        )
 
     @property
     def beside(self) -> Path | None:

@@ -90,6 +90,20 @@ def test_requests_are_kept_in_the_users_state_folder_or_where_it_is_said(tmp_pat
     assert not chosen.or_private
 
 
+def test_services_are_kept_for_times_of_their_own(tmp_path):
+    """By the option, once for each, and by the same name in the file."""
+    said = store_options(
+        str(tmp_path / "a.db"), "7d", "1GB", texts=True, keep_service=["shop=30d", "a=b=12h"]
+    )
+
+    assert said.keep_by_service == {"shop": 30 * 86_400.0, "a=b": 43_200.0}
+    (tmp_path / "serve.toml").write_text('keep-service = ["shop=30d", "lab=12h"]')
+    shown = CliRunner().invoke(
+        app, ["serve", "--config", str(tmp_path / "serve.toml"), "--print-config"]
+    )
+    assert 'keep-service = ["shop=30d", "lab=12h"]' in shown.stdout.splitlines()
+
+
 def test_the_address_of_a_database_is_no_file_and_is_shown_nowhere(tmp_path):
     """By the option, or by a variable, which no list of processes shows."""
     address = "postgresql://me:secret@db.example:5432/ragmeter"
@@ -124,6 +138,9 @@ def test_an_address_that_is_none_is_refused_without_its_password(address):
         ("--keep", "long"),
         ("--keep", "7"),
         ("--keep", "-1d"),
+        ("--keep-service", "7d"),
+        ("--keep-service", "shop"),
+        ("--keep-service", "shop=long"),
         ("--max-size", "1"),
         ("--max-size", "nanGB"),
     ],

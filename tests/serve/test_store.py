@@ -338,6 +338,31 @@ def test_texts_go_with_the_last_request_that_has_them(fresh):
         assert kept.stats().requests == 0
 
 
+def of_service(run, name):
+    """A run that a service has told of; None: none is named."""
+    return replace(run, run=replace(run.run, resource={"service.name": name} if name else {}))
+
+
+def test_services_are_kept_for_times_of_their_own(fresh):
+    """Longer or shorter than the others; also where nothing of them is due, and with sums that stay."""
+    made = scored(9)
+    now = [1_800_000_000.0]
+    keeps = {"keep_s": 7 * DAY_S, "keep_by_service": {"shop": 30 * DAY_S, "lab": DAY_S / 2}}
+    with store(fresh(), clock=lambda: now[0], **keeps) as kept:
+        for service, runs in (("shop", made[:3]), ("lab", made[3:6]), (None, made[6:])):
+            kept.export([of_service(at(run, now[0] + n), service) for n, run in enumerate(runs)])
+
+        def left(days):
+            now[0] = 1_800_000_000.0 + days * DAY_S
+            while kept.maintain():
+                pass
+            return kept.stats().requests
+
+        assert [left(days) for days in (0.4, 0.6, 6.9, 7.1, 29.9, 30.1)] == [9, 6, 6, 3, 3, 0]
+        month = kept.reader().overview(Filters(range_s=31 * DAY_S))
+        assert month.requests == 9
+
+
 def test_the_oldest_make_room_where_there_is_too_little(runs, tmp_path):
     """By size, and by the server's clock: here the senders' runs backwards."""
     now = 1_800_000_000.0
