@@ -52,7 +52,8 @@ _EXPECTED = frozenset({"sampled_out", "paced", "decided", "fork", "no_provider"}
 
 def new_capture() -> Capture:
     """Return the note of one request."""
-    return iter(([_CAPTURED],))
+    notes: list[_Changes] = [[_CAPTURED]]
+    return iter(notes)
 
 
 class OncePerMinute:
