@@ -73,6 +73,11 @@ def _setting(default: Any, argument: str = "", unit: str = "", **bounds: Any) ->
     return Field(default, json_schema_extra={"argument": argument, "unit": unit}, **bounds)
 
 
+def _threshold(name: str) -> Any:
+    """Return the field of a threshold of the verdict, with its default."""
+    return _setting(getattr(VerdictRules, name), f"VerdictRules({name})", "share", ge=0, le=1)
+
+
 class Settings(BaseSettings):
     """What can be set from outside. The field ``sample_rate`` is ``RAGMETER_SAMPLE_RATE``, and so on."""
 
@@ -169,25 +174,15 @@ class Settings(BaseSettings):
     """Time between two rounds over it; the first begins with the first request."""
     alarms_state: str | None = _setting(None)
     """Path of a file that what is usual is kept in, so that a restart does not learn it again."""
-    verdict_unsupported_below: float = _setting(
-        0.52, "VerdictRules(unsupported_below)", "share", ge=0, le=1
-    )
+    verdict_unsupported_below: float = _threshold("unsupported_below")
     """Support below which an answer is unsupported, and the verdict ``bad``."""
-    verdict_partly_unsupported_below: float = _setting(
-        0.65, "VerdictRules(partly_unsupported_below)", "share", ge=0, le=1
-    )
+    verdict_partly_unsupported_below: float = _threshold("partly_unsupported_below")
     """Support below which it is partly unsupported, and the verdict ``suspect``."""
-    verdict_off_topic_below: float = _setting(
-        0.30, "VerdictRules(off_topic_below)", "share", ge=0, le=1
-    )
+    verdict_off_topic_below: float = _threshold("off_topic_below")
     """Relevance below which the retrieved chunks are off topic, and the verdict ``suspect``."""
-    verdict_on_topic_from: float = _setting(
-        0.60, "VerdictRules(on_topic_from)", "share", ge=0, le=1
-    )
+    verdict_on_topic_from: float = _threshold("on_topic_from")
     """Relevance from which a refusal is one that had context."""
-    verdict_right_documents_missing_from: float = _setting(
-        0.50, "VerdictRules(right_documents_missing_from)", "share", ge=0, le=1
-    )
+    verdict_right_documents_missing_from: float = _threshold("right_documents_missing_from")
     """Share of right documents that did not reach the model from which the verdict is ``suspect``."""
     judge_model: str | None = _setting(None, "OpenAIJudge(model)")
     """Model of the judge; unset: no judge."""

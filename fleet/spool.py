@@ -52,6 +52,8 @@ _FAILED_S = 5.0
 """Seconds of rest after scores could not be exported, or the disk did not answer."""
 _TRIES = 3
 """Times in a row that this may happen to a worker that is to end when all is done."""
+_TELL_S = 1.0
+"""Seconds after which processes that were told to end are told again."""
 _CLOSE_S = 10.0
 
 
@@ -117,7 +119,12 @@ class _Processes:
         try:
             self._running = [self._start() for _ in range(self._number)]
             while self._running:
-                connection.wait([process.sentinel for process in self._running])
+                if self._ending:  # again, for a process that was being started when the signal came
+                    self._terminate()
+                connection.wait(
+                    [process.sentinel for process in self._running],
+                    _TELL_S if self._ending else None,
+                )
                 for process in [one for one in self._running if not one.is_alive()]:
                     process.join()
                     self._running.remove(process)
@@ -162,8 +169,15 @@ class _Processes:
 
     def _tell_to_end(self) -> None:
         again, self._ending = self._ending, True
+        if again:
+            for process in self._running:
+                process.kill()
+        else:
+            self._terminate()
+
+    def _terminate(self) -> None:
         for process in self._running:
-            process.kill() if again else process.terminate()
+            process.terminate()
 
 
 @contextmanager

@@ -423,3 +423,30 @@ def test_the_last_of_the_disk_is_left_to_those_who_read(tmp_path, monkeypatch):
 def test_a_folder_that_nobody_has_made_yet_says_who_makes_it(tmp_path):
     with pytest.raises(TransportDownError, match="ragmeter queue declare"):
         open_queue(f"spool://{tmp_path}/none").status()
+
+
+def test_a_worker_that_is_told_to_end_just_before_it_waits_ends(tmp_path):
+    """Its processes were started by then, and are in no list yet: they are told as well."""
+    script = f"""
+import os, signal
+from ragmeter.fleet import spool
+
+starts = spool._Processes._start
+
+def start(processes):
+    started = starts(processes)
+    if len(asked) == 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+    asked.append(started)
+    return started
+
+class Worker:
+    def close(self, timeout_s):
+        pass
+
+asked = []
+spool._Processes._start = start
+assert spool.run_worker("spool://{tmp_path}", Worker, processes=2)
+assert [process.exitcode for process in asked] == [0, 0]
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=PATIENCE_S)
