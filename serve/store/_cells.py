@@ -22,11 +22,12 @@ from ragmeter.quality.population import proxy_value
 
 from ._conversations import Turns, earlier
 from ._database import Database
-from ._names import OTHER, ToldApart
+from ._forgetting import Known
+from ._names import ToldApart
 from ._parts import Kind
-from ._rows import segments_of
+from ._rows import kinds_of, segments_of
 
-__all__ = ["BINS", "COST_UNITS", "FAILED", "Cell", "CellKey", "Cells", "GroupKey", "kinds_of"]
+__all__ = ["BINS", "COST_UNITS", "FAILED", "Cell", "CellKey", "Cells", "GroupKey"]
 
 BINS = 20
 """Equal parts of a score's range in which values are counted, for percentiles."""
@@ -131,23 +132,20 @@ class Cells:
                 mine = self.scores[key] = Cell(cell.kind)
             mine.add(cell)
 
-    def of_places(self, services: frozenset[str], workflows: frozenset[str]) -> Cells:
-        """Return the same with all other services and workflows as `OTHER`."""
-        renamed = {
-            group: group._replace(
-                service=group.service if group.service in services else OTHER,
-                workflow=group.workflow if group.workflow in workflows else OTHER,
-            )
-            for group in self.groups
-        }
-        if all(group == name for group, name in renamed.items()):
-            return self
+    def known(self, known: Known) -> Cells:
+        """Return the same with what is not told apart any more as `OTHER`, and without its scores."""
         cells = Cells()
+        places = {group: known.place(*group) for group in self.groups}
         for group, counts in self.groups.items():
-            cells.groups.setdefault(renamed[group], Counter()).update(counts)
+            place = places[group]
+            if place is not None:
+                cells.groups.setdefault(GroupKey(*place), Counter()).update(counts)
         for key, cell in self.scores.items():
-            place = CellKey(*renamed[GroupKey(*key[:3])], *key[3:])
-            cells.scores.setdefault(place, Cell(cell.kind)).add(cell)
+            place = places[GroupKey(*key[:3])]
+            if place is not None and key.score in known.scores:
+                kind = known.kind(cell.kind)
+                where = CellKey(*place, key.score, _measurement(kind))
+                cells.scores.setdefault(where, Cell(kind)).add(cell)
         return cells
 
     def packed(self) -> bytes:
@@ -341,14 +339,6 @@ def _by_request(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ..
     for row in rows:
         found.setdefault(row[0], []).append(row)
     return found
-
-
-def kinds_of(database: Database) -> dict[int, Kind]:
-    """Return what the scores are, by the numbers of their rows."""
-    return {
-        row[0]: Kind._make([*row[1:8], bool(row[8]), *row[9:]])
-        for row in database.execute("SELECT * FROM kind")
-    }
 
 
 def _value(kinds: Mapping[int, Kind], untold: Mapping[str, Kind], name: str, *row: Any) -> _Value:

@@ -11,7 +11,8 @@ from typing import Any
 
 from ._cells import Cells
 from ._database import Database, Home
-from ._names import forget_unused, known_places, segments_told_apart
+from ._forgetting import forget_unused, known_names
+from ._names import segments_told_apart
 from ._received import home_of
 from ._rows import NEXT_GENERATION, SLOT_MS
 
@@ -163,7 +164,7 @@ def _archive(database: Database, rows: Sequence[tuple[int, int]]) -> None:
         cells = Cells.of(database, numbers, told_apart)
         kept = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
         if kept is not None:
-            cells.add(Cells.unpacked(kept[0]).of_places(*known_places(database)))
+            cells.add(Cells.unpacked(kept[0]).known(known_names(database)))
         database.execute(
             "INSERT INTO archive (hour, cells) VALUES (?, ?) "
             "ON CONFLICT (hour) DO UPDATE SET cells = excluded.cells",

@@ -7,12 +7,11 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ._cells import kinds_of
 from ._database import Database
 from ._measured import Measured
 from ._names import segments_told_apart
 from ._overview import Chosen, estimate_of
-from ._rows import segments_of
+from ._rows import kinds_of, segments_of
 from ._sums import Sums
 from .views import Filters, RequestPage, RequestRow, ScoreValue
 

@@ -17,15 +17,16 @@ from ._database import Database
 
 __all__ = [
     "BOUNDS",
+    "FORGOTTEN",
+    "MAX_SEGMENTS",
     "MAX_SEGMENT_CHARS",
     "MAX_VALUES",
     "OTHER",
     "OWN_SEGMENTS",
     "Names",
     "ToldApart",
-    "forget_unused",
-    "known_places",
     "segments_told_apart",
+    "times_forgotten",
 ]
 
 BOUNDS: Mapping[str, int] = {
@@ -46,18 +47,7 @@ BOUNDS: Mapping[str, int] = {
 of each score; ``error``: why a score has no value; ``reason``: why a request was dropped."""
 MAX_VALUES = 20
 """Values of one segment. Metadata of more values is no segment, but can be looked for all the same."""
-_USES: Mapping[str, str] = {
-    "service": "SELECT service FROM request UNION SELECT service FROM dropped",
-    "environment": "SELECT DISTINCT environment FROM request",
-    "workflow": "SELECT DISTINCT workflow FROM request",
-    "framework": "SELECT DISTINCT framework FROM request",
-    "status": "SELECT DISTINCT status FROM request",
-    "score_status": "SELECT DISTINCT status FROM score",
-    "error": "SELECT DISTINCT error_type FROM score",
-    "reason": "SELECT DISTINCT reason FROM dropped",
-}
-"""Where names of a sort stand that can be forgotten; a place is, with its service or workflow."""
-_FORGOTTEN = "forgotten"
+FORGOTTEN = "forgotten"
 """The sort of the one name that is a number: how often names were forgotten."""
 OWN_SEGMENTS = frozenset({"language", "retriever"})
 """Segments that are ones however many values they have: the first are told apart."""
@@ -95,12 +85,7 @@ class Names:
 
     def has(self, sort: str, name: str) -> bool:
         """Note a name; return whether it is told apart from others of its sort. Counts those that are not."""
-        if not self._is_current:
-            times = _times_forgotten(self._database)
-            if times != self._forgotten:
-                self.forget()
-                self._forgotten = times
-            self._is_current = True
+        self.forgotten()
         known = self._known[sort]
         if self._is_in(known, BOUNDS[sort], name):
             return True
@@ -112,6 +97,16 @@ class Names:
             "INSERT INTO name VALUES (?, ?) ON CONFLICT DO NOTHING", (sort, name)
         )
         return True
+
+    def forgotten(self) -> int:
+        """Return how often names were forgotten, by whoever made room; looks once in a transaction."""
+        if not self._is_current:
+            times = times_forgotten(self._database)
+            if times != self._forgotten:
+                self.forget()
+                self._forgotten = times
+            self._is_current = True
+        return self._forgotten
 
     def of(self, sort: str, name: str | None) -> str | None:
         """Return what a name is kept under: itself, or `OTHER`."""
@@ -137,6 +132,7 @@ class Names:
             segments: The parts that a request belongs to, by name.
             named: Those that its application names.
         """
+        self.forgotten()
         for name in named:
             if not self._is_in(self._named, MAX_SEGMENTS, name) and len(self._named) < MAX_SEGMENTS:
                 self._named.add(name)
@@ -183,44 +179,9 @@ class Names:
             self._values.setdefault(name, set()).add(value)
 
 
-def forget_unused(database: Database) -> None:
-    """Make room for new names, where there is none: forget those that nothing kept uses any more.
-
-    Sums of hours whose requests are gone may still have them; `known_places` says how they are told then.
-    """
-    known: dict[str, set[str]] = {sort: set() for sort in (*BOUNDS, _FORGOTTEN)}
-    for sort, name in database.execute("SELECT sort, name FROM name"):
-        known[sort].add(name)
-    gone: dict[str, set[str]] = {}
-    for sort, uses in _USES.items():
-        if len(known[sort]) >= BOUNDS[sort]:
-            gone[sort] = known[sort] - {name for (name,) in database.execute(uses)}
-    services, workflows = gone.get("service", set()), gone.get("workflow", set())
-    gone["place"] = {
-        place
-        for place in known["place"]
-        if (pair := json.loads(place)) and (pair[0] in services or pair[1] in workflows)
-    }
-    rows = [(sort, name) for sort, names in gone.items() for name in names]
-    if rows:
-        database.executemany("DELETE FROM name WHERE sort = ? AND name = ?", rows)
-        times = _times_forgotten(database) + 1
-        database.execute("DELETE FROM name WHERE sort = ?", (_FORGOTTEN,))
-        database.execute("INSERT INTO name VALUES (?, ?)", (_FORGOTTEN, str(times)))
-
-
-def known_places(database: Database) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the services and the workflows that are told apart."""
-    known: dict[str, set[str]] = {"service": {"", OTHER}, "workflow": {"", OTHER}}
-    for sort, name in database.execute(
-        "SELECT sort, name FROM name WHERE sort = 'service' OR sort = 'workflow'"
-    ):
-        known[sort].add(name)
-    return frozenset(known["service"]), frozenset(known["workflow"])
-
-
-def _times_forgotten(database: Database) -> int:
-    row = database.execute("SELECT name FROM name WHERE sort = ?", (_FORGOTTEN,)).fetchone()
+def times_forgotten(database: Database) -> int:
+    """Return how often names were forgotten."""
+    row = database.execute("SELECT name FROM name WHERE sort = ?", (FORGOTTEN,)).fetchone()
     return 0 if row is None else int(row[0])
 
 

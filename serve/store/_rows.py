@@ -17,7 +17,7 @@ from ._names import BOUNDS, MAX_SEGMENT_CHARS, Names
 from ._parts import Details, Kind, RequestPart, ScorePart, Told, VerdictPart
 from ._received import MAX_NAME, DroppedCount, Retrieved, Telling
 
-__all__ = ["NEXT_GENERATION", "SLOT_MS", "Rows", "segments_of"]
+__all__ = ["NEXT_GENERATION", "SLOT_MS", "Rows", "kinds_of", "segments_of"]
 
 SLOT_MS = 300_000
 """Milliseconds that share a generation: sums over a slot hold as long as nothing in it has changed."""
@@ -118,6 +118,16 @@ def segments_of(
     }
 
 
+def kinds_of(database: Database, after: int = -1) -> dict[int, Kind]:
+    """Return what the scores are, by the numbers of their rows, which are greater than `after`."""
+    return {
+        int(number): Kind._make([*row[:7], bool(row[7]), *row[8:]])
+        for number, *row in database.execute(
+            f"SELECT id, {', '.join(_KIND)} FROM kind WHERE id > ?", (after,)
+        )
+    }
+
+
 class Rows:
     """Writes what is told. For the one writer, within its transaction.
 
@@ -137,6 +147,7 @@ class Rows:
         self._kind_of: dict[int, Kind] = {}
         self._kinds_by_score: Counter[str] = Counter()
         self._knows_kinds = False
+        self._forgotten = -1
         self._touched: set[int] = set()
 
     def put(self, telling: Telling, now_ms: int) -> None:
@@ -146,6 +157,10 @@ class Rows:
             telling: What it is.
             now_ms: When that is, for its age.
         """
+        forgotten = self._names.forgotten()
+        if forgotten != self._forgotten:  # numbers of kinds may be those of others by now
+            self.forget()
+            self._forgotten = forgotten
         together: dict[str, list[RequestPart]] = {}
         for part in telling.requests:
             together.setdefault(part.run_id, []).append(part)
@@ -430,11 +445,8 @@ class Rows:
         """Learn what others have noted, and under which number."""
         self._knows_kinds = True
         newest = max(self._kinds.values(), default=0)
-        for number, *row in self._database.execute(
-            f"SELECT id, {', '.join(_KIND)} FROM kind WHERE id > ?", (newest,)
-        ):
-            kind = Kind._make([*row[:7], bool(row[7]), *row[8:]])
-            self._kinds[kind] = int(number)
+        for number, kind in kinds_of(self._database, newest).items():
+            self._kinds[kind] = number
             self._kinds_by_score[kind.name] += 1
 
     def _kind_at(self, number: int) -> Kind:

@@ -18,12 +18,12 @@ from ragmeter.quality.moments import FreeMoments
 from ragmeter.quality.sums import SlotSums
 from ragmeter.quality.verdict_shares import SHARES
 
-from ._cells import Cells, kinds_of
+from ._cells import Cells
 from ._database import Database
 from ._measured import settled
 from ._names import segments_told_apart
 from ._parts import Kind
-from ._rows import SLOT_MS
+from ._rows import SLOT_MS, kinds_of
 
 __all__ = ["ReceivedSlot", "next_slot", "resource_of"]
 

@@ -14,8 +14,9 @@ from typing import overload
 
 from ._cells import Cells
 from ._database import Database
+from ._forgetting import Known, known_names
 from ._keeping import HOUR_MS, SLOTS
-from ._names import known_places, segments_told_apart
+from ._names import segments_told_apart
 from ._rows import SLOT_MS
 
 __all__ = ["Sums"]
@@ -25,8 +26,6 @@ _REMEMBERED = 400
 _MOST_CELLS = 40_000
 """Scores of groups in all of them together, 1 KB each."""
 _DAY_MS = 24 * HOUR_MS
-_Places = tuple[frozenset[str], frozenset[str]]
-"""The services and workflows that are told apart."""
 
 
 class Sums:
@@ -60,13 +59,13 @@ class Sums:
         self, database: Database, from_ms: int, until_ms: int
     ) -> Iterator[tuple[int, int, Cells]]:
         """Yield the same in parts of at most an hour, in order of time, each with where it begins and ends."""
-        told_apart, places = segments_told_apart(database), known_places(database)
+        told_apart, names = segments_told_apart(database), known_names(database)
         at = from_ms
         while at < until_ms:
             hour = at // HOUR_MS
             hour_end = (hour + 1) * HOUR_MS
             if at % HOUR_MS == 0 and hour_end <= until_ms:
-                found = self._hour(database, hour, places)
+                found = self._hour(database, hour, names)
                 if found is not None:
                     yield at, hour_end, found
                     at = hour_end
@@ -80,7 +79,7 @@ class Sums:
             yield at, slot_end, cells
             at = slot_end
 
-    def _hour(self, database: Database, hour: int, places: _Places) -> Cells | None:
+    def _hour(self, database: Database, hour: int, names: Known) -> Cells | None:
         """Return the sums of an hour that was added up, or in which nothing happened; None: of another one."""
         slots = (hour * SLOTS, (hour + 1) * SLOTS)
         (generation,) = database.execute(
@@ -91,8 +90,8 @@ class Sums:
             return Cells()
         return self._remembered(
             ("hour", hour),
-            (generation, None if archived is None else places),
-            lambda: self._summed(database, hour, generation, archived, places),
+            (generation, None if archived is None else names),
+            lambda: self._summed(database, hour, generation, archived, names),
         )
 
     def _summed(
@@ -101,7 +100,7 @@ class Sums:
         hour: int,
         generation: int | None,
         archived: tuple[bytes] | None,
-        places: _Places,
+        names: Known,
     ) -> Cells | None:
         summed = database.execute(
             "SELECT cells FROM rollup WHERE hour = ? AND generation = ?", (hour, generation)
@@ -116,7 +115,7 @@ class Sums:
         else:
             cells = Cells.unpacked(summed[0])
         if archived is not None:
-            cells.add(Cells.unpacked(archived[0]).of_places(*places))
+            cells.add(Cells.unpacked(archived[0]).known(names))
         return cells
 
     def _slot(self, database: Database, slot: int) -> Cells:

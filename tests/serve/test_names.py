@@ -207,31 +207,121 @@ def test_an_overview_of_many_names_costs_no_more_than_one_of_as_many_as_are_told
     assert costs[280] < 1.1 * costs[70]
 
 
-def test_names_that_nothing_uses_any_more_make_room_and_their_sums_are_told_as_others(tmp_path):
-    now = [10**9 + 60.0]
-    month = Filters(range_s=30 * 86_400)
+MONTH = Filters(range_s=30 * 86_400)
 
-    def services(kept):
-        return set(kept.reader().overview(month).services)
 
-    def sent(kept, number):
-        request = request_of(number, scores=0)
-        span = request.resource_spans[0].scope_spans[0].spans[0]
-        span.start_time_unix_nano = int(now[0] * 1e9) - 10**9
-        span.end_time_unix_nano = int(now[0] * 1e9)
-        kept.take(request)
+class Sender:
+    """Sends requests that begin and end now, of which everything is called by their number."""
 
-    with store(tmp_path / "s.db", clock=lambda: now[0], keep_s=86_400) as kept:
-        for number in range(MANY):
-            sent(kept, number)
-        now[0] += 2 * 86_400
-        sent(kept, MANY)
-        assert f"s{MANY}" not in services(kept)
-        while kept.maintain():
+    def __init__(self, kept, now):
+        self.kept, self.now = kept, now
+
+    def send(self, numbers, **how):
+        for number in numbers:
+            request = request_of(number, **how)
+            (group,) = request.resource_spans
+            span = group.scope_spans[0].spans[0]
+            span.start_time_unix_nano = int(self.now[0] * 1e9) - 10**9
+            span.end_time_unix_nano = int(self.now[0] * 1e9)
+            for event in span.events:
+                event.time_unix_nano = span.end_time_unix_nano
+            self.kept.take(request)
+
+    def drop(self, numbers):
+        for number in numbers:
+            dropped = dropped_by(number)
+            (point,) = dropped.resource_metrics[0].scope_metrics[0].metrics[0].sum.data_points
+            point.time_unix_nano = int(self.now[0] * 1e9)
+            self.kept.take_metrics(dropped)
+
+    def after(self, days):
+        self.now[0] += days * 86_400
+        while self.kept.maintain():
             pass
-        sent(kept, MANY + 1)
-        assert services(kept) == {"other", f"s{MANY + 1}"}
-        assert kept.reader().overview(month).requests == MANY + 2
-        for number in range(100):
-            sent(kept, number)
-        assert len(services(kept)) == _names.BOUNDS["service"] + 1
+
+
+def told(place):
+    """Every name that stands for itself, by sort; of kinds and segments those of one score and one segment."""
+    database = sqlite3.connect(place)
+    found = {sort: set() for sort in (*_names.BOUNDS, "segment")}
+    for sort, name in database.execute("SELECT sort, name FROM name"):
+        if sort in found:
+            found[sort].add(name)
+    found["kind"] = {name for (name,) in database.execute("SELECT definition FROM kind")}
+    found["segment"] = {name for (name,) in database.execute("SELECT name FROM segment_name")}
+    found["value"] = {
+        name
+        for (name,) in database.execute("SELECT value FROM segment WHERE name = 'metadata.user'")
+    }
+    database.close()
+    return found
+
+
+@pytest.mark.parametrize("one_score", [False, True], ids=["many-scores", "many-kinds"])
+def test_names_of_every_sort_that_nothing_uses_any_more_make_room(tmp_path, one_score):
+    now = [10**9 + 60.0]
+    place = tmp_path / "s.db"
+    with store(place, clock=lambda: now[0], keep_s=86_400, max_bytes=10**9) as kept:
+        sender = Sender(kept, now)
+        sender.send(range(MANY), one_score=one_score)
+        sender.drop(range(MANY))
+        full = told(place)
+        sender.send([MANY], one_score=one_score)
+        assert told(place) == full  # there is no room yet
+        sender.after(40)
+        sender.send([MANY + 1], one_score=one_score)
+        sender.drop([MANY + 1])
+        found = told(place)
+    newest = MANY + 1
+    named = {
+        "service": f"s{newest}", "environment": f"e{newest}", "workflow": f"w{newest}",
+        "place": f'["s{newest}", "w{newest}"]', "framework": f"f{newest}", "status": f"st{newest}",
+        "score": "one" if one_score else f"score{newest}-0", "judge": f"j{newest}", "kind": f"d{newest}",
+        "score_status": f"ss{newest}", "error": f"x{newest}", "reason": f"reason{newest}",
+        "segment": f"seg{newest}", "value": f"v{newest}",
+    }  # fmt: skip
+    assert named.keys() == full.keys()
+    if one_score:
+        assert full.pop("score") == {named.pop("score")}
+    for sort, name in named.items():
+        assert name not in full[sort], sort
+        assert name in found[sort], sort
+        assert len(found[sort]) <= 3, sort  # of all the others nothing is kept
+
+
+def test_sums_of_forgotten_names_are_told_as_others_and_numbers_of_kinds_are_used_again(tmp_path):
+    now = [10**9 + 60.0]
+    with store(tmp_path / "s.db", clock=lambda: now[0], keep_s=86_400, max_bytes=10**9) as kept:
+        sender, reader = Sender(kept, now), kept.reader()
+        sender.send(range(MANY), one_score=True)
+        assert len(reader.overview(MONTH).services) == _names.BOUNDS["service"] + 1
+        sender.after(2)
+        sender.send([MANY + 1], one_score=True)
+        seen = reader.overview(MONTH)
+        assert set(seen.services) == {"other", f"s{MANY + 1}"}
+        assert seen.requests == MANY + 1
+        # A judge of before has no place of its own: it is among the other ways to measure the score.
+        assert {one.judge for one in seen.scores if one.name == "one"} <= {"other", f"j{MANY + 1}"}
+        # Who writes does not take the new owner of a number for the earlier one.
+        (request,) = kept.reader().requests(MONTH).requests
+        (score,) = kept.reader().request(request.trace_id).scores
+        assert (score.judge, score.definition) == (f"j{MANY + 1}", f"d{MANY + 1}")
+        sender.send(range(100), one_score=True)
+        assert len(reader.overview(MONTH).services) == _names.BOUNDS["service"] + 1
+        (score,) = kept.reader().request(f"{1:032x}").scores
+        assert (score.judge, score.definition) == ("j0", "d0")
+
+
+def test_segments_that_are_forgotten_are_no_parts_of_earlier_hours(tmp_path):
+    now = [10**9 + 60.0]
+    with store(tmp_path / "s.db", clock=lambda: now[0], keep_s=86_400, max_bytes=10**9) as kept:
+        sender = Sender(kept, now)
+        sender.send(range(MANY))
+        sender.after(2)
+        sender.send([MANY])
+        told = {group.segment for group in kept.reader().overview(MONTH).groups}
+        assert told - {None, ""} <= {
+            f"seg{MANY}:v{MANY}",
+            f"metadata.meta{MANY}:v{MANY}",
+            f"metadata.user:v{MANY}",
+        }
