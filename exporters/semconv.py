@@ -486,10 +486,26 @@ SERVE_SPOOL_AGE: Final = _watched(
     "ragmeter.serve.spool.age", "observable_updowncounter", "s",
     description="For how long the oldest of them has been waiting; since the start, where it was there before.",
 )  # fmt: skip
+SERVE_SPOOL_BYTES: Final = _watched(
+    "ragmeter.serve.spool.size", "observable_updowncounter", "By",
+    description="What they take up on the disk.",
+)  # fmt: skip
+SERVE_OPEN: Final = _watched(
+    "ragmeter.serve.open_connections", "observable_updowncounter", "{connection}",
+    description="Connections over HTTP that are open.",
+)  # fmt: skip
 
 SERVER_INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     *(SERVE_EXPORTS, SERVE_SPANS, SERVE_PARTIAL, SERVE_WAITING, SERVE_UNSENT, SERVE_MESSAGES),
-    *(SERVE_LAG, SERVE_CONNECTED, SERVE_CONNECTIONS, SERVE_SPOOL_ENTRIES, SERVE_SPOOL_AGE),
+    *(
+        SERVE_LAG,
+        SERVE_CONNECTED,
+        SERVE_CONNECTIONS,
+        SERVE_OPEN,
+        SERVE_SPOOL_ENTRIES,
+        SERVE_SPOOL_AGE,
+    ),
+    SERVE_SPOOL_BYTES,
 )
 """Every instrument of ``ragmeter serve`` beside these."""
 

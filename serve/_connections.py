@@ -59,6 +59,7 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._counts.open_connections += 1
         # What was written has left: else the last of an answer could wait for ever in a buffer of ours.
         # Beyond 0 with TLS, of which an empty buffer that holds 0 at most is full for good.
         transport.set_write_buffer_limits(
@@ -74,6 +75,7 @@ class _Connection(H11Protocol):
                 self.give_up("crowded")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._counts.open_connections -= 1
         self._waiting.pop(self, None)
         self._enter("", None)
         super().connection_lost(exc)

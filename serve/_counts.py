@@ -48,6 +48,8 @@ class Counts:
         self._exports: Counter[str] = Counter()
         self._spans: Counter[str] = Counter()
         self._connections: Counter[str] = Counter()
+        self.open_connections = 0
+        """Connections over HTTP that are open; one thread writes it, the event loop's."""
         self._overloads: deque[Overload] = deque(maxlen=_MOST_TIMES)
 
     def export(self, outcome: str) -> None:

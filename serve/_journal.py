@@ -24,7 +24,7 @@ from ragmeter.adapters.opentelemetry.otlp import (
 
 from ._forward import Forwarder
 from ._ledger import Ledger
-from ._spool import FORWARDED, Entry, Spool
+from ._spool import FORWARDED, Entry, Spool, SpoolStats
 from .store import StoreFullError
 from .store.store import TRIED_AGAIN_S
 
@@ -192,9 +192,9 @@ class Journal:
         """Tell another ledger, too, which traces are not waited for: one of what is kept elsewhere."""
         self._ledgers.append(ledger)
 
-    def oldest_s(self) -> float | None:
-        """Return for how long the oldest has been waiting of what is kept; None: nothing ever is."""
-        return None if self._spool is None else self._spool.stats().oldest_s
+    def kept(self) -> SpoolStats | None:
+        """Return what is kept, and how long it has been waiting; None: nothing ever is."""
+        return None if self._spool is None else self._spool.stats()
 
     def fill(self) -> float:
         """Return how full the spool is, 0 to 1; 0 where there is none."""

@@ -25,7 +25,9 @@ _SINGLE: Mapping[semconv.Instrument, tuple[str, str]] = {
     semconv.SERVE_PARTIAL: ("partial", "requests"),
     semconv.SERVE_WAITING: ("spans", "waiting"),
     semconv.SERVE_SPOOL_ENTRIES: ("spool", "kept"),
-    semconv.SERVE_SPOOL_AGE: ("age", "oldest_s"),
+    semconv.SERVE_SPOOL_AGE: ("kept", "oldest_s"),
+    semconv.SERVE_SPOOL_BYTES: ("kept", "bytes"),
+    semconv.SERVE_OPEN: ("open", "connections"),
 }
 
 
@@ -38,7 +40,8 @@ def publish(
 
     Args:
         provider: Of the server's own SDK.
-        stats: As `Server.stats`, and under ``age`` for how long what was acknowledged waits.
+        stats: As `Server.stats`, and under ``kept`` how much was acknowledged and waits, and for how long;
+            under ``open`` how many connections are.
         kafka: How reading from Kafka is going; None: nothing is read there.
     """
     meter = provider.get_meter(semconv.SCOPE)
@@ -67,10 +70,7 @@ def _callback(
         if instrument in _SINGLE:
             part, name = _SINGLE[instrument]
             told = stats()
-            if part in told or part not in (
-                "spool",
-                "age",
-            ):  # without a spool nothing is said of one
+            if part in told or part not in ("spool", "kept"):  # of no spool nothing is said
                 yield Observation(told.get(part, {}).get(name, 0))
             return
         counts = stats().get(_PARTS[instrument.name], {})

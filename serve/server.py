@@ -320,11 +320,11 @@ class Server:
         }
 
     def _measured(self) -> Mapping[str, Mapping[str, int]]:
-        oldest_s = self._journal.oldest_s()
-        return {
-            **self.stats(),
-            **({} if oldest_s is None else {"age": {"oldest_s": int(oldest_s)}}),
-        }
+        told = {**self.stats(), "open": {"connections": self._counts.open_connections}}
+        kept = self._journal.kept()
+        if kept is not None:
+            told["kept"] = {"oldest_s": int(kept.oldest_s), "bytes": kept.bytes}
+        return told
 
     def health(self) -> Mapping[str, Any]:
         """Return how the server is: ``status`` is ``ok``, or why nothing is taken just now.
@@ -334,7 +334,7 @@ class Server:
         one, and whether what was acknowledged survives a kill (``durable``). Nothing of it is secret:
         anybody may ask.
         """
-        held = self._scoring.held()
+        held, kept = self._scoring.held(), self._journal.kept()
         told = self.meter.deliveries()
         state = self._state
         if state == "ok":
@@ -342,7 +342,7 @@ class Server:
         return {
             "status": state,
             "durable": self._journal.folder is not None,
-            "oldest_acknowledged_s": round(self._journal.oldest_s() or 0.0, 1),
+            "oldest_acknowledged_s": round(0.0 if kept is None else kept.oldest_s, 1),
             "uptime_s": round(time.monotonic() - self._began, 1),
             **self.stats(),
             "held": held._asdict(),
