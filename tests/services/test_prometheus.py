@@ -56,8 +56,13 @@ OF_WHAT_IS_WRONG = {
     ("Scored by workers: how late", "A"),
     ("Scored by workers: how late", "B"),
     ("Worst segments", "F"),
+    ("Server: acknowledged and not done", "A"),
+    ("Server: how long the oldest waits", "A"),
+    ("Server: size of the spool", "A"),
+    ("Server: connections", "A"),
+    ("Server: connections", "B"),
 }
-"""Panels and targets that are empty while nothing is wrong, for scores that nobody judges, or where no worker scores."""
+"""Panels and targets that are empty while nothing is wrong, for scores that no one judges, or where no worker or server runs."""
 FIRED_BY_BAD_QUALITY = {
     "RagmeterQualityFell",
     "RagmeterObjectiveBurning",
