@@ -71,7 +71,7 @@ def as_cascade(given: Cascade | float | None, metrics: Sequence[Metric]) -> Casc
     """Return what was passed as a cascade; a number is its `least`.
 
     Raises:
-        ConfigurationError: It is neither, or there is nobody to ask.
+        ConfigurationError: It is neither, or there is no one to ask.
     """
     if given is None or isinstance(given, Cascade):
         found = given
@@ -81,7 +81,7 @@ def as_cascade(given: Cascade | float | None, metrics: Sequence[Metric]) -> Casc
         raise ConfigurationError(f"cascade is {given!r}; pass a Cascade, or a probability")
     if found is not None and not any(map(_is_dear, metrics)):
         raise ConfigurationError(
-            "cascade has nobody to ask; pass a judge, or SpanSupport(detector) among the metrics"
+            "cascade has no one to ask; pass a judge, or SpanSupport(detector) among the metrics"
         )
     return found
 

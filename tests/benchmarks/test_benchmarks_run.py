@@ -13,6 +13,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 NAMES = {
     "request_overhead_langchain": "langchain_core",
     "request_overhead_llama_index": "llama_index.core",
+    "calls": "langchain_core",
     "rivals": "langchain_classic",
     "live_latency": "langchain_core",
     "waking_up": "openai",

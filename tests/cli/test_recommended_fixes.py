@@ -18,6 +18,7 @@ import ragmeter
 from ragmeter.adapters import uninstrument
 from ragmeter.cli.app import app
 from ragmeter.config import PREFIX, Settings
+from ragmeter.metrics.detector import InProcessSpanDetector
 
 for needed in ("langchain_core", "llama_index.core", "openai", "prometheus_client"):
     pytest.importorskip(needed)
@@ -44,6 +45,7 @@ PLACEHOLDERS = {
 """What a reader writes for the ``...`` of an argument."""
 NAMES = {
     "TracerProvider": TracerProvider,
+    "detector": InProcessSpanDetector(lambda question, contexts, answer: []),
     "path": "scores.jsonl",
     "texts": ["t"],
     "url": "http://127.0.0.1:9",

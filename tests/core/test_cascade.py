@@ -238,7 +238,7 @@ def test_wrong_numbers_are_refused(options, says):
 
 
 def test_a_cascade_needs_somebody_to_ask():
-    with pytest.raises(ConfigurationError, match="nobody to ask"):
+    with pytest.raises(ConfigurationError, match="no one to ask"):
         RagMeter([words], exporters=[InMemoryExporter()], cascade=0.1)
     with pytest.raises(ConfigurationError, match="Cascade"):
         RagMeter([words], exporters=[InMemoryExporter()], cascade="often")
