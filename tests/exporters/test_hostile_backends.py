@@ -17,6 +17,9 @@ from ragmeter.exporters.otel._straight import way_to
 from ragmeter.exporters.webhook import ChangeWebhook
 from ragmeter.quality.change import Change
 from ragmeter.quality.estimate import Estimate
+
+pytest.importorskip("uvicorn")
+
 from ragmeter.serve._endpoint import Endpoint
 from ragmeter.serve._patience import watched_session
 from ragmeter.serve._sender import OtlpSender
