@@ -69,7 +69,8 @@ class _Shown:
         """
         arguments = meter_arguments()
         kept = [one for one in arguments.get("exporters", ()) if isinstance(one, JsonlExporter)]
-        instrument(RagMeter(**(arguments | {"exporters": [*kept, *self._exporters(())]})))
+        arguments["exporters"] = [*kept, *self._exporters(())]
+        instrument(RagMeter(**arguments))
         forget_default()
         self._attached.append(True)
 
