@@ -199,7 +199,8 @@ def test_evaluating_offline_keeps_to_the_same_budget(redis_server, monkeypatch, 
         command += ["--judge-model", "fake-model", "--judge-base-url", server.url]
         first, second = (CliRunner().invoke(app, command) for _ in range(2))
         assert (first.exit_code, second.exit_code) == (0, 0), first.output + second.output
-        assert len(server.requests) == 1
+        # The row, and the question before it, which stands beside the budget; the second run has both in the cache.
+        assert len(server.requests) == 2
     with redis.Redis.from_url(redis_server.url) as client:
         window = client.hget("ragmeter:{judge-budget:default}:window", "sum")
     assert window.startswith(b"1 ")
