@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from ragmeter._request import error_type, status_of_error
 from ragmeter._runtime.guard import Guard
 from ragmeter.context import RequestScope, current_scope, parse_scope
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter

@@ -8,7 +8,7 @@ from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from ragmeter.metrics._printing import shown
+from ragmeter.metrics._display.printing import shown
 
 __all__ = ["Console"]
 

@@ -22,7 +22,7 @@ from ragmeter.metrics import (
     Score,
     VerdictRules,
 )
-from ragmeter.metrics._meanings import metric_with, said_of
+from ragmeter.metrics._display.meanings import metric_with, said_of
 from ragmeter.metrics.metric import compute_metric
 
 from ._console import Console

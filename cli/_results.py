@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError, RagSample
-from ragmeter.metrics._columns import LIST_COLUMNS
-from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
-from ragmeter.metrics._samples import Row, read_samples, row_of
+from ragmeter.metrics._files.columns import LIST_COLUMNS
+from ragmeter.metrics._files.rows import BadRow, GoodRow, read_rows
+from ragmeter.metrics._files.samples import Row, read_samples, row_of
 from ragmeter.pipeline.sampling import place
 
 __all__ = ["JudgedValue", "ResultFile", "ScoredRequest", "place_of", "read_results", "samples_at"]

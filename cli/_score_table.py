@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragmeter.metrics import Score
-from ragmeter.metrics._wording import SHORT_STATUSES, STATUS_MEANINGS, value_text
+from ragmeter.metrics._display.wording import SHORT_STATUSES, STATUS_MEANINGS, value_text
 from ragmeter.quality.summary import ScoreSummary, Standing, standing, valued_first
 
 __all__ = [

@@ -281,7 +281,7 @@ def evaluate(
     """
     errors = Console(stderr=True)
     with explained(), ExitStack() as stack:
-        from ragmeter.metrics._columns import columns_of
+        from ragmeter.metrics._files.columns import columns_of
         from ragmeter.quality.decision import Asked, limit_of
 
         from ._metric_files import metrics_named

@@ -13,7 +13,6 @@ from uuid import UUID
 from weakref import WeakMethod
 
 from ragmeter.exporters.protocol import ScoredRun, Suspects
-from ragmeter.metrics import _fork as fork
 
 from ._request import RunBuilder
 from ._runtime.exit import keep_watch
@@ -21,6 +20,7 @@ from ._runtime.guard import ErrorLog, Guard, front_door
 from ._runtime.stats import Counters, NoDataWarning, new_capture
 from ._runtime.threads import start_elsewhere
 from .context import RequestScope
+from .metrics._process import fork
 from .pipeline.ending import Ending
 from .pipeline.late import Amendment
 from .pipeline.line import Pipeline

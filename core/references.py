@@ -18,7 +18,8 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from ragmeter.metrics import ConfigurationError, Reference, ReferenceFileError
-from ragmeter.metrics._rows import BadRow, format_of, read_rows
+
+from .metrics._files.rows import BadRow, format_of, read_rows
 
 __all__ = ["ReferenceSource", "load_references", "normalise_question"]
 

@@ -15,8 +15,6 @@ from types import TracebackType
 from typing import Any
 
 from ragmeter.metrics import Metric, RagSample, VerdictRules
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._inputs import Samples, samples_of
 from ragmeter.metrics._measuring import Measuring
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.metric import ComputedMetric
@@ -25,6 +23,8 @@ from ragmeter.metrics.results import Evaluation
 
 from ._arguments import at_least, check_askable, more_than_0, verdict_rules, whole
 from .context import leave_host
+from .metrics._files.inputs import Samples, samples_of
+from .metrics._process import fork
 from .pipeline.judging import LastingLoop
 
 __all__ = ["Scorer"]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._tables import BoundedTable
+from ragmeter.metrics._process import fork
+from ragmeter.metrics._process.bounded_table import BoundedTable
 
 __all__ = ["ByIdentity", "attribute_of", "set_attribute_of"]
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
-from ragmeter.metrics._retry import asked_pause_s, pause_before
+from ragmeter.metrics._process.retry import asked_pause_s, pause_before
 
 from ._bounded_http import BoundedClient
 from .protocol import RunsLostError, Written

@@ -20,8 +20,8 @@ from typing import NamedTuple, Protocol
 from opentelemetry.trace import SpanContext
 
 from ragmeter.metrics import ConfigurationError, ScoreTarget
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._tables import BoundedTable
+from ragmeter.metrics._process import fork
+from ragmeter.metrics._process.bounded_table import BoundedTable
 
 from ._annotations import Annotation, chunk_annotations, request_annotations
 from ._http import DeliveryError

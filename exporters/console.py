@@ -21,8 +21,8 @@ from contextlib import suppress
 from typing import TextIO
 
 from ragmeter.metrics import ConfigurationError, Score
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._printing import one_line
+from ragmeter.metrics._display.printing import one_line
+from ragmeter.metrics._process import fork
 from ragmeter.metrics.verdict import scores_behind
 
 from ._annotations import is_shown

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError, RetrievalStage, Score
-from ragmeter.metrics._append import append_whole, appending, open_to_append
-from ragmeter.metrics._json_lines import as_line
+from ragmeter.metrics._files.append import append_whole, appending, open_to_append
+from ragmeter.metrics._files.json_lines import as_line
 from ragmeter.metrics.errors import loggable
 
 from ._format import plain

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from threading import Condition
 from typing import Any
 
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics import _frames as frames
-from ragmeter.metrics import _html as html
-from ragmeter.metrics._summary import summarize
+from ragmeter.metrics._display import data_frames as frames
+from ragmeter.metrics._display import html
+from ragmeter.metrics._display.summary import summarize
+from ragmeter.metrics._process import fork
 
 from .protocol import ScoredRun
 

@@ -22,7 +22,7 @@ from ragmeter.metrics.errors import loggable
 from ragmeter.metrics.verdict import Verdict
 
 if TYPE_CHECKING:
-    from ragmeter.metrics._html import ShownRow
+    from ragmeter.metrics._display.html import ShownRow
     from ragmeter.metrics.judge.protocol import JudgeCall
 
 __all__ = [
@@ -512,7 +512,7 @@ class ScoredRun:
 
     def shown(self) -> ShownRow:
         """Return what a table shows of it."""
-        from ragmeter.metrics._html import ShownRow  # noqa: PLC0415 -- only for who looks
+        from ragmeter.metrics._display.html import ShownRow  # noqa: PLC0415 -- only for who looks
 
         return ShownRow(self.sample.question, self.scores, self.verdict)
 
@@ -522,12 +522,12 @@ class ScoredRun:
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        from ragmeter.metrics._frames import frame_of_scores  # noqa: PLC0415 -- likewise
+        from ragmeter.metrics._display.data_frames import frame_of_scores  # noqa: PLC0415 -- likewise
 
         return frame_of_scores(self.scores.values())
 
     def _repr_html_(self) -> str:
-        from ragmeter.metrics import _html as html  # noqa: PLC0415 -- likewise
+        from ragmeter.metrics._display import html  # noqa: PLC0415 -- likewise
 
         return html.fragment(html.request(self.shown()))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ragmeter.metrics._redis import RedisLine
+from ragmeter.metrics._process.redis import RedisLine
 
 __all__ = ["DoneMarks"]
 

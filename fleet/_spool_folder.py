@@ -19,7 +19,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 from ragmeter.metrics.errors import loggable
 
 from ._process_lock import LOCK, ProcessLock, is_gone

@@ -23,7 +23,7 @@ from ragmeter.exporters._format import clean
 from ragmeter.exporters._span_targets import KnowsSpans
 from ragmeter.exporters.protocol import MayLackDestination, RagRun, RunsLostError, ScoredRun
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 from ._spool_folder import DEFAULT_BYTES, SpoolReader, SpoolSender
 from .payload import MAX_RUNS, Batch, SentRun, TooLargeError, pack

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ragmeter.metrics import MissingDependencyError, Score
-from ragmeter.metrics._rows import BadRow, GoodRow
-from ragmeter.metrics._samples import Row, key_of_question, row_of
+from ragmeter.metrics._files.rows import BadRow, GoodRow
+from ragmeter.metrics._files.samples import Row, key_of_question, row_of
 from ragmeter.metrics.results import SampleScores
 from ragmeter.scorer import Scorer
 

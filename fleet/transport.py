@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from ragmeter.metrics import ConfigurationError, RagmeterError
-from ragmeter.metrics._torn_url import is_torn
+from ragmeter.metrics._process.malformed_url import is_torn
 
 if TYPE_CHECKING:
     from .worker import BatchWorker

@@ -7,7 +7,7 @@ loaded at once; metrics and text tools on first use, so that importing costs lit
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import _printing as _printing  # before anything is logged
+from ._display import printing as printing  # before anything is logged
 from .errors import (
     ConfigurationError,
     MissingDependencyError,

@@ -8,9 +8,9 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from ._inputs import Samples, samples_of
+from ._display.progress_bar import ProgressBar
+from ._files.inputs import Samples, samples_of
 from ._measuring import Measuring
-from ._progress_bar import ProgressBar
 from .errors import ConfigurationError
 from .judge.protocol import Judge
 from .metric import Metric

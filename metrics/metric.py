@@ -20,7 +20,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, get_args, overload
 
-from ._wording import counted
+from ._display.wording import counted
 from .errors import ConfigurationError, TooLongError, loggable
 from .sample import RagSample
 from .score import (

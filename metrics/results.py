@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from . import _frames as frames
-from . import _html as html
-from ._badness import RULE, badness_of
-from ._failures import Failures
-from ._summary import ScoreSummary, summarize
+from ._display import data_frames as frames
+from ._display import html
+from ._display.failures import Failures
+from ._display.ranking import RULE, badness_of
+from ._display.summary import ScoreSummary, summarize
 from .sample import RagSample
 from .score import Score
 from .verdict import Verdict, VerdictRules

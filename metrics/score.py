@@ -199,12 +199,12 @@ class Score(BaseModel):
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        from ._frames import frame_of_scores  # noqa: PLC0415 -- it imports this module
+        from ._display.data_frames import frame_of_scores  # noqa: PLC0415 -- it imports this module
 
         return frame_of_scores([self])
 
     def _repr_html_(self) -> str:
-        from . import _html as html  # noqa: PLC0415 -- likewise
+        from ._display import html  # noqa: PLC0415 -- likewise
 
         return html.fragment(html.scores_table({self.name: self}))
 

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from ._wording import percent
+from ._display.wording import percent
 from .errors import ConfigurationError
 from .sample import SampleStatus
 from .score import Score

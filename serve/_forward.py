@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ragmeter.adapters.opentelemetry.otlp import Signal, parse_protobuf, received_in
-from ragmeter.metrics._retry import pause_before
+from ragmeter.metrics._process.retry import pause_before
 
 from ._endpoint import Endpoint
 from ._patience import names_of

@@ -23,7 +23,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.exporters._bounded_http import BoundedClient
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._retry import asked_pause_s
+from ragmeter.metrics._process.retry import asked_pause_s
 from ragmeter.metrics.errors import loggable
 
 from ._endpoint import Endpoint

@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 
 from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.metrics import ConfigurationError, RagmeterError
-from ragmeter.metrics._group_commit import GroupCommit
+from ragmeter.metrics._files.group_commit import GroupCommit
 from ragmeter.metrics.errors import loggable
 
 __all__ = ["FORWARDED", "Entry", "Spool", "SpoolFullError", "SpoolInUseError", "SpoolStats"]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError, Score
-from ragmeter.metrics._json_lines import as_line
-from ragmeter.metrics._samples import key_of_question
+from ragmeter.metrics._files.json_lines import as_line
+from ragmeter.metrics._files.samples import key_of_question
 from ragmeter.quality.earlier_run import read_scores
 from ragmeter.quality.row_scores import RowScore, RowScores
 

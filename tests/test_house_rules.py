@@ -65,10 +65,10 @@ def test_exceptions_are_contained_in_one_place():
 
 
 def test_forks_are_followed_in_one_place():
-    """Only metrics/_fork.py registers with `os`: what registers there is never forgotten again."""
+    """Only metrics/_process/fork.py registers with `os`: what registers there is never forgotten again."""
     found = [_name(p) for p in INSTALLED if "register_at_fork" in p.read_text("utf-8")]
 
-    assert found == ["metrics/_fork.py"]
+    assert found == ["metrics/_process/fork.py"]
 
 
 def test_rooms_are_imported_by_their_installed_names():
@@ -160,8 +160,8 @@ def test_nobody_is_sent_to_an_index_that_has_not_our_package(monkeypatch, told, 
 
 
 def test_json_lines_are_written_and_read_in_one_place():
-    """`metrics/_json_lines.py`: what else parts text at U+2028, or fails at a lone surrogate, loses rows."""
-    about_json = re.compile(r"^\s*(import json|from json)\b|_json_lines", re.MULTILINE)
+    """`metrics/_files/json_lines.py`: what else parts text at U+2028, or fails at a lone surrogate, loses rows."""
+    about_json = re.compile(r"^\s*(import json|from json)\b|json_lines", re.MULTILINE)
     others = re.compile(
         r"\.splitlines\(|\.readlines\(|json\.loads\(\w*line\)|map\(json\.loads"
         r"|json\.dumps\(.*\)(\.encode\(.*\))? \+ b?[\"']\\\\n"
@@ -169,7 +169,8 @@ def test_json_lines_are_written_and_read_in_one_place():
     found = [
         f"{_name(path)}: {hit[0]}"
         for path in INSTALLED
-        if _name(path) != "metrics/_json_lines.py" and about_json.search(path.read_text("utf-8"))
+        if _name(path) != "metrics/_files/json_lines.py"
+        and about_json.search(path.read_text("utf-8"))
         for hit in others.finditer(path.read_text("utf-8"))
     ]
 

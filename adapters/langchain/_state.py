@@ -31,7 +31,7 @@ from ragmeter.adapters._prompts import Sent
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._unseen import GaveOut, Lookout, Named
 from ragmeter.context import RequestScope, parse_scope
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 from ._payloads import Question
 

@@ -28,7 +28,7 @@ from ragmeter.adapters._other_spans import captured
 from ragmeter.adapters._prompts import new_bytes
 from ragmeter.adapters._unseen import Lookout, Named
 from ragmeter.context import is_suppressed
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.pipeline.weight import weight_of
 

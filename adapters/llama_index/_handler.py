@@ -20,7 +20,7 @@ from ragmeter.adapters import check_meter
 from ragmeter.adapters._fields import Reader
 from ragmeter.adapters._unseen import named
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 from ._answers import Readers
 from ._events import SpanFollower

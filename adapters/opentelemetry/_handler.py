@@ -18,7 +18,7 @@ from ragmeter._runtime.threads import Bell, start_elsewhere
 from ragmeter.adapters import check_meter
 from ragmeter.adapters._other_spans import ambient_context, captured
 from ragmeter.context import RequestScope, current_scope, is_suppressed, leave_host
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 from ._passages import RetrievalTool, as_tools
 from ._sdk import join, record_of

@@ -18,7 +18,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 from ._sources import tells_source
 from ._tree import SpanTree

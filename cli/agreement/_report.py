@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ragmeter.cli._console import Console
-from ragmeter.metrics._wording import percent
+from ragmeter.metrics._display.wording import percent
 from ragmeter.quality.agreement import AgreementValue
 from ragmeter.quality.estimate import Estimate
 

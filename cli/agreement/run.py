@@ -16,7 +16,7 @@ from typing import Any
 
 from ragmeter.cli._results import ResultFile, ScoredRequest, place_of, read_results
 from ragmeter.metrics import ConfigurationError, Score
-from ragmeter.metrics._rows import BadRow
+from ragmeter.metrics._files.rows import BadRow
 from ragmeter.quality.agreement import (
     AgreementValue,
     Confusion,

@@ -26,7 +26,7 @@ from ragmeter.cli._telemetry import Collected, Delivery, LocalTelemetry, send
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import MissingDependencyError, Score, Verdict, VerdictWord
-from ragmeter.metrics._failures import Failures
+from ragmeter.metrics._display.failures import Failures
 from ragmeter.quality.summary import ScoreSummary, summarize
 
 from ._embedding import HashedNgramEmbedding

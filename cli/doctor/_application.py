@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ragmeter.exporters.protocol import MeterStats
-from ragmeter.metrics._printing import shown
+from ragmeter.metrics._display.printing import shown
 
 from ._configuration import check_configuration
 from ._findings import APPLICATION, REQUESTS, Finding

@@ -13,7 +13,7 @@ from ragmeter.cli.golden._files import read_golden
 from ragmeter.cli.golden.run import CheckOptions, check_labels
 from ragmeter.config import Settings
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._wording import counted
+from ragmeter.metrics._display.wording import counted
 
 from ._findings import CONFIGURED, Finding
 

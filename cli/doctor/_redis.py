@@ -9,7 +9,7 @@ from typing import Any
 
 from ragmeter.config import Settings, budget_and_cache
 from ragmeter.metrics import RagmeterError
-from ragmeter.metrics._redis import RedisLine
+from ragmeter.metrics._process.redis import RedisLine
 
 from ._findings import CONFIGURED, REACHABLE, Finding
 

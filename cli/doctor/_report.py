@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ragmeter.metrics._printing import shown
+from ragmeter.metrics._display.printing import shown
 
 from ._findings import Finding, State, worst
 

@@ -24,9 +24,9 @@ from ragmeter.cli._interrupt import whole
 from ragmeter.cli._progress import Advance
 from ragmeter.fleet.tables import scores_as_table
 from ragmeter.metrics import Metric
-from ragmeter.metrics._columns import Columns
-from ragmeter.metrics._rows import BadRow, RawRow, open_rows
-from ragmeter.metrics._samples import Row, sample_row
+from ragmeter.metrics._files.columns import Columns
+from ragmeter.metrics._files.rows import BadRow, RawRow, open_rows
+from ragmeter.metrics._files.samples import Row, sample_row
 from ragmeter.metrics.results import SampleScores
 from ragmeter.scorer import Scorer
 

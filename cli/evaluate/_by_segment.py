@@ -13,7 +13,7 @@ from typing import Any
 
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import Score
-from ragmeter.metrics._samples import Row
+from ragmeter.metrics._files.samples import Row
 from ragmeter.quality.decision import Asked, Decision, decide
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.segments import OTHER, Segments, segment_text

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._rows import format_of
+from ragmeter.metrics._files.rows import format_of
 
 __all__ = ["check_data", "files_of", "readable"]
 

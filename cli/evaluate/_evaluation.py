@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragmeter.metrics import ConfigurationError, Metric
-from ragmeter.metrics._columns import Columns
-from ragmeter.metrics._failures import Failures
+from ragmeter.metrics._display.failures import Failures
+from ragmeter.metrics._files.columns import Columns
 from ragmeter.metrics.judge.protocol import Judge, JudgeStats
 from ragmeter.quality.decision import Asked, Decision
 from ragmeter.quality.summary import ScoreSummary

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._columns import COLUMN_NAMES, NEAR_NAMES, Columns, spelled
-from ragmeter.metrics._exported import UnreadableExportError
-from ragmeter.metrics._rows import GoodRow, read_rows
-from ragmeter.metrics._samples import MAX_FACT, facts_of, fields_of_row
+from ragmeter.metrics._files.columns import COLUMN_NAMES, NEAR_NAMES, Columns, spelled
+from ragmeter.metrics._files.product_exports import UnreadableExportError
+from ragmeter.metrics._files.rows import GoodRow, read_rows
+from ragmeter.metrics._files.samples import MAX_FACT, facts_of, fields_of_row
 
 __all__ = ["LOOKED_AT", "notes_on"]
 

@@ -21,8 +21,8 @@ from ragmeter.cli._judge_question import ask_first
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import progress
 from ragmeter.metrics import ConfigurationError, MissingDependencyError, RagSample, VerdictRules
-from ragmeter.metrics._rows import BadRow, count_rows
-from ragmeter.metrics._samples import Row, read_samples
+from ragmeter.metrics._files.rows import BadRow, count_rows
+from ragmeter.metrics._files.samples import Row, read_samples
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.metric import lacks_input
 from ragmeter.quality.decision import check_limits, decide

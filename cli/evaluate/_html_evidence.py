@@ -7,9 +7,9 @@ from html import escape
 
 from ragmeter.cli._metric_page import thresholds_of
 from ragmeter.metrics import RagSample, Score, ScoreItem
-from ragmeter.metrics import _html as html
-from ragmeter.metrics._meanings import Meaning, meaning_of
-from ragmeter.metrics._wording import value_text
+from ragmeter.metrics._display import html
+from ragmeter.metrics._display.meanings import Meaning, meaning_of
+from ragmeter.metrics._display.wording import value_text
 from ragmeter.quality.summary import ScoreSummary
 
 from ._worst_rows import WorstRow

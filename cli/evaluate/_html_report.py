@@ -1,8 +1,8 @@
 """The page that `ragmeter evaluate --html` writes: what was found out, and the rows to look at first.
 
 One self-contained file below 1 MB: no script, no request to anywhere, and a content policy that forbids both.
-It looks as results look in a notebook (`ragmeter.metrics._html`).  Every text of the data set passes through
-`html.text`; it is data, whatever it looks like.
+It looks as results look in a notebook (`ragmeter.metrics._display.html`).  Every text of the data set
+passes through `html.text`; it is data, whatever it looks like.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics import _html as html
-from ragmeter.metrics._badness import RULE
-from ragmeter.metrics._drawings import distribution
-from ragmeter.metrics._wording import counted, percent
+from ragmeter.metrics._display import html
+from ragmeter.metrics._display.drawings import distribution
+from ragmeter.metrics._display.ranking import RULE
+from ragmeter.metrics._display.wording import counted, percent
 
 from ._evaluation import Evaluation
 from ._html_evidence import meanings, place_of, questions_of, row_in_full

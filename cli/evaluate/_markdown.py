@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._badness import badness_of
+from ragmeter.metrics._display.ranking import badness_of
 from ragmeter.quality.summary import ScoreSummary
 
 from ._evaluation import Evaluation

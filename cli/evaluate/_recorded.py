@@ -16,10 +16,10 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from ragmeter.metrics import ConfigurationError, RagSample, Score, Verdict
-from ragmeter.metrics._failures import Failures
-from ragmeter.metrics._rows import BadRow, GoodRow, read_rows
-from ragmeter.metrics._samples import Row, facts_of
-from ragmeter.metrics._scratch_database import scratch_database
+from ragmeter.metrics._display.failures import Failures
+from ragmeter.metrics._files.rows import BadRow, GoodRow, read_rows
+from ragmeter.metrics._files.samples import Row, facts_of
+from ragmeter.metrics._files.scratch_database import scratch_database
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.score import ScoreStatus
 from ragmeter.quality.decision import decide

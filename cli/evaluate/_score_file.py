@@ -19,8 +19,8 @@ from pydantic import ValidationError
 
 from ragmeter.cli._interrupt import whole
 from ragmeter.metrics import ConfigurationError, Score, Verdict
-from ragmeter.metrics._json_lines import as_line, object_of
-from ragmeter.metrics._samples import Row
+from ragmeter.metrics._files.json_lines import as_line, object_of
+from ragmeter.metrics._files.samples import Row
 
 __all__ = ["FINAL", "ScoreFile"]
 

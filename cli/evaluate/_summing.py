@@ -20,9 +20,9 @@ from pyarrow import parquet
 
 from ragmeter.fleet.tables import SCORES, score_of_line
 from ragmeter.metrics import Score, Verdict, VerdictRules
-from ragmeter.metrics._badness import Badness, counts_as_badness, rank_of
-from ragmeter.metrics._failures import FAILED, Failures
-from ragmeter.metrics._scratch_database import scratch_database
+from ragmeter.metrics._display.failures import FAILED, Failures
+from ragmeter.metrics._display.ranking import Badness, counts_as_badness, rank_of
+from ragmeter.metrics._files.scratch_database import scratch_database
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.summary import Summarizer
 
@@ -277,7 +277,7 @@ class _Summing:
         at: Mapping[str, NDArray[np.int64]],
         word: Mapping[str, Sequence[Any]],
     ) -> None:
-        """Keep the rows to look at first: the order of `ragmeter.metrics._badness`, for whole columns."""
+        """Keep the rows to look at first: the order of `_display.ranking`, for whole columns."""
         rows, first, number = np.unique(at["row"][kept], return_index=True, return_inverse=True)
         ranks = np.array([rank_of(one) for one in word["verdict"]])[at["verdict"][kept[first]]]
         described = [self._described.get(str(name)) for name in word["name"]]

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from ragmeter.fleet._ray_data import ROWS, cluster, scored
 from ragmeter.fleet.tables import SCORES, scores_as_table
-from ragmeter.metrics._columns import Columns
-from ragmeter.metrics._rows import RawRow, open_rows
-from ragmeter.metrics._samples import Row, sample_row
+from ragmeter.metrics._files.columns import Columns
+from ragmeter.metrics._files.rows import RawRow, open_rows
+from ragmeter.metrics._files.samples import Row, sample_row
 from ragmeter.metrics.judge.protocol import Judge, JudgeCall
 from ragmeter.metrics.results import SampleScores
 from ragmeter.scorer import Scorer

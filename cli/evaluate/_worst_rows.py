@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from ragmeter.metrics import Score, Verdict
-from ragmeter.metrics._badness import Badness, badness_of
-from ragmeter.metrics._samples import Row, key_of_question
+from ragmeter.metrics._display.ranking import Badness, badness_of
+from ragmeter.metrics._files.samples import Row, key_of_question
 
 __all__ = ["SHOWN", "WorstOf", "WorstRow", "WorstRows"]
 
@@ -111,7 +111,7 @@ class WorstOf(Generic[T]):
 
 
 class WorstRows:
-    """The worst rows of a data set, see `WorstOf`, in the order of `ragmeter.metrics._badness`."""
+    """The worst rows of a data set, see `WorstOf`, in the order of `ragmeter.metrics._display.ranking`."""
 
     def __init__(self) -> None:
         self._worst: WorstOf[WorstRow] = WorstOf()

@@ -25,11 +25,11 @@ from ragmeter.metrics import (
     Verdict,
     VerdictRules,
 )
-from ragmeter.metrics._columns import Columns
-from ragmeter.metrics._failures import Failures
+from ragmeter.metrics._display.failures import Failures
+from ragmeter.metrics._files.columns import Columns
+from ragmeter.metrics._files.rows import BadRow, count_rows
+from ragmeter.metrics._files.samples import Row, read_samples
 from ragmeter.metrics._measuring import measurement_key
-from ragmeter.metrics._rows import BadRow, count_rows
-from ragmeter.metrics._samples import Row, read_samples
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.metric import lacks_input, run_metric
 from ragmeter.metrics.registry import resolve_metrics

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._rows import BadRow, read_rows
+from ragmeter.metrics._files.rows import BadRow, read_rows
 
 from ._anchors import Chunk, Found, Label
 

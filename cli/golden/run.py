@@ -18,7 +18,7 @@ from ragmeter.cli._console import Console
 from ragmeter.cli._interrupt import whole
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._json_lines import as_line
+from ragmeter.metrics._files.json_lines import as_line
 
 from ._anchors import COVERED, FILLED, Found, Index, Kind, Label
 from ._files import GoldenRow, read_chunks, read_golden, repaired

@@ -19,8 +19,8 @@ from ragmeter.cli._interrupt import whole
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._results import ResultFile, ScoredRequest, read_results, samples_at
 from ragmeter.metrics import ConfigurationError, RagSample
-from ragmeter.metrics._samples import Row, read_samples
-from ragmeter.metrics._wording import percent
+from ragmeter.metrics._display.wording import percent
+from ragmeter.metrics._files.samples import Row, read_samples
 from ragmeter.quality.estimate import always_valid_half
 from ragmeter.quality.labels import Label, LabelScale, append_label, read_labels
 from ragmeter.quality.verdict_rates import LEAST_LABELS, verdict_rates

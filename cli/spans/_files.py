@@ -16,7 +16,7 @@ from ragmeter.adapters.opentelemetry.otlp import (
     read_protobuf,
     read_traces,
 )
-from ragmeter.metrics._json_lines import lines_of
+from ragmeter.metrics._files.json_lines import lines_of
 
 __all__ = ["BadInput", "read_file"]
 

@@ -23,7 +23,7 @@ from traceback import extract_tb
 from types import FrameType, TracebackType
 from weakref import ref
 
-from ragmeter.metrics._printing import Lines
+from ragmeter.metrics._display.printing import Lines
 from ragmeter.metrics.errors import loggable
 
 from .stats import REPEAT_AFTER_S, OncePerMinute, Tally

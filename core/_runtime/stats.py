@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from ragmeter.exporters.protocol import MeterStats, ScoredRun, Suspects
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 from ragmeter.metrics.errors import install_command
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge import JudgeBudget, JudgeCall

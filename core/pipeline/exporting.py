@@ -34,8 +34,8 @@ from ragmeter.exporters.protocol import (
     ScoredRun,
     TryLaterError,
 )
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._retry import pause_before
+from ragmeter.metrics._process import fork
+from ragmeter.metrics._process.retry import pause_before
 from ragmeter.metrics.errors import loggable
 
 from .queue import WorkerQueue, remaining

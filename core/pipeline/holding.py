@@ -16,7 +16,7 @@ from dataclasses import replace
 from ragmeter._runtime.stats import Counters, explain, explanations
 from ragmeter.exporters.protocol import RagRun, ScoredRun
 from ragmeter.metrics import Metric, RagSample, Score, Verdict, VerdictRules
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 from ragmeter.metrics.verdict import known_values
 from ragmeter.quality.positions import StreamPositions
 

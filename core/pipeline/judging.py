@@ -32,7 +32,7 @@ from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.threads import start_elsewhere
 from ragmeter.context import leave_host
 from ragmeter.metrics import Metric, RagSample, Score
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 from ragmeter.metrics.judge.halving import one_request
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.metric import run_metric, scores_without_value

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from ragmeter.exporters.protocol import RagRun, ScoredRun, Selection
 from ragmeter.metrics import ConfigurationError, Reference, Score, ScoreDirection, Verdict
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 from .weight import weight_of_run
 

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.threads import Bell, is_ending, start_elsewhere
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 __all__ = ["WorkerQueue"]
 

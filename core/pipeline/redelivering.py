@@ -17,8 +17,8 @@ from typing import NamedTuple, Protocol
 
 from ragmeter._runtime.guard import Guard
 from ragmeter.exporters.changes import NotTakenError, QualityChange
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._retry import pause_before
+from ragmeter.metrics._process import fork
+from ragmeter.metrics._process.retry import pause_before
 from ragmeter.quality.change import Change
 
 __all__ = ["Deliveries", "Redelivering", "TellsChanges"]

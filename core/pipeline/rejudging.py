@@ -18,8 +18,8 @@ from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.threads import is_ending
 from ragmeter.context import leave_host
 from ragmeter.metrics import Metric, Score
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics.judge.anew import asking_anew
+from ragmeter.metrics._process import fork
+from ragmeter.metrics.judge.bypass_cache import asking_anew
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.metric import run_metric
 from ragmeter.quality.change import Change

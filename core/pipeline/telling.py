@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from ragmeter._runtime.guard import Guard
 from ragmeter.metrics import RagmeterError
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 from ragmeter.quality.change import Change
 from ragmeter.quality.sentence import sentence
 from ragmeter.quality.watch import Told

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ragmeter.metrics._mean_interval import NORMAL_QUANTILE
+from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE
 
 from .estimate import wilson_interval
 

@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
 from ragmeter.metrics import ConfigurationError, Metric, Score, ScoreDirection
-from ragmeter.metrics._mean_interval import NORMAL_QUANTILE
+from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
 from .estimate import difference_interval

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._json_lines import lines_of, object_of
+from ragmeter.metrics._files.json_lines import lines_of, object_of
 
 from .row_scores import RowScore, RowScores
 

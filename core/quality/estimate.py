@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from ragmeter.metrics._mean_interval import (
+from ragmeter.metrics._display.mean_interval import (
     LEAST_FOR_MEAN,
     PSEUDO_RESIDUAL,
     interval_of_mean,

@@ -58,7 +58,7 @@ def frame_of_estimates(found: Iterable[tuple[QualityKey | None, Estimate]]) -> A
     Raises:
         MissingDependencyError: pandas is not installed.
     """
-    from ragmeter.metrics import _frames as frames  # noqa: PLC0415 -- only for who looks
+    from ragmeter.metrics._display import data_frames as frames  # noqa: PLC0415 -- only for who looks
 
     listed = list(found)
     keys = [key for key, _ in listed if key is not None]
@@ -74,8 +74,8 @@ def frame_of_estimates(found: Iterable[tuple[QualityKey | None, Estimate]]) -> A
 
 def html_of_estimates(found: Iterable[tuple[QualityKey | None, Estimate]]) -> str:
     """Return a table of estimates for a notebook: what of, mean, interval, and how much it rests on."""
-    from ragmeter.metrics import _html as html  # noqa: PLC0415 -- likewise
-    from ragmeter.metrics._wording import percent  # noqa: PLC0415
+    from ragmeter.metrics._display import html  # noqa: PLC0415 -- likewise
+    from ragmeter.metrics._display.wording import percent  # noqa: PLC0415
 
     rows = []
     for key, one in found:

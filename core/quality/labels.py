@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ragmeter.metrics._append import append_whole, appending
-from ragmeter.metrics._json_lines import as_line
-from ragmeter.metrics._rows import BadRow, read_rows
+from ragmeter.metrics._files.append import append_whole, appending
+from ragmeter.metrics._files.json_lines import as_line
+from ragmeter.metrics._files.rows import BadRow, read_rows
 
 from .moments import JudgedMoments
 

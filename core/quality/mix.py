@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ragmeter.metrics._mean_interval import NORMAL_QUANTILE
+from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE
 
 from .estimate import Estimate
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 __all__ = ["Objective", "Objectives", "parse_objective", "parse_objectives"]
 

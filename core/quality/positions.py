@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 from ragmeter.exporters.protocol import RagRun
 from ragmeter.metrics import Score
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._tables import BoundedTable
+from ragmeter.metrics._process import fork
+from ragmeter.metrics._process.bounded_table import BoundedTable
 
 from .recent import RecentValues
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from ragmeter.metrics._samples import key_of_question
-from ragmeter.metrics._scratch_database import scratch_database
+from ragmeter.metrics._files.samples import key_of_question
+from ragmeter.metrics._files.scratch_database import scratch_database
 
 __all__ = ["RowScore", "RowScores"]
 

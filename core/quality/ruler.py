@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 
 from ragmeter.metrics import ConfigurationError, RagSample
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._rows import BadRow, read_rows
+from ragmeter.metrics._files.rows import BadRow, read_rows
+from ragmeter.metrics._process import fork
 
 from .change import ALARM_EVIDENCE, Change
 from .estimate import difference_interval, estimate

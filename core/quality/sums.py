@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ragmeter.exporters.protocol import QualitySums, RagRun
 from ragmeter.metrics import Score
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 from ._holdings import PARTS_SHARE, AnySeries, Found, Holdings, Room
 from ._series import SLOT_S, Family, Series

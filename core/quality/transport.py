@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from ragmeter.metrics._mean_interval import NORMAL_QUANTILE
+from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE
 
 from .agreement import Confusion
 

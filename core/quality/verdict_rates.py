@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._mean_interval import wilson_interval
-from ragmeter.metrics._wording import percent
+from ragmeter.metrics._display.mean_interval import wilson_interval
+from ragmeter.metrics._display.wording import percent
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.metrics.verdict import Verdict, VerdictRules, VerdictWord
 

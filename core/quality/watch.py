@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from ragmeter.exporters.changes import ChangeEvidence
 from ragmeter.exporters.protocol import QualitySums
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._wording import percent
+from ragmeter.metrics._display.wording import percent
+from ragmeter.metrics._process import fork
 
 from ._watched import Series, SeriesKey, change_of, restored, saved
 from .change import ALARM_EVIDENCE, Change, Fall, FallDetector, e_bh

@@ -21,7 +21,7 @@ from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observa
 from ragmeter.exporters import semconv
 from ragmeter.exporters._foreign import ByIdentity
 from ragmeter.exporters.protocol import MeterStats
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 from ._changes import ChangeBoard
 from ._drift import DriftBoard

@@ -24,8 +24,8 @@ from ragmeter.exporters._span_targets import JudgedSpans
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.exporters.semconv import Instrument
 from ragmeter.metrics import Score
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._tables import BoundedTable
+from ragmeter.metrics._process import fork
+from ragmeter.metrics._process.bounded_table import BoundedTable
 
 from ._series import OTHER, SeriesBound
 

@@ -17,7 +17,7 @@ from opentelemetry.util.types import AttributeValue
 from ragmeter.exporters import semconv
 from ragmeter.exporters._format import clean
 from ragmeter.exporters.protocol import QualitySums
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 from ._series import Attributes, SeriesBound
 

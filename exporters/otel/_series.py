@@ -15,7 +15,7 @@ from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._foreign import ByIdentity
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 __all__ = ["MAX_SERIES", "OTHER", "Attributes", "SeriesBound"]
 

@@ -10,7 +10,7 @@ from types import MethodType
 from typing import Generic, TypeVar
 from weakref import WeakMethod
 
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 __all__ = ["WeakSources"]
 

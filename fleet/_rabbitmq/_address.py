@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._torn_url import SIGNS, is_torn
+from ragmeter.metrics._process.malformed_url import SIGNS, is_torn
 
 __all__ = ["Address"]
 

@@ -18,7 +18,7 @@ from amqp import exceptions
 from amqp.exceptions import AMQPError, MessageNacked
 
 from ragmeter.fleet.transport import TransportDownError
-from ragmeter.metrics._certificates import tls_failure
+from ragmeter.metrics._process.certificates import tls_failure
 
 from ._address import Address
 

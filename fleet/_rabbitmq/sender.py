@@ -12,7 +12,7 @@ import amqp
 from amqp import exceptions
 
 from ragmeter.fleet.transport import TransportDownError
-from ragmeter.metrics import _fork
+from ragmeter.metrics._process import fork
 
 from ._address import Address
 from ._connection import CONFIRM_S, FAILURES, abandon, connect, leave_to_parent, reason_of
@@ -34,7 +34,7 @@ class RabbitSender:
         self._address, self._confirm_s = address, confirm_s
         self._connection: Any = None
         self._channel: Any = None
-        _fork.forget(self._start_anew)
+        fork.forget(self._start_anew)
 
     def __repr__(self) -> str:
         return f"RabbitSender({self._address.shown})"

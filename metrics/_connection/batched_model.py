@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._clerk import Clerk
-from ragmeter.metrics._retry import pause_before
-from ragmeter.metrics._tables import BoundedTable
+from ragmeter.metrics._process import fork
+from ragmeter.metrics._process.background_thread import Clerk
+from ragmeter.metrics._process.bounded_table import BoundedTable
+from ragmeter.metrics._process.retry import pause_before
 from ragmeter.metrics.errors import ConfigurationError, loggable
 from ragmeter.metrics.judge.breaker import CircuitBreaker
 from ragmeter.metrics.judge.budget import JudgeBudget, Reservation

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragmeter.metrics._retry import asked_pause_s
+from ragmeter.metrics._process.retry import asked_pause_s
 
 __all__ = ["FailedCall", "refused"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 __all__ = ["PerLoop"]
 

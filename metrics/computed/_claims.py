@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragmeter.metrics._wording import counted, listed, quoted
+from ragmeter.metrics._display.wording import counted, listed, quoted
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse, latest

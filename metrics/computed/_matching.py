@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain, compress
 from typing import Literal, NamedTuple
 
-from ragmeter.metrics._lazy_attribute import lazy_attribute
+from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.text.analysis import analyse
 from ragmeter.metrics.text.encoding import encode, encoded_pair

@@ -7,7 +7,7 @@ nor crawl.  Only `_matching` calls this; new measurements should use the `unicod
 
 from collections.abc import Iterator
 
-from ragmeter.metrics._lazy_attribute import lazy_attribute
+from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
 __all__ = ["CompatText", "covers"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, get_args
 
-from ragmeter.metrics._wording import percent
+from ragmeter.metrics._display.wording import percent
 from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError, TooLongError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample

@@ -6,7 +6,7 @@ What an operator can check in a second: each conflict comes with its place and t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragmeter.metrics._wording import counted, quoted
+from ragmeter.metrics._display.wording import counted, quoted
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem

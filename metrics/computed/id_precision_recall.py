@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragmeter.metrics._wording import counted
+from ragmeter.metrics._display.wording import counted
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem

@@ -11,7 +11,7 @@ from itertools import chain
 from operator import add
 from typing import Literal
 
-from ragmeter.metrics._wording import counted, listed, listed_ids, quoted
+from ragmeter.metrics._display.wording import counted, listed, listed_ids, quoted
 from ragmeter.metrics.errors import ConfigurationError, TooLongError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample

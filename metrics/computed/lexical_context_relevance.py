@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
-from ragmeter.metrics._wording import counted, listed
+from ragmeter.metrics._display.wording import counted, listed
 from ragmeter.metrics.errors import TooLongError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample

@@ -7,7 +7,7 @@ comes from.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragmeter.metrics._wording import counted, listed_ids, quoted
+from ragmeter.metrics._display.wording import counted, listed_ids, quoted
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem

@@ -6,7 +6,7 @@ The number that people read; `support` is the one behind the verdict, and both n
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragmeter.metrics._wording import counted, percent
+from ragmeter.metrics._display.wording import counted, percent
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem

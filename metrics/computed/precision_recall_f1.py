@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from ragmeter.metrics._wording import counted, quoted
+from ragmeter.metrics._display.wording import counted, quoted
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ragmeter.metrics._wording import counted, listed_ids, quoted
+from ragmeter.metrics._display.wording import counted, listed_ids, quoted
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample, Reference, RetrievedContext

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ragmeter.metrics._wording import counted, percent
+from ragmeter.metrics._display.wording import counted, percent
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value, too_long_scores
 from ragmeter.metrics.sample import RagSample, RetrievedContext
 from ragmeter.metrics.score import Score, ScoreItem

@@ -1,7 +1,7 @@
 """How many documents passed each stage between store and model, and where was a right one lost?
 
 Both read what the adapters saw of the way (`RagSample.stages`); where a document went is decided
-in `_fates`.  What was not seen is ``unknown``, never 0.
+in `_document_outcomes`.  What was not seen is ``unknown``, never 0.
 """
 
 from collections import Counter
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from ragmeter.metrics._wording import quoted
+from ragmeter.metrics._display.wording import quoted
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample, Reference
 from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
 
-from ._fates import (
+from ._document_outcomes import (
     PROMPT,
     UNKNOWN,
     Fate,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from types import MappingProxyType
 
-from ragmeter.metrics._wording import counted
+from ragmeter.metrics._display.wording import counted
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score

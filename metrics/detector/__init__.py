@@ -3,8 +3,9 @@
 Public names are imported when they are used: a program without a detector loads none of it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ragmeter.metrics._process.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .detector import DetectionRequest, SpanDetector, UnsupportedSpan
@@ -32,12 +33,4 @@ _HOMES = {
     "as_detector": "in_process",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES.get(name, 'detector')}", __name__), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(__name__, __all__, _HOMES, "detector")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ragmeter.metrics._wording import quoted
+from ragmeter.metrics._display.wording import quoted
 from ragmeter.metrics.judge.protocol import JudgeError
 from ragmeter.metrics.metric import Metric, scores_without_value
 from ragmeter.metrics.sample import RagSample

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 from ragmeter.metrics.errors import ConfigurationError
 
 __all__ = ["AnswerFile"]

@@ -17,7 +17,7 @@ from hashlib import sha256
 from itertools import pairwise
 
 from ragmeter.metrics.judged.prompts import load_prompt
-from ragmeter.metrics.text.copied import (
+from ragmeter.metrics.text.quote_check import (
     is_answer_from,
     is_restatement,
     is_sentence_of,
@@ -25,7 +25,7 @@ from ragmeter.metrics.text.copied import (
 )
 
 from ._loop_resources import Flight, LoopResources
-from .anew import is_asked_anew
+from .bypass_cache import is_asked_anew
 from .cache import JudgeCache
 from .endpoint import Endpoint
 from .halving import Halving, halving

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 from .protocol import JudgeError
 

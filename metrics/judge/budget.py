@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 from ragmeter.metrics.errors import ConfigurationError
 
 from .protocol import JudgeError

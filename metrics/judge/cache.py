@@ -18,9 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._clerk import Clerk
-from ragmeter.metrics._tables import BoundedTable
+from ragmeter.metrics._process import fork
+from ragmeter.metrics._process.background_thread import Clerk
+from ragmeter.metrics._process.bounded_table import BoundedTable
 from ragmeter.metrics.errors import ConfigurationError
 
 from ._cache_file import AnswerFile

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 from ragmeter.metrics.errors import ConfigurationError
 
 from .protocol import Ask, AsksOnly, Judge, JudgeCall, JudgeObserver, JudgeStats, Reply

@@ -18,11 +18,11 @@ from typing import Any
 from ragmeter.metrics._connection.failures import FailedCall, refused
 from ragmeter.metrics._connection.tokens import estimate_tokens
 from ragmeter.metrics._connection.wires import Reply
-from ragmeter.metrics._retry import pause_before
+from ragmeter.metrics._process.retry import pause_before
 
+from ._capabilities import Learned, Plan, RequestForm
 from ._completions import Completion, read_completion
 from ._cut_prompts import CutPrompts
-from ._learning import Learned, Plan, RequestForm
 from ._loop_resources import LoopResources
 from .breaker import CircuitBreaker
 from .budget import JudgeBudget, Reservation

@@ -19,8 +19,8 @@ from ragmeter.metrics._connection.arguments import connect, extra_fields, made_a
 from ragmeter.metrics._connection.loops import PerLoop
 from ragmeter.metrics.errors import ConfigurationError
 
+from ._capabilities import Learned, RequestForm
 from ._cut_prompts import CutPrompts
-from ._learning import Learned, RequestForm
 from ._loop_resources import LoopResources
 from .batching import Batching
 from .breaker import CircuitBreaker

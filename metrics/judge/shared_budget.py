@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._redis import (
+from ragmeter.metrics._process import fork
+from ragmeter.metrics._process.redis import (
     LEFT_ALONE_S,
     Answers,
     Command,

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ragmeter.metrics._redis import RedisLine, url_again
+from ragmeter.metrics._process.redis import RedisLine, url_again
 from ragmeter.metrics.errors import ConfigurationError
 
 from .cache import JudgeCache

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ragmeter.metrics._wording import quoted
+from ragmeter.metrics._display.wording import quoted
 from ragmeter.metrics.computed._ranking import average_precision, average_precision_bounds
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.judge.protocol import (

@@ -14,8 +14,8 @@ from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.judge.protocol import Ask, Group, Item, Passage
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
-from ragmeter.metrics.text.copied import is_sentence_of, stands_as_entity
 from ragmeter.metrics.text.entities import distinct_entities, entity_evidence
+from ragmeter.metrics.text.quote_check import is_sentence_of, stands_as_entity
 
 from ._judged_metric import (
     Chunks,

@@ -13,7 +13,7 @@ from typing import Literal
 from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, JudgeError, Passage
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
-from ragmeter.metrics.text.copied import is_answer_from
+from ragmeter.metrics.text.quote_check import is_answer_from
 
 from ._judged_metric import Inquiry, JudgedMetric, definition_of, is_blank
 from ._quest_eval_scores import QuestEvalScores, QuestTokenizer, quest_eval_scores, quest_tokenizer

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
-from ragmeter.metrics import _fork as fork
-from ragmeter.metrics._lazy_attribute import lazy_attribute
-from ragmeter.metrics._tables import BoundedTable
+from ragmeter.metrics._process import fork
+from ragmeter.metrics._process.bounded_table import BoundedTable
+from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
 from .cleaning import Origins, clean
 from .layout import key_of, units

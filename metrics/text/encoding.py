@@ -7,7 +7,7 @@ one request: what was written for the first is kept for the second, and until th
 from collections.abc import Iterable, Sequence
 from itertools import chain, count, islice, repeat
 
-from ragmeter.metrics._lazy_attribute import lazy_attribute
+from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
 from .analysis import analyse, latest
 from .tokens import MARK

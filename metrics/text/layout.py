@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ragmeter.metrics._lazy_attribute import lazy_attribute
+from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
 from .abbreviations import NEVER_ENDS, NEVER_LAST
 from .characters import HAN, WIDE

@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 from typing import Protocol
 
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 __all__ = ["CONTENT", "MARK", "STOP_WORDS", "stem"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ragmeter.metrics._json_lines import as_line
+from ragmeter.metrics._files.json_lines import as_line
 from ragmeter.serve.store import Filters, Reader, RequestView, ScoreView
 
 __all__ = ["MOST_EXPORTED", "lines"]

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._append import append_whole, appending
-from ragmeter.metrics._json_lines import as_line, read_objects
+from ragmeter.metrics._files.append import append_whole, appending
+from ragmeter.metrics._files.json_lines import as_line, read_objects
 from ragmeter.references import normalise_question
 
 __all__ = ["GoldenEntry", "GoldenSet"]

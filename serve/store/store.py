@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from ragmeter.adapters.opentelemetry.otlp import ExportRequest, Received, received_in
 from ragmeter.exporters.protocol import ScoredRun, TryLaterError, Written
 from ragmeter.metrics import ConfigurationError, RagmeterError
-from ragmeter.metrics._group_commit import GroupCommit
+from ragmeter.metrics._files.group_commit import GroupCommit
 from ragmeter.metrics.errors import install_command, loggable
 
 from ._claims import StoredClaims

@@ -52,7 +52,7 @@ def test_every_exit_code_stands_in_the_one_table():
 
 
 def test_every_column_name_is_documented():
-    from ragmeter.metrics._columns import COLUMN_NAMES
+    from ragmeter.metrics._files.columns import COLUMN_NAMES
 
     preferred = {names[0] for names in COLUMN_NAMES.values()}
     assert all(f"`{name}`" in PAGE for name in preferred)

@@ -128,7 +128,7 @@ def test_answers_as_squad_has_them_are_the_reference(tmp_path):
     }
     path = tmp_path / "squad.jsonl"
     path.write_text(json.dumps(row))
-    from ragmeter.metrics._samples import read_samples
+    from ragmeter.metrics._files.samples import read_samples
 
     [read] = read_samples(path)
     assert read.sample.reference.answer == "21"

@@ -17,7 +17,8 @@ from ragmeter.cli.app import app
 from ragmeter.cli.evaluate._html_report import render_page
 from ragmeter.cli.evaluate._worst_rows import SHOWN
 from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
-from ragmeter.metrics import ConfigurationError, Metric, Score, _tally
+from ragmeter.metrics import ConfigurationError, Metric, Score
+from ragmeter.metrics._display import score_values
 from ragmeter.metrics.judge import CountingJudge
 from ragmeter.metrics.judge.protocol import JudgeCall
 from ragmeter.metrics.registry import resolve_metrics
@@ -519,7 +520,7 @@ def test_killed_at_any_moment_a_run_repeats_one_part_at_most(tmp_path):
 def test_more_values_than_are_kept_have_the_summary_of_all(tmp_path, monkeypatch):
     data = write(tmp_path / "data.jsonl", range(200))
     exact = evaluate(data, tmp_path / "exact")
-    monkeypatch.setattr(_tally, "EXACT", 50)
+    monkeypatch.setattr(score_values, "EXACT", 50)
     placed = evaluate(data, tmp_path / "placed")
 
     for one, other in zip(exact.summaries, placed.summaries, strict=True):

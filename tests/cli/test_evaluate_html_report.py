@@ -20,8 +20,8 @@ from ragmeter.cli.evaluate._verdicts import Verdicts
 from ragmeter.cli.evaluate._worst_rows import SHOWN, WorstRow
 from ragmeter.cli.evaluate.run import EvaluateOptions, Evaluation, run_evaluation
 from ragmeter.metrics import RagSample, Reference, RetrievedContext, Score, ScoreItem, Verdict
-from ragmeter.metrics._html import DARK, LIGHT
-from ragmeter.metrics._samples import Row
+from ragmeter.metrics._display.html import DARK, LIGHT
+from ragmeter.metrics._files.samples import Row
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.quality.decision import Check, Decision
 from ragmeter.quality.summary import summarize

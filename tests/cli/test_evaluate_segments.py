@@ -108,7 +108,7 @@ def test_what_cannot_be_a_segment_is_said(tmp_path):
 
 
 def test_a_rows_facts_are_no_part_of_what_it_is():
-    from ragmeter.metrics._samples import Row
+    from ragmeter.metrics._files.samples import Row
 
     one = Row(1, RagSample(question="q"), "key", facts={"tenant": "a"})
     assert one == Row(1, RagSample(question="q"), "key")

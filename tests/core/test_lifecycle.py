@@ -14,7 +14,7 @@ from fakes_core import context_tally
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample
-from ragmeter.metrics import _fork as fork
+from ragmeter.metrics._process import fork
 
 SAMPLE = RagSample(question="q", contexts=["a"])
 

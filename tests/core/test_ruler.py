@@ -11,7 +11,7 @@ from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Metric, RagSample, Score
 from ragmeter.metrics.judge import Ask, CountingJudge, Reply
-from ragmeter.metrics.judge.anew import is_asked_anew
+from ragmeter.metrics.judge.bypass_cache import is_asked_anew
 from ragmeter.pipeline import alarming, rejudging
 from ragmeter.pipeline.rejudging import JudgeCheck
 from ragmeter.quality import sums

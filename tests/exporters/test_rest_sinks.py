@@ -23,7 +23,8 @@ from ragmeter.exporters.langfuse import LangfuseScores
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.phoenix import PhoenixAnnotations
 from ragmeter.exporters.protocol import RunsLostError
-from ragmeter.metrics import ConfigurationError, RagSample, Verdict, _retry
+from ragmeter.metrics import ConfigurationError, RagSample, Verdict
+from ragmeter.metrics._process import retry
 from ragmeter.metrics.errors import install_command
 
 KEY = "sk-very-secret-key"
@@ -32,7 +33,7 @@ KEY = "sk-very-secret-key"
 @pytest.fixture
 def patient(monkeypatch):
     """Shorter pauses, same code."""
-    monkeypatch.setattr(_retry, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(retry, "FIRST_PAUSE_S", 0.01)
 
 
 def phoenix(backend, **options):

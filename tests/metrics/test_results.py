@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 
 from ragmeter import RagMeter, Reference, Scorer
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import (
-    MissingDependencyError,
-    RagSample,
-    _progress_bar,
-    aevaluate,
-    evaluate,
-    metric,
-)
+from ragmeter.metrics import MissingDependencyError, RagSample, aevaluate, evaluate, metric
+from ragmeter.metrics._display import progress_bar
 from ragmeter.quality.summary import mean_interval
 
 GOOD = RagSample(
@@ -230,8 +224,8 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def at_once(monkeypatch):
     """No bar waits until it is worth while."""
-    monkeypatch.setattr(_progress_bar, "SHOWN_AFTER_S", -1.0)
-    monkeypatch.setattr(_progress_bar, "EVERY_S", 0.0)
+    monkeypatch.setattr(progress_bar, "SHOWN_AFTER_S", -1.0)
+    monkeypatch.setattr(progress_bar, "EVERY_S", 0.0)
 
 
 def test_a_terminal_shows_a_bar_and_takes_it_away(at_once, monkeypatch):

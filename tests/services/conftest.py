@@ -223,9 +223,9 @@ def redis_server(start_redis):
 @pytest.fixture
 def patient_redis(monkeypatch):
     """Let a busy machine answer late: Redis counts as away after a minute, in this process."""
-    from ragmeter.metrics import _redis
+    from ragmeter.metrics._process import redis
 
-    monkeypatch.setattr(_redis, "LONGEST_WAIT_S", 60.0)
+    monkeypatch.setattr(redis, "LONGEST_WAIT_S", 60.0)
 
 
 @pytest.fixture(scope="session")

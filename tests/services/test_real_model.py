@@ -28,7 +28,7 @@ from ragmeter.metrics import (
     evaluate,
 )
 from ragmeter.metrics.judge import OpenAIJudge
-from ragmeter.metrics.text.copied import is_answer_from, is_sentence_of, stands_as_entity
+from ragmeter.metrics.text.quote_check import is_answer_from, is_sentence_of, stands_as_entity
 
 SAMPLES = {
     "en": RagSample(

@@ -24,10 +24,10 @@ from ragmeter.pipeline._admission import Admission
 
 IN_CHILDREN = """
 import json, os, sys, time
-from ragmeter.metrics import _redis
+from ragmeter.metrics._process import redis as shared
 from ragmeter.metrics.judge import JudgeCall, JudgeError, SharedBudget
 from ragmeter.pipeline._admission import Admission
-_redis.LONGEST_WAIT_S = 60.0  # a busy machine answers late: that is no Redis that is away
+shared.LONGEST_WAIT_S = 60.0  # a busy machine answers late: that is no Redis that is away
 CODE
 children = []
 for number in range(int(sys.argv[1])):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from ragmeter.metrics._json_lines import read_objects
+from ragmeter.metrics._files.json_lines import read_objects
 
 __all__ = ["Chunk", "Question", "load_chunks", "load_questions", "questions_text"]
 

@@ -27,7 +27,7 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge import JudgeBudget, JudgeCache, OpenAIJudge
-from ragmeter.metrics.judge.anew import asking_anew
+from ragmeter.metrics.judge.bypass_cache import asking_anew
 
 FOUR = [ContextPrecision(), ContextRecall(), ContextEntityRecall(), ContextRelevancy()]
 FIVE_CHUNKS = [f"Chunk {n} is about tower {n}. It has a second sentence." for n in range(5)]

@@ -1,0 +1,302 @@
+"""Results as HTML, in pieces: what notebooks and the report of `ragmeter evaluate --html` show alike.
+
+No script, nothing from elsewhere; every text passes through `text`.  Two hues, blue and orange, and beside
+each a second sign: a word, a mark, a line.  The colours are those of the page of `ragmeter serve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import NamedTuple
+
+from ragmeter.metrics.score import Score, ScoreDirection
+from ragmeter.metrics.verdict import Verdict
+
+from .drawings import distribution, verdict_bar
+from .summary import ScoreSummary, standing, valued_first
+from .wording import SHORT_STATUSES, STATUS_MEANINGS, counted, percent, value_text
+
+__all__ = [
+    "DARK",
+    "STYLE",
+    "ShownRow",
+    "fragment",
+    "problems",
+    "request",
+    "requests_counted",
+    "rows_table",
+    "scores_table",
+    "summary_table",
+    "table",
+    "text",
+    "verdict_summary",
+    "verdict_word",
+]
+
+MAX_QUESTION_CHARS = 160
+MAX_PROBLEM_CHARS = 600
+MAX_REASONS = 3
+SIGNS = {"bad": "✕", "suspect": "?", "good": "✓"}
+_BETTER: Mapping[ScoreDirection, str] = {
+    "lower": "lower is better",
+    "none": "neither way is better",
+}
+
+LIGHT = (
+    "--paper:#fff;--card:#f6f8fa;--ink:#1b1f24;--soft:#57606a;--line:#d5dae0;--edge:#6b6f76;--link:#0b57a4;"
+    "--good:#0b62a8;--bad:#b14000;--bad-paper:#fff1e6;--count:#838c96"
+)
+DARK = (
+    "--paper:#0f1419;--card:#171d24;--ink:#e6e9ec;--soft:#9aa5b1;--line:#303841;--edge:#a0a7b0;--link:#79b8f2;"
+    "--good:#6bb2ee;--bad:#ff9d5c;--bad-paper:#33200f;--count:#6b7681"
+)
+STYLE = (
+    ".rm{" + LIGHT + ";color:var(--ink);"
+    'font:14px/1.45 system-ui,"Noto Sans","Noto Sans CJK SC","WenQuanYi Micro Hei",sans-serif}'
+    '[data-jp-theme-light="false"] .rm,.vscode-dark .rm{' + DARK + "}"
+    ".rm .scroll{overflow-x:auto}.rm .soft,.rm small{color:var(--soft)}"
+    ".rm small{display:block;font-size:12px;font-weight:400}"
+    ".rm table{border-collapse:collapse;margin:8px 0;font-size:inherit;border:0;table-layout:auto}"
+    ".rm table,.rm tr{color:inherit}"
+    ".rm tbody tr:nth-child(even),.rm tbody tr:nth-child(odd),.rm tbody tr:hover{background:none}"
+    ".rm td,.rm th{text-align:left;padding:5px 10px 5px 0;border:0;border-bottom:1px solid var(--line);"
+    "vertical-align:middle;font-weight:400;max-width:none;white-space:normal}"
+    ".rm thead th{color:var(--soft);font-size:12px;vertical-align:bottom}"
+    ".rm tbody th b{font-weight:600;white-space:nowrap}.rm .rows tbody th{overflow-wrap:anywhere}"
+    ".rm .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
+    ".rm .rows td{text-align:right;padding:5px 8px 5px 0;font-variant-numeric:tabular-nums}"
+    ".rm .rows th[scope=row]{min-width:230px;max-width:460px;vertical-align:top}"
+    ".rm .rows td{vertical-align:top}"
+    ".rm .rows thead th+th{padding:0 8px 5px 0;text-align:right}"
+    ".rm .rows thead th span{writing-mode:vertical-rl;transform:rotate(180deg);display:inline-block;"
+    "white-space:nowrap}"
+    ".rm .worst{color:var(--bad);font-weight:700}.rm .worst::before{content:'▼'}"
+    ".rm .low{color:var(--bad)}.rm .none{color:var(--soft);font-size:12px;white-space:nowrap}"
+    ".rm .word{font-size:12px;border:1px solid var(--edge);border-radius:10px;padding:0 7px;white-space:nowrap}"
+    ".rm .word.bad{border-color:var(--bad);color:var(--bad);font-weight:600}"
+    ".rm .word.good{border-color:var(--good);color:var(--good)}"
+    ".rm svg{display:block;max-width:100%}.rm .verdicts{width:100%;max-width:640px;height:16px}"
+    ".rm .spread text{fill:var(--soft);font:10px system-ui,sans-serif}"
+    ".rm .count{fill:var(--count)}.rm .rail{fill:var(--line)}.rm .span{fill:var(--good);opacity:.55}"
+    ".rm .point{fill:var(--good)}.rm rect.bad{fill:var(--bad)}.rm rect.suspect{fill:var(--count)}"
+    ".rm rect.good{fill:var(--good)}"
+    ".rm rect.unknown{fill:none;stroke:var(--edge);stroke-width:1;stroke-dasharray:4 3}"
+    ".rm .shares{list-style:none;display:flex;flex-wrap:wrap;gap:2px 22px;padding:0;margin:6px 0}"
+)
+"""The style of all pieces; of a page `DARK` is to be set besides."""
+
+
+class ShownRow(NamedTuple):
+    """One request and what is known of it."""
+
+    question: str | None
+    scores: Mapping[str, Score]
+    verdict: Verdict | None
+    place: str = ""
+    """Where it stands, e.g. ``line 3``."""
+    link: str | None = None
+    """The id of the element that has its texts; None: there is none."""
+    times: int = 1
+    """Requests with the same question for which it stands."""
+
+
+def text(value: str | None, longest: int = MAX_QUESTION_CHARS) -> str:
+    """Return a text as HTML, cut to `longest` characters; half a character becomes a question mark."""
+    plain = (value or "")[: longest + 1].encode("utf-8", "replace").decode("utf-8")
+    return escape(plain if len(plain) <= longest else plain[: longest - 1] + "…")
+
+
+def fragment(*parts: str) -> str:
+    """Return pieces for a notebook's cell, with their style."""
+    return f'<div class="rm"><style>{STYLE}</style>{"".join(parts)}</div>'
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
+    """Return a table; `headings` and the cells of `rows` are HTML, the first cell of a row names it."""
+    head = "".join(f'<th scope="col">{heading}</th>' for heading in headings)
+    body = "".join(
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+        for first, *cells in rows
+    )
+    return (
+        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def problems(lines: Iterable[str]) -> str:
+    """Return what failed, a line each; empty where nothing did."""
+    return "".join(f'<p class="low">{text(line, MAX_PROBLEM_CHARS)}</p>' for line in lines)
+
+
+def verdict_word(verdict: Verdict | None) -> str:
+    """Return the word of a verdict with its sign."""
+    if verdict is None:
+        return '<span class="word">no verdict</span>'
+    return f'<span class="word {verdict.word}">{SIGNS[verdict.word]} {verdict.word}</span>'
+
+
+def verdict_summary(words: Mapping[str, int], unjudged: int = 0) -> str:
+    """Return how many requests are bad, suspect and good, as a bar and in numbers; empty without requests.
+
+    Args:
+        words: Requests by the word of their verdict.
+        unjudged: Requests without one.
+    """
+    total = sum(words.values()) + unjudged
+    shares = "".join(
+        f'<li><span class="word {word}">{SIGNS[word]} {word}</span> <b>{words[word]}</b> '
+        f'<span class="soft">({percent(words[word] / total)})</span></li>'
+        for word in ("bad", "suspect", "good")
+        if words.get(word)
+    )
+    if unjudged:
+        shares += f'<li><span class="word">no verdict</span> <b>{unjudged}</b></li>'
+    return f'{verdict_bar(words, unjudged)}<ul class="shares">{shares}</ul>' if total else ""
+
+
+def summary_table(summaries: Sequence[ScoreSummary], notes: Mapping[str, str] | None = None) -> str:
+    """Return a table of scores: mean with interval, how the values lie, percentiles, and what has no value.
+
+    Args:
+        summaries: What to show; those without any value come last.
+        notes: HTML below the names.
+    """
+    rows = []
+    for one in valued_first(summaries):
+        under = [note for note in ((notes or {}).get(one.name), _BETTER.get(one.direction)) if note]
+        missing = ", ".join(f"{count} {status}" for status, count in one.without_value.items())
+        missing += f" (not given: {', '.join(one.lacking)})" if one.lacking else ""
+        interval = one.interval95
+        span = "" if interval is None else f"{_number(interval[0])} – {_number(interval[1])}"
+        rows.append(
+            f'<tr><th scope="row"><b>{text(one.name)}</b>'
+            f"{''.join(f'<small>{note}</small>' for note in under)}</th>"
+            f'<td class="number" data-is="mean">{_number(one.mean)}</td>'
+            f'<td class="number" data-is="95 % interval">{span or "–"}</td>'
+            f'<td class="drawn">{distribution(one)}</td>'
+            + "".join(
+                f'<td class="number" data-is="{name}">{_number(value)}</td>'
+                for name, value in (("p10", one.p10), ("median", one.p50), ("p90", one.p90))
+            )
+            + f'<td class="number" data-is="values">{one.count}</td>'
+            f'<td class="soft" data-is="no value">{text(missing) or "–"}</td></tr>'
+        )
+    head = "".join(
+        f'<th scope="col"{kind}>{name}</th>'
+        for name, kind in (
+            ("score", ""),
+            *((name, ' class="number"') for name in ("mean", "95 % interval")),
+            ("distribution, better to the right", ""),
+            *((name, ' class="number"') for name in ("p10", "median", "p90", "values")),
+            ("no value", ""),
+        )
+    )
+    return (
+        f'<div class="scroll"><table class="summary"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def rows_table(rows: Sequence[ShownRow], usual: Mapping[str, ScoreSummary]) -> str:
+    """Return a table of requests: question and verdict with reasons, and all scores side by side.
+
+    Scores of which neither way is better are left out, and those without a value in any of the rows. A value
+    among the worst tenth of its score is marked, ▼, one among the worst quarter coloured.
+
+    Args:
+        rows: The requests, in order.
+        usual: All values of each score, by name, in the order of the columns.
+    """
+    there = dict.fromkeys(
+        name
+        for row in rows
+        for name, score in row.scores.items()
+        if score.value is not None and score.direction != "none"
+    )
+    names = [name for name in dict.fromkeys((*usual, *there)) if name in there]
+    seen: set[str] = set()
+    body = ""
+    for row in rows:
+        cells = "".join(
+            f'<td data-is="{text(name)}"{_look(row.scores.get(name), usual.get(name), seen)}</td>'
+            for name in names
+        )
+        body += f'<tr><th scope="row">{_named(row)}</th>{cells}</tr>'
+    head = "".join(f'<th scope="col"><span>{text(name)}</span></th>' for name in names)
+    meanings = [f"{short}: {STATUS_MEANINGS[short]}" for short in STATUS_MEANINGS if short in seen]
+    if "▼" in seen:
+        meanings.insert(
+            0, "▼: among the worst tenth of its score; coloured: among the worst quarter"
+        )
+    return (
+        f'<div class="scroll"><table class="rows"><thead><tr><th scope="col">request</th>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+        + (f'<p class="soft">{escape("; ".join(meanings))}</p>' if meanings else "")
+    )
+
+
+def _named(row: ShownRow) -> str:
+    question = text(row.question) or "<i>no question</i>"
+    if row.link is not None:
+        question = f'<a href="#{escape(row.link)}">{question}</a>'
+    if row.times > 1:
+        said = f"{row.times:,} rows have this question; the worst is shown"
+        question += f' <span class="soft" title="{said}">× {row.times:,}</span>'
+    place = f' <span class="soft">{text(row.place)}</span>' if row.place else ""
+    reasons = () if row.verdict is None else row.verdict.reasons[:MAX_REASONS]
+    return f"{verdict_word(row.verdict)}{place}<br>{question}" + "".join(
+        f"<small>{text(reason, 300)}</small>" for reason in reasons
+    )
+
+
+def _look(score: Score | None, usual: ScoreSummary | None, seen: set[str]) -> str:
+    """Return the rest of a cell's tag, and its content; note which marks there are."""
+    if score is None:
+        return ' class="none">'
+    if score.value is None:
+        short = SHORT_STATUSES.get(score.status, score.status)
+        seen.add(short)
+        return f' class="none" title="{escape(score.status)}">{short}'
+    place = None if usual is None else standing(usual, score.value)
+    if place is not None:
+        seen.add("▼")
+    kind = "" if place is None else f' class="{place}"'
+    return f"{kind}>{value_text(score.value, score.range)}"
+
+
+def requests_counted(count: int) -> str:
+    """Return how many requests there are."""
+    return f"<p><b>{counted(count, 'request')}</b></p>"
+
+
+def request(row: ShownRow) -> str:
+    """Return one request: its verdict with all reasons, and its scores."""
+    reasons = () if row.verdict is None else row.verdict.reasons
+    said = "".join(f"<small>{text(reason, 400)}</small>" for reason in reasons)
+    return (
+        f"<p>{verdict_word(row.verdict)} {text(row.question)}{said}</p>{scores_table(row.scores)}"
+    )
+
+
+def scores_table(scores: Mapping[str, Score]) -> str:
+    """Return a table of one request's scores: value or status, and what was seen."""
+    return table(
+        ("score", "value", "what was seen"),
+        (
+            (
+                f"<b>{text(score.name)}</b>",
+                f'<i class="none">{score.status}</i>'
+                if score.value is None
+                else value_text(score.value, score.range),
+                text(score.explanation or score.summary, 400),
+            )
+            for score in scores.values()
+        ),
+        "one",
+    )
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"

@@ -1,0 +1,80 @@
+"""What a score means, in the words of its metric: the docstring is the only source.
+
+For ``ragmeter metrics NAME`` and the report of ``ragmeter evaluate --html``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import cache
+from typing import NamedTuple
+
+from ragmeter.metrics.errors import RagmeterError, UnknownMetricError
+from ragmeter.metrics.metric import Metric
+from ragmeter.metrics.registry import known_metrics, resolve_metrics
+
+__all__ = ["Meaning", "meaning_of", "metric_with", "said_of"]
+
+_SECTION = re.compile(r"^([A-Z][A-Za-z ]+):(?: |$)")
+_LEFT_OUT = frozenset({"Args", "Raises", "Attributes", "Prompts"})
+
+
+class Meaning(NamedTuple):
+    """What a metric says of itself."""
+
+    metric: str
+    """What to write in ``--metrics`` and ``RagMeter(metrics=[...])``."""
+    scores: tuple[str, ...]
+    """Names of its scores."""
+    question: str
+    """The question that it answers."""
+    says: str
+    """Its docstring without the arguments: question, formula, range, needs, cost, source, statuses."""
+    definition: str
+    """Version of formula and prompt, of this version of ragmeter."""
+
+
+def metric_with(name: str) -> Metric:
+    """Return a metric by its name, or by that of one of its scores.
+
+    Raises:
+        UnknownMetricError: None has that name; says which are near.
+    """
+    try:
+        return resolve_metrics([name])[0]
+    except UnknownMetricError:
+        for known in known_metrics():
+            metric = resolve_metrics([known])[0]
+            if name in metric.score_names:
+                return metric
+        raise
+
+
+@cache
+def meaning_of(name: str) -> Meaning | None:
+    """Return what a score, or a metric, means; None: no metric that is known here has that name."""
+    try:
+        return said_of(metric_with(name))
+    except RagmeterError:
+        return None
+
+
+def said_of(metric: Metric) -> Meaning:
+    """Return what a metric says of itself."""
+    lines: list[str] = []
+    skipping = False
+    for line in (inspect.getdoc(type(metric)) or "").splitlines():
+        section = _SECTION.match(line)
+        if section:
+            skipping = section[1] in _LEFT_OUT
+        if not skipping:
+            lines.append(line)
+    says = "\n".join(lines).replace("``", "`").strip()
+    return Meaning(
+        metric=metric.name,
+        scores=metric.score_names,
+        question=" ".join(says.partition("\n\n")[0].split()),
+        says=says,
+        definition=metric.definition,
+    )

@@ -1,0 +1,99 @@
+"""The values of one score, however many: all of them while they are few, then how many lie where.
+
+What is known at the end does not depend on the order in which values came, so that a data set scored in
+pieces has the summary of one scored at once.  Used by `summary`.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+
+__all__ = ["EXACT", "Tally"]
+
+EXACT = 50_000
+"""Values that are kept as they are; beyond, places are counted."""
+_GRID = 4096
+"""Places between the ends of a range. Without two ends, a value is rounded to as many parts of its own
+power of two."""
+_UNIT = 1 << 40
+"""Sums are whole numbers of this part of 1: their order then makes no difference."""
+
+
+class Tally:
+    """Takes values, and returns them as a short ascending list with how often each occurred.
+
+    Args:
+        ends: The score's range.
+        exact: Values that are kept as they are; None: `EXACT`.
+    """
+
+    def __init__(
+        self, ends: tuple[float | None, float | None], *, exact: int | None = None
+    ) -> None:
+        lowest, highest = ends
+        self._low = lowest
+        self._width = (
+            None if lowest is None or highest is None or lowest >= highest else highest - lowest
+        )
+        self._most = EXACT if exact is None else exact
+        self._exact = array("d")
+        self._is_exact = True
+        # A number for each place of the range; what lies elsewhere, and ranges without an end, by value.
+        self._grid = array("Q")
+        self._places: Counter[float] = Counter()
+        self._sum = self._squares = 0
+        self.count = 0
+
+    def add(self, values: Sequence[float]) -> None:
+        """Take in some values."""
+        self.count += len(values)
+        if self._is_exact:
+            self._exact.extend(values)
+            if self.count <= self._most:
+                return
+            values, self._exact = self._exact, array("d")
+            self._is_exact = False
+            if self._width is not None:
+                self._grid = array("Q", bytes(8 * (_GRID + 1)))
+        for value in values:
+            self._count(value)
+            scaled = round(value * _UNIT)
+            self._sum += scaled
+            self._squares += scaled * scaled
+
+    def _count(self, value: float) -> None:
+        if self._width is None or self._low is None:
+            part, power = math.frexp(value)
+            self._places[math.ldexp(round(part * _GRID) / _GRID, power)] += 1
+            return
+        number = round((value - self._low) / self._width * _GRID)
+        if 0 <= number <= _GRID:
+            self._grid[number] += 1
+        else:
+            self._places[self._place(number)] += 1
+
+    def _place(self, number: int) -> float:
+        return (self._low or 0.0) + number / _GRID * (self._width or 0.0)
+
+    def values(self) -> tuple[float, ...]:
+        """Return the values, or the places at which there are some, ascending."""
+        if self._is_exact:
+            return tuple(sorted(self._exact))
+        return tuple(place for place, _ in self._counted())
+
+    def counts(self) -> tuple[int, ...]:
+        """Return how many values there are at each place; empty where every value is there itself."""
+        return () if self._is_exact else tuple(count for _, count in self._counted())
+
+    def _counted(self) -> list[tuple[float, int]]:
+        within = [(self._place(number), count) for number, count in enumerate(self._grid) if count]
+        return sorted([*within, *self._places.items()]) if self._places else within
+
+    def moments(self) -> tuple[int, float, float] | None:
+        """Return the number, the sum and the sum of squares; None where the values are there themselves."""
+        if self._is_exact:
+            return None
+        return self.count, self._sum / _UNIT, self._squares / _UNIT**2

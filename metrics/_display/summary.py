@@ -1,0 +1,286 @@
+"""What many scores of one name amount to: mean, interval, percentiles, and how many had no value.
+
+For `evaluate` of Python and of the command line, for tables, JSON, data frames and HTML alike.  Pure
+arithmetic: it prints nothing and reads nothing.  `ragmeter.quality.summary` hands it out.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, repeat
+from typing import Any, Literal
+
+from ragmeter.metrics.score import Score, ScoreDirection
+
+from .mean_interval import interval_of_sums, mean_interval
+from .score_values import Tally
+
+__all__ = [
+    "ScoreSummary",
+    "Standing",
+    "Summarizer",
+    "percentile",
+    "standing",
+    "summarize",
+    "valued_first",
+]
+
+Standing = Literal["worst", "low"]
+"""Where a value stands among all values of its score, which is what colours follow: what is usual for one
+application is bad for another, and no fixed threshold fits two scores."""
+WORST = 0.10
+"""``worst``: this share of the values is as bad or worse, those of equal value counted by half."""
+LOW = 0.25
+"""``low``: likewise."""
+FEWEST = 10
+"""With fewer values nothing is usual yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSummary:
+    """All scores of one name."""
+
+    name: str
+    """The score's name."""
+    count: int
+    """How many had a value."""
+    without_value: Mapping[str, int]
+    """How many had none, by status."""
+    mean: float | None
+    """Arithmetic mean of the values; None when there is none."""
+    p10: float | None
+    """10th percentile, linearly interpolated; likewise p50 (the median) and p90."""
+    p50: float | None
+    p90: float | None
+    mean_low: float | None
+    """Lower end of the mean's 95 % interval, see `interval_of_sums`; None with fewer than two values."""
+    mean_high: float | None
+    """Upper end."""
+    range: tuple[float | None, float | None]
+    """Smallest and largest possible value."""
+    direction: ScoreDirection = "higher"
+    """Which way is better."""
+    values: tuple[float, ...] = field(default=(), repr=False)
+    """The values themselves, ascending; of very many, the places at which there are some."""
+    counts: tuple[int, ...] = field(default=(), repr=False)
+    """How many values there are at each of those places; empty: one."""
+    sums: tuple[float, float] | None = field(default=None, repr=False)
+    """Of very many values: what they and their squares add up to."""
+    lacking: tuple[str, ...] = ()
+    """The inputs that requests lacked whose score is ``missing_input``, e.g. ``reference.answer``."""
+
+    def interval(self, missing: int = 0, end: float = 0.0) -> tuple[float, float] | None:
+        """Return the mean's 95 % interval, see `interval_of_sums`; None with fewer than two values.
+
+        Args:
+            missing: Values to add.
+            end: What each of them is.
+        """
+        if self.sums is None:
+            return mean_interval([*self.values, *[end] * missing], self.range)
+        total, squares = self.sums
+        return interval_of_sums(
+            self.count + missing,
+            total + missing * end,
+            squares + missing * end * end,
+            self.range,
+        )
+
+    def histogram(self, bins: int) -> tuple[list[int], float, float]:
+        """Count the values in `bins` equal bins; return the counts and the ends of the axis.
+
+        The axis is the score's range; where that has no bound, it ends at the outermost value.
+        """
+        lower, upper = self.range
+        low = lower if lower is not None else min(self.values, default=0.0)
+        high = upper if upper is not None else max(self.values, default=low + 1.0)
+        width = (high - low) or 1.0
+        counts = [0] * bins
+        for value, count in zip(self.values, self.counts or repeat(1)):  # noqa: B905 -- endless
+            counts[min(bins - 1, max(0, int((value - low) / width * bins)))] += count
+        return counts, low, low + width
+
+    @property
+    def interval95(self) -> tuple[float, float] | None:
+        """The mean's 95 % interval; None with fewer than two values."""
+        if self.mean_low is None or self.mean_high is None:
+            return None
+        return self.mean_low, self.mean_high
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the summary as JSON-ready fields."""
+        return {
+            "count": self.count,
+            "without_value": dict(self.without_value),
+            "mean": self.mean,
+            "p10": self.p10,
+            "p50": self.p50,
+            "p90": self.p90,
+            "mean_ci95": None if self.mean_low is None else [self.mean_low, self.mean_high],
+        }
+
+
+def standing(usual: ScoreSummary, value: float) -> Standing | None:
+    """Return where `value` stands among the values of its score; None: as usual, or not known.
+
+    Scores of which neither way is better stand nowhere.
+    """
+    values = usual.values
+    if usual.direction == "none" or usual.count < FEWEST:
+        return None
+    below, up_to = bisect_left(values, value), bisect_right(values, value)
+    if usual.counts:
+        below, up_to = sum(usual.counts[:below]), sum(usual.counts[:up_to])
+    worse = below if usual.direction == "higher" else usual.count - up_to
+    position = (worse + (up_to - below) / 2) / usual.count
+    return "worst" if position < WORST else "low" if position < LOW else None
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """Return the value below which `share` (0.0 to 1.0) of `values` lies, linearly interpolated."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    low, high = ordered[below], ordered[above]
+    return low + (high - low) * (place - below)
+
+
+def _weighted_percentile(
+    values: Sequence[float], counts: Sequence[int], share: float
+) -> float | None:
+    """Return what `percentile` does, of values of which each occurs several times."""
+    if not values:
+        return None
+    ends = list(accumulate(counts))
+    place = share * (ends[-1] - 1)
+    below = math.floor(place)
+    low = values[bisect_right(ends, below)]
+    high = values[bisect_right(ends, min(below + 1, ends[-1] - 1))]
+    return low + (high - low) * (place - below)
+
+
+class Summarizer:
+    """Takes the scores of one request after the other; keeps some thousand numbers of each, and no more.
+
+    Args:
+        exact: Values of a score that are kept as they are; None: as many as `Tally` keeps.
+    """
+
+    def __init__(self, *, exact: int | None = None) -> None:
+        self._exact = exact
+        self._values: dict[str, Tally] = {}
+        self._missing: dict[str, Counter[str]] = {}
+        self._lacking: dict[str, set[str]] = {}
+        self._described: dict[str, Score] = {}
+
+    def add(self, scores: Mapping[str, Score]) -> None:
+        """Take in the scores of one request."""
+        for name, score in scores.items():
+            self.add_many(score, () if score.value is None else (score.value,))
+            if score.value is None:
+                self.missing(name, score.status, 1, score.missing)
+
+    def add_many(self, described: Score, values: Sequence[float]) -> None:
+        """Take in values of one name.
+
+        Args:
+            described: Any score of the name: its range and direction are read.
+            values: The values; may be none.
+        """
+        found = self._values.get(described.name)
+        if found is None:
+            found = self._values[described.name] = Tally(described.range, exact=self._exact)
+            # Only range and direction are read; evidence would stay in memory for nothing.
+            self._described[described.name] = described.model_copy(
+                update={"items": (), "explanation": None}
+            )
+        if values:
+            found.add(values)
+
+    def missing(self, name: str, status: str, count: int, lacking: str | None = None) -> None:
+        """Take in scores of one name that have no value, and which input they lacked, where it is known."""
+        self._missing.setdefault(name, Counter())[status] += count
+        if lacking is not None:
+            self._lacking.setdefault(name, set()).add(lacking)
+
+    def take_over(self, other: Summarizer, names: Sequence[str]) -> None:
+        """Take what another one has, in the order of `names`, those that it does not name last."""
+        for name in [*names, *other._values]:
+            if name in other._values and name not in self._values:
+                self._values[name] = other._values[name]
+                self._described[name] = other._described[name]
+                if name in other._missing:
+                    self._missing[name] = other._missing[name]
+                if name in other._lacking:
+                    self._lacking[name] = other._lacking[name]
+
+    def summaries(self, *, interval: bool = True) -> list[ScoreSummary]:
+        """Summarize what was taken in, by name, in order of first appearance.
+
+        Args:
+            interval: Whether to compute the mean's interval as well.
+        """
+        return [
+            self._summary(name, found, interval=interval) for name, found in self._values.items()
+        ]
+
+    def _summary(self, name: str, found: Tally, *, interval: bool) -> ScoreSummary:
+        # Sorted: rows that are scored at the same time end in any order, and the interval's draws
+        # depend on it.
+        described, values, counts = self._described[name], found.values(), found.counts()
+        moments = found.moments()
+        total = math.fsum(values) if moments is None else moments[1]
+        p10, p50, p90 = (
+            percentile(values, share)
+            if moments is None
+            else _weighted_percentile(values, counts, share)
+            for share in (0.1, 0.5, 0.9)
+        )
+        summary = ScoreSummary(
+            name=name,
+            count=found.count,
+            without_value=dict(self._missing.get(name, {})),
+            mean=total / found.count if found.count else None,
+            p10=p10,
+            p50=p50,
+            p90=p90,
+            mean_low=None,
+            mean_high=None,
+            range=described.range,
+            direction=described.direction,
+            values=values,
+            counts=counts,
+            sums=None if moments is None else moments[1:],
+            lacking=tuple(sorted(self._lacking.get(name, ()))),
+        )
+        low_high = summary.interval() if interval else None
+        if low_high is None:
+            return summary
+        return replace(summary, mean_low=low_high[0], mean_high=low_high[1])
+
+
+def summarize(
+    results: Iterable[Mapping[str, Score]], *, interval: bool = True
+) -> list[ScoreSummary]:
+    """Summarize the scores of many requests by name, in order of first appearance.
+
+    Args:
+        results: One mapping of score name to `Score` per request.
+        interval: Whether to compute the mean's interval as well.
+    """
+    summarizer = Summarizer()
+    for scores in results:
+        summarizer.add(scores)
+    return summarizer.summaries(interval=interval)
+
+
+def valued_first(summaries: Iterable[ScoreSummary]) -> list[ScoreSummary]:
+    """Return those with a value before those without any, each in their order."""
+    return sorted(summaries, key=lambda one: one.count == 0)

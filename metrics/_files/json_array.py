@@ -1,0 +1,131 @@
+"""Reads the elements of one large JSON array, a few at a time: a file may be larger than memory.
+
+A file that holds one object instead is one row, or the rows of its ``data``, as interfaces answer.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from typing import IO, Any, NamedTuple
+
+from .json_lines import constant
+
+__all__ = ["Element", "read_array"]
+
+CHUNK = 1 << 16
+LONGEST = 256 * 1024 * 1024
+"""Characters of one element, at most: what is longer is no row."""
+_SPACE = " \t\n\r"
+
+
+class Element(NamedTuple):
+    """One element of the array."""
+
+    number: int
+    """Which one it is, counted from 1: a whole array may stand in one line."""
+    value: Any = None
+    """What it is."""
+    problem: str | None = None
+    """Why it, and everything after it, cannot be read."""
+
+
+class _BrokenError(ValueError):
+    """Why nothing more can be read."""
+
+
+def read_array(file: IO[bytes]) -> Iterator[Element]:
+    """Yield the elements in order; the last one says so where the file is broken from there on."""
+    number = 1
+    try:
+        for number, value in enumerate(_values(_Text(file)), start=1):
+            yield Element(number, value)
+            number += 1  # noqa: PLW2901 -- what is broken is the next one
+    except _BrokenError as error:
+        yield Element(number, problem=f"not JSON: {error}")
+
+
+def _values(text: _Text) -> Iterator[Any]:
+    first = text.peek()
+    if first == "":
+        return
+    if first != "[":
+        found = text.value()
+        if text.peek():
+            raise _BrokenError("more than one JSON value; name the file .jsonl if each line is one")
+        inner = found.get("data") if isinstance(found, dict) else None
+        yield from inner if isinstance(inner, list) else [found]
+        return
+    text.take()
+    while (sign := text.peek()) != "]":
+        if sign == "":
+            raise _BrokenError("the array does not end")
+        yield text.value()
+        if text.peek() == ",":
+            text.take()
+        elif text.peek() != "]":
+            raise _BrokenError("no comma between two elements")
+    text.take()
+    if text.peek():
+        raise _BrokenError("something follows the end of the array")
+
+
+class _Text:
+    """The text of a file, from where it has been read to."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._decode = codecs.getincrementaldecoder("utf-8-sig")()
+        self._json = json.JSONDecoder(parse_constant=constant)
+        self._held = ""
+        self._at = 0
+        self._ended = False
+
+    def peek(self) -> str:
+        """Return the next character that is no space; empty at the end."""
+        while True:
+            while self._at < len(self._held) and self._held[self._at] in _SPACE:
+                self._at += 1
+            if self._at < len(self._held):
+                return self._held[self._at]
+            if not self._more(CHUNK):
+                return ""
+
+    def take(self) -> None:
+        """Pass over the character that `peek` returned."""
+        self._at += 1
+
+    def value(self) -> Any:
+        """Return the JSON value that begins here, and pass over it."""
+        step = CHUNK
+        while True:
+            try:
+                found, end = self._json.raw_decode(self._held, self._at)
+            except (json.JSONDecodeError, RecursionError) as error:
+                if isinstance(error, RecursionError) or not self._more(step):
+                    raise _BrokenError(getattr(error, "msg", "nested too deeply")) from None
+                step *= 2  # each try begins anew: few of them
+                continue
+            except ValueError as error:
+                raise _BrokenError(str(error)) from None
+            if end == len(self._held) and self._more(step):
+                continue  # a number may go on
+            self._at = end
+            return found
+
+    def _more(self, count: int) -> bool:
+        """Read on, and forget what is behind; return whether there was more."""
+        if self._ended:
+            return False
+        if len(self._held) - self._at > LONGEST:
+            raise _BrokenError(f"an element of more than {LONGEST} characters")
+        data = self._file.read(count)
+        self._ended = not data
+        try:
+            read = self._decode.decode(data, final=self._ended)
+        except UnicodeDecodeError:
+            raise _BrokenError("not UTF-8; save the file as UTF-8") from None
+        self._held = self._held[self._at :] + read
+        self._at = 0
+        return not self._ended or bool(read)

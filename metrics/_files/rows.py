@@ -1,0 +1,271 @@
+"""Reads the rows of files: golden sets of references, and data sets to evaluate.
+
+JSON lines, CSV, JSON arrays and Parquet; all but the last may be compressed with gzip.  A few rows are in
+memory at a time, and are data: parsed, never evaluated.  A row that cannot be read becomes a `BadRow` with
+its line and reason, and the rest is read; what the columns mean, and whether a bad row is an error, is up
+to the caller: references raise, `ragmeter evaluate` reports and goes on.
+
+CSV is decoded so that bytes that are not UTF-8 are found row by row.  Python's limit of 131,072 characters a
+field belongs to the whole process, so it is left alone here; the command line raises it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import hashlib
+import shlex
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple
+
+from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
+
+from .json_array import Element, read_array
+from .json_lines import lines_of, object_of, parse
+
+__all__ = ["BadRow", "GoodRow", "RawRow", "count_rows", "format_of", "open_rows", "read_rows"]
+
+Format = Literal["jsonl", "csv", "json", "parquet"]
+_ENDINGS: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".json": "json",
+    ".parquet": "parquet",
+}
+BATCH = 256
+"""Rows of a Parquet file that are in memory at a time."""
+
+
+class GoodRow(NamedTuple):
+    """One readable row."""
+
+    line: int
+    """Where it stands in the file, counted from 1; in CSV the row's last line, in a JSON array and in
+    Parquet the number of the row."""
+    fields: dict[str, Any]
+    """Its columns; an empty CSV cell is None, as JSON's ``null`` and pandas' ``NaN`` are."""
+
+
+class BadRow(NamedTuple):
+    """One row that cannot be read."""
+
+    line: int
+    """Where it stands in the file, counted from 1."""
+    reason: str
+    """What is wrong with it."""
+
+
+class RawRow(NamedTuple):
+    """One row as it stands in the file: not understood yet."""
+
+    line: int
+    """Where it stands, counted from 1."""
+    kind: Literal["json", "cells", "fields", "bad"]
+    """What `content` is: a JSON text, the cells of a CSV row, fields, or why there are none."""
+    content: Any
+
+    def digest(self, read_as: bytes = b"") -> bytes:
+        """Return 16 bytes that change with the content, and how it is read; cheaper than reading it."""
+        content = (
+            self.content if self.kind == "json" else repr(self.content).encode("utf-8", "replace")
+        )
+        return hashlib.blake2b(content + read_as, digest_size=16).digest()
+
+    def parsed(self, lists: Collection[str]) -> GoodRow | BadRow:
+        """Return the columns; in CSV those of `lists` hold a JSON list or one plain text."""
+        if self.kind == "json":
+            return _row(self.line, object_of, self.content)
+        if self.kind == "cells":
+            return _row(self.line, _cells, self.content, lists)
+        if self.kind == "bad":
+            return BadRow(self.line, self.content)
+        return GoodRow(self.line, self.content)
+
+
+def format_of(path: Path) -> tuple[Format, bool]:
+    """Return what a file of rows is, by its ending, and whether it is compressed.
+
+    Raises:
+        ConfigurationError: It has another ending.
+    """
+    endings = [ending.lower() for ending in path.suffixes[-2:]]
+    zipped = endings[-1:] == [".gz"]
+    found = _ENDINGS.get(endings[0] if zipped and len(endings) > 1 else "".join(endings[-1:]))
+    if found is None or (zipped and found == "parquet"):
+        raise ConfigurationError(
+            f"{str(path)!r} ends in none of {', '.join(_ENDINGS)}, nor in one of them and .gz"
+        )
+    return found, zipped
+
+
+def open_rows(path: Path) -> Iterator[RawRow]:
+    """Yield every row of a file in UTF-8, one at a time, without blank lines. A CSV file has a header.
+
+    Raises:
+        ConfigurationError: The file cannot be opened or read, is UTF-16, or has another ending.
+        MissingDependencyError: Parquet needs pyarrow.
+    """
+    kind, zipped = format_of(path)
+    try:
+        if kind == "parquet":
+            yield from _parquet_rows(path)
+            return
+        opener: Callable[..., Any] = gzip.open if zipped else open
+        if kind == "csv":
+            # Bytes that are not UTF-8 arrive as lone surrogates, which no UTF-8 text holds.
+            text: Any
+            with opener(
+                path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=""
+            ) as text:
+                _check_encoding(path, text.buffer)
+                yield from _csv_rows(text)
+            return
+        file: Any
+        with opener(path, "rb") as file:
+            _check_encoding(path, file)
+            yield from (_json_rows(file) if kind == "jsonl" else map(_element, read_array(file)))
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigurationError(f"cannot read {str(path)!r}: {reason}") from error
+
+
+def read_rows(path: Path, lists: Collection[str]) -> Iterator[GoodRow | BadRow]:
+    """Yield every row of a file, understood, one at a time, without blank lines.
+
+    CSV cells are texts, but for those that hold JSON: in the columns of `lists` a list, in the column
+    ``reference`` an object.
+
+    Args:
+        path: The file; a byte order mark at its beginning is passed over.
+        lists: Columns that hold a JSON list or one plain text.
+
+    Raises:
+        ConfigurationError: The file cannot be opened or read, or has another ending.
+        MissingDependencyError: Parquet needs pyarrow.
+    """
+    for raw in open_rows(path):
+        yield raw.parsed(lists)
+
+
+def count_rows(path: Path) -> int:
+    """Return how many rows a file has, good and bad ones; reads it, and understands nothing.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or has another ending.
+        MissingDependencyError: Parquet needs pyarrow.
+    """
+    kind, zipped = format_of(path)
+    if kind == "parquet":
+        with _parquet(path) as file:
+            return int(file.metadata.num_rows)
+    if kind == "jsonl" and not zipped:  # the fastest way
+        try:
+            with path.open("rb") as lines:
+                return sum(1 for _ in lines_of(lines))
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {str(path)!r}: {error.strerror}") from error
+    return sum(1 for _ in open_rows(path))
+
+
+def _parquet(path: Path) -> Any:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 -- an extra
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise MissingDependencyError("pyarrow", "parquet", f"reading {path.name}") from None
+    try:
+        return parquet.ParquetFile(path, pre_buffer=False)
+    except (OSError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigurationError(f"cannot read {str(path)!r}: {reason}") from error
+
+
+def _check_encoding(path: Path, file: Any) -> None:
+    """Refuse UTF-16, as spreadsheets and PowerShell write it; every row of it would be bad."""
+    head: bytes = file.peek(2)[:2]
+    if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or b"\0" in head:
+        raise ConfigurationError(
+            f"{str(path)!r} is UTF-16; save the file as UTF-8: "
+            f"iconv -f UTF-16 -t UTF-8 {shlex.quote(str(path))} > utf8{''.join(path.suffixes)}"
+        )
+
+
+def _parquet_rows(path: Path) -> Iterator[RawRow]:
+    line = 0
+    with _parquet(path) as file:
+        import pyarrow as pa  # noqa: PLC0415 -- an extra
+
+        from .parquet_cells import fields_of  # noqa: PLC0415 -- likewise
+
+        try:
+            for batch in file.iter_batches(batch_size=BATCH, use_threads=False):
+                for fields in fields_of(batch):
+                    line += 1
+                    yield RawRow(line, "bad" if isinstance(fields, str) else "fields", fields)
+        except pa.ArrowException as error:
+            raise ConfigurationError(
+                f"cannot read {str(path)!r} after row {line}: {error}"
+            ) from error
+
+
+def _element(found: Element) -> RawRow:
+    if found.problem is not None:
+        return RawRow(found.number, "bad", found.problem)
+    if not isinstance(found.value, dict):
+        return RawRow(found.number, "bad", "not a JSON object")
+    return RawRow(found.number, "fields", found.value)
+
+
+def _json_rows(file: IO[bytes]) -> Iterator[RawRow]:
+    for number, line in lines_of(file):
+        yield RawRow(number, "json", line)
+
+
+def _row(line: int, parse: Callable[..., dict[str, Any]], *what: Any) -> GoodRow | BadRow:
+    try:
+        return GoodRow(line, parse(*what))
+    except ValueError as error:
+        return BadRow(line, str(error))
+
+
+def _csv_rows(file: IO[str]) -> Iterator[RawRow]:
+    reader = csv.DictReader(file, strict=True)
+    try:
+        for row in reader:
+            yield RawRow(reader.line_num, "cells", row)
+    except csv.Error as error:  # where the next row begins is unknown
+        yield RawRow(reader.line_num, "bad", f"not CSV: {error}")
+
+
+def _cells(row: dict[str, Any], lists: Collection[str]) -> dict[str, Any]:
+    if None in row:
+        raise ValueError("more fields than columns")
+    try:
+        "".join((*row, *filter(None, row.values()))).encode()
+    except UnicodeEncodeError:
+        raise ValueError("not UTF-8; save the file as UTF-8") from None
+    return {name: _cell(name, cell, lists) for name, cell in row.items()}
+
+
+def _cell(name: str, cell: str | None, lists: Collection[str]) -> Any:
+    text = (cell or "").strip()
+    if not text:
+        return None
+    if name in lists and text.startswith("[") and text.endswith("]"):
+        try:
+            return parse(text)
+        except (ValueError, RecursionError):
+            raise ValueError(
+                f'{name} is not a JSON list; write lists as ["one", "two"] (json.dumps), not as Python '
+                "prints them, or save the table as Parquet"
+            ) from None
+    if name == "reference" and text.startswith("{"):
+        try:
+            return parse(text)
+        except (ValueError, RecursionError):
+            return cell  # a text that happens to begin with a brace
+    return cell

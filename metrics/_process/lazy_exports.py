@@ -1,0 +1,29 @@
+"""A package's public names, each imported when it is first asked for (PEP 562)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["lazy_exports"]
+
+
+def lazy_exports(
+    package: str, names: Collection[str], homes: Mapping[str, str], home: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of `package`.
+
+    Args:
+        package: Its ``__name__``.
+        names: Its ``__all__``.
+        homes: The module of a name, relative to the package.
+        home: The module of every other name.
+    """
+
+    def get(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f".{homes.get(name, home)}", package), name)
+
+    return get, lambda: sorted(names)

@@ -1,0 +1,325 @@
+"""A Redis that many processes share and none depends on: asked for a moment, then left alone for a second.
+
+The judge's shared budget and cache, and the worker's marks, ask through it.  Commands that wait go out
+together, on a thread of its own, so that neither an event loop nor a name that cannot be looked up is
+waited for.  It raises nothing at run time: what could not be asked is None.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import TimeoutError as WaitedTooLongError
+from contextlib import suppress
+from functools import cached_property, partial
+from hashlib import sha1
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import SplitResult, urlsplit
+
+from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
+
+from . import fork
+from .background_thread import Clerk
+from .certificates import tls_failure
+from .malformed_url import SIGNS, is_torn
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+__all__ = ["Command", "RedisLine", "Script", "plain_url", "url_again"]
+
+logger = logging.getLogger("ragmeter.redis")
+
+LONGEST_WAIT_S = 0.2
+"""For one answer, before Redis counts as away."""
+LEFT_ALONE_S = 1.0
+"""After a failure; then it is asked again."""
+_SAY_AGAIN_AFTER_S = 60.0
+_MOST_WAITING = 10_000
+"""Groups of commands that wait to be sent; more count as a Redis that is away."""
+_SCHEMES = ("redis", "rediss", "unix")
+_EXAMPLE = "'redis://localhost:6379/0', 'rediss://...' or 'unix:///run/redis.sock'"
+
+Answers: TypeAlias = list[Any] | None
+"""What Redis said to each command; None: it could not be asked, or one of them failed."""
+
+
+class Script:
+    """A Lua script, sent by its digest once the server knows it.
+
+    Args:
+        text: The script.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.digest = sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+Command: TypeAlias = tuple[Any, ...]
+"""Name and arguments; or a `Script`, how many of the arguments are keys, and the arguments."""
+
+
+def plain_url(url: str) -> str:
+    """Return a Redis URL without what may be secret: user, password, query.
+
+    Raises:
+        ConfigurationError: It is none; neither message nor cause quotes it.
+    """
+    parts = _parts(url)
+    place = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{place}{parts.path}"
+
+
+def url_again(plain: str, variable: str) -> str:
+    """Return the URL that `plain` was made of, if an environment variable holds it; else `plain`."""
+    url = os.environ.get(variable)
+    if url:
+        with suppress(ConfigurationError):
+            if plain_url(url) == plain:
+                return url
+    return plain
+
+
+def _parts(url: str) -> SplitResult:
+    wrong = ConfigurationError(f"a Redis is given as {_EXAMPLE}; the URL given is none of them")
+    if is_torn(url):
+        raise ConfigurationError(f"the URL of a Redis ends its host before an @; {SIGNS}")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises for one that is no number
+        fits = parts.scheme in _SCHEMES and bool(
+            parts.path if parts.scheme == "unix" else parts.hostname
+        )
+    except ValueError:
+        raise wrong from None
+    if not fits:
+        raise wrong
+    return parts
+
+
+class RedisLine:
+    """One Redis, for one purpose. Thread-safe, and of use in a forked child.
+
+    Args:
+        url: ``redis://``, ``rediss://`` or ``unix://``.
+        purpose: What asks, for the log: "the judge's shared budget".
+        meanwhile: What happens while it is away, for the log.
+
+    Raises:
+        ConfigurationError: The URL is none.
+        MissingDependencyError: The package ``redis`` is not installed.
+    """
+
+    def __init__(self, url: str, purpose: str, meanwhile: str) -> None:
+        self.url = url
+        self.address = plain_url(url)
+        self._purpose = purpose
+        self._meanwhile = meanwhile
+        self._said_at = -math.inf
+        self.trouble = ""
+        """What it could not be asked for, at the last failure; empty: it never failed."""
+        try:
+            import redis  # noqa: F401, PLC0415 -- optional dependency, needed where a URL is given
+        except ImportError:
+            raise MissingDependencyError("redis", "redis", purpose) from None
+        self._begin()
+        try:
+            _ = self._client
+        except (ValueError, TypeError) as error:
+            # Not its message: it may quote the URL.
+            raise ConfigurationError(
+                f"the Redis at {self.address} cannot be used as given ({type(error).__name__}): check "
+                "the path and the query of its URL"
+            ) from None
+        fork.forget(self._begin)  # connections and thread are the parent's
+
+    def __repr__(self) -> str:
+        return f"RedisLine({self.address!r})"
+
+    def _begin(self) -> None:
+        self._clerk = Clerk("ragmeter-redis")
+        self._waiting: deque[tuple[Sequence[Command], Future[Answers]]] = deque()
+        self._away_until = -math.inf
+        self._parents = self.__dict__.pop("_client", None)  # kept: its end could close their socket
+
+    @cached_property
+    def _client(self) -> Redis:
+        from redis import Redis  # noqa: PLC0415 -- optional dependency
+        from redis.backoff import NoBackoff  # noqa: PLC0415 -- likewise
+        from redis.exceptions import ConnectionError as CutError  # noqa: PLC0415 -- likewise
+        from redis.retry import Retry  # noqa: PLC0415 -- likewise
+
+        # redis-py before 6 compares no name with a certificate unless asked to.
+        query = urlsplit(self.url).query
+        checked = self.address.startswith("rediss:") and not (
+            "ssl_check_hostname=" in query or "ssl_cert_reqs=" in query
+        )
+        return Redis.from_url(
+            self.url,
+            **({"ssl_check_hostname": True} if checked else {}),
+            socket_timeout=LONGEST_WAIT_S,
+            socket_connect_timeout=LONGEST_WAIT_S,
+            # Once, at once: a connection that was idle may have been cut in between.
+            retry=Retry(NoBackoff(), 1, supported_errors=(CutError,)),
+            protocol=2,
+        )
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it failed less than a second ago, and is not to be asked."""
+        return time.monotonic() < self._away_until
+
+    def ask(self, commands: Sequence[Command]) -> Answers:
+        """Send commands together and return their answers; waits for `LONGEST_WAIT_S` at most."""
+        answer = self.send(commands)
+        if answer is None:
+            return None
+        try:
+            return answer.result(LONGEST_WAIT_S)
+        except (TimeoutError, WaitedTooLongError):
+            answer.cancel()  # not sent yet: it will not be
+            self._failed("TimeoutError")
+            return None
+
+    async def asked(
+        self, commands: Sequence[Command], unwanted: Callable[[Answers], None] | None = None
+    ) -> Answers:
+        """Do as `ask`, without holding up the event loop.
+
+        Args:
+            commands: What is sent.
+            unwanted: Takes answers that come when nobody waits for them any more, on the thread.
+        """
+        answer = self.send(commands)
+        if answer is None:
+            return None
+        loop = asyncio.get_running_loop()
+        came: asyncio.Future[None] = loop.create_future()
+
+        def wake(_: Future[Answers]) -> None:
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(_end, came)
+
+        answer.add_done_callback(wake)
+        waits = True
+        try:
+            await asyncio.wait([came], timeout=LONGEST_WAIT_S)
+            waits = False
+        finally:
+            if waits or not answer.done():
+                answer.cancel()  # not sent yet: it will not be
+                if unwanted is not None:
+                    answer.add_done_callback(partial(_pass_on, unwanted))
+        if not answer.done():
+            self._failed("TimeoutError")
+            return None
+        return None if answer.cancelled() else answer.result()
+
+    def send(self, commands: Sequence[Command]) -> Future[Answers] | None:
+        """Send commands together and wait for nothing; None: Redis is away."""
+        if self.is_away or len(self._waiting) >= _MOST_WAITING:
+            return None
+        answer: Future[Answers] = Future()
+        self._waiting.append((commands, answer))
+        self._clerk.do(self._work)
+        return answer
+
+    def close(self, timeout_s: float = 0.0) -> None:
+        """Send what waits, for `timeout_s` seconds at most, and disconnect. The next use connects again."""
+        self._clerk.finish(timeout_s)
+        client = self.__dict__.pop("_client", None)
+        if client is not None:
+            client.close()
+
+    def __del__(self) -> None:
+        """Let the thread of a line that is let go end."""
+        clerk = getattr(self, "_clerk", None)
+        if clerk is not None:
+            clerk.finish(0.0)
+
+    def _failed(self, kind: str) -> None:
+        now = time.monotonic()
+        self.trouble = kind
+        self._away_until = now + LEFT_ALONE_S
+        if now - self._said_at >= _SAY_AGAIN_AFTER_S:
+            self._said_at = now
+            logger.warning(
+                "%s: the Redis at %s cannot be asked (%s); it is asked again every second, and %s",
+                self._purpose,
+                self.address,
+                kind,
+                self._meanwhile,
+            )
+
+    def _work(self) -> None:
+        """Send what waits, on the thread."""
+        groups: list[tuple[Sequence[Command], Future[Answers]]] = []
+        with suppress(IndexError):
+            while True:
+                commands, answer = self._waiting.popleft()
+                if answer.set_running_or_notify_cancel():
+                    groups.append((commands, answer))
+        if not groups:
+            return
+        sent = None if self.is_away else self._sent([c for commands, _ in groups for c in commands])
+        for commands, answer in groups:
+            mine = None if sent is None else sent[: len(commands)]
+            sent = None if sent is None else sent[len(commands) :]
+            if mine is not None and any(isinstance(one, Exception) for one in mine):
+                mine = None
+            with suppress(InvalidStateError):
+                answer.set_result(mine)
+
+    def _sent(self, commands: Sequence[Command]) -> Answers:
+        from redis.exceptions import NoScriptError, RedisError  # noqa: PLC0415 -- optional dependency
+
+        try:
+            answers = self._piped([_by_digest(command) for command in commands])
+            unknown = [n for n, one in enumerate(answers) if isinstance(one, NoScriptError)]
+            if unknown:
+                again = self._piped([_in_full(commands[number]) for number in unknown])
+                for number, one in zip(unknown, again, strict=True):
+                    answers[number] = one
+        except (RedisError, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+            # The last ones: an answer that its client does not understand, as of another kind of server.
+            own = "?ssl_certfile=FILE&ssl_keyfile=FILE"
+            tls = tls_failure(error, "?ssl_ca_certs=FILE", own=own)
+            self._failed(tls or type(error).__name__)
+            return None
+        failures = [one for one in answers if isinstance(one, Exception)]
+        if failures:  # out of memory, a replica, not allowed: the next ones would fail alike
+            self._failed(type(failures[0]).__name__)
+        return answers
+
+    def _piped(self, commands: Sequence[Command]) -> list[Any]:
+        with self._client.pipeline(transaction=False) as pipe:
+            for command in commands:
+                pipe.execute_command(*command)  # type: ignore[no-untyped-call]
+            return list(pipe.execute(raise_on_error=False))
+
+
+def _pass_on(unwanted: Callable[[Answers], None], answer: Future[Answers]) -> None:
+    if not answer.cancelled():
+        unwanted(answer.result())
+
+
+def _end(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _by_digest(command: Command) -> Command:
+    script, *arguments = command
+    return ("EVALSHA", script.digest, *arguments) if isinstance(script, Script) else command
+
+
+def _in_full(command: Command) -> Command:
+    script, *arguments = command
+    return ("EVAL", script.text, *arguments)

@@ -1,0 +1,343 @@
+"""What a request says, what the endpoint was found to lack of it, and when that is looked for again.
+
+Each option of a request has a ladder of levels, from what we would like to what every endpoint
+takes.  The endpoint asks for a plan before a call, writes the body by it, steps it down when it is
+refused, and reports the outcome.  What the server names is lacking at once; what it refuses without a
+word is lacking once two calls in a row failed above and passed below: a hiccup teaches nothing.  And
+nothing is for good, because servers are upgraded under running processes: after ten minutes, then
+after twice as long each time, one call goes out one level higher.  Nothing is sent here.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragmeter.metrics._process import fork
+
+__all__ = ["Learned", "Plan", "RequestForm"]
+
+logger = logging.getLogger("ragmeter.judge")
+
+_LADDERS: Mapping[str, tuple[str, ...]] = {
+    "format": ("json_schema", "json_object", "text"),
+    "temperature": ("sent", "omitted"),
+    "cap": ("max_completion_tokens", "max_tokens", "omitted"),
+    "effort": ("unset", "none", "low", "omitted"),
+    "system": ("system role", "within the user message"),
+}
+"""The levels of each option, best first."""
+
+_FIRST_WAIT_S = 600.0
+_LONGEST_WAIT_S = 6 * 3600.0
+_LOWEST_TO_RETURN_TO = {"effort": 1}
+"""Effort is lowered because thinking starved the reply: no effort at all is nothing to go back to."""
+_ENOUGH = 2
+"""Calls in a row that failed above and passed below, before a silent refusal counts."""
+
+_FIXED_BY = {
+    "response_format": "format",
+    "temperature": "temperature",
+    "max_completion_tokens": "cap",
+    "max_tokens": "cap",
+    "reasoning_effort": "effort",
+}
+"""Fields of the body, and the option that is decided by setting them in ``extra_body``."""
+_UNKNOWN = "not tried"
+
+
+@dataclass(slots=True)
+class Plan:
+    """What one call sends, and how it came to that."""
+
+    levels: dict[str, int]
+    """By option."""
+    begun: float
+    """When it was sent first; monotonic seconds."""
+    trial: str | None = None
+    """The option that goes out one level above what was learned."""
+    guessed: dict[str, int] = field(default_factory=dict)
+    """Options stepped down on a guess, with the level that failed first."""
+    steps: int = 0
+    """Step-downs so far."""
+
+    def has(self, option: str, level: str) -> bool:
+        """Return whether `option` is at `level`."""
+        return _LADDERS[option][self.levels[option]] == level
+
+
+@dataclass(frozen=True)
+class RequestForm:
+    """What is the same in every request of one judge."""
+
+    model: str
+    """The model's name (Azure: the deployment's)."""
+    temperature: float | None
+    """Sent unless None."""
+    max_output_tokens: int | None
+    """Cap on what the judge may write; None: the endpoint's."""
+    extra_body: Mapping[str, Any]
+    """Merged last."""
+
+    def sends(self, plan: Plan, option: str) -> bool:
+        """Return whether a request of `plan` has something of ours that `option` is about."""
+        if any(_FIXED_BY.get(name) == option for name in self.extra_body):
+            return False
+        if option == "temperature":
+            return self.temperature is not None and plan.has(option, "sent")
+        if option == "cap":
+            return self.max_output_tokens is not None and not plan.has(option, "omitted")
+        if option == "effort":
+            return plan.has(option, "none") or plan.has(option, "low")
+        if option == "system":
+            return plan.has(option, "system role")
+        return not plan.has("format", "text")
+
+    def may_lower_effort(self, plan: Plan) -> bool:
+        """Return whether the endpoint was not yet asked to think less."""
+        return "reasoning_effort" not in self.extra_body and plan.has("effort", "unset")
+
+    def body(
+        self, plan: Plan, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the body of the request."""
+        body: dict[str, Any] = {"model": self.model, "messages": _messages(plan, messages)}
+        if self.sends(plan, "temperature"):
+            body["temperature"] = self.temperature
+        if self.sends(plan, "cap"):
+            name = "max_tokens" if plan.has("cap", "max_tokens") else "max_completion_tokens"
+            body[name] = self.max_output_tokens
+        if self.sends(plan, "effort"):
+            body["reasoning_effort"] = "none" if plan.has("effort", "none") else "low"
+        if plan.has("format", "json_schema"):
+            wanted = {"name": "verdicts", "strict": True, "schema": schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": wanted}
+        elif plan.has("format", "json_object"):
+            body["response_format"] = {"type": "json_object"}
+        body.update(self.extra_body)
+        return body
+
+
+def _messages(plan: Plan, messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    if plan.has("system", "system role"):
+        return list(messages)
+    return [{"role": "user", "content": "\n\n".join(message["content"] for message in messages)}]
+
+
+@dataclass(slots=True)
+class _Lack:
+    """What is known of one option that is below its best level."""
+
+    status: int | None
+    due: float
+    """When it is worth another trial; monotonic seconds."""
+    wait_s: float = _FIRST_WAIT_S
+
+
+@dataclass(slots=True)
+class _Suspicion:
+    count: int
+    since: float
+    """When the last call that counted had ended."""
+
+
+class Learned:
+    """Levels of one endpoint, shared by all its calls. Thread-safe.
+
+    Args:
+        name: The judge's model and host, for the log.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name = name
+        self._clock = clock
+        self._lock = fork.lock()
+        self._levels = dict.fromkeys(_LADDERS, 0)
+        self._lacks: dict[str, _Lack] = {}
+        self._suspicions: dict[str, _Suspicion] = {}
+        self._on_trial = False
+        self._passed: set[tuple[str, int]] = set()
+        self.states_usage: bool | None = None
+        """Whether the endpoint counts tokens; None: not known yet."""
+        self.states_cached_tokens: bool | None = None
+        """Whether it says what it read from its own cache; None: not known yet."""
+        fork.forget(self._end_trial)
+
+    def level(self, option: str) -> str:
+        """Return the level at which `option` is sent now."""
+        return _LADDERS[option][self._levels[option]]
+
+    def facts(self, form: RequestForm) -> dict[str, str]:
+        """Return in words what is known of the endpoint; see `OpenAIJudge.learned`."""
+        found: dict[str, str] = {}
+        now = self._levels["format"]
+        for place, level in enumerate(_LADDERS["format"][:2]):
+            found[level] = self._no("format") if place < now else self._yes("format", level)
+        if form.temperature is None:
+            found["temperature"] = "not sent"
+        elif self.level("temperature") == "omitted":
+            found["temperature"] = self._no("temperature")
+        else:
+            found["temperature"] = self._yes("temperature", "sent")
+        cap = self.level("cap")
+        if form.max_output_tokens is None:
+            found["cap"] = "not sent"
+        elif cap == "omitted":
+            found["cap"] = self._no("cap")
+        else:
+            found["cap"] = self._yes("cap", cap, f"as {cap}")
+        effort = self.level("effort")
+        found["effort"] = {"unset": "not sent", "omitted": self._no("effort")}.get(effort, effort)
+        system = self.level("system")
+        taken = system == "system role"
+        found["system role"] = self._yes("system", system) if taken else self._no("system")
+        for name, stated in (
+            ("usage", self.states_usage),
+            ("cached_tokens", self.states_cached_tokens),
+        ):
+            found[name] = _UNKNOWN if stated is None else "yes" if stated else "no"
+        return found
+
+    def _yes(self, option: str, level: str, word: str = "yes") -> str:
+        return word if (option, _LADDERS[option].index(level)) in self._passed else _UNKNOWN
+
+    def _no(self, option: str) -> str:
+        lack = self._lacks.get(option)
+        return "no" if lack is None or lack.status is None else f"no ({lack.status})"
+
+    def plan(self) -> Plan:
+        """Return what the next call should send: what was learned, or a trial one level higher."""
+        now = self._clock()
+        with self._lock:
+            plan = Plan(dict(self._levels), now)
+            if not self._on_trial:
+                for option, lack in self._lacks.items():
+                    if lack.due <= now:
+                        self._on_trial = True
+                        plan.trial = option
+                        plan.levels[option] -= 1
+                        break
+        return plan
+
+    def begin(self, plan: Plan) -> None:
+        """Note that `plan` is sent for the first time just now: it may have waited for a slot."""
+        plan.begun = self._clock()
+
+    def refresh(self, plan: Plan) -> bool:
+        """Take over what other calls learned while this one waited; return whether it is news."""
+        before = dict(plan.levels)
+        with self._lock:
+            for option, level in self._levels.items():
+                if option != plan.trial:
+                    plan.levels[option] = max(plan.levels[option], level)
+        return before != plan.levels
+
+    def step_down(self, plan: Plan, option: str, status: int | None, *, certain: bool) -> bool:
+        """Send `option` one level lower; return whether there was one.
+
+        Args:
+            plan: What was sent.
+            option: What the endpoint may lack.
+            status: With which status it was refused.
+            certain: Whether the endpoint named it: then it is remembered.
+        """
+        level = plan.levels[option]
+        if level + 1 >= len(_LADDERS[option]):
+            return False
+        if plan.trial == option:
+            self.end_trial(plan, refused=True)
+            return True
+        plan.levels[option] = level + 1
+        plan.steps += 1
+        if certain:
+            self._lower(option, level + 1, status)
+        else:
+            plan.guessed.setdefault(option, level)
+        return True
+
+    def answered(self, plan: Plan, status: int | None = None) -> None:
+        """Learn from a call that was answered as `plan` has it.
+
+        Args:
+            plan: What was sent.
+            status: With which status its guesses were refused, if any.
+        """
+        now = self._clock()
+        lowered: list[tuple[str, int]] = []
+        with self._lock:
+            for option, level in plan.levels.items():
+                self._passed.add((option, level))
+                if option in plan.guessed:
+                    suspicion = self._suspicions.get(option)
+                    if suspicion is None:
+                        self._suspicions[option] = _Suspicion(1, now)
+                    elif plan.begun >= suspicion.since:
+                        suspicion.count += 1
+                        suspicion.since = now
+                        if suspicion.count >= _ENOUGH:
+                            lowered.append((option, level))
+                elif level <= self._levels[option]:
+                    self._suspicions.pop(option, None)
+                lowest = _LOWEST_TO_RETURN_TO.get(option, 0)
+                if lowest <= level < self._levels[option] and option not in plan.guessed:
+                    self._raise(option, level)
+            if plan.trial is not None:
+                self._on_trial = False
+                plan.trial = None
+        for option, level in lowered:
+            self._lower(option, level, status)
+
+    def keep(self, plan: Plan, option: str) -> None:
+        """Remember the level of `option` that `plan` came to, for a reason of ours."""
+        self._lower(option, plan.levels[option], None)
+
+    def end_trial(self, plan: Plan, *, refused: bool) -> None:
+        """Go back to what was learned; a `refused` level is tried again after twice as long."""
+        option = plan.trial
+        if option is None:
+            return
+        with self._lock:
+            plan.trial = None
+            self._on_trial = False
+            plan.levels[option] = self._levels[option]
+            lack = self._lacks.get(option)
+            if lack is not None:
+                if refused:
+                    lack.wait_s = min(lack.wait_s * 2, _LONGEST_WAIT_S)
+                lack.due = self._clock() + lack.wait_s
+
+    def _end_trial(self) -> None:
+        # In a forked child: the request that tries something is the parent's.
+        self._on_trial = False
+
+    def _lower(self, option: str, level: int, status: int | None) -> None:
+        with self._lock:
+            if level <= self._levels[option]:
+                return
+            better = _LADDERS[option][self._levels[option]]
+            self._levels[option] = level
+            self._suspicions.pop(option, None)
+            if level > _LOWEST_TO_RETURN_TO.get(option, 0):
+                self._lacks[option] = _Lack(status, self._clock() + _FIRST_WAIT_S)
+        logger.info(
+            "the judge %s does not take %s %r; using %r", self._name, option, better,
+            _LADDERS[option][level],
+        )  # fmt: skip
+        if (option, _LADDERS[option][level]) == ("cap", "omitted"):
+            logger.warning(
+                "the judge %s takes no limit on the length of its replies: max_output_tokens is not "
+                "sent, and a reply may be as long as the model likes",
+                self._name,
+            )
+
+    def _raise(self, option: str, level: int) -> None:
+        self._levels[option] = level
+        lack = self._lacks.pop(option, None)
+        if level > _LOWEST_TO_RETURN_TO.get(option, 0):
+            status = lack.status if lack is not None else None
+            self._lacks[option] = _Lack(status, self._clock() + _FIRST_WAIT_S)
+        logger.info("the judge %s takes %s %r again", self._name, option, _LADDERS[option][level])
