@@ -14,6 +14,7 @@ from typing import Any
 from ragmeter.metrics._connection.failures import FailedCall, refused
 from ragmeter.metrics._connection.tokens import estimate_tokens
 
+from ._stated_failures import has_failed, is_failure
 from .replies import after_thinking
 
 __all__ = ["Completion", "read_completion"]
@@ -24,6 +25,12 @@ _REFUSED_FINISHES = frozenset({
 })  # fmt: skip
 _CUT_FINISHES = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
 _NOT_FINISHED = frozenset({"tool_calls", "function_call", "tool_use"})
+_FINISHED = _NOT_FINISHED | {
+    "", "stop", "stopped", "stop_sequence", "stop_sequences", "stop_token", "stop_word", "stop_str", "stop_string",
+    "eos", "eos_token", "eos_found", "eot", "end", "end_turn", "end_of_turn", "end_of_text", "endoftext",
+    "complete", "completed", "finish", "finished", "done", "success", "normal",
+}  # fmt: skip
+"""Reasons why a reply ends of which it is known that the model had said all."""
 _TEXT_PARTS = frozenset({"text", "output_text", None})
 _MOST_TOKENS = 100_000_000
 """No reply takes more: a number beyond is none."""
@@ -72,11 +79,11 @@ def read_completion(
     said, declined = _content(message.get("content"))
     finish = choice.get("finish_reason")
     finish = finish.casefold() if isinstance(finish, str) else ""
-    error = choice.get("error") or message.get("error")
-    if finish == "error" or error:
-        return _inner_error(error or choice, headers)
     if _is_error(reply):
         return _inner_error(reply, headers)
+    if is_failure(choice) or is_failure(message) or has_failed(finish):
+        failed = message if is_failure(message) and not is_failure(choice) else choice
+        return _inner_error(failed, headers)
     if not message:
         return _unusable(received, estimated_input)
     error_type = None
@@ -85,6 +92,8 @@ def read_completion(
     elif finish in _CUT_FINISHES:
         error_type = "reply_cut_off"
         said = after_thinking(said) and said
+    elif finish not in _FINISHED:
+        said, error_type = "", "unusable_reply"
     elif not said.strip():
         said = "" if finish in _NOT_FINISHED else _misplaced(message)
         error_type = None if said else "unusable_reply"
@@ -133,10 +142,12 @@ def _misplaced(message: Mapping[str, Any]) -> str:
 def _is_error(reply: Any) -> bool:
     if isinstance(reply, list):
         return bool(reply) and _is_error(reply[0])
-    return isinstance(reply, dict) and bool(reply.get("error") or reply.get("object") == "error")
+    return isinstance(reply, dict) and is_failure(reply)
 
 
 def _inner_error(said: Any, headers: Mapping[str, str]) -> FailedCall:
+    if isinstance(said, dict):
+        said = said.get("error") or said.get("errors") or said
     status = _status_in(said)
     body = json.dumps({"error": said}).encode("utf-8", "replace")
     return refused(status or _UNSTATED_STATUS, headers, body, stated=status is not None)

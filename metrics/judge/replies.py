@@ -4,10 +4,10 @@
 object, under the id it was asked for: prose is never searched for digits or words like
 yes, nothing is evaluated, and an integer other than 0 and 1 is not a verdict.
 
-A reply is one JSON value and nothing else; or thoughts, which end at their last end, and then words around
-the one object that begins there, fenced or not.  Whatever else begins, a draft that was taken back, one
-that was cut off or is no JSON, another fence, a tag, a thought that has no end: then it
-cannot be told which of them is meant, and the reply answers nothing.
+A reply is one JSON value and nothing else; or thoughts, which end at their last end, and then words before
+the one object that begins there, fenced or not.  Whatever is said after it, be it words, another object,
+whole, cut off or no JSON, another fence, a tag, a thought that has no end, may take it back: then the
+reply answers nothing.  Nor does one that says of itself that it failed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from ._stated_failures import is_failure
 from .protocol import Answer, AnswerValue, Group
 
 __all__ = ["READER", "UnusableReplyError", "after_thinking", "read_reply", "read_verdict"]
 
-READER = 2
+READER = 3
 """Version of the rules by which replies are read; answers remembered under another are not believed."""
 
 _TRUE = frozenset({"true", "yes", "1", "да", "是"})
@@ -52,10 +53,11 @@ _LAST_MARKS = re.compile(
     re.IGNORECASE,
 )
 """What may end a reply, or close what it stands in."""
-_GOES_ON = re.compile(
-    r"[{｛［]|\[(?!\d{1,3}\])|<\s*[/|!]|<\w|\w\|>|&lt;|-->|(?<!~)~~(?!~)|◁", re.IGNORECASE
+_COURTESY = re.compile(
+    r"(?:i )?hope (?:this|that) helps|let me know(?: if you have (?:any )?(?:other |further |more )?questions)?|done",
+    re.IGNORECASE,
 )
-"""Another beginning or a mark of any kind: the object was a draft or a part of something."""
+"""What may be said after a reply: it takes nothing back. Other words may, and are never interpreted."""
 _FULL_STOPS = frozenset(".。｡．")
 _AROUND = " \t\n\r\u00a0\u3000.。｡．"
 _AROUND += "\"'`“”„‟‘’‚«»‹›「」『』＂＇()[]{}<>（）［］｛｝【】〔〕〈〉《》"
@@ -94,6 +96,8 @@ def _only_object(text: str, groups: tuple[Group, ...], shown: str) -> dict[str, 
     candidate, reply = _only_value(text.removeprefix("\ufeff").strip())
     if "".join(candidate.split()) in "".join(shown.split()):
         raise UnusableReplyError("the reply quotes a text it was shown")
+    if isinstance(reply, dict) and is_failure(reply):
+        raise UnusableReplyError("the reply says that it failed")
     if isinstance(reply, list) and len(groups) == 1:
         reply = {groups[0].name: reply}
     if not isinstance(reply, dict) or not any(group.name in reply for group in groups):
@@ -118,10 +122,11 @@ def _only_value(text: str) -> tuple[str, Any]:
         raise UnusableReplyError("the reply is not valid JSON") from error
     following = text[end:]
     fences = len(_FENCE.findall(following))
-    if fences > len(_FENCE.findall(text, 0, start)) % 2 or _GOES_ON.search(
-        _LAST_MARKS.sub("", following)
+    said_after = _LAST_MARKS.sub("", _FENCE.sub("", following))
+    if fences > len(_FENCE.findall(text, 0, start)) % 2 or _COURTESY.sub("", said_after).strip(
+        " .!;\t\r\n"
     ):
-        raise UnusableReplyError("the reply is not one JSON object")
+        raise UnusableReplyError("the reply goes on after its JSON object")
     if _THINKING_BEGINS.search(text, 0, start):
         raise UnusableReplyError("the reply goes on thinking")
     return text[start:end], value

@@ -9,7 +9,9 @@ from judging_tools import judge_at, sample
 from openai_server import well_formed
 
 from ragmeter.metrics import ContextPrecision, evaluate
+from ragmeter.metrics._connection.failures import FailedCall
 from ragmeter.metrics.judge import Group, Item, batching
+from ragmeter.metrics.judge._completions import read_completion
 from ragmeter.metrics.judge.replies import UnusableReplyError, read_reply, read_verdict
 
 GROUP = Group("chunks", (Item("c1", ("c1",)), Item("c2", ("c2",))))
@@ -34,7 +36,7 @@ READ = {
     "fenced in one line": f"```{FINAL}```",
     "in a fence that is not closed": f"```json\n{FINAL}",
     "after words": f"Here you are: {FINAL}",
-    "before words": f"{FINAL}\nI hope this helps (1, 2).",
+    "before a courtesy": f"{FINAL}\n\nI hope this helps! Let me know if you have any questions.",
     "between words and fences": f"As asked:\n```json\n{FINAL}\n```\nDone.",
     "before a special token": f"{FINAL}<|im_end|>",
     "after a thought": f"<think>Is it?</think>\n{FINAL}",
@@ -49,12 +51,24 @@ READ = {
     "fenced after a thought": f"</think>\n```json\n{FINAL}\n```",
     "between tags of an answer": f"<answer>{FINAL}</answer>",
     "after thinking between tokens": f"<|START_THINKING|>{DRAFT}<|END_THINKING|>{FINAL}<|END_RESPONSE|>",
-    "before a mark of citation": f"{FINAL}\nSee [1].",
+    "a reason that speaks of an error": said(False, reason="the status is failed"),
     "a reason that speaks of thinking": said(False, reason="it says </think> and <think>"),
     "a reason with braces": said(False, reason='it says {"chunks": []}'),
 }
 REFUSED = {
     "nothing": "",
+    "a draft before words": f"{DRAFT}\nOn reflection neither of them helps.",
+    "a fenced draft before words": f"```json\n{DRAFT}\n```\nNo: none of them.",
+    "a draft before Russian words": f"{DRAFT}\nХотя нет, оба не подходят.",
+    "a draft before Chinese words": f"{DRAFT}。不对，都不相关",
+    "a draft before a digit": f"{DRAFT} 0",
+    "a draft before a courtesy that goes on": f"{DRAFT} Let me know if both should be false.",
+    "a draft before a cross": f"{DRAFT} ✗",
+    "a draft before a mark of citation": f"{DRAFT}\nSee [1].",
+    "beside an error": f'{{"error": "no context", {DRAFT[1:]}',
+    "beside errors": f'{{"errors": ["no context"], {DRAFT[1:]}',
+    "without success": f'{{"success": false, {DRAFT[1:]}',
+    "of a status": f'{{"status": "failed", {DRAFT[1:]}',
     "words": "All of them are false.",
     "a fenced draft before a plain final": f"```json\n{DRAFT}\n```\nNo: {FINAL}",
     "a fenced draft before an unclosed one": f"```json\n{DRAFT}\n```\nNo:\n```json\n{FINAL}",
@@ -141,6 +155,9 @@ TAKEN_BACK = st.sampled_from(
         "</think>",
         "</think>No.",
         "<think>No",
+        "\nNo, neither.",
+        "\n不对",
+        "\nScratch that (1, 2).",
     ]
 )
 
@@ -178,17 +195,66 @@ def test_what_may_stand_around_a_verdict(word, verdict):
     assert read_verdict(word) is verdict
 
 
+FAILURES = st.one_of(
+    st.tuples(
+        st.sampled_from(["error", "errors", "error_message", "errorMessage", "error_code"]),
+        st.sampled_from([["overloaded"], {"message": "slow"}, "slow", 503, "503", True]),
+    ),
+    st.tuples(st.sampled_from(["success", "ok"]), st.sampled_from([False, "false", 0])),
+    st.tuples(
+        st.sampled_from(["status", "state", "code"]),
+        st.sampled_from(["failed", "Cancelled", "incomplete", "timed_out", "ERROR", 500, "429"]),
+    ),
+    st.tuples(
+        st.just("finish_reason"),
+        st.sampled_from(["abort", "cancelled", "canceled", "timeout", "failed", "error", "time_limit", "repetition"]),
+    ),
+)  # fmt: skip
+NO_FAILURES = st.tuples(
+    st.sampled_from(["error", "errors", "error_code", "success", "status", "warnings"]),
+    st.sampled_from([None, "", "ok", "success"]),
+)
+
+
+def body(place, name, value):
+    """Return an endpoint's body of a good reply, with one more member of the body, its choice or message."""
+    choice = {"message": {"content": FINAL}, "finish_reason": "stop"}
+    whole = {"choices": [choice]}
+    {"body": whole, "choice": choice, "message": choice["message"]}[place][name] = value
+    return json.dumps(whole).encode()
+
+
+@given(st.sampled_from(["body", "choice", "message"]), FAILURES)
+def test_nothing_is_believed_beside_a_failure(place, failure):
+    """Errors, no success, a status of failure, an end that is none: in the body, its choice or the message."""
+    name, value = failure
+    read = read_completion(body("choice" if name == "finish_reason" else place, name, value), {}, 9)
+    assert isinstance(read, FailedCall) or (read.text, read.error_type) == ("", "unusable_reply")
+
+
+@given(st.sampled_from(["body", "choice", "message"]), NO_FAILURES)
+def test_what_says_that_nothing_failed_costs_no_reply(place, member):
+    """Empty and good words are none."""
+    read = read_completion(body(place, *member), {}, 9)
+    assert (read.text, read.error_type) == (FINAL, None)
+
+
 def _ask(judge):
     [scores] = evaluate([sample()], [ContextPrecision()], judge)
     return scores["context_precision"]
 
 
-def test_the_cache_has_nothing_of_a_reply_that_is_refused(server):
+@pytest.mark.parametrize(
+    "form",
+    ["```json\n{0}\n```\nNo: {1}", "{0}\nNo, none of them.", '{{"success": false, {2}'],
+    ids=["before another", "before words", "without success"],
+)
+def test_the_cache_has_nothing_of_a_reply_that_is_refused(server, form):
     """A draft that was taken back is neither a verdict now nor later."""
 
     def taken_back(request):
         draft = json.dumps(well_formed(request, lambda *_: True))
-        return f"```json\n{draft}\n```\nNo: {draft[:-9]}"
+        return form.format(draft, draft[:-9], draft[1:])
 
     server.script.extend([taken_back] * 4)
     judge = judge_at(server)
