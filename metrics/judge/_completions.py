@@ -26,7 +26,7 @@ _REFUSED_FINISHES = frozenset({
 _CUT_FINISHES = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
 _NOT_FINISHED = frozenset({"tool_calls", "function_call", "tool_use"})
 _FINISHED = _NOT_FINISHED | {
-    "", "stop", "stopped", "stop_sequence", "stop_sequences", "stop_token", "stop_word", "stop_str", "stop_string",
+    "", "stop", "stopped", "stop_sequence", "stop_sequences", "stop_token", "stop_word", "stop_string",
     "eos", "eos_token", "eos_found", "eot", "end", "end_turn", "end_of_turn", "end_of_text", "endoftext",
     "complete", "completed", "finish", "finished", "done", "success", "normal",
 }  # fmt: skip

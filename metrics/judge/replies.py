@@ -54,7 +54,8 @@ _LAST_MARKS = re.compile(
 )
 """What may end a reply, or close what it stands in."""
 _COURTESY = re.compile(
-    r"(?:i )?hope (?:this|that) helps|let me know(?: if you have (?:any )?(?:other |further |more )?questions)?|done",
+    r"(?:i )?hope (?:this|that) helps|done"
+    r"|let me know(?: if you have (?:any )?(?:other |further |more )?questions)?",
     re.IGNORECASE,
 )
 """What may be said after a reply: it takes nothing back. Other words may, and are never interpreted."""
