@@ -69,7 +69,7 @@ def label(
     """Say yourself how good requests are, so that estimates can speak of people, not of the judge.
 
     Requests are drawn at random, with a probability that is kept with each label. The same command
-    goes on where you stopped; everybody who labels the same file is shown the same requests. Keys: 1
+    goes on where you stopped; everyone who labels the same file is shown the same requests. Keys: 1
     to 5, or y and n; s cannot say, b back, m more text, q quit. Through a pipe: one key a line.
     """
     with explained():

@@ -1,4 +1,4 @@
-"""Builds the documentation site from the repository's own pages and the docstrings, strictly.
+"""Builds the documentation site from the repository's own pages, docstrings and commands, strictly.
 
 `make docs` and `.ci/docs` run it with the interpreter of an environment that has the extra `[docs]`.
 Everything is staged under build/: pages keep their places relative to each other, so that a link works on
@@ -15,6 +15,8 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+import reference
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 PAGES = BUILD / "docs"
@@ -30,8 +32,11 @@ PACKAGES = {
 }
 GUIDE = (
     "first-ten-minutes.md",
-    "langchain.md", "llama-index.md", "already-traced.md", "recipes.md", "serve.md", "metrics.md", "verdict.md", "golden-sets.md", "testing.md", "quality.md", "backends.md", "dashboards.md", "production.md",
-    "scale.md", "configuration.md", "command-line.md", "support.md",
+    "langchain.md", "llama-index.md", "already-traced.md", "recipes.md",
+    "verdict.md", "metrics.md", "judge.md", "serve.md",
+    "quality.md", "dashboards.md", "backends.md",
+    "golden-sets.md", "evaluate.md", "testing.md",
+    "production.md", "scale.md", "configuration.md", "command-line.md", "support.md", "reference.md",
 )  # fmt: skip
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 
@@ -79,6 +84,10 @@ def stage() -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         text = f"::: {modules[path]}\n" if path in modules else _relinked(path, places)
         place.write_text(text, encoding="utf-8")
+    for name, text in reference.pages().items():
+        places[ROOT / "docs" / name] = place = PAGES / "docs" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
     source = BUILD / "source" / "ragmeter"
     shutil.copytree(ROOT / "core", source)
     for folder in PACKAGES.keys() - {"core"}:
@@ -117,17 +126,19 @@ def _contents(places: dict[Path, Path], modules: dict[Path, str]) -> list[str]:
         if path in modules:
             group, title = "API", modules[path]
         else:
-            first = path.read_text(encoding="utf-8").partition("\n")[0]
+            first = place.read_text(encoding="utf-8").partition("\n")[0]
             title = first.lstrip("# ").replace("`", "").replace('"', "'")
             top = path.relative_to(ROOT).parts[0]
             group = {"README.md": "", "docs": "Guide"}.get(top, "Folders")
             if path.parent == ROOT / "docs" / "decisions":
                 group = "Decisions"
+            elif path.parent == ROOT / "docs" / "reference":
+                group = "Reference"
             elif top in PROJECT:
                 group = "Project"
         groups.setdefault(group, []).append(f'"{title}": {page.as_posix()}')
     lines = []
-    for group in ("", "Guide", "API", "Folders", "Decisions", "Project"):
+    for group in ("", "Guide", "Reference", "API", "Folders", "Decisions", "Project"):
         entries = groups.get(group, [])
         indent = "      - " if group else "  - "
         lines += [f'  - "{group}":'] * bool(group) + [indent + entry for entry in entries]

@@ -16,13 +16,13 @@ EXIT_UNSURE = 5
 """As `ragmeter evaluate` says that evidence is missing."""
 
 golden = typer.Typer(
-    help="Keep a golden set true when the index is cut anew.", no_args_is_help=True
+    help="Keep a golden set true when the index is cut again.", no_args_is_help=True
 )
 
 
 @golden.callback()
 def _group() -> None:
-    """Keep a golden set true when the index is cut anew."""
+    """Keep a golden set true when the index is cut again."""
 
 
 @golden.command()

@@ -1,4 +1,4 @@
-"""``ragmeter golden check``: what became of the labels of a golden set when the index was cut anew.
+"""``ragmeter golden check``: what became of the labels of a golden set when the index was cut again.
 
 Nothing is guessed: a label whose text is not surely found keeps its old id among ``orphaned_ids``, and
 scores by id of its question are then `undefined` instead of too low.

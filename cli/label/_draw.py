@@ -1,6 +1,6 @@
 """Which requests a person is shown: drawn with a known probability, or the worst.
 
-Drawing goes by a hash of the request's id, so that everybody who labels the same file is shown the same
+Drawing goes by a hash of the request's id, so that everyone who labels the same file is shown the same
 requests in the same order, and who comes back, or wants more, goes on where the last drawing ended.
 """
 

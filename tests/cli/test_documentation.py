@@ -1,5 +1,6 @@
-"""docs/command-line.md names every command and every option, and no other."""
+"""The reference names every command and every option; the guide names no other, every exit code and column."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -7,7 +8,17 @@ import typer
 
 from ragmeter.cli.app import app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, EVALUATE = (
+    (DOCS / name).read_text(encoding="utf-8") for name in ("command-line.md", "evaluate.md")
+)
+
+
+def _reference():
+    spec = importlib.util.spec_from_file_location("reference", DOCS / "reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.pages()
 
 
 def _commands(group):
@@ -26,14 +37,32 @@ def _options():
                     yield name, option
 
 
-def test_every_option_is_documented():
-    missing = [(name, option) for name, option in _options() if f"{option}" not in PAGE]
+def test_the_reference_has_every_option_metric_and_error():
+    from ragmeter.metrics import errors
+    from ragmeter.metrics.registry import known_metrics
+
+    pages = _reference()
+    commands, metrics, raised = (
+        pages[f"reference/{one}.md"] for one in ("commands", "metrics", "errors")
+    )
+    sections = {
+        part.partition("`")[0].rpartition(" ")[2]: part for part in commands.split("\n## `")[1:]
+    }
+    missing = [(name, option) for name, option in _options() if option not in sections[name]]
+
     assert missing == []
+    assert [name for name in known_metrics() if f"\n## `{name}`\n" not in metrics] == []
+    assert [n for n in errors.__all__ if n.endswith("Error") and f"## `{n}`" not in raised] == []
+
+
+def test_every_command_stands_on_its_page():
+    group = typer.main.get_command(app)
+    assert [name for name in group.commands if f"`ragmeter {name}" not in PAGE] == []
 
 
 def test_no_option_is_documented_that_does_not_exist():
     known = {option for _, option in _options()} | {"--help"}
-    assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) <= known
+    assert set(re.findall(r"--[a-z][a-z-]+", PAGE + EVALUATE)) <= known
 
 
 def test_every_exit_code_stands_in_the_one_table():
@@ -55,4 +84,4 @@ def test_every_column_name_is_documented():
     from ragmeter.metrics._files.columns import COLUMN_NAMES
 
     preferred = {names[0] for names in COLUMN_NAMES.values()}
-    assert all(f"`{name}`" in PAGE for name in preferred)
+    assert all(f"`{name}`" in EVALUATE for name in preferred)

@@ -62,7 +62,6 @@ OF_OTHERS = {
     "--ragmeter-inconclusive": "pytest's, from our plugin",
     "--ragmeter-write-baselines": "likewise",
     "--upgrade": "pip's",
-    "RAGMETER_BENCH_DATA": "the benchmarks'",
 }
 """Options and variables that are not the product's, and whose they are."""
 

@@ -94,13 +94,13 @@ def test_a_missing_pyarrow_is_named_with_its_extra(monkeypatch):
 
 
 def test_the_documented_example_runs(capsys):
-    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "evaluate.md").read_text("utf-8")
     [example] = [
         block.partition("```")[0]
         for block in page.split("```python\n")[1:]
         if "score_table" in block.partition("```")[0]
     ]
-    exec(compile(example, "docs/command-line.md", "exec"), {})
+    exec(compile(example, "docs/evaluate.md", "exec"), {})
 
     assert "lexical_groundedness" in capsys.readouterr().out
 

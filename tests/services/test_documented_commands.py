@@ -170,7 +170,7 @@ def test_every_command_of_a_page_runs(page, tmp_path, files, judge, backend):
     if page == "docs/first-ten-minutes.md":
         [(_, application)] = _blocks("python")[page]
         (tmp_path / "app.py").write_text(application, "utf-8")
-    if page == "docs/command-line.md":
+    if page == "docs/evaluate.md":
         done = "ragmeter evaluate new.jsonl --out old-scores.jsonl"
         assert shell.run(done) == ""
     try:
