@@ -15,10 +15,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ragmeter._request import error_type, status_of_error
 from ragmeter._runtime.guard import Guard
-from ragmeter.context import RequestScope, current_scope, parse_scope
 from ragmeter.metrics._process import fork
+from ragmeter.requests.by_hand import error_type, status_of_error
+from ragmeter.requests.scope import RequestScope, current_scope, parse_scope
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from ragmeter.pipeline.weight import weight_of as bytes_of
+from ragmeter.requests.size import weight_of as bytes_of
 
 from ._letters import IDEOGRAPHS, collapsed, letters_of, weight_of, words_of
 

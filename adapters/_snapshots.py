@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, SupportsFloat
 
 from ragmeter.metrics import RetrievedContext
-from ragmeter.pipeline.weight import weight_of
+from ragmeter.requests.size import weight_of
 
 __all__ = ["ContextSnapshot", "as_score", "bytes_of", "to_contexts"]
 

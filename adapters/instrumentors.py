@@ -16,8 +16,8 @@ import os
 from collections.abc import Collection
 from typing import Any
 
-from ragmeter.config import read_settings
 from ragmeter.metrics import RagmeterError
+from ragmeter.settings.config import read_settings
 
 from . import FRAMEWORKS, installed, instrument, uninstrument
 

@@ -18,8 +18,8 @@ import numpy as np
 from measure import Row, Settings, held_to, run
 from numpy.typing import NDArray
 
-from ragmeter.quality.change import ALARM_EVIDENCE, Block, Fall, FallDetector, e_bh
-from ragmeter.quality.evidence import Evidence
+from ragmeter.watch.change import ALARM_EVIDENCE, Block, Fall, FallDetector, e_bh
+from ragmeter.watch.evidence import Evidence
 
 NAME = "alarms"
 _row = partial(held_to, NAME)

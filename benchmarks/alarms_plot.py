@@ -24,7 +24,7 @@ from alarms import (
     world,
 )
 
-from ragmeter.quality.change import ALARM_EVIDENCE, FallDetector
+from ragmeter.watch.change import ALARM_EVIDENCE, FallDetector
 
 INTO = Path(__file__).resolve().parents[1] / "docs" / "images"
 WIDTH, LEFT, TOP, HIGH, LOW_TOP, LOW_HIGH = 700, 75, 40, 210, 300, 110

@@ -25,10 +25,10 @@ from ragmeter.pipeline._admission import Admission
 from ragmeter.pipeline.sampling import Candidate
 from ragmeter.quality.agreement import Confusion, binary_confusion, kappa
 from ragmeter.quality.estimate import estimate
+from ragmeter.quality.label_transport import Transported, transported
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 from ragmeter.quality.population import JudgedScore
 from ragmeter.quality.sums import QualityTable
-from ragmeter.quality.transport import Transported, transported
 
 NAME = "estimates"
 _row = partial(held_to, NAME, least=True)

@@ -61,7 +61,7 @@ def drop_contradicted(context: typer.Context) -> None:
 
 def configuration_lines(context: typer.Context) -> Iterator[str]:
     """Yield what holds, as such a file. No secret is in it: that there is one is said."""
-    from ragmeter.config import Settings, read_settings  # noqa: PLC0415 -- only where it is asked for
+    from ragmeter.settings.config import Settings, read_settings  # noqa: PLC0415 -- only where it is asked for
 
     for name, value in context.params.items():
         if name not in _OWN:
@@ -116,7 +116,7 @@ def _options(context: typer.Context, path: Path, table: Mapping[str, Any]) -> di
 
 def _set_variables(path: Path, settings: Mapping[str, Any]) -> None:
     """Have settings hold in this process, as their variables would, where these are not set."""
-    from ragmeter.config import PREFIX, Settings, variable_of  # noqa: PLC0415 -- as above
+    from ragmeter.settings.config import PREFIX, Settings, variable_of  # noqa: PLC0415 -- as above
 
     for name, value in settings.items():
         if name not in Settings.model_fields:

@@ -384,7 +384,7 @@ def _judge(
     budget: JudgeBudget | None = None
     kept: JudgeCache | Path | str | bool = True if cache is None else cache
     if shared:
-        from ragmeter.config import budget_and_cache, read_settings
+        from ragmeter.settings.config import budget_and_cache, read_settings
 
         settings = read_settings()
         if settings.judge_shared_url is None:

@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from ragmeter.metrics.errors import TooLongError
     from ragmeter.metrics.judge.protocol import JudgeError
 
-    from ._request import Request, request
-    from .context import reference, suppress
     from .meter import RagMeter
     from .pipeline.cascade import Cascade
-    from .quality.change import Change
-    from .quality.estimate import Estimate
+    from .quality.estimates import Estimate
     from .quality.objectives import Objective
+    from .requests.by_hand import Request, request
+    from .requests.scope import reference, suppress
     from .scorer import Scorer
+    from .watch.change import Change
 
 __all__ = [
     "Cascade",
@@ -97,11 +97,11 @@ _HOMES = {
     "ragmeter.meter": ("RagMeter",),
     "ragmeter.pipeline.cascade": ("Cascade",),
     "ragmeter.scorer": ("Scorer",),
-    "ragmeter.quality.change": ("Change",),
-    "ragmeter.quality.estimate": ("Estimate",),
+    "ragmeter.watch.change": ("Change",),
+    "ragmeter.quality.estimates": ("Estimate",),
     "ragmeter.quality.objectives": ("Objective",),
-    "ragmeter._request": ("Request", "request"),
-    "ragmeter.context": ("reference", "suppress"),
+    "ragmeter.requests.by_hand": ("Request", "request"),
+    "ragmeter.requests.scope": ("reference", "suppress"),
     "ragmeter.adapters": ("instrument", "uninstrument"),
     "ragmeter.exporters.protocol": (
         "MeterStats",

@@ -14,19 +14,19 @@ from weakref import WeakMethod
 
 from ragmeter.exporters.protocol import ScoredRun, Suspects
 
-from ._request import RunBuilder
 from ._runtime.exit import keep_watch
 from ._runtime.guard import ErrorLog, Guard, front_door
 from ._runtime.stats import Counters, NoDataWarning, new_capture
 from ._runtime.threads import start_elsewhere
-from .context import RequestScope
 from .metrics._process import fork
 from .pipeline.ending import Ending
 from .pipeline.late import Amendment
 from .pipeline.line import Pipeline
 from .pipeline.sampling import Candidate, Chances
 from .pipeline.scoring import Offered, Unseen
-from .pipeline.weight import weight_of_run, weight_of_scope
+from .requests.by_hand import RunBuilder
+from .requests.scope import RequestScope
+from .requests.size import weight_of_run, weight_of_scope
 
 __all__ = ["MeterPort"]
 

@@ -13,11 +13,11 @@ from ragmeter.metrics import ConfigurationError
 from .quality.objectives import DEFAULT_SHARE, Objective, Objectives
 
 if TYPE_CHECKING:
-    from .pipeline.alarming import Alarming, Elsewhere
-    from .pipeline.redelivering import Deliveries
-    from .pipeline.telling import Claims
-    from .quality.change import Change
-    from .quality.watch import WatchedSeries
+    from .watch.alarming import Alarming, Elsewhere
+    from .watch.change import Change
+    from .watch.notify import Claims
+    from .watch.watch import WatchedSeries
+    from .watch.webhook_retry import Deliveries
 
 __all__ = ["QualityVerbs"]
 

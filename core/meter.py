@@ -24,7 +24,26 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.registry import resolve_metrics
 
-from ._arguments import (
+from ._port import MeterPort
+from ._quality_verbs import QualityVerbs
+from .pipeline._admission import Admission
+from .pipeline.cascade import Cascade, as_cascade
+from .pipeline.counting import Counting
+from .pipeline.late import Amendment, feedback_score, request_key
+from .pipeline.line import Limits, Pipeline
+from .pipeline.provenance import Marking
+from .pipeline.sampling import TailSampling
+from .pipeline.scoring import MetricSet, Scoring
+from .quality.estimates import Estimate, Estimates
+from .quality.no_scores_warning import UnscoredWarning
+from .quality.objectives import Objective, Objectives, parse_objectives
+from .quality.population import Population
+from .quality.segments import Segments
+from .quality.sums import QualityTable
+from .requests.by_hand import Request, SubmittedSample, request
+from .requests.references import as_reference, load_references
+from .requests.size import weight_of_sample
+from .settings.arguments import (
     PREFIXES,
     at_least,
     check_askable,
@@ -36,36 +55,16 @@ from ._arguments import (
     whole,
     window_of,
 )
-from ._destinations import beside, exporters_of
-from ._port import MeterPort
-from ._quality_verbs import QualityVerbs
-from ._request import Request, SubmittedSample, request
-from .pipeline._admission import Admission
-from .pipeline.cascade import Cascade, as_cascade
-from .pipeline.counting import Counting
-from .pipeline.late import Amendment, feedback_score, request_key
-from .pipeline.line import Limits, Pipeline
-from .pipeline.marking import Marking
-from .pipeline.sampling import TailSampling
-from .pipeline.scoring import MetricSet, Scoring
-from .pipeline.weight import weight_of_sample
-from .quality.estimate import Estimate
-from .quality.estimates import Estimates
-from .quality.objectives import Objective, Objectives, parse_objectives
-from .quality.population import Population
-from .quality.segments import Segments
-from .quality.sums import QualityTable
-from .quality.unscored import UnscoredWarning
-from .references import as_reference, load_references
+from .settings.destinations import beside, exporters_of
 
 if TYPE_CHECKING:
     from ragmeter.metrics.embedder import Embedder
     from ragmeter.metrics.judge.protocol import Judge
 
-    from .pipeline.alarming import Alarming
     from .pipeline.judging import Judges
     from .pipeline.process import ScoringProcess
-    from .pipeline.rejudging import JudgeCheck
+    from .watch.alarming import Alarming
+    from .watch.judge_check import JudgeCheck
 
 __all__ = ["RagMeter"]
 
@@ -84,7 +83,7 @@ def _default_exporters() -> tuple[str, ...]:
     """Return the names of the exporters where none are chosen in code; settings load only where they do."""
     if not any(os.environ.get(pre + name) for pre in PREFIXES for name in ("CONSOLE", "EXPORTERS")):
         return ("otel",)
-    from .config import read_settings  # noqa: PLC0415 -- see above
+    from .settings.config import read_settings  # noqa: PLC0415 -- see above
 
     settings = read_settings()
     return (settings.exporters or ("otel",)) + (("console",) if settings.console else ())
@@ -199,7 +198,7 @@ class RagMeter(MeterPort, QualityVerbs):
         one_of("keep", keep, "none", "worst")
         one_of("scoring", scoring, "thread", "process", "queue")
         if scoring == "queue":
-            from ._queued import queued_exporters  # noqa: PLC0415 -- only when wanted
+            from .settings.queue_exporters import queued_exporters  # noqa: PLC0415 -- only when wanted
 
             theirs = {
                 "metrics": metrics,
@@ -321,14 +320,14 @@ class RagMeter(MeterPort, QualityVerbs):
         check: JudgeCheck | None,
         state: str | os.PathLike[str] | None,
     ) -> Alarming:
-        from .pipeline.alarming import alarming_of  # noqa: PLC0415 -- only when wanted
+        from .watch.alarming import alarming_of  # noqa: PLC0415 -- only when wanted
 
         return alarming_of(self._quality.slots, exporters, self.guard, webhook, check, state)
 
     def _check(
         self, frozen: str | os.PathLike[str], judge: Judge | None, every_s: float, alarms: bool
     ) -> JudgeCheck:
-        from .pipeline.rejudging import judge_check_of  # noqa: PLC0415 -- brings asyncio
+        from .watch.judge_check import judge_check_of  # noqa: PLC0415 -- brings asyncio
 
         if judge is None or not alarms:
             lacking = (
@@ -375,13 +374,13 @@ class RagMeter(MeterPort, QualityVerbs):
 
     @classmethod
     def from_env(cls) -> RagMeter:
-        """Build a meter from ``RAGMETER_*`` variables; see `ragmeter.config.Settings`.
+        """Build a meter from ``RAGMETER_*`` variables; see `ragmeter.settings.config.Settings`.
 
         Raises:
             ConfigurationError: A value is not allowed; names variable, value and what is allowed.
             MissingDependencyError: A judge is configured but ``openai`` is not installed.
         """
-        from .config import meter_arguments  # noqa: PLC0415 -- settings load only when asked
+        from .settings.config import meter_arguments  # noqa: PLC0415 -- settings load only when asked
 
         return cls(**meter_arguments())
 

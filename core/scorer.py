@@ -21,11 +21,11 @@ from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.registry import resolve_metrics
 from ragmeter.metrics.results import Evaluation
 
-from ._arguments import at_least, check_askable, more_than_0, verdict_rules, whole
-from .context import leave_host
+from ._runtime.loop import LastingLoop
 from .metrics._files.inputs import Samples, samples_of
 from .metrics._process import fork
-from .pipeline.judging import LastingLoop
+from .requests.scope import leave_host
+from .settings.arguments import at_least, check_askable, more_than_0, verdict_rules, whole
 
 __all__ = ["Scorer"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
-from ragmeter.config import PREFIX, Settings, argument_of, unit_of
+from ragmeter.settings.config import PREFIX, Settings, argument_of, unit_of
 
 PAGE = Path(__file__).with_suffix(".md")
 
@@ -31,7 +31,7 @@ Commands have variables of their own: `RAGMETER_SERVE_STORE`, `RAGMETER_SERVE_TO
 [`ragmeter doctor`](command-line.md#ragmeter-doctor) examine any process, and `RAGMETER_STARTUP` is set by the commands
 that run a program, for that program.
 
-This page is written by `python docs/configuration.py` from `ragmeter.config.Settings`.
+This page is written by `python docs/configuration.py` from `ragmeter.settings.config.Settings`.
 """
 
 TABLES = (

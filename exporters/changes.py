@@ -1,6 +1,6 @@
 """What exporters are told of changes of quality: `QualityChange`, as it happens, and the evidence at any time.
 
-The watch over scores (`ragmeter.quality.watch`) calls; an exporter that has the methods of `ObservesChanges`
+The watch over scores (`ragmeter.watch.watch`) calls; an exporter that has the methods of `ObservesChanges`
 publishes what it is told.  Nothing here holds a text of a request.
 """
 
@@ -55,7 +55,7 @@ class MeanWithInterval(Protocol):
 
 
 class NewValue(Protocol):
-    """What is new since a change; see `ragmeter.quality.change.NewSince`."""
+    """What is new since a change; see `ragmeter.watch.change.NewSince`."""
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ class NewValue(Protocol):
 
 
 class QualityChange(Protocol):
-    """A change of quality as an exporter sees it; see `ragmeter.quality.change.Change`."""
+    """A change of quality as an exporter sees it; see `ragmeter.watch.change.Change`."""
 
     @property
     def score(self) -> str:
@@ -156,7 +156,7 @@ class ChangeEvidence:
 
 
 class JudgeDrift(Protocol):
-    """How much otherwise the judge of a score judges by now; see `ragmeter.quality.ruler.Drift`."""
+    """How much otherwise the judge of a score judges by now; see `ragmeter.watch.judge_drift.Drift`."""
 
     @property
     def score(self) -> str:

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from ragmeter import RagMeter
-from ragmeter.config import read_settings, worker_arguments
 from ragmeter.exporters.protocol import Exporter, MayLackDestination, MeterStats, ScoredRun
 from ragmeter.metrics import ConfigurationError
+from ragmeter.settings.config import read_settings, worker_arguments
 
 from .payload import VERSION, Batch, SentRun, UnreadableError, pack, unpack
 from .transport import Dead, Handled

@@ -18,8 +18,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ragmeter.quality.change import Change
 from ragmeter.quality.verdict_rates import VerdictRate
+from ragmeter.watch.change import Change
 
 from ._counts import Overload
 from ._intake import RETRY_AFTER_S

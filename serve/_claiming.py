@@ -1,4 +1,4 @@
-"""`SharedClaims`: of several servers on one store one tells of a change, as `ragmeter.pipeline.telling` asks.
+"""`SharedClaims`: of several servers on one store one tells of a change, as `ragmeter.watch.notify` asks.
 
 It says which changes are the same, and puts them into the store's words.
 """
@@ -11,8 +11,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ragmeter.pipeline.telling import ClaimError
-from ragmeter.quality.watch import Told
+from ragmeter.watch.notify import ClaimError
+from ragmeter.watch.watch import Told
 
 from .store import Store, StoreFullError
 
@@ -22,7 +22,7 @@ _log = logging.getLogger("ragmeter")
 
 
 class SharedClaims:
-    """The claims of all servers on a store: a `ragmeter.pipeline.telling.Claims`.
+    """The claims of all servers on a store: a `ragmeter.watch.notify.Claims`.
 
     Args:
         store: Where they are.

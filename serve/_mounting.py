@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.quality.change import Change
-from ragmeter.references import load_references
+from ragmeter.requests.references import load_references
+from ragmeter.watch.change import Change
 
 from .page import GoldenSet, Labels, Pages, Sources, Standing
 from .store import Reader, StoreOptions

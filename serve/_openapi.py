@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ragmeter.quality.change import Change
+from ragmeter.watch.change import Change
 
 from ._counts import Overload
 from .store import (

@@ -21,10 +21,10 @@ from starlette.routing import Route
 
 from ragmeter import RagMeter
 from ragmeter.metrics import ConfigurationError
-from ragmeter.pipeline.alarming import ElsewhereSlot
-from ragmeter.quality.baseline import LEAST_SCORES
-from ragmeter.quality.change import Change
 from ragmeter.quality.sums import SLOT_S
+from ragmeter.watch.alarming import ElsewhereSlot
+from ragmeter.watch.baseline import LEAST_SCORES
+from ragmeter.watch.change import Change
 
 from ._api import NoSuchMethod
 from .page import Standing
@@ -43,7 +43,7 @@ MAX_SELF_TELLING = 1_000
 
 
 class Received:
-    """What was scored elsewhere and is in the store: a `ragmeter.pipeline.alarming.Elsewhere`.
+    """What was scored elsewhere and is in the store: a `ragmeter.watch.alarming.Elsewhere`.
 
     Args:
         reader: Of the store.

@@ -20,9 +20,9 @@ from starlette.routing import BaseRoute
 
 from ragmeter import RagMeter
 from ragmeter.adapters.opentelemetry.otlp import Signal
-from ragmeter.config import read_settings, scoring_arguments
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError
+from ragmeter.settings.config import read_settings, scoring_arguments
 
 from ._access import Access, guarded
 from ._api import api_routes

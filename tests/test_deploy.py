@@ -10,7 +10,7 @@ import typer
 import yaml
 
 from ragmeter.cli.app import app
-from ragmeter.config import Settings
+from ragmeter.settings.config import Settings
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "examples" / "deploy"

@@ -30,7 +30,7 @@ from ragmeter.adapters._answers import (
 )
 from ragmeter.adapters._fields import OutputString, fields_of, items_of, strings_in
 from ragmeter.adapters._prompts import Prompt, prompt_of, seen_in_prompts
-from ragmeter.pipeline.weight import weight_of
+from ragmeter.requests.size import weight_of
 
 from ._payloads import fields_in, find_answer
 from ._state import LlmNote, OpenRequest, Run

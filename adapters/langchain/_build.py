@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragmeter._refusals import words_of_error
 from ragmeter.adapters._open_requests import error_type, status_of_error
 from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
 from ragmeter.adapters._stages import SharedContexts, to_stages
 from ragmeter.adapters._unseen import Lookout
-from ragmeter.context import RequestScope
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
 from ragmeter.metrics.sample import ContextsBy, search_query_of
+from ragmeter.requests.refusals import words_of_error
+from ragmeter.requests.scope import RequestScope
 
 from ._answers import OutputNote, answer_in, call_before_answer, refusal_before, said_by, shown
 from ._contexts import candidates, contexts_used, counted_retrievals, read_tool_texts

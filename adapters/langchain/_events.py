@@ -26,8 +26,8 @@ from ragmeter.adapters._other_spans import (
 )
 from ragmeter.adapters._prompts import Sent, new_bytes
 from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
-from ragmeter.context import is_suppressed
-from ragmeter.pipeline.weight import weight_of
+from ragmeter.requests.scope import is_suppressed
+from ragmeter.requests.size import weight_of
 
 from ._answers import note_output
 from ._build import build_run, has_retrieved

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
-from ragmeter.pipeline.weight import weight_of
+from ragmeter.requests.size import weight_of
 
 from ._payloads import (
     DOCUMENT_KEYS,

@@ -13,9 +13,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragmeter._refusals import refusal_of, refusal_part
 from ragmeter.adapters._fields import fields_of
 from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.requests.refusals import refusal_of, refusal_part
 
 __all__ = [
     "DOCUMENT_KEYS",

@@ -20,7 +20,7 @@ from ragmeter.adapters._unseen import (
     result_in,
     rule_for,
 )
-from ragmeter.pipeline.weight import weight_of
+from ragmeter.requests.size import weight_of
 
 from ._payloads import document_lists, snapshot_documents, tool_documents
 from ._state import Attachment, OpenRequest, RetrievalNote, Run

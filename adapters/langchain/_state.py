@@ -30,8 +30,8 @@ from ragmeter.adapters._open_requests import OpenRequests
 from ragmeter.adapters._prompts import Sent
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._unseen import GaveOut, Lookout, Named
-from ragmeter.context import RequestScope, parse_scope
 from ragmeter.metrics._process import fork
+from ragmeter.requests.scope import RequestScope, parse_scope
 
 from ._payloads import Question
 

@@ -13,10 +13,10 @@ from ragmeter.adapters._prompts import prompt_of
 from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._stages import SharedContexts, to_stages
 from ragmeter.adapters._unseen import Lookout
-from ragmeter.context import RequestScope
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.sample import search_query_of
+from ragmeter.requests.scope import RequestScope
 
 from ._answers import refusal_before
 from ._contexts import Reached, nodes_that_reached

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ragmeter._refusals import refusal_of
 from ragmeter.adapters._fields import strings_in
 from ragmeter.adapters._prompts import Sent
+from ragmeter.requests.refusals import refusal_of
 
 from ._payloads import result_class
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ragmeter._refusals import words_of_error
 from ragmeter.adapters._fields import OutputString, strings_in
 from ragmeter.adapters._open_requests import (
     OpenRequests,
@@ -27,10 +26,11 @@ from ragmeter.adapters._open_requests import (
 from ragmeter.adapters._other_spans import captured
 from ragmeter.adapters._prompts import new_bytes
 from ragmeter.adapters._unseen import Lookout, Named
-from ragmeter.context import is_suppressed
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.sample import SampleStatus
-from ragmeter.pipeline.weight import weight_of
+from ragmeter.requests.refusals import words_of_error
+from ragmeter.requests.scope import is_suppressed
+from ragmeter.requests.size import weight_of
 
 from ._answers import Answer, Readers, answer_of, inputs_of, source_ids_of
 from ._build import build_run

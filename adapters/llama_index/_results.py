@@ -23,7 +23,7 @@ from ragmeter.adapters._unseen import (
     result_in,
     rule_for,
 )
-from ragmeter.pipeline.weight import weight_of
+from ragmeter.requests.size import weight_of
 
 from ._payloads import (
     NO_FACTS,

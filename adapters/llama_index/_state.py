@@ -21,8 +21,8 @@ from ragmeter.adapters._other_spans import CallSpans, SeenSpan, choose_spans, se
 from ragmeter.adapters._prompts import Sent, new_bytes
 from ragmeter.adapters._snapshots import bytes_of
 from ragmeter.adapters._unseen import GaveOut, Who
-from ragmeter.context import RequestScope
 from ragmeter.metrics.sample import SampleStatus
+from ragmeter.requests.scope import RequestScope
 
 from ._calls import refusal_in, said_in
 from ._payloads import Kind, Nodes, RetrieverFacts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragmeter._refusals import is_refusal_name
+from ragmeter.requests.refusals import is_refusal_name
 
 from ._contexts import Read
 from .conventions._values import is_hidden

@@ -8,10 +8,10 @@ from typing import Any
 
 from opentelemetry.trace import SpanContext, TraceFlags
 
-from ragmeter.context import RequestScope
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedContext
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
+from ragmeter.requests.scope import RequestScope
 
 from ._contexts import Seen
 from ._sources import source_in, store_in

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ragmeter.adapters._open_requests import ReportedOnce
 from ragmeter.adapters._other_spans import captured
 from ragmeter.adapters._unseen import Lookout
-from ragmeter.context import RequestScope
 from ragmeter.quality.segments import OTHER
+from ragmeter.requests.scope import RequestScope
 
 from ._passages import RetrievalTool
 from ._wholeness import Wholeness

@@ -11,7 +11,7 @@ from rich.text import Text
 from ragmeter.cli._console import Console
 from ragmeter.metrics._display.wording import percent
 from ragmeter.quality.agreement import AgreementValue
-from ragmeter.quality.estimate import Estimate
+from ragmeter.quality.estimates import Estimate
 
 from .run import Agreements, ScoreAgreement, as_json
 

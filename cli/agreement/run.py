@@ -28,7 +28,9 @@ from ragmeter.quality.agreement import (
     labels_needed,
     table_of,
 )
-from ragmeter.quality.estimate import Estimate, estimate
+from ragmeter.quality.estimate import estimate
+from ragmeter.quality.estimates import Estimate
+from ragmeter.quality.label_transport import Transported, transported
 from ragmeter.quality.labels import (
     Label,
     LabelledRequest,
@@ -39,7 +41,6 @@ from ragmeter.quality.labels import (
 )
 from ragmeter.quality.moments import JudgedMoments
 from ragmeter.quality.population import UNKNOWN_PROXY, proxy_value
-from ragmeter.quality.transport import Transported, transported
 from ragmeter.quality.verdict_rates import VerdictRate, verdict_rates
 
 __all__ = ["AgreementOptions", "Agreements", "Ceiling", "ScoreAgreement", "compare"]

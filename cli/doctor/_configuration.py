@@ -11,11 +11,11 @@ from difflib import get_close_matches
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from ragmeter.config import PREFIX, Settings, read_settings
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics.errors import DISTRIBUTION
 from ragmeter.metrics.registry import resolve_metrics
-from ragmeter.references import load_references
+from ragmeter.requests.references import load_references
+from ragmeter.settings.config import PREFIX, Settings, read_settings
 
 from ._findings import CONFIGURED, Finding
 

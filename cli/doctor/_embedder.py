@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from ragmeter.config import Settings, embedder_of
 from ragmeter.metrics import RagmeterError
 from ragmeter.metrics.embedder import Embedder
 from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge.protocol import JudgeError
+from ragmeter.settings.config import Settings, embedder_of
 
 from ._findings import REACHABLE, Finding
 

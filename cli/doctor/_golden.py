@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ragmeter.cli.golden._files import read_golden
 from ragmeter.cli.golden.run import CheckOptions, check_labels
-from ragmeter.config import Settings
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._display.wording import counted
+from ragmeter.settings.config import Settings
 
 from ._findings import CONFIGURED, Finding
 

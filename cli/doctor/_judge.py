@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ragmeter.cli._judge_question import fix_of, tiny_sample
-from ragmeter.config import Settings
 from ragmeter.metrics import RagmeterError, Score, evaluate
 from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge import OpenAIJudge
 from ragmeter.metrics.judged.context_relevancy import ContextRelevancy
+from ragmeter.settings.config import Settings
 
 from ._findings import REACHABLE, Finding
 

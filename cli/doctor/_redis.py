@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from ragmeter.config import Settings, budget_and_cache
 from ragmeter.metrics import RagmeterError
 from ragmeter.metrics._process.redis import RedisLine
+from ragmeter.settings.config import Settings, budget_and_cache
 
 from ._findings import CONFIGURED, REACHABLE, Finding
 

@@ -16,13 +16,13 @@ from ragmeter import RagMeter, reference
 from ragmeter.cli._telemetry import Collected, LocalTelemetry, send
 from ragmeter.cli.demo.corpus import Question, load_chunks, load_questions
 from ragmeter.cli.demo.run import Framework, application
-from ragmeter.config import Settings
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import MissingDependencyError
 from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.registry import resolve_metrics
+from ragmeter.settings.config import Settings
 
 from ._backends import Destination
 from ._findings import TEST_REQUEST, Finding

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragmeter.config import scoring_arguments
 from ragmeter.metrics import RagmeterError
+from ragmeter.settings.config import scoring_arguments
 
 from ._configuration import check_configuration, settings_or_none
 from ._findings import TEST_REQUEST, Finding

@@ -16,11 +16,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ragmeter import RagMeter, ScoredRun
-from ragmeter._destinations import beside, exporters_of
 from ragmeter.adapters import FRAMEWORKS, forget_default, installed, instrument, uninstrument
 from ragmeter.cli._otlp import SIGNALS
 from ragmeter.cli._telemetry import sending_providers
-from ragmeter.config import meter_arguments, read_settings, spans_exporter
 from ragmeter.exporters import semconv
 from ragmeter.exporters.console import ConsoleExporter
 from ragmeter.exporters.jsonl import JsonlExporter
@@ -28,6 +26,8 @@ from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.phoenix import PhoenixAnnotations
 from ragmeter.exporters.protocol import Exporter
 from ragmeter.metrics import RagmeterError
+from ragmeter.settings.config import meter_arguments, read_settings, spans_exporter
+from ragmeter.settings.destinations import beside, exporters_of
 
 from .plan import PLAN, Plan
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from .queue import remaining
+from ragmeter._runtime.queue import remaining
 
 __all__ = ["Ending", "Patience", "Signs"]
 

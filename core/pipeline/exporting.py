@@ -19,9 +19,9 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from ragmeter._runtime.guard import Guard
+from ragmeter._runtime.queue import WorkerQueue, remaining
 from ragmeter._runtime.stats import Counters, NoDataWarning, OncePerMinute
 from ragmeter._runtime.threads import start_elsewhere
-from ragmeter.context import leave_host
 from ragmeter.exporters.protocol import (
     CarriesRequests,
     Exporter,
@@ -37,8 +37,7 @@ from ragmeter.exporters.protocol import (
 from ragmeter.metrics._process import fork
 from ragmeter.metrics._process.retry import pause_before
 from ragmeter.metrics.errors import loggable
-
-from .queue import WorkerQueue, remaining
+from ragmeter.requests.scope import leave_host
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall

@@ -19,6 +19,7 @@ from ragmeter.metrics import Metric, RagSample, Score, Verdict, VerdictRules
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.verdict import known_values
 from ragmeter.quality.positions import StreamPositions
+from ragmeter.requests.size import weight_of_run
 
 from ._admission import Admission
 from .cascade import Asked
@@ -26,7 +27,6 @@ from .counting import OnJudged
 from .late import LateWindow, Remembered
 from .sampling import Chances
 from .scoring import MetricSet
-from .weight import weight_of_run
 
 __all__ = ["Holding", "Pending", "PendingJob"]
 

@@ -18,8 +18,7 @@ from uuid import UUID
 from ragmeter.exporters.protocol import RagRun, ScoredRun, Selection
 from ragmeter.metrics import ConfigurationError, Reference, Score, ScoreDirection, Verdict
 from ragmeter.metrics._process import fork
-
-from .weight import weight_of_run
+from ragmeter.requests.size import weight_of_run
 
 __all__ = ["Amendment", "LateWindow", "Remembered", "feedback_score", "request_key"]
 

@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ragmeter._runtime.guard import Guard
+from ragmeter._runtime.queue import WorkerQueue, remaining
 from ragmeter._runtime.stats import Counters, NoDataWarning, explanations
-from ragmeter.context import leave_host
 from ragmeter.exporters.protocol import Exporter, RagRun, ScoredRun
 from ragmeter.metrics import Metric, Score, Verdict, VerdictRules
 from ragmeter.metrics.verdict import known_values
 from ragmeter.quality.positions import StreamPositions
+from ragmeter.requests.scope import leave_host
 
 from ._admission import Admission
 from .cascade import Asked, Cascade
@@ -30,15 +31,14 @@ from .ending import JUDGE_SHARE, Patience, Signs
 from .exporting import Destinations, ExportQueues
 from .holding import Holding, Pending
 from .late import Amendment, LateWindow, Remembered
-from .marking import Marking
-from .queue import WorkerQueue, remaining
+from .provenance import Marking
 from .sampling import Candidate, Chances, Choice, Selector, TailSampling
 from .scoring import Computes, MetricSet, Offered, Scoring, Unseen
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
+    from ragmeter.watch.alarming import Alarming
 
-    from .alarming import Alarming
     from .judging import JudgeLoop, Judges
 
 __all__ = ["Limits", "Pipeline"]

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from ragmeter.exporters.protocol import Selection
 from ragmeter.metrics import RagSample, Score, Verdict
-from ragmeter.quality.recent import RecentValues
+from ragmeter.quality.recent_values import RecentValues
 
 from ._admission import Admission
 

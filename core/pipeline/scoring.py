@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from ragmeter._request import RunBuilder
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.stats import Capture, Counters
 from ragmeter.exporters.protocol import RagRun, Suspects
@@ -31,7 +30,8 @@ from ragmeter.metrics.metric import (
     scores_without_value,
 )
 from ragmeter.quality.positions import POSITIONED, position_name
-from ragmeter.references import ReferenceSource
+from ragmeter.requests.by_hand import RunBuilder
+from ragmeter.requests.references import ReferenceSource
 
 from ._redaction import Redact, redacted_reference, redacted_run, redacted_scores, without_texts
 from .sampling import Candidate

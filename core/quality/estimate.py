@@ -1,9 +1,9 @@
-"""A mean of quality with the interval that the truth lies in: `Estimate`, and the formulas for it.
+"""The formulas for a mean of quality with the interval that the truth lies in: an `Estimate`.
 
 One estimator serves a process, a fleet and a file: it needs the sums of `ragmeter.quality.moments`
 alone.  Judged scores of a few requests are corrected to all requests by what is known of all of them
 for free; labels of people, where there are any, correct the judge in the same way.  The shipped Prometheus
-rules compute the same from the same sums.  Imports `math`, sums, intervals, and how it is printed.
+rules compute the same from the same sums.  Imports `math`, sums and intervals.
 
 Sources: Särndal, Swensson, Wretman, *Model Assisted Survey Sampling* (1992), for the regression
 estimator of a ratio under sampling with known probabilities; Angelopoulos, Duchi, Zrnic, *PPI++: Efficient
@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 from ragmeter.metrics._display.mean_interval import (
     LEAST_FOR_MEAN,
@@ -26,12 +25,10 @@ from ragmeter.metrics._display.mean_interval import (
     wilson_interval,
 )
 
-from ._estimates_table import estimates_table
+from .estimates import Estimate, EstimateMethod
 from .moments import Clustering, FreeMoments, JudgedMoments, Moments
 
 __all__ = [
-    "Estimate",
-    "EstimateMethod",
     "always_valid_half",
     "difference_interval",
     "estimate",
@@ -39,85 +36,12 @@ __all__ = [
     "wilson_interval",
 ]
 
-EstimateMethod = Literal["all", "regression", "wilson", "none"]
-"""How an interval came about; see `Estimate.method`."""
-
 MISSES = 0.05
 """Share of intervals that may miss the truth."""
 SHARPEST_AT = 200
 """Values at which an interval that may be looked at all the time is narrowest."""
-FEW_CONVERSATIONS = 30
-"""Conversations below which so much hangs on each that an interval may hold the truth in 89 of 100 cases."""
 PSEUDO_SPREAD = 1.0 / 16.0
 """Spread added to that of the free score: the slope shrinks when little is judged."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """A mean of one score with a 95 % interval, about the kind of traffic that was seen.
-
-    All numbers are on the score's range scaled to 0 … 1; for nearly all scores that is the score itself.
-    """
-
-    mean: float | None
-    """The estimated mean, 0 to 1; None: fewer than five values are known, look at the interval."""
-    lower: float
-    """Lower end of the 95 % interval."""
-    upper: float
-    """Upper end; 0 and 1 when nothing is known."""
-    n_requests: int
-    """Requests that had what the score needs, judged or not."""
-    n_judged: int
-    """Those of them that were measured: all of them for a free score."""
-    n_labelled: int = 0
-    """Those of them that people labelled."""
-    method: EstimateMethod
-    """``all``: the score is measured for every request; ``regression``: judged requests corrected to all
-    requests; ``wilson``: so few values that Wilson's interval is used; ``none``: no value at all."""
-    unscored: float = 0.0
-    """Share of the measured requests without a value although one exists: errors, timeouts, an empty budget."""
-    undefined: float = 0.0
-    """Share of the measured requests for which the score is not defined; they are not in the mean."""
-    bounds: tuple[float, float] | None = None
-    """The mean if every missing value were the lowest, and the highest, possible; None: nothing measured.
-    Without sampling error: `lower` and `upper` say that."""
-    gain: float = 1.0
-    """The variance without the correction by free scores, or by the judge where people labelled, divided by
-    the one with it. 2.0: as good as twice as many judged requests."""
-    design_effect: float = 1.0
-    """How much larger the variance is than if requests were independent; 1.0: not known to be larger."""
-    n_conversations: int | None = None
-    """Conversations that the measured requests belong to, one that belongs to none being one by itself; None:
-    no two requests are known to be alike. Below `FEW_CONVERSATIONS` the interval may miss too often."""
-    objective: float | None = None
-    """Where good begins for a single request, as its objective has it; None: there is none, or one for each of
-    several workflows. A mean above it does not say that the objective is met."""
-    objective_share: float | None = None
-    """Share of the requests that are to be so good; None: as `objective`."""
-
-    @property
-    def has_few_conversations(self) -> bool:
-        """Whether there are so few conversations that the interval may miss more often than it says."""
-        return self.n_conversations is not None and self.n_conversations < FEW_CONVERSATIONS
-
-    def __str__(self) -> str:
-        """Return it as a small table, for people."""
-        return estimates_table({"": self})
-
-    def to_pandas(self) -> Any:
-        """Return a pandas frame of one row, with its fields.
-
-        Raises:
-            MissingDependencyError: pandas is not installed.
-        """
-        from .estimates import frame_of_estimates  # noqa: PLC0415 -- it imports this module
-
-        return frame_of_estimates([(None, self)])
-
-    def _repr_html_(self) -> str:
-        from .estimates import html_of_estimates  # noqa: PLC0415 -- likewise
-
-        return html_of_estimates([(None, self)])
 
 
 class _Corrected(NamedTuple):

@@ -1,17 +1,89 @@
-"""Many estimates together: what `RagMeter.quality()` returns, and how a notebook and a data frame show it."""
+"""A mean of quality with the interval that the truth lies in: `Estimate`, and how people are shown one or many.
+
+`RagMeter.quality()` returns them; the formulas stand in `estimate`.  A prompt shows a table of text, a notebook
+one of HTML, and `to_pandas` gives a frame.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
-from ._estimates_table import estimates_table
-from .estimate import Estimate
+__all__ = ["Estimate", "EstimateMethod", "Estimates", "QualityKey", "estimates_table"]
 
-__all__ = ["Estimates", "QualityKey", "frame_of_estimates", "html_of_estimates"]
+EstimateMethod = Literal["all", "regression", "wilson", "none"]
+"""How an interval came about; see `Estimate.method`."""
 
+FEW_CONVERSATIONS = 30
+"""Conversations below which so much hangs on each that an interval may hold the truth in 89 of 100 cases."""
 _NUMBERS = ("mean", "lower", "upper", "unscored", "undefined", "design_effect")
 _COUNTS = ("n_requests", "n_judged", "n_labelled", "method")
+_UNKNOWN = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A mean of one score with a 95 % interval, about the kind of traffic that was seen.
+
+    All numbers are on the score's range scaled to 0 … 1; for nearly all scores that is the score itself.
+    """
+
+    mean: float | None
+    """The estimated mean, 0 to 1; None: fewer than five values are known, look at the interval."""
+    lower: float
+    """Lower end of the 95 % interval."""
+    upper: float
+    """Upper end; 0 and 1 when nothing is known."""
+    n_requests: int
+    """Requests that had what the score needs, judged or not."""
+    n_judged: int
+    """Those of them that were measured: all of them for a free score."""
+    n_labelled: int = 0
+    """Those of them that people labelled."""
+    method: EstimateMethod
+    """``all``: the score is measured for every request; ``regression``: judged requests corrected to all
+    requests; ``wilson``: so few values that Wilson's interval is used; ``none``: no value at all."""
+    unscored: float = 0.0
+    """Share of the measured requests without a value although one exists: errors, timeouts, an empty budget."""
+    undefined: float = 0.0
+    """Share of the measured requests for which the score is not defined; they are not in the mean."""
+    bounds: tuple[float, float] | None = None
+    """The mean if every missing value were the lowest, and the highest, possible; None: nothing measured.
+    Without sampling error: `lower` and `upper` say that."""
+    gain: float = 1.0
+    """The variance without the correction by free scores, or by the judge where people labelled, divided by
+    the one with it. 2.0: as good as twice as many judged requests."""
+    design_effect: float = 1.0
+    """How much larger the variance is than if requests were independent; 1.0: not known to be larger."""
+    n_conversations: int | None = None
+    """Conversations that the measured requests belong to, one that belongs to none being one by itself; None:
+    no two requests are known to be alike. Below `FEW_CONVERSATIONS` the interval may miss too often."""
+    objective: float | None = None
+    """Where good begins for a single request, as its objective has it; None: there is none, or one for each of
+    several workflows. A mean above it does not say that the objective is met."""
+    objective_share: float | None = None
+    """Share of the requests that are to be so good; None: as `objective`."""
+
+    @property
+    def has_few_conversations(self) -> bool:
+        """Whether there are so few conversations that the interval may miss more often than it says."""
+        return self.n_conversations is not None and self.n_conversations < FEW_CONVERSATIONS
+
+    def __str__(self) -> str:
+        """Return it as a small table, for people."""
+        return estimates_table({"": self})
+
+    def to_pandas(self) -> Any:
+        """Return a pandas frame of one row, with its fields.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        return _frame_of([(None, self)])
+
+    def _repr_html_(self) -> str:
+        return _html_of([(None, self)])
 
 
 class QualityKey(NamedTuple):
@@ -42,17 +114,17 @@ class Estimates(dict[QualityKey, Estimate]):
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        return frame_of_estimates(self.items())
+        return _frame_of(self.items())
 
     def _repr_html_(self) -> str:
-        return html_of_estimates(self.items())
+        return _html_of(self.items())
 
 
 def _named(key: QualityKey) -> str:
     return " · ".join(part for part in (key.score, key.workflow, key.segment) if part)
 
 
-def frame_of_estimates(found: Iterable[tuple[QualityKey | None, Estimate]]) -> Any:
+def _frame_of(found: Iterable[tuple[QualityKey | None, Estimate]]) -> Any:
     """Return a pandas frame, a row per estimate; without keys only of its fields.
 
     Raises:
@@ -72,7 +144,7 @@ def frame_of_estimates(found: Iterable[tuple[QualityKey | None, Estimate]]) -> A
     )
 
 
-def html_of_estimates(found: Iterable[tuple[QualityKey | None, Estimate]]) -> str:
+def _html_of(found: Iterable[tuple[QualityKey | None, Estimate]]) -> str:
     """Return a table of estimates for a notebook: what of, mean, interval, and how much it rests on."""
     from ragmeter.metrics._display import html  # noqa: PLC0415 -- likewise
     from ragmeter.metrics._display.wording import percent  # noqa: PLC0415
@@ -99,3 +171,65 @@ def html_of_estimates(found: Iterable[tuple[QualityKey | None, Estimate]]) -> st
             rows,
         )
     )
+
+
+def estimates_table(estimates: Mapping[str, Estimate]) -> str:
+    """Return the table.
+
+    Args:
+        estimates: By what they are of; empty: it need not be said.
+    """
+    headings = (
+        "",
+        "mean",
+        "95 % interval",
+        "requests",
+        "judged",
+        "conversations",
+        "labelled",
+        "unscored",
+        "good from",
+        "method",
+    )
+    rows = [headings, *(_row(name, one) for name, one in estimates.items())]
+    # A column in which nothing is known is left out; what the mean is, and of how many, always shows.
+    always = {1, 2, 3, 4, 9}
+    kept = [
+        place
+        for place in range(len(headings))
+        if place in always or any(row[place] not in ("", _UNKNOWN) for row in rows[1:])
+    ]
+    widths = {place: max(len(row[place]) for row in rows) for place in kept}
+    lines = (
+        "  ".join(
+            row[place].ljust(widths[place]) if place in (0, 9) else row[place].rjust(widths[place])
+            for place in kept
+        ).rstrip()
+        for row in rows
+    )
+    return "\n".join(lines)
+
+
+def _row(name: str, one: Estimate) -> tuple[str, ...]:
+    return (
+        name,
+        _number(one.mean),
+        f"{one.lower:.3f} … {one.upper:.3f}",
+        str(one.n_requests),
+        str(one.n_judged),
+        _conversations(one),
+        str(one.n_labelled) if one.n_labelled else _UNKNOWN,
+        f"{one.unscored:.1%}" if one.unscored else _UNKNOWN,
+        _UNKNOWN if one.objective is None else f"{one.objective:g}",
+        one.method,
+    )
+
+
+def _conversations(one: Estimate) -> str:
+    if one.n_conversations is None:
+        return _UNKNOWN
+    return f"{'few: ' if one.has_few_conversations else ''}{one.n_conversations}"
+
+
+def _number(value: float | None) -> str:
+    return _UNKNOWN if value is None else f"{value:.3f}"

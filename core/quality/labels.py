@@ -200,7 +200,7 @@ def label_moments(requests: Sequence[LabelledRequest], *, with_judge: bool = Tru
 
     Args:
         requests: Of one score and one window of time: that of the sums they correct. Labels of
-            another time go to `ragmeter.quality.transport.transported`.
+            another time go to `ragmeter.quality.label_transport.transported`.
         with_judge: False: as if there were no judge. Given to `estimate` in place of the judge's sums, they
             are what the labels say alone.
     """

@@ -16,7 +16,7 @@ from ragmeter.metrics import Score
 from ragmeter.metrics._process import fork
 from ragmeter.metrics._process.bounded_table import BoundedTable
 
-from .recent import RecentValues
+from .recent_values import RecentValues
 
 __all__ = ["POSITIONED", "StreamPositions", "position_name"]
 

@@ -21,8 +21,8 @@ from ragmeter.metrics._process import fork
 from ._holdings import PARTS_SHARE, AnySeries, Found, Holdings, Room
 from ._series import SLOT_S, Family, Series
 from .conversations import Conversation, Conversations
-from .estimate import Estimate, estimate
-from .estimates import Estimates, QualityKey
+from .estimate import estimate
+from .estimates import Estimate, Estimates, QualityKey
 from .measurement import measurement_of
 from .moments import FreeMoments, JudgedMoments, Moments
 from .objectives import Objective, Objectives

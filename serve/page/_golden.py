@@ -1,4 +1,4 @@
-"""The golden set: questions with their right answers, kept as `ragmeter.references` reads them.
+"""The golden set: questions with their right answers, kept as `ragmeter.requests.references` reads them.
 
 One JSON object a line, ``{"question": …, "answer": …, "context_ids": […]}``; of a question that is there twice,
 the later line counts and the earlier stays as its history. So saving is appending, and a file that was written
@@ -16,7 +16,7 @@ from typing import Any
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._files.append import append_whole, appending
 from ragmeter.metrics._files.json_lines import as_line, read_objects
-from ragmeter.references import normalise_question
+from ragmeter.requests.references import normalise_question
 
 __all__ = ["GoldenEntry", "GoldenSet"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragmeter.quality.change import Change
-from ragmeter.quality.estimate import Estimate
+from ragmeter.quality.estimates import Estimate
+from ragmeter.watch.change import Change
 
 from ._asked import NO_WORKFLOW, Asked
 from ._numbers import number

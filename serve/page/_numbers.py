@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from markupsafe import Markup
 
-from ragmeter.quality.estimate import Estimate
+from ragmeter.quality.estimates import Estimate
 
 __all__ = ["clock", "count", "money", "number", "on_scale", "read_in", "timestamp", "zone_name"]
 

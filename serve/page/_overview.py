@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ragmeter.metrics import ScoreDirection
-from ragmeter.quality.estimate import Estimate
+from ragmeter.quality.estimates import Estimate
 from ragmeter.serve.store import Group, Overview, ScoreSummary
 from ragmeter.serve.store import TrendPoint as StoredPoint
 

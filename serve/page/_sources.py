@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragmeter.quality.change import Change
-from ragmeter.references import ReferenceSource
+from ragmeter.requests.references import ReferenceSource
 from ragmeter.serve.store import Reader
+from ragmeter.watch.change import Change
 
 from ._labels import Labels
 from ._news import Standing

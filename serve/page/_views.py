@@ -10,9 +10,9 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
-from ragmeter.quality.change import Change, NewSince
 from ragmeter.serve.store import Filters, JudgeOutage, Overview, RequestRow, ScoreSummary
 from ragmeter.serve.store import TrendPoint as StoredPoint
+from ragmeter.watch.change import Change, NewSince
 
 from ._asked import Asked, UnreadableAddressError, request_path
 from ._golden import GoldenEntry

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ragmeter.quality.estimate import Estimate, estimate
+from ragmeter.quality.estimate import estimate
+from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.objectives import Objective, Objectives
 
 from ._cells import BINS, COST_UNITS, Cell, CellKey, Cells, GroupKey

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from ragmeter.metrics import RagmeterError
-from ragmeter.quality.change import Change
 from ragmeter.quality.objectives import Objectives
+from ragmeter.watch.change import Change
 
 from ._cells import CellKey
 from ._database import Database, Home

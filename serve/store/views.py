@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
-from ragmeter.quality.estimate import Estimate
+from ragmeter.quality.estimates import Estimate
 
 __all__ = [
     "ContextView",

@@ -4,8 +4,8 @@ import pytest
 from otlp_spans import documents, only, openinference
 
 from ragmeter.adapters.opentelemetry.build import build_run, sample_of
-from ragmeter.context import RequestScope
 from ragmeter.metrics import Reference
+from ragmeter.requests.scope import RequestScope
 
 
 def _reranked(*queries, asked=None):

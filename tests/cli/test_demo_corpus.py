@@ -59,7 +59,7 @@ def test_golden_sentences_stand_verbatim_in_the_chunks_they_name(question):
 
 def test_questions_file_is_a_reference_file(tmp_path):
     """The questions can be passed to RagMeter(references=...) as they are."""
-    from ragmeter.references import load_references
+    from ragmeter.requests.references import load_references
 
     path = tmp_path / "questions.jsonl"
     path.write_text(questions_text(), encoding="utf-8")

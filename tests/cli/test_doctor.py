@@ -20,8 +20,8 @@ from ragmeter.cli.demo.corpus import load_questions
 from ragmeter.cli.doctor import _trial
 from ragmeter.cli.doctor._backends import Destination, find_destinations
 from ragmeter.cli.doctor._golden import check_golden
-from ragmeter.config import Settings
 from ragmeter.metrics.errors import install_command
+from ragmeter.settings.config import Settings
 
 
 @pytest.fixture(autouse=True)

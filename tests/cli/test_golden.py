@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
 from ragmeter.metrics import IdPrecisionRecall, RagSample, RankedRetrieval, Reference, evaluate
-from ragmeter.references import load_references
+from ragmeter.requests.references import load_references
 
 EN = (
     "The lighthouse at Kolka stands six kilometres off the cape, on an artificial island of stone.",

@@ -17,8 +17,8 @@ from opentelemetry.sdk.trace import TracerProvider
 import ragmeter
 from ragmeter.adapters import uninstrument
 from ragmeter.cli.app import app
-from ragmeter.config import PREFIX, Settings
 from ragmeter.metrics.detector import InProcessSpanDetector
+from ragmeter.settings.config import PREFIX, Settings
 
 for needed in ("langchain_core", "llama_index.core", "openai", "prometheus_client"):
     pytest.importorskip(needed)

@@ -21,8 +21,8 @@ from ragmeter import Change, RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError, metric
-from ragmeter.pipeline import alarming
 from ragmeter.quality import sums
+from ragmeter.watch import alarming
 
 MONDAY = 1_699_833_600.0  # 2023-11-13 00:00 UTC
 HOUR = 3600.0

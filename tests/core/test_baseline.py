@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from ragmeter.quality.baseline import (
+from ragmeter.watch.baseline import (
     BASELINE_DAYS,
     HALF_HOURS,
     LAG_DAYS,

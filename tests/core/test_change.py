@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmeter.quality.baseline import LEAST_SCORES
-from ragmeter.quality.change import ALARM_EVIDENCE, Block, FallDetector, e_bh
+from ragmeter.watch.baseline import LEAST_SCORES
+from ragmeter.watch.change import ALARM_EVIDENCE, Block, FallDetector, e_bh
 
 SLOT = 300.0
 HOUR = 3600.0

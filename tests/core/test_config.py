@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ragmeter import RagMeter, VerdictRules, config
-from ragmeter.config import Settings, argument_of, meter_arguments, read_settings
+from ragmeter import RagMeter, VerdictRules
 from ragmeter.metrics import ConfigurationError
+from ragmeter.settings import config
+from ragmeter.settings.config import Settings, argument_of, meter_arguments, read_settings
 
 
 @pytest.fixture(autouse=True)

@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.quality.evidence import (
-    ALARM_EVIDENCE,
-    BETS,
-    LARGEST,
-    Evidence,
-    block_factors,
-    e_bh,
-)
+from ragmeter.watch.evidence import ALARM_EVIDENCE, BETS, LARGEST, Evidence, block_factors, e_bh
 
 FLOORS = st.floats(0.01, 0.99)
 SCORES = st.floats(0.0, 1.0)

@@ -14,7 +14,7 @@ import ragmeter
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, RetrievedContext
-from ragmeter.pipeline.weight import weight_of
+from ragmeter.requests.size import weight_of
 
 pytestmark = pytest.mark.contains_errors
 

@@ -11,8 +11,9 @@ import pytest
 from openai_server import OpenAIServer
 
 from ragmeter._runtime.guard import ErrorLog, Guard
+from ragmeter._runtime.loop import LastingLoop
 from ragmeter.metrics import RagSample
-from ragmeter.pipeline.judging import JudgeLoop, LastingLoop
+from ragmeter.pipeline.judging import JudgeLoop
 
 SCRIPT = """
 import sys

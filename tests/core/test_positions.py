@@ -13,7 +13,7 @@ from ragmeter import RagMeter, RagRun, RagSample, Retrieval
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Metric, Score, metric
 from ragmeter.quality.positions import MAX_STREAMS, WARM_UP, WINDOW, StreamPositions, position_name
-from ragmeter.quality.recent import RecentValues
+from ragmeter.quality.recent_values import RecentValues
 
 TOP = "retriever_top_score"
 

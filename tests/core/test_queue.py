@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmeter._runtime.guard import ErrorLog, Guard
-from ragmeter.pipeline.queue import WorkerQueue
+from ragmeter._runtime.queue import WorkerQueue
 
 
 def _queue(work, dropped=None, **limits):

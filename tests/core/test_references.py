@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmeter.metrics import ConfigurationError, Reference, ReferenceFileError
-from ragmeter.references import RECHECK_AFTER_S, load_references, normalise_question
+from ragmeter.requests.references import RECHECK_AFTER_S, load_references, normalise_question
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ from opentelemetry.sdk.trace import TracerProvider
 
 import ragmeter
 from ragmeter import RagMeter, RagRun
-from ragmeter._request import SubmittedSample
-from ragmeter.context import current_scope, is_suppressed, parse_scope
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import (
     ConfigurationError,
@@ -21,6 +19,8 @@ from ragmeter.metrics import (
     RightDocumentLoss,
 )
 from ragmeter.metrics.metric import compute_metric
+from ragmeter.requests.by_hand import SubmittedSample
+from ragmeter.requests.scope import current_scope, is_suppressed, parse_scope
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from fakes_core import FakeJudge
 from openai_server import OpenAIServer
 
 from ragmeter import RagMeter
-from ragmeter.config import read_settings
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError, RagSample, Reference
 from ragmeter.metrics.judge import OpenAIJudge
+from ragmeter.settings.config import read_settings
 
 SAMPLE = RagSample(
     question="How tall?",

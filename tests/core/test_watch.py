@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from ragmeter.exporters.protocol import QualitySums
-from ragmeter.quality.change import Change
-from ragmeter.quality.sentence import sentence
 from ragmeter.quality.sums import SlotSums
-from ragmeter.quality.watch import Standing, Told, Watch
+from ragmeter.watch.change import Change
+from ragmeter.watch.watch import Standing, Told, Watch
+from ragmeter.watch.wording import sentence
 
 DAY = 86_400.0
 MONDAY = 1_699_833_600.0  # 2023-11-13 00:00 UTC

@@ -9,11 +9,11 @@ import pytest
 from otlp_receiver import attributes_of
 
 from ragmeter import RagMeter
-from ragmeter._destinations import exporters_of
 from ragmeter.exporters.console import ConsoleExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.phoenix import PhoenixAnnotations
 from ragmeter.metrics import ConfigurationError
+from ragmeter.settings.destinations import exporters_of
 
 PROGRAM = """
 from ragmeter import RagMeter

@@ -15,8 +15,8 @@ from ragmeter.exporters._span_targets import SpansAddress
 from ragmeter.exporters.changes import NotTakenError
 from ragmeter.exporters.otel._straight import way_to
 from ragmeter.exporters.webhook import ChangeWebhook
-from ragmeter.quality.change import Change
-from ragmeter.quality.estimate import Estimate
+from ragmeter.quality.estimates import Estimate
+from ragmeter.watch.change import Change
 
 pytest.importorskip("uvicorn")
 

@@ -21,13 +21,14 @@ import pytest
 from openai_server import OpenAIServer
 from rag_chain import ANSWER, QUESTION, rag_chain
 
-from ragmeter import RagMeter, references
+from ragmeter import RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.phoenix import PhoenixAnnotations
 from ragmeter.metrics import metric
 from ragmeter.metrics.judge import OpenAIJudge
+from ragmeter.requests import references
 
 TESTS = Path(__file__).resolve().parent.parent
 FLOOD = 20_000 if os.environ.get("RAGMETER_SOAK") else 1_000

@@ -136,9 +136,9 @@ def test_a_broken_reference_file_loses_nothing_that_was_in_force(tmp_path, monke
     """Not even the reference of the request that finds it; it is counted once."""
     from fakes_core import exact_answer
 
-    import ragmeter.references
+    import ragmeter.requests.references
 
-    monkeypatch.setattr(ragmeter.references, "RECHECK_AFTER_S", 0.0)
+    monkeypatch.setattr(ragmeter.requests.references, "RECHECK_AFTER_S", 0.0)
     path = tmp_path / "golden.jsonl"
     path.write_text('{"question": "q", "answer": "right"}\n', encoding="utf-8")
     memory = InMemoryExporter()

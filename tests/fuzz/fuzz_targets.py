@@ -21,13 +21,13 @@ from ragmeter.adapters.opentelemetry.build import build_run
 from ragmeter.adapters.opentelemetry.record import SpanRecord
 from ragmeter.adapters.opentelemetry.requests import find_requests
 from ragmeter.cli.spans.run import as_row, read_recording
-from ragmeter.context import RequestScope, parse_scope
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, ReferenceFileError, evaluate
 from ragmeter.metrics._files.rows import BadRow
 from ragmeter.metrics._files.samples import Row, read_samples
 from ragmeter.metrics.judge import Group, Item
 from ragmeter.metrics.judge.replies import UnusableReplyError, read_reply
-from ragmeter.references import load_references
+from ragmeter.requests.references import load_references
+from ragmeter.requests.scope import RequestScope, parse_scope
 
 FREE = [
     "precision_recall_f1", "ranked_retrieval", "id_precision_recall", "answer_overlap",

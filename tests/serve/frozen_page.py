@@ -5,8 +5,7 @@ from dataclasses import replace
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from ragmeter.quality.change import Change, NewSince
-from ragmeter.quality.estimate import Estimate
+from ragmeter.quality.estimates import Estimate
 from ragmeter.serve.page import Pages, Sources, Standing
 from ragmeter.serve.store import (
     ContextView,
@@ -23,6 +22,7 @@ from ragmeter.serve.store import (
     ScoreView,
     TrendPoint,
 )
+from ragmeter.watch.change import Change, NewSince
 
 NOW_MS = 1_795_350_000_000  # 2026-11-22, 12:20 UTC
 FROM_MS = NOW_MS - 3_600_000

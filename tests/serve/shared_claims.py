@@ -12,12 +12,12 @@ from types import SimpleNamespace
 from stored import kept_at
 
 from ragmeter._runtime.guard import ErrorLog, Guard
-from ragmeter.pipeline.telling import Telling
-from ragmeter.quality.change import Change
-from ragmeter.quality.estimate import Estimate
-from ragmeter.quality.watch import Told
+from ragmeter.quality.estimates import Estimate
 from ragmeter.serve._claiming import SharedClaims
 from ragmeter.serve.store import Store, StoreOptions
+from ragmeter.watch.change import Change
+from ragmeter.watch.notify import Telling
+from ragmeter.watch.watch import Told
 
 NOW = 1_800_000_000.0
 PATIENCE_S = 60.0

@@ -10,7 +10,7 @@ from test_api import ask as read
 from test_telemetry import ask, over_http
 
 from ragmeter.exporters import semconv
-from ragmeter.quality.estimate import Estimate
+from ragmeter.quality.estimates import Estimate
 from ragmeter.serve import _gauges
 from ragmeter.serve._gauges import QualityGauges
 from ragmeter.serve.store import CellKey, Mean, UnreadableStoreError

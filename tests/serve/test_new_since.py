@@ -8,14 +8,14 @@ from stored import scored, store
 
 from ragmeter import RagMeter
 from ragmeter.exporters.webhook import change_body
-from ragmeter.pipeline.alarming import Alarming
-from ragmeter.quality._watched import change_of
-from ragmeter.quality.change import Change, NewSince
-from ragmeter.quality.estimate import Estimate
-from ragmeter.quality.sentence import sentence
-from ragmeter.quality.watch import Told, Watch
+from ragmeter.quality.estimates import Estimate
 from ragmeter.serve._watch import Received
 from ragmeter.serve.store import UnreadableStoreError
+from ragmeter.watch._watched_series import change_of
+from ragmeter.watch.alarming import Alarming
+from ragmeter.watch.change import Change, NewSince
+from ragmeter.watch.watch import Told, Watch
+from ragmeter.watch.wording import sentence
 
 NOW = 1_800_000_000.0
 SINCE = NOW - 3600

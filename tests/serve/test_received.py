@@ -10,11 +10,11 @@ from stored import store
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.protocol import JudgeIdentity
-from ragmeter.pipeline.alarming import Alarming
-from ragmeter.quality.watch import Watch
 from ragmeter.serve._claiming import SharedClaims
 from ragmeter.serve._watch import Received
 from ragmeter.serve.store import Filters
+from ragmeter.watch.alarming import Alarming
+from ragmeter.watch.watch import Watch
 
 MONDAY = 1_799_625_600.0  # 2027-01-11 00:00 UTC
 DAY, HOUR = 86_400.0, 3_600.0

@@ -10,12 +10,12 @@ from hypothesis import strategies as some
 from stored import earlier_version, judged, scored, store, told
 
 from ragmeter import Score
-from ragmeter.quality.change import Change
-from ragmeter.quality.estimate import Estimate
+from ragmeter.quality.estimates import Estimate
 from ragmeter.serve.page._overview import score_rows
 from ragmeter.serve.page._words import words_in
 from ragmeter.serve.store import Filters
 from ragmeter.serve.store._cells import Cells
+from ragmeter.watch.change import Change
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0

@@ -19,11 +19,11 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import QualitySums
 from ragmeter.metrics import ConfigurationError
 from ragmeter.quality.sums import SlotSums
-from ragmeter.quality.watch import Watch
 from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve._telemetry import OpenTelemetryByService, Telemetry
 from ragmeter.serve._watch import standing_of
 from ragmeter.serve.page import Standing
+from ragmeter.watch.watch import Watch
 
 MONDAY = 1_699_833_600.0  # 2023-11-13 00:00 UTC
 DAY = 86_400.0

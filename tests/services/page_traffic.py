@@ -11,8 +11,8 @@ from ragmeter.cli.demo.corpus import load_chunks, load_questions
 from ragmeter.exporters.protocol import RagRun, ScoredRun
 from ragmeter.metrics import RagSample, RetrievedContext, Score, VerdictRules
 from ragmeter.metrics.registry import resolve_metrics
-from ragmeter.quality.change import Change
-from ragmeter.quality.estimate import Estimate
+from ragmeter.quality.estimates import Estimate
+from ragmeter.watch.change import Change
 
 METRICS = ["lexical_context_relevance", "lexical_groundedness", "retrieval_health", "refusal"]
 WORKFLOW, FAULTY, NEW_VERSION = "library-qa", "zh", "2026-11-21b"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragmeter.config import PREFIX, Settings
+from ragmeter.settings.config import PREFIX, Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "backends.md").read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ from processes import free_port
 pytest.importorskip("redis")
 
 from ragmeter.cli.doctor._redis import check_shared
-from ragmeter.config import Settings
 from ragmeter.metrics.judge import SharedBudget
+from ragmeter.settings.config import Settings
 
 
 def examined(url, **limits):

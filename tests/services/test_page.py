@@ -9,7 +9,7 @@ from page_server import shown
 from page_traffic import NEW_VERSION, fall, runs
 from processes import wait_until
 
-from ragmeter.references import load_references
+from ragmeter.requests.references import load_references
 from ragmeter.serve.page import GoldenSet, Labels, Sources, Standing
 from ragmeter.serve.store import Store, StoreOptions
 

@@ -12,11 +12,11 @@ from shared_claims import NOW, Clock, Teller, fall, killed_before_it_told, serve
 from stored import store
 
 from ragmeter._runtime.guard import ErrorLog, Guard
-from ragmeter.pipeline.alarming import Alarming
-from ragmeter.quality.watch import Watch
 from ragmeter.serve._claiming import SharedClaims
 from ragmeter.serve._watch import Received
 from ragmeter.serve.store._claims import LEASE_S
+from ragmeter.watch.alarming import Alarming
+from ragmeter.watch.watch import Watch
 
 __all__ = ["postgresql"]
 

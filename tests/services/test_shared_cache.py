@@ -13,11 +13,11 @@ pytest.importorskip("redis")
 import redis
 
 from ragmeter import RagMeter
-from ragmeter.config import budget_and_cache, meter_arguments, read_settings
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ContextPrecision, RagSample, Reference, evaluate
 from ragmeter.metrics.judge import Answer, OpenAIJudge, SharedBudget, SharedCache
 from ragmeter.pipeline.process.payload import KeepsSecrets
+from ragmeter.settings.config import budget_and_cache, meter_arguments, read_settings
 
 KEY = b"k" * 32
 TRUE = Answer(known=True, value=True, reason="it says so: 塔高 31 米")

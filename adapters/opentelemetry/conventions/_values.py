@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragmeter._refusals import is_refusal_reason, refusal_of, refusal_part
+from ragmeter.requests.refusals import is_refusal_reason, refusal_of, refusal_part
 
 __all__ = [
     "Document",

@@ -24,12 +24,12 @@ from functools import lru_cache
 from typing import Any
 
 from ragmeter._runtime.guard import ErrorLog, Guard
-from ragmeter.context import leave_host
 from ragmeter.metrics import Metric, RagSample, Score
 from ragmeter.metrics.errors import loggable
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.pipeline.judging import JudgeLoop, JudgesHere
 from ragmeter.pipeline.scoring import MetricSet
+from ragmeter.requests.scope import leave_host
 
 from .budgets import RemoteBudget
 from .channel import Channel, ChannelClosedError

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragmeter._runtime.guard import ErrorLog, Guard
-from ragmeter.context import leave_host
 from ragmeter.metrics import Metric, RagSample, Score, ScoreStatus
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.metric import failed_scores
 from ragmeter.pipeline.scoring import MetricSet
+from ragmeter.requests.scope import leave_host
 
 from .budgets import Bookkeeping
 from .codec import Parcel, unpack_scores

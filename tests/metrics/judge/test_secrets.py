@@ -157,7 +157,7 @@ def test_an_endpoint_without_a_good_certificate_is_not_talked_to(tmp_path):
 
 def test_nothing_of_a_reference_file_is_evaluated(tmp_path):
     """Code in a row stays text."""
-    from ragmeter.references import load_references
+    from ragmeter.requests.references import load_references
 
     trap = tmp_path / "trap"
     code = f"__import__('pathlib').Path({str(trap)!r}).touch()"
@@ -169,4 +169,4 @@ def test_nothing_of_a_reference_file_is_evaluated(tmp_path):
         path.write_text(text, encoding="utf-8")
         assert "pathlib" in load_references(path)("q").answer
     assert not trap.exists()
-    assert "pickle" not in sys.modules["ragmeter.references"].__dict__
+    assert "pickle" not in sys.modules["ragmeter.requests.references"].__dict__

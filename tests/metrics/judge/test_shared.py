@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("redis")
 
-from ragmeter.config import budget_and_cache, read_settings
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge import Answer, JudgeBudget, JudgeError, SharedBudget, SharedCache
+from ragmeter.settings.config import budget_and_cache, read_settings
 
 NOWHERE = "redis://:hidden@127.0.0.1:1/0"
 """Nobody listens there."""

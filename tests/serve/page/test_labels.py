@@ -9,7 +9,7 @@ from frozen_page import HOST, SPAN, TRACE, VIEW, FrozenReader, client, row
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.quality.labels import Label, append_label, read_labels
-from ragmeter.references import load_references
+from ragmeter.requests.references import load_references
 from ragmeter.serve.page import GoldenEntry, GoldenSet, Labels
 
 ADDRESS = f"/request/{TRACE}/{SPAN}"

@@ -15,11 +15,11 @@ from stored import store
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.protocol import QualitySums
-from ragmeter.pipeline.alarming import Alarming
 from ragmeter.quality.sums import SlotSums
-from ragmeter.quality.watch import Watch
 from ragmeter.serve._watch import Received, standing_of
 from ragmeter.serve.store import JudgeUse
+from ragmeter.watch.alarming import Alarming
+from ragmeter.watch.watch import Watch
 
 MONDAY = 1_799_625_600.0  # 2027-01-11 00:00 UTC
 SLOT, HOUR, DAY = 300.0, 3_600.0, 86_400.0

@@ -1,0 +1,73 @@
+"""An event loop that still works while the program is ending.
+
+asyncio sends name look-ups and other blocking calls to a thread pool that closes as soon as the main thread
+has ended, and the judge has calls to make then, those for a script's very last requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+# Whatever the judge's client imports first while the program ends must find this one loaded: it
+# registers with the interpreter, which is refused by then.
+import concurrent.futures.thread
+import queue
+import selectors
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["LastingLoop"]
+
+
+class LastingLoop(asyncio.SelectorEventLoop):
+    """A selector loop that can run blocking calls until the very end. Make it in good time."""
+
+    # Until `__init__` has come to an end: what could not be made is not to be closed either.
+    _closed = True
+
+    def __init__(self) -> None:
+        self._late_calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        selector = selectors.DefaultSelector()
+        try:
+            super().__init__(selector)
+            # Started now: since Python 3.12 no thread can start once the main thread has ended.
+            threading.Thread(
+                target=_work_off, args=(self._late_calls,), name="ragmeter-late-calls", daemon=True
+            ).start()
+        except BaseException:
+            self._closed = True
+            selector.close()
+            raise
+
+    def run_in_executor(  # type: ignore[override]  # typeshed ties func to args
+        self, executor: concurrent.futures.Executor | None, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Run a blocking call in the pool; once that is closed, on the loop's own thread."""
+        try:
+            return super().run_in_executor(executor, func, *args)
+        except RuntimeError:
+            if executor is not None or self.is_closed():
+                raise
+        late: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+        def call() -> None:
+            try:
+                late.set_result(func(*args))
+            except BaseException as error:
+                late.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+
+        self._late_calls.put(call)
+        return asyncio.wrap_future(late, loop=self)
+
+    def close(self) -> None:
+        """Close the loop and let its thread end."""
+        self._late_calls.put(None)
+        super().close()
+
+
+def _work_off(calls: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+    while (call := calls.get()) is not None:
+        call()

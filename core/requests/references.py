@@ -1,0 +1,198 @@
+"""Where reference answers come from when a request does not bring its own.
+
+A golden set keyed by the normalised question: a JSONL or CSV file, a mapping, or
+any callable.  Look-ups run on the meter's worker, never on the request's path.
+A file is data: it is parsed, never evaluated, and read again when it was replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import unicodedata
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from ragmeter.metrics import ConfigurationError, Reference, ReferenceFileError
+from ragmeter.metrics._files.rows import BadRow, format_of, read_rows
+
+__all__ = ["ReferenceSource", "load_references", "normalise_question"]
+
+RECHECK_AFTER_S = 5.0
+"""A reference file is looked at again for changes at most this often, in seconds."""
+
+_FIELDS = ("answer", "contexts", "context_ids", "alternative_answers", "orphaned_ids")
+_LIST_FIELDS = ("contexts", "context_ids", "alternative_answers", "orphaned_ids")
+_FINAL_PUNCTUATION = ".?!…。？！؟;；"
+
+
+class ReferenceSource(Protocol):
+    """Finds the reference for a question."""
+
+    def __call__(self, question: str) -> Reference | None:
+        """Return the reference, or None when there is none."""
+        ...
+
+
+def normalise_question(question: str) -> str:
+    """Return the form in which questions are compared.
+
+    NFKC, casefold, white space collapsed, final punctuation dropped.
+    """
+    text = unicodedata.normalize("NFKC", question).casefold()
+    return " ".join(text.split()).rstrip(_FINAL_PUNCTUATION + " ")
+
+
+def load_references(
+    references: str | os.PathLike[str] | Mapping[str, Any] | Callable[[str], Any] | None,
+    guard: AbstractContextManager[object] | None = None,
+) -> ReferenceSource | None:
+    """Turn what the user passed as ``references=`` into a look-up.
+
+    Args:
+        references: Path of a ``.jsonl`` or ``.csv`` file, a mapping from question to `Reference`
+            (or its fields, or just the answer), or a callable of the question.
+        guard: Contains and counts what is wrong with a file that replaces another: what was in
+            force stays so. Without, it is raised.
+
+    Raises:
+        ReferenceFileError: A row of the file cannot be read; names file, line and reason.
+        ConfigurationError: The file does not exist, has another ending, or the argument is
+            nothing of the above.
+    """
+    if references is None:
+        return None
+    if isinstance(references, (str, os.PathLike)):
+        return _FileReferences(Path(references), guard=guard)
+    if isinstance(references, Mapping):
+        return _MappedReferences(
+            {
+                normalise_question(question): as_reference(value, f"reference for {question!r}")
+                for question, value in references.items()
+            }
+        )
+    if callable(references):
+        return _CalledReferences(references)
+    raise ConfigurationError(
+        f"references is a {type(references).__name__}; pass the path of a .jsonl or .csv file, "
+        "a mapping from question to reference, or a callable(question) -> Reference | None"
+    )
+
+
+def as_reference(value: Any, where: str) -> Reference:
+    """Turn a `Reference`, its fields, or a plain answer into a `Reference`.
+
+    Raises:
+        ConfigurationError: It is nothing of these; names `where`.
+    """
+    if isinstance(value, Reference):
+        return value
+    if isinstance(value, str):
+        return Reference(answer=value)
+    try:
+        return Reference.model_validate(value)
+    except ValidationError as error:
+        problem = _first_problem(error)
+    # Outside: what is raised must not carry the one that quotes the value.
+    raise ConfigurationError(
+        f"{where}: {problem}; pass a Reference, a mapping of its fields (answer: text, contexts: texts, "
+        "context_ids: ids), or just the answer"
+    )
+
+
+class _MappedReferences:
+    def __init__(self, by_question: Mapping[str, Reference]) -> None:
+        self._by_question = by_question
+
+    def __call__(self, question: str) -> Reference | None:
+        return self._by_question.get(normalise_question(question))
+
+
+class _CalledReferences:
+    def __init__(self, function: Callable[[str], Any]) -> None:
+        self._function = function
+
+    def __call__(self, question: str) -> Reference | None:
+        value = self._function(question)
+        return None if value is None else as_reference(value, "what references(question) returned")
+
+
+class _FileReferences:
+    """A file's references; read at construction, and again when the file was replaced."""
+
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], float] = time.monotonic,
+        guard: AbstractContextManager[object] | None = None,
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._guard = guard or nullcontext()
+        self._stamp = _stamp(path)
+        self._by_question = _read(path)
+        self._next_check = clock() + RECHECK_AFTER_S
+
+    def __call__(self, question: str) -> Reference | None:
+        self._refresh()
+        return self._by_question.get(normalise_question(question))
+
+    def _refresh(self) -> None:
+        now = self._clock()
+        if now < self._next_check:
+            return
+        self._next_check = now + RECHECK_AFTER_S
+        try:
+            stamp = _stamp(self._path)
+        except ConfigurationError:
+            return  # being replaced right now, or gone: what was read stays in force
+        if stamp != self._stamp:
+            # The stamp is kept first: a broken new file is complained about once, and the old
+            # references stay in force, for this very request, too.
+            self._stamp = stamp
+            with self._guard:
+                self._by_question = _read(self._path)
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    format_of(path)  # a wrong ending is said before anything else
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise ConfigurationError(f"references: cannot read {str(path)!r}: {error}") from error
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _read(path: Path) -> dict[str, Reference]:
+    by_question: dict[str, Reference] = {}
+    for found in read_rows(path, _LIST_FIELDS):
+        if isinstance(found, BadRow):
+            raise ReferenceFileError(str(path), found.line, found.reason)
+        line, row = found
+        question = row.pop("question", None)
+        if not isinstance(question, str) or not question.strip():
+            raise ReferenceFileError(str(path), line, "no 'question'")
+        nested = row.pop("reference", None)
+        fields = nested if isinstance(nested, Mapping) else row
+        if isinstance(nested, str):
+            fields = {**row, "answer": nested}
+        known = {key: fields[key] for key in _FIELDS if fields.get(key) is not None}
+        if not known:
+            raise ReferenceFileError(
+                str(path), line, f"nothing to compare with; give one of {', '.join(_FIELDS)}"
+            )
+        try:
+            by_question[normalise_question(question)] = Reference.model_validate(known)
+        except ValidationError as error:
+            raise ReferenceFileError(str(path), line, _first_problem(error)) from error
+    return by_question
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])

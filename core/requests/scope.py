@@ -1,0 +1,216 @@
+"""What the code around a request wants to tell ragmeter about it.
+
+``with ragmeter.reference(...)``, ``with ragmeter.request(...)`` and ``with ragmeter.suppress()``
+leave a note in a context variable; adapters read it once, when a request starts, by
+`current_scope` and `is_suppressed`.  Nothing here reaches other tracers or the
+framework.  Context variables follow asyncio tasks and copied contexts, not bare
+threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextlib import suppress as ignoring
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+
+from ragmeter._runtime.guard import Guard, front_door
+from ragmeter.metrics import ConfigurationError, Reference
+
+from .references import as_reference
+
+__all__ = [
+    "RequestScope",
+    "current_scope",
+    "is_suppressed",
+    "leave_host",
+    "parse_scope",
+    "reference",
+    "scoped",
+    "suppress",
+]
+
+
+T = TypeVar("T")
+
+# The key every OpenTelemetry instrumentation asks; its constant moved between versions, its text
+# did not.
+_SUPPRESS_KEY = "suppress_instrumentation"
+
+
+class RequestGroup(Protocol):
+    """A request that is put together from several runs; see `ragmeter.Request`."""
+
+    def collect(self, meter: Any, build: Any, *, size_bytes: int) -> bool:
+        """Take a framework's run into this request; return whether it was still open for it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestScope:
+    """What is known about a request from outside the framework."""
+
+    reference: Reference | None = None
+    """What should have been said and found."""
+    name: str | None = None
+    """Name of the workflow; low cardinality."""
+    question: str | None = None
+    """The question, when the framework's own view of it is not the user's."""
+    conversation_id: str | None = None
+    """Session, thread or conversation id."""
+    user_id: str | None = None
+    """The user's id."""
+    tags: tuple[str, ...] = ()
+    """Tags of the request."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Anything else; scalars go on spans."""
+    group: RequestGroup | None = None
+    """The open group that framework requests started here belong to, if any."""
+
+    def merged_over(self, outer: RequestScope | None) -> RequestScope:
+        """Return this scope with what it leaves open filled from `outer`."""
+        if outer is None:
+            return self
+        return RequestScope(
+            reference=self.reference if self.reference is not None else outer.reference,
+            name=self.name or outer.name,
+            question=self.question if self.question is not None else outer.question,
+            conversation_id=self.conversation_id or outer.conversation_id,
+            user_id=self.user_id or outer.user_id,
+            tags=tuple(dict.fromkeys((*outer.tags, *self.tags))),
+            metadata={**outer.metadata, **self.metadata},
+            group=self.group or outer.group,
+        )
+
+
+_scope: ContextVar[RequestScope | None] = ContextVar("ragmeter_scope", default=None)
+_suppressed: ContextVar[bool] = ContextVar("ragmeter_suppressed", default=False)
+
+
+def current_scope() -> RequestScope | None:
+    """Return what the surrounding code said about requests that start now."""
+    return _scope.get()
+
+
+def is_suppressed() -> bool:
+    """Return whether requests that start now are left out (see `suppress`)."""
+    return _suppressed.get()
+
+
+@contextmanager
+def scoped(scope: RequestScope) -> Iterator[RequestScope]:
+    """Put `scope` over the one in force within the block."""
+    token = _scope.set(scope.merged_over(_scope.get()))
+    try:
+        yield scope
+    finally:
+        _restore(_scope, token)
+
+
+@contextmanager
+def suppress() -> Iterator[None]:
+    """Do not capture requests that start within the block, e.g. those of an offline evaluator."""
+    token = _suppressed.set(True)
+    try:
+        yield
+    finally:
+        _restore(_suppressed, token)
+
+
+def _restore(variable: ContextVar[T], token: Token[T]) -> None:
+    # A generator may be closed in another context than it was begun in: what was set there is gone
+    # with it, and there is nothing to restore here.
+    with ignoring(ValueError):
+        variable.reset(token)
+
+
+def leave_host() -> None:
+    """Detach this worker thread: what runs on it is neither traced nor captured."""
+    unsampled = NonRecordingSpan(
+        SpanContext(trace_id=1, span_id=1, is_remote=True, trace_flags=TraceFlags(0))
+    )
+    quiet = otel_context.set_value(_SUPPRESS_KEY, True, Context())
+    otel_context.attach(trace.set_span_in_context(unsampled, quiet))
+    _suppressed.set(True)
+
+
+@contextmanager
+def reference(
+    answer: str | None = None,
+    contexts: Sequence[str] | None = None,
+    context_ids: Sequence[str | int] | None = None,
+) -> Iterator[Reference]:
+    """Attach a reference to every request that starts within the block, in any framework.
+
+    Never raises: an argument of another type is left out, counted and logged.
+
+    Args:
+        answer: What should be answered.
+        contexts: The texts that should be retrieved.
+        context_ids: The ids that should be retrieved.
+    """
+    given = {"answer": answer, "contexts": contexts, "context_ids": context_ids}
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is not None:
+            with _reference_guard:
+                fields[name] = getattr(as_reference({name: value}, "ragmeter.reference()"), name)
+    stated = Reference(**fields)
+    with scoped(RequestScope(reference=stated if fields else None)):
+        yield stated
+
+
+_reference_guard = Guard("reference", front_door)
+
+
+_TEXT_KEYS: Mapping[str, str] = {
+    "name": "name",
+    "question": "question",
+    "session_id": "conversation_id",
+    "thread_id": "conversation_id",
+    "conversation_id": "conversation_id",
+    "user_id": "user_id",
+}
+
+
+def parse_scope(note: object) -> RequestScope | None:
+    """Read the nested ``"ragmeter"`` dictionary that travels in framework metadata or tags.
+
+    Keys: ``reference`` (a `Reference`, its fields, or the answer), ``name``, ``question``, ``session_id`` (or
+    ``thread_id``, ``conversation_id``), ``user_id``, ``tags``; everything else becomes metadata.
+
+    Raises:
+        ConfigurationError: The note is not a mapping or its reference is malformed. Adapters call
+            this under a guard, so that a bad note loses the note, not the request.
+    """
+    if note is None:
+        return None
+    if isinstance(note, RequestScope):
+        return note
+    if not isinstance(note, Mapping):
+        raise ConfigurationError(
+            f"the 'ragmeter' metadata is a {type(note).__name__}; pass a dictionary such as "
+            "{'reference': {'answer': '...'}}"
+        )
+    scope = RequestScope()
+    extra: dict[str, Any] = {}
+    for key, value in note.items():
+        if key == "reference":
+            scope = replace(scope, reference=as_reference(value, "reference"))
+        elif key in _TEXT_KEYS:
+            if value is not None:
+                changes: dict[str, Any] = {_TEXT_KEYS[key]: str(value)}
+                scope = replace(scope, **changes)
+        elif key == "tags":
+            tags = (value,) if isinstance(value, str) else tuple(str(tag) for tag in value)
+            scope = replace(scope, tags=tags)
+        else:
+            extra[str(key)] = value
+    return replace(scope, metadata=extra)

@@ -1,0 +1,141 @@
+"""What a request weighs: an estimate, in bytes of memory, of the texts and metadata it holds on to.
+
+Bounds on what waits are bounds on these.  Weighing happens on the request's own path as well, so
+it looks at types and lengths, runs no code of the application's classes, and stops early: a
+list of a thousand numbers is weighed by its first few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from sys import getsizeof
+from typing import TYPE_CHECKING, Any
+
+from ragmeter.metrics import RagSample, RetrievedContext
+
+if TYPE_CHECKING:
+    from ragmeter.exporters.protocol import RagRun
+
+    from .scope import RequestScope
+
+__all__ = ["weight_of", "weight_of_run", "weight_of_sample", "weight_of_scope"]
+
+OBJECT = 64
+"""Bytes for anything that is no text and no container."""
+DEPTH = 4
+"""Containers within containers that are looked into."""
+SHOWN = 32
+"""Items of a container that are weighed, each; the others count as much on average."""
+
+
+def weight_of(value: object) -> int:
+    """Return the bytes that `value` holds on to, roughly."""
+    if type(value) is str:
+        return getsizeof(value)
+    if value is None:
+        return 0
+    if type(value) is dict and not value:
+        return OBJECT  # most metadata
+    try:
+        return _weight(value, DEPTH)
+    except RuntimeError:  # changed by another thread meanwhile
+        return OBJECT
+
+
+def weight_of_sample(sample: RagSample) -> int:
+    """Return the bytes of a sample's texts and metadata; of a context that passed several stages once."""
+    return _weight_of_sample(sample, set())
+
+
+def _weight_of_sample(sample: RagSample, known: set[int]) -> int:
+    weight = sum(map(weight_of, (sample.question, sample.search_query, sample.answer)))
+    weight += _weight_of_contexts(sample.contexts or (), known)
+    for stage in sample.stages or ():
+        weight += OBJECT + _weight_of_contexts(stage.contexts or (), known)
+    reference = sample.reference
+    if reference is not None:
+        weight += weight_of(reference.answer) + sum(
+            [weight_of(text) for text in (*reference.contexts, *reference.alternative_answers)]
+        )
+        weight += weight_of(reference.context_ids) + weight_of(reference.orphaned_ids)
+    return weight
+
+
+def weight_of_run(run: RagRun) -> int:
+    """Return the bytes of a run: its sample, its metadata, and what its retrievals found besides."""
+    known: set[int] = set()
+    weight = _weight_of_sample(run.sample, known) + weight_of(run.metadata) + weight_of(run.tags)
+    weight += weight_of(run.framework_metadata)
+    for retrieval in run.retrievals:
+        weight += OBJECT + weight_of(retrieval.query)
+        weight += _weight_of_contexts(retrieval.contexts, known)
+    return weight
+
+
+def weight_of_scope(scope: RequestScope) -> int:
+    """Return the bytes of what the surrounding code said about a request."""
+    weight = weight_of(scope.question) + weight_of(scope.metadata) + weight_of(scope.tags)
+    reference = scope.reference
+    return weight if reference is None else weight + _weight(reference, DEPTH)
+
+
+def _weight_of_contexts(contexts: Iterable[RetrievedContext], known: set[int]) -> int:
+    """Return the bytes of contexts that are not `known` yet, by identity; note them there."""
+    weight = 0
+    for context in contexts:
+        if id(context) not in known:
+            known.add(id(context))
+            weight += OBJECT + getsizeof(context.text) + weight_of(context.metadata)
+    return weight
+
+
+def _weight(value: Any, depth: int) -> int:
+    # By `type`, never by `isinstance`: that asks the object, whose answer may be anything.
+    kind = type(value)
+    if kind in _EXACT:
+        return getsizeof(value)
+    if issubclass(kind, str):
+        return OBJECT + str.__len__(value)
+    if issubclass(kind, bytes):
+        return OBJECT + bytes.__len__(value)
+    if kind in _SMALL or not depth:
+        return OBJECT
+    if issubclass(kind, dict):
+        items = islice(dict.items(value), SHOWN)
+        # What most metadata is made of is weighed without a call.
+        weights = [
+            (getsizeof(key) if type(key) is str else OBJECT)
+            + (
+                getsizeof(item)
+                if type(item) is str
+                else OBJECT
+                if type(item) in _SMALL
+                else _weight(item, depth - 1)
+            )
+            for key, item in items
+        ]
+        number = dict.__len__(value)
+        return OBJECT + sum(weights) if len(weights) == number else _shown(number, weights)
+    if kind in _CONTAINERS:
+        return _shown(len(value), [_weight(item, depth - 1) for item in islice(value, SHOWN)])
+    if kind.__module__ in _MEASURABLE:
+        return getsizeof(value)
+    try:
+        fields = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return OBJECT
+    return OBJECT + (_weight(fields, depth - 1) if type(fields) is dict else 0)
+
+
+def _shown(number: int, weights: list[int]) -> int:
+    if not weights:
+        return OBJECT
+    return OBJECT + sum(weights) * number // len(weights)
+
+
+_EXACT = frozenset({str, bytes, bytearray})
+_SMALL = frozenset({int, float, bool, type(None), complex})
+_CONTAINERS = frozenset({list, tuple, set, frozenset})
+_MEASURABLE = frozenset({"numpy", "array"})
+"""Modules whose objects say honestly how large they are."""

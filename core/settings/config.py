@@ -1,0 +1,594 @@
+"""Everything that can be set from outside: one model behind ``RAGMETER_*``, the flags and the docs.
+
+`RagMeter.from_env` and the zero-code entry points read it.  Every variable is also read under
+``OTEL_INSTRUMENTATION_RAGMETER_``, which makes it a flag of ``opentelemetry-instrument``, and
+``docs/configuration.md`` is written from it.  A meter built in code does not load this module.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from ragmeter.exporters.protocol import Exporter
+from ragmeter.metrics import ConfigurationError, Metric, ReferenceFileError, VerdictRules
+from ragmeter.metrics.embedder import Embedder
+from ragmeter.metrics.judge.protocol import Judge
+from ragmeter.metrics.registry import resolve_metrics
+from ragmeter.quality.objectives import Objective, parse_objectives
+from ragmeter.quality.segments import parse_segments
+from ragmeter.requests.references import ReferenceSource, load_references
+
+from .arguments import PREFIXES
+from .destinations import exporters_of
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from ragmeter.metrics.judge import JudgeBudget, JudgeCache
+
+__all__ = [
+    "PREFIX",
+    "Settings",
+    "argument_of",
+    "budget_and_cache",
+    "embedder_of",
+    "meter_arguments",
+    "naming",
+    "read_settings",
+    "scoring_arguments",
+    "spans_exporter",
+    "unit_of",
+    "variable_of",
+    "worker_arguments",
+]
+
+PREFIX, _OTEL_PREFIX = PREFIXES
+
+
+def _split(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+
+
+def _setting(default: Any, argument: str = "", unit: str = "", **bounds: Any) -> Any:
+    """Return a field.
+
+    Args:
+        default: Its value when the variable is not set.
+        argument: What it sets; "": the argument of `RagMeter` that has its name.
+        unit: What its number counts.
+        bounds: Which numbers are allowed, as pydantic takes them.
+    """
+    return Field(default, json_schema_extra={"argument": argument, "unit": unit}, **bounds)
+
+
+def _threshold(name: str) -> Any:
+    """Return the field of a threshold of the verdict, with its default."""
+    return _setting(getattr(VerdictRules, name), f"VerdictRules({name})", "share", ge=0, le=1)
+
+
+class Settings(BaseSettings):
+    """What can be set from outside. The field ``sample_rate`` is ``RAGMETER_SAMPLE_RATE``, and so on."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        extra="ignore",
+        frozen=True,
+        env_ignore_empty=True,
+        use_attribute_docstrings=True,
+    )
+
+    enabled: bool = _setting(True, "instrument()")
+    """``false``: instrumentation without code does nothing."""
+    metrics: Names | None = _setting(None)
+    """``live``, ``golden`` or ``all``, or names of metrics, separated by commas; unset: ``live``, and
+    ``golden`` for requests that have a reference or, with a file of references, for all."""
+    references: str | None = _setting(None)
+    """Path of a ``.jsonl`` or ``.csv`` file of references."""
+    labels: str | None = _setting(None)
+    """Path of labels (``ragmeter label``): from 50 on, the share of each word called bad by people."""
+    sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
+    """Probability that a request is scored."""
+    judge_sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
+    """Probability that a scored request is judged, too."""
+    cascade: float | None = _setting(None, unit="probability", gt=0, le=1)
+    """Ask judge and detector only where something cheaper is undecided, and elsewhere with this probability."""
+    scoring: Literal["thread", "process", "queue"] = _setting("thread")
+    """``process``: score and judge in a worker process, outside the application's interpreter lock. ``queue``:
+    publish requests, to be scored by ``ragmeter worker``, which reads metrics, judge and exporters from its own
+    settings."""
+    queue_url: SecretStr | None = _setting(None, "FleetPublisher(queue)")
+    """Where requests are published, and where ``ragmeter worker`` takes them from: ``spool:///dir``, a folder
+    that the processes of a machine share, or the address of a broker."""
+    queue_batch: int = _setting(32, "FleetPublisher(batch)", unit="requests", gt=0, le=32)
+    """Requests in a message, at most."""
+    queue_linger_s: float = _setting(0.05, "FleetPublisher(linger_s)", unit="seconds", ge=0, le=60)
+    """Rest after a message that was not full, in which the next one fills up."""
+    queue_patience_s: float = _setting(300.0, "FleetPublisher(patience_s)", unit="seconds", ge=0)
+    """How long a message is tried before its requests are given up, and counted."""
+    queue_confirm_s: float = _setting(2.0, "FleetPublisher(confirm_s)", unit="seconds", gt=0, le=60)
+    """How long a broker may take to say that a message is safe."""
+    queue_spool: str | None = _setting(None, "FleetPublisher(spool)")
+    """Path of a folder that keeps messages while the broker is away; unset: they wait in memory."""
+    queue_spool_bytes: int = _setting(
+        256 * 1024 * 1024, "FleetPublisher(spool_bytes)", unit="bytes", gt=0
+    )
+    """What each publishing process may keep there, or in the folder of a ``spool:///dir``."""
+    worker_processes: int | None = _setting(None, "ragmeter worker", unit="processes", gt=0, le=256)
+    """Processes of ``ragmeter worker``; unset: as many as cores."""
+    worker_limit_s: float = _setting(300.0, "ragmeter worker", unit="seconds", gt=0, le=1500)
+    """How long a worker may take over a message; then what hangs is ended with its process, and the message is
+    tried again, in the end one request at a time."""
+    worker_dedupe_url: SecretStr | None = _setting(None, "ragmeter worker")
+    """Address of a Redis in which workers mark what is done, so that a message that comes twice is not scored
+    twice; unset: it is."""
+    keep: Literal["none", "worst"] = _setting("none")
+    """``worst``: failed requests, empty retrievals, bad verdicts and the worst scores escape sampling."""
+    segments: Names | None = _setting(None)
+    """Parts of the requests that have means of quality of their own: ``language``, ``retriever``, names of
+    metadata, separated by commas; unset: none."""
+    fused: bool = _setting(False)
+    """Judge precision, recall, relevancy and what live requests are asked in one call."""
+    hold_s: float = _setting(5.0, unit="seconds", ge=0, le=300)
+    """How long spans wait for judged scores; later ones follow on a linked span."""
+    queue_size: int = _setting(2048, unit="requests", gt=0)
+    """Requests that may wait to be scored; beyond, the oldest is dropped and counted."""
+    queue_bytes: int = _setting(64 * 1024 * 1024, unit="bytes", gt=0)
+    """Memory that the texts and metadata of waiting requests may take up, estimated."""
+    max_text_chars: int = _setting(300_000, unit="characters", gt=0)
+    """Length of one text beyond which the metrics that read it are skipped."""
+    judge_concurrency: int = _setting(16, unit="requests", gt=0, le=1024)
+    """Requests judged at the same time; of a judge made from settings, its calls on the wire, too."""
+    judge_deadline_s: float = _setting(60.0, unit="seconds", gt=0)
+    """Time after which a request that is not judged gets ``timeout`` scores."""
+    shutdown_timeout_s: float | None = _setting(None, unit="seconds", ge=0, le=600)
+    """How long the exit of the process may be held up; unset: 10, of which only 1.5 may pass without the
+    judge or an exporter getting anything done."""
+    late_window: int = _setting(512, unit="requests", ge=0)
+    """Requests remembered for ``attach_reference`` and ``feedback``; 0: none."""
+    late_window_s: float = _setting(900.0, unit="seconds", gt=0)
+    """How long they are remembered."""
+    objectives: str | None = _setting(None)
+    """How good scores are to be and for which share of requests, such as ``shop_qa:faithfulness>=0.8 for 95%``;
+    ``;`` between several."""
+    alarms: bool = _setting(False)
+    """Watch the scores for changes and announce them; for the only process of a service. ``ragmeter serve``
+    does so anyway."""
+    change_webhook: SecretStr | None = _setting(None)
+    """Address that changes are posted to, as JSON that chats show, too."""
+    judge_check: str | None = _setting(None)
+    """Path of a frozen set of judged requests: the judge is asked again, to see whether it still judges
+    as it did. Needs ``RAGMETER_ALARMS``, except in ``ragmeter serve``."""
+    judge_check_every_s: float = _setting(604_800.0, unit="seconds", ge=60)
+    """Time between two rounds over it; the first begins with the first request."""
+    alarms_state: str | None = _setting(None)
+    """Path of a file that what is usual is kept in, so that a restart does not learn it again."""
+    verdict_unsupported_below: float = _threshold("unsupported_below")
+    """Support below which an answer is unsupported, and the verdict ``bad``."""
+    verdict_partly_unsupported_below: float = _threshold("partly_unsupported_below")
+    """Support below which it is partly unsupported, and the verdict ``suspect``."""
+    verdict_off_topic_below: float = _threshold("off_topic_below")
+    """Relevance below which the retrieved chunks are off topic, and the verdict ``suspect``."""
+    verdict_on_topic_from: float = _threshold("on_topic_from")
+    """Relevance from which a refusal is one that had context."""
+    verdict_right_documents_missing_from: float = _threshold("right_documents_missing_from")
+    """Share of right documents that did not reach the model from which the verdict is ``suspect``."""
+    judge_model: str | None = _setting(None, "OpenAIJudge(model)")
+    """Model of the judge; unset: no judge."""
+    judge_base_url: str | None = _setting(None, "OpenAIJudge(base_url)")
+    """OpenAI-compatible endpoint of the judge; unset: the client's own default."""
+    judge_api_key: SecretStr | None = _setting(None, "OpenAIJudge(api_key)")
+    """Key of the judge's endpoint; unset: ``OPENAI_API_KEY``."""
+    judge_cache: str | None = _setting(None, "OpenAIJudge(cache)")
+    """Path of a SQLite file for the judge's cache; unset: in memory, or in the Redis that is shared."""
+    judge_shared_url: SecretStr | None = _setting(None, "SharedBudget(url)")
+    """Redis in which all processes share the judge's limits and, without a file for it, its cache:
+    ``redis://``, ``rediss://`` or ``unix://``; unset: each has its own. Needs the extra ``redis``."""
+    judge_shared_name: str = _setting("default", "SharedBudget(name)")
+    """Processes that give the same name share one budget."""
+    judge_budget_share: float = _setting(0.125, "SharedBudget(share)", "share", ge=0, le=1)
+    """Share of each limit that a process grants itself while that Redis is away: 1 divided by the number of
+    processes."""
+    judge_calls_per_minute: int | None = _setting(
+        None, "JudgeBudget(calls_per_minute)", "calls", gt=0
+    )
+    """Most calls in any sixty seconds; unset: no limit."""
+    judge_tokens_per_minute: int | None = _setting(
+        None, "JudgeBudget(tokens_per_minute)", "tokens", gt=0
+    )
+    """Most tokens, of prompts and replies, in any sixty seconds; unset: no limit."""
+    judge_cost_per_minute: float | None = _setting(
+        None, "JudgeBudget(cost_per_minute)", "money", gt=0
+    )
+    """Most money in any sixty seconds, in the currency of the prices; unset: no limit."""
+    judge_max_cost: float | None = _setting(None, "JudgeBudget(max_cost)", "money", gt=0)
+    """Stop judging for good once this much was spent; unset: no limit."""
+    judge_input_price: float | None = _setting(None, "JudgeBudget(input_price)", "money", ge=0)
+    """Price of a million prompt tokens."""
+    judge_output_price: float | None = _setting(None, "JudgeBudget(output_price)", "money", ge=0)
+    """Price of a million tokens written by the judge."""
+    judge_cached_input_price: float | None = _setting(
+        None, "JudgeBudget(cached_input_price)", "money", ge=0
+    )
+    """Price of a million prompt tokens from the endpoint's own cache; unset: as the others."""
+    embedding_model: str | None = _setting(None, "OpenAIEmbedder(model)")
+    """Model of the embedder for semantic metrics; unset: no embedder."""
+    embedding_base_url: str | None = _setting(None, "OpenAIEmbedder(base_url)")
+    """OpenAI-compatible endpoint with ``/embeddings``; unset: the client's own default."""
+    embedding_api_key: SecretStr | None = _setting(None, "OpenAIEmbedder(api_key)")
+    """Key of the embedder's endpoint; unset: ``OPENAI_API_KEY``."""
+    embedding_query_prefix: str = _setting("", "OpenAIEmbedder(query_prefix)")
+    """Put before every question, if the model wants it, such as ``query: `` for e5."""
+    embedding_passage_prefix: str = _setting("", "OpenAIEmbedder(passage_prefix)")
+    """Put before every chunk, likewise, such as ``passage: ``."""
+    embedding_calls_per_minute: int | None = _setting(None, "OpenAIEmbedder(budget)", "calls", gt=0)
+    """Most calls to the embedder in any sixty seconds; unset: no limit."""
+    embedding_tokens_per_minute: int | None = _setting(
+        None, "OpenAIEmbedder(budget)", "tokens", gt=0
+    )
+    """Most tokens, estimated, in any sixty seconds; unset: no limit."""
+    span_mode: Literal["auto", "own", "evaluation", "off"] = _setting(
+        "auto", "OpenTelemetryExporter(span_mode)"
+    )
+    """Which spans are written."""
+    events: Literal["log", "span_event", "both", "off"] = _setting(
+        "log", "OpenTelemetryExporter(events)"
+    )
+    """How score events are written."""
+    exporters: Names | None = _setting(None)
+    """Where results go: ``otel``, ``console``, ``phoenix``, ``langfuse``, separated by commas; unset: ``otel``.
+    The backends' addresses and keys stand in their own variables. `RagMeter()` reads it, too."""
+    console: bool = _setting(False, "ConsoleExporter()")
+    """One line per request on standard error, too. Also read by a `RagMeter` that is given no exporters."""
+    trace_url: str | None = _setting(None, "ConsoleExporter(trace_url)")
+    """Where a trace is shown, with ``{trace_id}`` in it: the link at the end of each line on the console."""
+    jsonl: str | None = _setting(None, "JsonlExporter(path)")
+    """Path of a file to which results are also appended."""
+
+    @property
+    def writes_elsewhere(self) -> bool:
+        """Whether results go anywhere but to the process's OpenTelemetry SDK."""
+        named = set(self.exporters or ()) - {"otel"}
+        return bool(named or self.console or self.jsonl is not None)
+
+
+# OpenTelemetry's launcher loads this module by the entry-point group
+# ``opentelemetry_environment_variables`` and makes a flag of every name in it that begins with OTEL_.
+# A secret is none: other users of the machine see a command line.
+globals().update(
+    {
+        name: name
+        for name in (
+            _OTEL_PREFIX + field.upper()
+            for field, info in Settings.model_fields.items()
+            if info.annotation != (SecretStr | None)
+        )
+    }
+)
+
+
+def read_settings() -> Settings:
+    """Read the settings from the environment.
+
+    Raises:
+        ConfigurationError: A value is not allowed; names the variable, the value and what is
+            allowed.
+    """
+    names = {field: variable_of(field) for field in Settings.model_fields}
+    given: dict[str, Any] = {
+        field: os.environ[name] for field, name in names.items() if name.startswith(_OTEL_PREFIX)
+    }
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        raise ConfigurationError(_explain(error, names)) from error
+
+
+def variable_of(field: str) -> str:
+    """Return the name of the variable that sets `field` here: the short one wins over the flag."""
+    variable, flag = PREFIX + field.upper(), _OTEL_PREFIX + field.upper()
+    return flag if os.environ.get(flag) and not os.environ.get(variable) else variable
+
+
+def argument_of(field: str) -> str:
+    """Return what a field sets, as in code: ``sample_rate``, ``JudgeBudget(max_cost)``."""
+    return str(_extra(field)["argument"] or field)
+
+
+def unit_of(field: str) -> str:
+    """Return what a field's number counts; "" for what is no number."""
+    return str(_extra(field)["unit"])
+
+
+def _extra(field: str) -> Mapping[str, Any]:
+    extra = Settings.model_fields[field].json_schema_extra
+    return extra if isinstance(extra, dict) else {}
+
+
+def _fields_of(kind: str) -> list[str]:
+    """Return the fields that set arguments of `RagMeter`, or of another class."""
+    if kind == "RagMeter":
+        return [field for field in Settings.model_fields if argument_of(field) == field]
+    return [field for field in Settings.model_fields if argument_of(field).startswith(f"{kind}(")]
+
+
+_CAPTURING = (
+    "scoring",
+    "sample_rate",
+    "judge_sample_rate",
+    "keep",
+    "queue_size",
+    "queue_bytes",
+    "shutdown_timeout_s",
+    "late_window",
+    "late_window_s",
+)
+"""The fields that a meter reads that scores nothing itself."""
+
+
+def meter_arguments() -> dict[str, Any]:
+    """Return keyword arguments for `ragmeter.RagMeter`.
+
+    Raises:
+        ConfigurationError: A value is not allowed; names the variable, the value and what is
+            allowed.
+        MissingDependencyError: A judge or an embedder is configured but ``openai`` is not installed.
+    """
+    settings = read_settings()
+    if settings.scoring == "queue":
+        # What is about scores is the worker's, which may well share these variables.
+        mine = {field: getattr(settings, field) for field in _CAPTURING}
+        return mine | {"references": _references(settings)}
+    return _scoring_arguments(settings)
+
+
+def _scoring_arguments(settings: Settings) -> dict[str, Any]:
+    arguments = {field: getattr(settings, field) for field in _fields_of("RagMeter")}
+    embedder = embedder_of(settings)
+    return arguments | {
+        "metrics": _metrics(settings, embedder),
+        "references": _references(settings),
+        "segments": _segments(settings),
+        "judge": _judge(settings),
+        "embedder": embedder,
+        "objectives": _objectives(settings),
+        "change_webhook": None
+        if settings.change_webhook is None
+        else settings.change_webhook.get_secret_value(),
+        "verdict": _verdict(settings),
+        "exporters": _exporters(settings),
+    }
+
+
+@contextmanager
+def naming(field: str, *, hidden: bool = False) -> Iterator[None]:
+    """Let what goes wrong inside name the variable and its value, unless that may hold a password."""
+    try:
+        yield
+    except (ConfigurationError, ReferenceFileError) as error:
+        variable = variable_of(field)
+        shown = "" if hidden else f"={os.environ.get(variable)!r}"
+        raise ConfigurationError(f"{variable}{shown}: {error}") from error
+
+
+def _metrics(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] | None:
+    if settings.metrics is None:
+        return None
+    with naming("metrics"):
+        metrics = resolve_metrics(
+            settings.metrics,
+            judged=settings.judge_model is not None,
+            fused=settings.fused,
+            embedder=embedder,
+        )
+        judged = ", ".join(metric.name for metric in metrics if metric.judged)
+        if judged and settings.judge_model is None:
+            raise ConfigurationError(f"{judged} ask a judge; set {variable_of('judge_model')}")
+        lacking = ", ".join(metric.name for metric in metrics if metric.lacks_embedder)
+        if lacking:
+            variable = variable_of("embedding_model")
+            raise ConfigurationError(f"{lacking} ask an embedder; set {variable}")
+        return metrics
+
+
+def _references(settings: Settings) -> ReferenceSource | None:
+    with naming("references"):
+        return load_references(settings.references)
+
+
+def _objectives(settings: Settings) -> tuple[Objective, ...] | None:
+    with naming("objectives"):
+        return None if settings.objectives is None else parse_objectives(settings.objectives)
+
+
+def _segments(settings: Settings) -> Sequence[str] | None:
+    with naming("segments"):
+        return None if settings.segments is None else parse_segments(settings.segments)
+
+
+def _verdict(settings: Settings) -> VerdictRules:
+    named = _fields_of("VerdictRules")
+    given = {field.removeprefix("verdict_"): getattr(settings, field) for field in named}
+    try:
+        return VerdictRules(**given)
+    except ConfigurationError as error:
+        # Each threshold was allowed by itself: two are out of order.
+        variables = [variable_of(field) for field in named]
+        shown = ", ".join(f"{name}={os.environ[name]}" for name in variables if name in os.environ)
+        raise ConfigurationError(f"{shown}: {error}") from error
+
+
+def _judge(settings: Settings) -> Judge | None:
+    if settings.judge_model is None:
+        return None
+    from ragmeter.metrics.judge import OpenAIJudge  # noqa: PLC0415 -- loads when wanted
+
+    key = settings.judge_api_key
+    budget, cache = budget_and_cache(settings)
+    return OpenAIJudge(
+        settings.judge_model,
+        base_url=settings.judge_base_url,
+        api_key=None if key is None else key.get_secret_value(),
+        concurrency=settings.judge_concurrency,
+        budget=budget,
+        cache=cache,
+    )
+
+
+def budget_and_cache(
+    settings: Settings, *, waits: bool = False
+) -> tuple[JudgeBudget, JudgeCache | str | bool]:
+    """Return the judge's limits and cache as the settings describe them: its own, or those of many processes.
+
+    Args:
+        settings: The settings.
+        waits: Whether to wait for room, as offline runs do.
+
+    Raises:
+        ConfigurationError: A limit lacks its price, or the URL is none; its password is not shown.
+        MissingDependencyError: The limits are shared but ``redis`` is not installed.
+    """
+    from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- loads when wanted
+
+    limits = {
+        field.removeprefix("judge_"): getattr(settings, field)
+        for field in _fields_of("JudgeBudget")
+    }
+    limits["when_exhausted"] = "wait" if waits else "skip"
+    cache = settings.judge_cache
+    if settings.judge_shared_url is None:
+        return JudgeBudget(**limits), True if cache is None else cache
+    from ragmeter.metrics.judge import SharedBudget, SharedCache  # noqa: PLC0415 -- likewise
+
+    url = settings.judge_shared_url.get_secret_value()
+    name, share = settings.judge_shared_name, settings.judge_budget_share
+    try:
+        budget = SharedBudget(url, name=name, share=share, **limits)
+        return budget, SharedCache(url) if cache is None else cache
+    except ConfigurationError as error:
+        variables = f"{variable_of('judge_shared_url')}, {variable_of('judge_shared_name')}"
+        raise ConfigurationError(f"{variables}: {error}") from error
+
+
+def embedder_of(settings: Settings) -> Embedder | None:
+    """Return the embedder that the settings describe; None: they describe none.
+
+    Raises:
+        ConfigurationError: There is neither key nor address, or no client can be made with them.
+        MissingDependencyError: ``openai`` is not installed.
+    """
+    if settings.embedding_model is None:
+        return None
+    from ragmeter.metrics.embedder import OpenAIEmbedder  # noqa: PLC0415 -- loads when wanted
+    from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- likewise
+
+    key = settings.embedding_api_key
+    calls, tokens = settings.embedding_calls_per_minute, settings.embedding_tokens_per_minute
+    return OpenAIEmbedder(
+        settings.embedding_model,
+        base_url=settings.embedding_base_url,
+        api_key=None if key is None else key.get_secret_value(),
+        query_prefix=settings.embedding_query_prefix,
+        passage_prefix=settings.embedding_passage_prefix,
+        budget=None if calls is None and tokens is None else JudgeBudget(calls, tokens),
+    )
+
+
+def spans_exporter(settings: Settings, *, below: bool = False) -> Exporter:
+    """Return the exporter of spans, events and metrics; `below`: of requests that were captured elsewhere."""
+    from ragmeter.exporters.otel import OpenTelemetryExporter  # noqa: PLC0415 -- loads when wanted
+
+    mode = settings.span_mode
+    return OpenTelemetryExporter(
+        span_mode="evaluation" if below and mode != "off" else mode,
+        events=settings.events,
+        captured_elsewhere=below,
+    )
+
+
+def _exporters(settings: Settings, *, below: bool = False) -> tuple[Exporter, ...]:
+    """Return the exporters of the settings; `below`: the requests' own spans were written elsewhere."""
+    names = list(settings.exporters or ("otel",))
+    if settings.console:
+        names.append("console")
+    with naming("exporters"):
+        exporters = exporters_of(names, partial(spans_exporter, settings, below=below))
+    if settings.jsonl is not None:
+        from ragmeter.exporters.jsonl import JsonlExporter  # noqa: PLC0415 -- loads when wanted
+
+        exporters += (JsonlExporter(settings.jsonl),)
+    return exporters
+
+
+def scoring_arguments() -> dict[str, Any]:
+    """Return keyword arguments for a meter that scores here, whatever ``RAGMETER_SCORING`` has applications do.
+
+    Raises:
+        ConfigurationError: See `meter_arguments`.
+        MissingDependencyError: Likewise.
+    """
+    settings = read_settings()
+    if settings.scoring == "queue":
+        settings = settings.model_copy(update={"scoring": "thread"})
+    return _scoring_arguments(settings)
+
+
+def worker_arguments() -> dict[str, Any]:
+    """Return keyword arguments for the meter of ``ragmeter worker``.
+
+    What comes is chosen already, and waits for its judged scores as long as they take: nobody waits for it.
+
+    Raises:
+        ConfigurationError: See `meter_arguments`.
+        MissingDependencyError: Likewise.
+    """
+    settings = read_settings().model_copy(update={"scoring": "thread", "sample_rate": 1.0})
+    return _scoring_arguments(settings) | {
+        "hold_s": settings.judge_deadline_s + 60.0,
+        "exporters": _exporters(settings, below=True),
+    }
+
+
+def _is_secret(field: str) -> bool:
+    info = Settings.model_fields.get(field)
+    return info is not None and info.annotation == (SecretStr | None)
+
+
+def _explain(error: ValidationError, names: Mapping[str, str]) -> str:
+    lines: list[str] = []
+    for problem in error.errors(include_url=False):
+        field = str(problem["loc"][0]) if problem["loc"] else "?"
+        shown = "(hidden)" if _is_secret(field) else repr(problem["input"])
+        lines.append(f"{names.get(field, field)}={shown}: {_what_is_allowed(problem)}")
+    return "; ".join(lines)
+
+
+_ALLOWED = {
+    "bool_parsing": "write true or false",
+    "int_parsing": "write a whole number",
+    "int_from_float": "write a whole number",
+    "float_parsing": "write a number",
+    "finite_number": "write a number",
+    "greater_than": "write a number above {gt:g}",
+    "greater_than_equal": "write a number of at least {ge:g}",
+    "less_than": "write a number below {lt:g}",
+    "less_than_equal": "write a number of at most {le:g}",
+    "literal_error": "write {expected}",
+}
+
+
+def _what_is_allowed(problem: ErrorDetails) -> str:
+    """Return in plain words what a value must be; of what is checked by ourselves, the reason as it stands."""
+    said = _ALLOWED.get(problem["type"])
+    return problem["msg"] if said is None else said.format_map(problem.get("ctx", {}))

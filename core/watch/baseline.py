@@ -1,0 +1,271 @@
+"""What a score usually is at this hour, how far it moves by itself, and how alike requests are.
+
+A fall is one below what is usual, so this is learned first: from half-hourly sums of fourteen days, for each
+hour of workdays and of weekends.  Called by `ragmeter.watch.change`; pure functions of sums, without a clock.
+
+Sources: empirical Bayes shrinkage after Efron, Morris (1975); the rest is plain moments, see `learn`.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from ragmeter.quality.estimate import student_quantile
+
+__all__ = ["HOURS_OF_WEEK", "LEAST_DAYS", "LEAST_SCORES", "Baseline", "ScoreHistory", "learn"]
+
+HOURS_OF_WEEK = 48
+"""Twenty-four of workdays, then twenty-four of Saturdays and Sundays."""
+BASELINE_DAYS = 14
+"""Days that a baseline is made of;"""
+LAG_DAYS = 7
+"""and so many later ones that wait. A slow fall would otherwise be its own baseline."""
+LEAST_SCORES = 500
+"""Scores below which nothing is known,"""
+LEAST_DAYS = 3
+"""and days: of fewer nobody can say how days differ."""
+HALF_HOURS = 48
+"""Of a day."""
+TOLERANCE = 0.03
+"""A fall of less is none, however sure it is."""
+WANDER_HOURS = (1, 6, 24)
+"""Lengths over which the mean is seen to move by itself."""
+LEAST_BLOCKS = 8
+"""Blocks of such a length that are needed,"""
+LEAST_IN_BLOCK = 5
+"""of so many scores each."""
+QUANTILE_95 = 1.6448536269514722
+"""Of the standard normal distribution: the mean moves by itself if it is more than chance;"""
+QUANTILE_99 = 2.3263478740408408
+"""and by how many standard deviations, which Student's factor for few days enlarges, the floor lies lower."""
+SMALLEST_EFFECT = 1.15
+"""A smaller design effect is taken for 1; two weeks cannot tell it from that."""
+ACROSS = 4 / 3
+"""Requests of a session lie on both sides of a half hour now and then: of one within ten minutes, neighbouring
+half hours show three quarters of what its requests have in common."""
+SMALLEST_VARIANCE = 1e-4
+"""Scores that have always been equal may still differ."""
+
+
+class Sums(NamedTuple):
+    """Of the scores of half an hour."""
+
+    n: float
+    total: float
+    squares: float
+
+
+class Day:
+    """The scores of one local day, by half hours."""
+
+    __slots__ = ("number", "sums")
+
+    def __init__(self, number: int, sums: Iterable[float] | None = None) -> None:
+        self.number = number
+        """The day's ordinal, as `datetime.date.toordinal` counts."""
+        self.sums = array("d", bytes(24 * HALF_HOURS) if sums is None else sums)
+
+    def add(self, half: int, n: float, total: float, squares: float) -> None:
+        sums, at = self.sums, 3 * half
+        sums[at] += n
+        sums[at + 1] += total
+        sums[at + 2] += squares
+
+    def halves(self) -> Iterator[tuple[int, Sums]]:
+        """Return the half hours that have scores."""
+        sums = self.sums
+        for half in range(HALF_HOURS):
+            if sums[3 * half] > 0:
+                yield half, Sums(*sums[3 * half : 3 * half + 3])
+
+    @property
+    def weekend(self) -> bool:
+        return (self.number + 6) % 7 >= 5
+
+    def hour_of_week(self, half: int) -> int:
+        return half // 2 + (24 if self.weekend else 0)
+
+
+class ScoreHistory:
+    """The last days of a score that had requests; days without do not count and push nothing out."""
+
+    __slots__ = ("days",)
+
+    def __init__(self, days: Iterable[Day] = ()) -> None:
+        self.days = list(days)
+
+    def add(self, number: int, half: int, n: float, total: float, squares: float) -> None:
+        """Count scores; what comes for a day before the last one is too late for a baseline."""
+        days = self.days
+        if not days or days[-1].number < number:
+            days.append(Day(number))
+            del days[: -(BASELINE_DAYS + LAG_DAYS + 1)]
+        if days[-1].number == number:
+            days[-1].add(half, n, total, squares)
+
+    def before(self, number: int) -> Sequence[Day]:
+        """Return the days before the day `number` that a baseline is made of: the oldest ones."""
+        return [day for day in self.days if day.number < number][:BASELINE_DAYS]
+
+    def split(self, number: int, half: int) -> ScoreHistory:
+        """Remove what came from a half hour of a day on, and return it."""
+        later = ScoreHistory()
+        kept = []
+        for day in self.days:
+            if day.number < number:
+                kept.append(day)
+            elif day.number > number:
+                later.days.append(day)
+            else:
+                at = 3 * half
+                if any(day.sums[:at]):
+                    kept.append(Day(number, [*day.sums[:at], *bytes(3 * HALF_HOURS - at)]))
+                later.days.append(Day(number, [*bytes(at), *day.sums[at:]]))
+        self.days = kept
+        return later
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What is usual."""
+
+    expected: tuple[float | None, ...]
+    """The mean by hour of the week; None: no request was ever seen in that hour."""
+    tolerance: float
+    """How far below that the mean may go by itself; see `learn`."""
+    error: float
+    """How far the truth may lie below what is expected, at 99 %."""
+    design_effect: float
+    """How much more sums over half an hour vary than those of independent requests; at least 1."""
+    scores: float
+    """How many scores it was learned from."""
+
+    @property
+    def allowance(self) -> float:
+        """How far below what is expected the floor lies."""
+        return self.tolerance + self.error
+
+
+def learn(days: Sequence[Day]) -> Baseline | None:
+    """Return the baseline of some days; None: they hold fewer than 500 scores, or are fewer than three.
+
+    - *Expected*: the mean of each hour of workdays and of weekends, drawn towards the mean of all by
+      τ²n / (τ²n + s²), with s² the variance of a score and τ² that of the hours beyond chance.
+    - *Error*: Student's quantile at 99 % for so many days times the standard error of the mean, from the
+      daily sums of residuals. So days that differ, and few days, make it large.
+    - *Tolerance*: 0.03 and the same quantile times the wander, what the mean moves by itself. Its square is the
+      variance of the means of 1, 6 or 24 hours beyond that of as many scores, the largest of the three, less
+      1.64 of its standard errors.
+    - *Design effect*: the squared differences between sums of residuals of neighbouring half hours, divided by
+      what independent scores would give; what is beyond 1, by a third more. Sessions whose questions resemble
+      each other make it large.
+    """
+    scores = sum(sums.n for day in days for _, sums in day.halves())
+    if scores < LEAST_SCORES or len(days) < LEAST_DAYS:
+        return None
+    expected = _expected(days, scores)
+    # Of an hour with scores it is known what is expected.
+    variance = max(_variance(days, expected) / scores, SMALLEST_VARIANCE)
+    residuals = [_residuals(day, expected) for day in days]
+    effect = _design_effect(days, residuals, variance)
+    daily = math.fsum(sum(one.total for one in day) ** 2 for day in residuals)
+    error = math.sqrt(daily * len(days) / (len(days) - 1)) / scores
+    far = student_quantile(len(days) - 1, QUANTILE_99)
+    return Baseline(
+        expected=tuple(expected),
+        tolerance=TOLERANCE + far * _wander(residuals, variance * effect),
+        error=far * error,
+        design_effect=effect,
+        scores=scores,
+    )
+
+
+class _Residuals(NamedTuple):
+    """Of half an hour: how many scores, and by how much their sum is above what is expected."""
+
+    n: float
+    total: float
+
+
+def _expected(days: Sequence[Day], scores: float) -> list[float | None]:
+    by_hour = [Sums(0.0, 0.0, 0.0)] * HOURS_OF_WEEK
+    for day in days:
+        for half, sums in day.halves():
+            at = day.hour_of_week(half)
+            by_hour[at] = Sums(*map(sum, zip(by_hour[at], sums, strict=True)))
+    mean = math.fsum(one.total for one in by_hour) / scores
+    variance = max(
+        math.fsum(one.squares for one in by_hour) / scores - mean * mean, SMALLEST_VARIANCE
+    )
+    seen = [one for one in by_hour if one.n]
+    between = math.fsum(one.n * (one.total / one.n - mean) ** 2 for one in seen) / scores
+    spread = max(0.0, between - len(seen) * variance / scores)
+    return [
+        mean + spread * one.n / (spread * one.n + variance) * (one.total / one.n - mean)
+        if one.n
+        else None
+        for one in by_hour
+    ]
+
+
+def _variance(days: Sequence[Day], expected: Sequence[float | None]) -> float:
+    """Return the sum of the squared residuals."""
+    squares = 0.0
+    for day in days:
+        for half, sums in day.halves():
+            usual = expected[day.hour_of_week(half)] or 0.0
+            squares += sums.squares - 2 * usual * sums.total + usual * usual * sums.n
+    return squares
+
+
+def _residuals(day: Day, expected: Sequence[float | None]) -> list[_Residuals]:
+    found = [_Residuals(0.0, 0.0)] * HALF_HOURS
+    for half, sums in day.halves():
+        usual = expected[day.hour_of_week(half)] or 0.0
+        found[half] = _Residuals(sums.n, sums.total - sums.n * usual)
+    return found
+
+
+def _design_effect(
+    days: Sequence[Day], residuals: Sequence[Sequence[_Residuals]], variance: float
+) -> float:
+    differences = values = 0.0
+    pairs = [pair for halves in residuals for pair in pairwise(halves)]
+    pairs += [
+        (residuals[at][-1], residuals[at + 1][0])
+        for at, (day, following) in enumerate(pairwise(days))
+        if following.number == day.number + 1
+    ]
+    for one, after in pairs:
+        if one.n and after.n:
+            differences += (after.total - one.total) ** 2
+            values += after.n + one.n
+    effect = differences / (values * variance) if values else 1.0
+    return 1.0 + ACROSS * (effect - 1.0) if effect >= SMALLEST_EFFECT else 1.0
+
+
+def _wander(residuals: Sequence[Sequence[_Residuals]], variance: float) -> float:
+    """Return the standard deviation of the mean's own movement, as far as it is more than chance."""
+    largest = 0.0
+    for hours in WANDER_HOURS:
+        size = 2 * hours
+        blocks = [
+            _Residuals(sum(one.n for one in block), math.fsum(one.total for one in block))
+            for day in residuals
+            for block in (day[start : start + size] for start in range(0, HALF_HOURS, size))
+        ]
+        blocks = [one for one in blocks if one.n >= LEAST_IN_BLOCK]
+        if len(blocks) < LEAST_BLOCKS:
+            continue
+        excess = [(one.total**2 - one.n * variance) / one.n**2 for one in blocks]
+        middle = math.fsum(excess) / len(excess)
+        error = math.sqrt(math.fsum((one - middle) ** 2 for one in excess)) / len(excess)
+        weighted = math.fsum(one.n * moved for one, moved in zip(blocks, excess, strict=True))
+        found = weighted / math.fsum(one.n for one in blocks) - QUANTILE_95 * error
+        largest = max(largest, found)
+    return math.sqrt(largest)

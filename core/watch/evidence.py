@@ -1,0 +1,191 @@
+"""How strongly scores speak for a mean below a floor: an e-detector on sums, and e-BH over many of them.
+
+`Evidence` takes the sums of a block of requests at a time.  As long as each block's expected mean, given
+what came before, is not below its floor, and requests within a block are independent, a limit of A is
+reached after A blocks on average, or later: whatever the distribution of scores and the traffic.  Called by
+`ragmeter.watch.change`; imports `math` alone.
+
+Sources: Shin, Ramdas, Rinaldo, *E-detectors* (2023), with the sum over starting times of Shiryaev and Roberts;
+Fan, Grama, Liu, *Exponential inequalities for martingales with applications* (2015), for the bound that needs
+sums alone; Wang, Ramdas, *False discovery rate control with e-values* (2022); Page (1954) for the start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+__all__ = ["ALARM_EVIDENCE", "Evidence", "Path", "block_factors", "e_bh"]
+
+K = TypeVar("K", bound=Hashable)
+
+BETS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.6)
+"""Shares of what could be lost on one score; small ones see small falls, large ones see large falls soon."""
+_LOGS = tuple((bet, math.log1p(-bet), math.log1p(-bet) + bet) for bet in BETS)
+ALARM_EVIDENCE = 8064.0
+"""Blocks of five minutes in four weeks: on average that long until a false alarm."""
+LARGEST = 1e15
+"""No evidence is larger: it must be able to fall again."""
+LARGEST_LOG = 700.0
+"""No factor of evidence is larger than its exponential, which a float still holds."""
+NEAREST = 1e-6
+"""No floor is nearer to 0 or to 1."""
+
+
+class Path(NamedTuple):
+    """The scores since the time that the evidence is about."""
+
+    since: float
+    """Estimated start, Unix seconds."""
+    n: float
+    mean: float
+    usual: float
+    """What was usual in the same hours, weighted alike."""
+    log: float
+    """The logarithm of the evidence for this start alone; 0 or less: the scores do not speak for a fall."""
+
+
+def block_factors(n: float, total: float, squares: float, floor: float) -> list[float]:
+    """Return, for each bet, a lower bound of Σ log(1 + λ (floor - score)) over a block.
+
+    With λ = bet / (1 - floor). The larger of two bounds: the chord of a concave function, exact for scores
+    of 0 and 1, and that of Fan, Grama and Liu, which is better where scores lie close together.
+
+    Args:
+        n: Number of scores.
+        total: Their sum; scores lie between 0 and 1.
+        squares: The sum of their squares.
+        floor: Between 0 and 1.
+    """
+    floor = min(max(floor, NEAREST), 1.0 - NEAREST)
+    rest = 1.0 - floor
+    odds = floor / rest
+    short = (n * floor - total) / rest
+    spread = (n * floor * floor - 2 * floor * total + squares) / (rest * rest)
+    above = n - total
+    log1p = math.log1p
+    return [
+        max(above * log1p(bet * odds) + total * log, bet * short + spread * bound)
+        for bet, log, bound in _LOGS
+    ]
+
+
+class _Mark(NamedTuple):
+    """A time, and what was counted until then."""
+
+    at: float
+    n: float
+    total: float
+    usual: float
+
+
+class Evidence:
+    """Evidence that a mean lies below a floor since some time or other."""
+
+    __slots__ = ("_counted", "_factors", "_logs", "_starts")
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Start afresh."""
+        self._counted = _Mark(0.0, 0.0, 0.0, 0.0)
+        self._factors = [0.0] * len(BETS)
+        # For each bet, the logarithm of the evidence for the one start that it speaks for most.
+        self._logs = [0.0] * len(BETS)
+        self._starts = [self._counted] * len(BETS)
+
+    @property
+    def total(self) -> float:
+        """The evidence: the mean over the bets."""
+        return sum(self._factors) / len(BETS)
+
+    @property
+    def path(self) -> Path | None:
+        """The scores since the start that is most likely; None: there are none at all."""
+        log, start = max(zip(self._logs, self._starts, strict=True))
+        _, n, total, usual = self._counted
+        n -= start.n
+        if not n:
+            return None
+        return Path(start.at, n, (total - start.total) / n, (usual - start.usual) / n, log)
+
+    def add(
+        self,
+        at: float,
+        n: float,
+        total: float,
+        squares: float,
+        *,
+        floor: float,
+        usual: float,
+        design_effect: float = 1.0,
+    ) -> None:
+        """Take in a block of scores.
+
+        Args:
+            at: When it began, Unix seconds.
+            n: Number of scores, more than 0.
+            total: Their sum.
+            squares: The sum of their squares.
+            floor: The evidence is about means below it.
+            usual: What their mean usually is; for `path` alone.
+            design_effect: How much more the sum varies than that of independent scores.
+        """
+        factors, logs, starts = self._factors, self._logs, self._starts
+        _, n_before, total_before, usual_before = self._counted
+        start = _Mark(at, n_before, total_before, usual_before)
+        self._counted = _Mark(at, n_before + n, total_before + total, usual_before + usual * n)
+        for index, log in enumerate(block_factors(n, total, squares, floor)):
+            tempered = log / design_effect
+            grown = (factors[index] + 1.0) * math.exp(min(tempered, LARGEST_LOG))
+            factors[index] = min(grown, LARGEST)
+            if logs[index] > 0.0:
+                logs[index] += tempered
+            else:
+                logs[index] = tempered
+                starts[index] = start
+
+    def state(self) -> dict[str, Any]:
+        """Return what `of_state` makes the same evidence of: values that JSON knows."""
+        return {
+            "counted": list(self._counted),
+            "factors": list(self._factors),
+            "logs": list(self._logs),
+            "starts": [list(start) for start in self._starts],
+        }
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> Evidence:
+        """Return the evidence whose state this is.
+
+        Raises:
+            ValueError: If it has another shape.
+        """
+        made = cls()
+        made._counted = _Mark(*map(float, state["counted"]))
+        made._factors = [float(one) for one in state["factors"]]
+        made._logs = [float(one) for one in state["logs"]]
+        made._starts = [_Mark(*map(float, start)) for start in state["starts"]]
+        if {len(made._factors), len(made._logs), len(made._starts)} != {len(BETS)}:
+            raise ValueError("this is no state of an Evidence")
+        return made
+
+
+def e_bh(evidence: Mapping[K, float], limit: float = ALARM_EVIDENCE) -> frozenset[K]:
+    """Return the keys to alarm: the largest set of j whose evidence is at least K · `limit` / j.
+
+    If nothing changed, the first false alarm of all K together comes, on average, not before `limit` blocks:
+    an alarm implies that the mean of all evidence is at least `limit`, and that mean is an e-detector itself.
+
+    Args:
+        evidence: The evidence of each of K keys at the same time; also of those with none.
+        limit: The evidence that a single key needs.
+    """
+    ordered = sorted(evidence.values(), reverse=True)
+    least = math.inf
+    for number, value in enumerate(ordered, 1):
+        if value * number >= limit * len(ordered):
+            least = value
+    return frozenset(key for key, value in evidence.items() if value >= least)

@@ -1,0 +1,227 @@
+"""Judges a frozen set of requests anew, on a schedule, to see whether the judge has moved.
+
+A thread of its own with an event loop of its own, one request after the other and past the judge's
+cache, inside the judge's budget: where that is used up, the round waits and goes on later.  Made by the
+meter, started with what watches over scores.  The request's path has no part in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ragmeter._runtime.guard import Guard
+from ragmeter._runtime.loop import LastingLoop
+from ragmeter._runtime.queue import WorkerQueue
+from ragmeter._runtime.threads import is_ending
+from ragmeter.metrics import Metric, Score
+from ragmeter.metrics._process import fork
+from ragmeter.metrics.judge.bypass_cache import asking_anew
+from ragmeter.metrics.judge.protocol import Judge
+from ragmeter.metrics.metric import run_metric
+from ragmeter.quality.sums import unix_clock
+from ragmeter.requests.scope import leave_host
+
+from .change import Change
+from .judge_drift import Drift, FrozenRequest, Ruler, Standing, read_frozen, scaled
+
+__all__ = ["JudgeCheck", "judge_check_of"]
+
+BUDGET_PAUSE_S = 60.0
+"""Seconds after which a round goes on that the judge's budget had no room for."""
+ASK_AGAIN_S = 1800.0
+"""Seconds after the beginning of a round before which none is begun because somebody asks."""
+CLOSE_S = 2.0
+"""Seconds that the end of the meter waits for a call under way to be given up."""
+
+
+class JudgeCheck:
+    """Asks the judge again, and knows where it stands: a ruler as `ragmeter.watch.watch` takes it.
+
+    Args:
+        frozen: The requests, with what the judge said of them.
+        metrics: The judged metrics that are measured.
+        judge: Who judges.
+        every_s: Seconds between the beginnings of two rounds; the first begins at once.
+        deadline_s: Seconds that one metric of one request may take.
+        guard: Contains errors of ours.
+        clock: Unix seconds that never go back; None: those of this machine.
+    """
+
+    def __init__(
+        self,
+        frozen: Sequence[FrozenRequest],
+        metrics: Sequence[Metric],
+        judge: Judge,
+        *,
+        every_s: float,
+        deadline_s: float,
+        guard: Guard,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._frozen = frozen
+        self._metrics = metrics
+        self._judge = judge
+        self._every_s = every_s
+        self._deadline_s = deadline_s
+        self._guard = guard
+        self._clock = clock or unix_clock()
+        self._callbacks: tuple[Callable[[Change], object], ...] = ()
+        self._queue: WorkerQueue[None] = WorkerQueue(
+            "ragmeter-judge-check",
+            lambda _: self._round(),
+            guard=guard,
+            on_drop=_ignore,
+            on_start=leave_host,
+            tick=self._tick,
+            max_items=1,
+            max_bytes=1,
+        )
+        self._ruler = Ruler({name for one in frozen for name in one.verdicts})
+        self._next = 0.0
+        self._closed = False
+        self._fresh()
+        fork.forget(self._fresh)
+
+    def _fresh(self) -> None:
+        self._asked_for = False
+        self._running: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
+        self._pairs: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        self._place = 0
+        self._began = 0.0
+
+    def standing(self, score: str, since: float) -> Standing:
+        """Return how the judge of `score` stands since `since` (Unix seconds); begin a round to find out."""
+        found = self._ruler.standing(score, since)
+        # A judge that fails leaves the answer open: it is not asked every five minutes for that.
+        is_due = not self._place and self._clock() - self._began >= ASK_AGAIN_S
+        if found == "pending" and is_due and not self._asked_for:
+            self._asked_for = True
+            self._queue.put(None)
+        return found
+
+    def moved(self) -> Collection[str]:
+        """Return the scores whose judge has moved and has not come back."""
+        return self._ruler.moved()
+
+    def drifts(self) -> Sequence[Drift]:
+        """Return what the last round said of each score."""
+        return self._ruler.drifts()
+
+    def on_moved(self, callback: Callable[[Change], object]) -> None:
+        """Call `callback` when a judge has moved, once until it has come back."""
+        self._callbacks = (*self._callbacks, callback)
+
+    def start(self) -> None:
+        """Start the thread. To be called below no lock."""
+        self._queue.start()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until no round is under way, but for one that the budget has no room for."""
+        return self._queue.flush(timeout_s)
+
+    def close(self) -> None:
+        """Give up a round that is under way, and end the thread."""
+        self._closed = True
+        self._queue.refuse()
+        if (running := self._running) is not None:
+            loop, task = running
+            with suppress(RuntimeError):  # it has just ended
+                loop.call_soon_threadsafe(task.cancel)
+        self._queue.close(CLOSE_S)
+
+    def _tick(self) -> float:
+        """Begin a round when it is time; return the seconds until then."""
+        left_s = self._next - self._clock()
+        if left_s <= 0 and not self._closed:
+            self._queue.put(None)
+            return self._every_s  # the round itself says when the next one is due
+        return left_s
+
+    def _round(self) -> None:
+        """Judge what is left of the round; a new one where there is none."""
+        self._asked_for = False
+        if self._closed or is_ending():
+            return
+        if not self._place:
+            self._began = self._clock()
+            self._pairs = defaultdict(list)
+        self._next = self._clock() + BUDGET_PAUSE_S  # unless it comes to its end
+        loop = LastingLoop()
+        try:
+            task = loop.create_task(self._judge_all())
+            self._running = loop, task
+            with suppress(asyncio.CancelledError):
+                loop.run_until_complete(task)
+        finally:
+            self._running = None
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+        if self._place < len(self._frozen):
+            return
+        self._place = 0
+        self._next = self._began + self._every_s
+        for change in self._ruler.take(self._pairs, self._began, self._clock()):
+            for callback in self._callbacks:
+                with self._guard:
+                    callback(change)
+
+    async def _judge_all(self) -> None:
+        try:
+            while self._place < len(self._frozen) and not self._closed:
+                with asking_anew():
+                    scores = await self._judge_one(self._frozen[self._place])
+                if scores is None:
+                    return
+                old = self._frozen[self._place].verdicts
+                self._place += 1
+                for score in scores:
+                    if score.value is not None and score.status == "ok" and score.name in old:
+                        new = scaled(score.value, *score.range)
+                        self._pairs[score.name].append((old[score.name], new))
+        finally:
+            with suppress(asyncio.TimeoutError, TimeoutError):
+                await asyncio.wait_for(self._judge.aclose(), 1.0)
+
+    async def _judge_one(self, request: FrozenRequest) -> list[Score] | None:
+        """Return what the judge says of a request now; None: the budget has no room for it."""
+        found: list[Score] = []
+        for metric in self._metrics:
+            if not any(name in request.verdicts for name in metric.score_names):
+                continue
+            with suppress(asyncio.TimeoutError, TimeoutError):
+                scores = await asyncio.wait_for(
+                    run_metric(metric, request.sample, self._judge), self._deadline_s
+                )
+                if any(one.status == "skipped" and one.error_type == "budget" for one in scores):
+                    return None
+                found += scores
+        return found
+
+
+def judge_check_of(
+    frozen: str | os.PathLike[str],
+    metrics: Sequence[Metric],
+    judge: Judge,
+    *,
+    every_s: float,
+    deadline_s: float,
+    guard: Guard,
+) -> JudgeCheck:
+    """Return the check of a judge by a file of frozen requests; see `JudgeCheck`.
+
+    Raises:
+        ConfigurationError: The file cannot be used.
+    """
+    judged = [metric for metric in metrics if metric.judged and None not in metric.range]
+    scores = {name for metric in judged for name in metric.score_names}
+    requests = read_frozen(Path(frozen), scores)
+    return JudgeCheck(requests, judged, judge, every_s=every_s, deadline_s=deadline_s, guard=guard)
+
+
+def _ignore(_item: None, _reason: str) -> None:
+    """Drop it: a round was asked for, or is over."""

@@ -1,0 +1,546 @@
+"""Watches every score of every service: `Watch`, which feeds the detectors and says what they found.
+
+It is given what was counted in each five minutes, picks the alarms of a service together, so that many
+segments make no more false alarms than one score, and puts into words where a score fell.  No clock and no
+thread: `ragmeter.watch.alarming` has those.  What it knows can be kept over a restart.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import tzinfo
+from itertools import groupby
+from typing import Any, Literal, NamedTuple, Protocol
+
+from ragmeter.exporters.changes import ChangeEvidence
+from ragmeter.exporters.protocol import QualitySums
+from ragmeter.metrics._display.wording import percent
+from ragmeter.metrics._process import fork
+from ragmeter.quality.estimates import Estimate
+from ragmeter.quality.measurement import BY_WORDS
+from ragmeter.quality.sums import SLOT_S, SlotSums
+
+from ._watched_series import Series, SeriesKey, change_of, restored, saved
+from .change import ALARM_EVIDENCE, Change, Fall, FallDetector, e_bh
+from .judge_drift import Standing
+from .mix_shift import mix_change
+
+__all__ = ["KnowsJudges", "Standing", "Told", "Watch", "WatchedSeries"]
+
+_Resource = tuple[tuple[str, str], ...]
+_NAME = "service.name"
+_ENVIRONMENT = "deployment.environment.name"
+_OLD_ENVIRONMENT = "deployment.environment"
+
+LONGEST_PENDING_S = 86_400.0
+"""For so many seconds an alarm waits for the judge to be checked."""
+RECENT_S = 1800.0
+"""What is meant by now, once a fall is over and it is not known since when."""
+MIX_SHARE = 0.75
+"""So much of a fall must come of other shares of its segments to be called a change of the mix."""
+BESIDE = {"fact_conflict": "absent numbers, names", "empty_retrieval": "empty retrievals"}
+"""What manner does not move, and is said with a fall of those."""
+MAX_SERIES = 3_000
+"""Scores × workflows × segments × services that are watched."""
+FORGOTTEN_AFTER_S = 15 * 86_400.0
+"""Seconds without a value after which a series is not watched any more."""
+REPLACED_AFTER_S = 3600.0
+"""Seconds without a value after which a series is not watched while another judge measures the same score."""
+MOST_EVIDENCE = 1e12
+"""Beyond it no number says more, and infinity has no JSON."""
+MAX_CHANGES = 100
+STATE_VERSION = 1
+
+
+class KnowsJudges(Protocol):
+    """Knows whether a judge still judges as it did."""
+
+    def standing(self, score: str, since: float) -> Standing:
+        """Return how the judge of `score` stands since `since` (unix seconds). Never blocks."""
+        ...
+
+    def moved(self) -> Collection[str]:
+        """Return the scores whose judge has moved and has not come back."""
+        ...
+
+
+class Told(NamedTuple):
+    """A change that is to be told."""
+
+    change: Change
+    resource: Mapping[str, str]
+    """The service that it is about, where that is another process."""
+
+    def state(self) -> dict[str, Any]:
+        """Return it as values that JSON can hold."""
+        return {"change": asdict(self.change), "resource": dict(self.resource)}
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> Told:
+        """Return what `state` returned.
+
+        Raises:
+            ValueError, KeyError, TypeError: It is of another version, or damaged.
+        """
+        resource = {str(key): str(value) for key, value in state["resource"].items()}
+        return cls(change_of(state["change"]), resource)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedSeries:
+    """How the watch over one score stands."""
+
+    service: str
+    workflow: str
+    score: str
+    segment: str
+    status: Literal["learning", "watching", "fallen"]
+    """``learning``: it is not yet known what is usual."""
+    evidence: float
+    """For a fall; an alarm is given at 1 or more, of several series together a little above."""
+    baseline: float | None
+    """What is usual in this hour, on the score's own direction; None: not known."""
+    scores: int
+    """Values that it has seen in the last two weeks."""
+    since: float | None
+    """When the fall began that is on or suspected, unix seconds."""
+    measurement: str = ""
+    """Names formula and judge, as `ragmeter.quality.measurement` does: each has a usual of its own."""
+
+
+class _Service:
+    """The scores of one service, among which alarms are picked together."""
+
+    def __init__(self, resource: Mapping[str, str]) -> None:
+        self.resource = resource
+        self.series: dict[SeriesKey, Series] = {}
+
+
+class Watch:
+    """Feeds one detector per score, workflow and segment of each service. Thread-safe.
+
+    Args:
+        zone: Whose hours of the week are meant by what is usual; None: UTC.
+        ruler: Knows whether judges still judge as they did; None: that is not checked.
+    """
+
+    def __init__(self, *, zone: tzinfo | None = None, ruler: KnowsJudges | None = None) -> None:
+        self._zone = zone
+        self._ruler = ruler
+        self._lock = fork.lock()
+        self._fresh()
+        fork.forget(self._fresh)
+
+    def _fresh(self) -> None:
+        self._services: dict[_Resource, _Service] = {}
+        self._next = 0.0
+        self._past: deque[Change] = deque(maxlen=MAX_CHANGES)
+
+    @property
+    def next(self) -> float:
+        """Where the slots begin that were not taken yet, unix seconds."""
+        return self._next
+
+    def take(self, slots: Iterable[SlotSums]) -> list[Told]:
+        """Take what was counted in slots that are over, oldest first; return what changed.
+
+        Args:
+            slots: What was counted; slots that were taken before are passed over.
+        """
+        told: list[Told] = []
+        with self._lock:
+            for at, group in groupby(slots, key=lambda slot: slot.at):
+                if at < self._next:
+                    continue
+                self._next = at + SLOT_S
+                by_service: dict[_Resource, dict[SeriesKey, QualitySums]] = {}
+                for slot in group:
+                    counted = slot.counted
+                    name = counted.resource.get(_NAME, "")
+                    key = SeriesKey(
+                        name, counted.workflow, counted.score, counted.segment, counted.measured_by
+                    )
+                    resource = tuple(sorted(counted.resource.items()))
+                    by_service.setdefault(resource, {})[key] = counted
+                for resource, found in by_service.items():
+                    told += self._step(resource, at, found, self._next)
+                self._forget(at)
+            self._past.extend(one.change for one in told)
+        return told
+
+    def keep(self, change: Change) -> None:
+        """Keep a change that was found elsewhere with those found here."""
+        with self._lock:
+            self._past.append(change)
+
+    def changes(self, *, on: bool = False) -> tuple[Change, ...]:
+        """Return the changes that are on, then the last others, each newest first.
+
+        Args:
+            on: Only those that are on.
+        """
+        with self._lock:
+            now = [one.fall for one in self._all() if one.fall is not None]
+            now.sort(key=lambda change: change.at, reverse=True)
+            if on:
+                return tuple(now)
+            return (*now, *(one for one in reversed(self._past) if one not in now))
+
+    def series(self) -> tuple[WatchedSeries, ...]:
+        """Return how the watch over each score stands."""
+        with self._lock:
+            return tuple(
+                WatchedSeries(
+                    **key._asdict(),
+                    status=one.step.status,
+                    evidence=one.ratio,
+                    baseline=None if one.step.baseline is None else one.shown(one.step.baseline),
+                    scores=one.estimate(one.history.split(0.0)[1]).n_judged,
+                    since=one.step.since,
+                )
+                for service in self._services.values()
+                for key, one in service.series.items()
+            )
+
+    def evidence(self) -> list[ChangeEvidence]:
+        """Return the evidence for a change of every score that is not being learned."""
+        moved = () if self._ruler is None else tuple(self._ruler.moved())
+        with self._lock:
+            found = [
+                ChangeEvidence(
+                    score=key.score,
+                    workflow=key.workflow,
+                    segment=key.segment,
+                    kind="fell" if one.fall is None else one.fall.kind,
+                    resource=service.resource,
+                    evidence=one.ratio,
+                )
+                for service in self._services.values()
+                for key, one in _clearest(service.series).items()
+            ]
+        return found + [
+            ChangeEvidence(score=score, workflow="", kind="judge", evidence=2.0) for score in moved
+        ]
+
+    def accept(
+        self,
+        score: str | None = None,
+        *,
+        workflow: str | None = None,
+        segment: str | None = None,
+        service: str | None = None,
+    ) -> int:
+        """Take what is now for what is usual; return of how many series.
+
+        Args:
+            score: Of this score; None: of all.
+            workflow: Of this workflow; None: of all.
+            segment: Of this segment, empty for the whole; None: of all.
+            service: Of this service; None: of all.
+        """
+        wanted = _Wanted(service, workflow, score, segment)
+        with self._lock:
+            found = [
+                one
+                for each in self._services.values()
+                for key, one in each.series.items()
+                if wanted.has(key)
+            ]
+            for one in found:
+                one.accept()
+            return len(found)
+
+    def mark(self, service: str | None = None) -> int:
+        """Note a deployment: what is usual is learned anew. Return of how many series.
+
+        Args:
+            service: Of this service; None: of all.
+        """
+        with self._lock:
+            return sum(
+                self._restart(one)
+                for one in self._services.values()
+                if service in (None, one.resource.get(_NAME, ""))
+            )
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that is known, as values that JSON can hold."""
+        with self._lock:
+            return {
+                "version": STATE_VERSION,
+                "next": self._next,
+                "past": [asdict(change) for change in self._past],
+                "services": [
+                    {
+                        "resource": dict(service.resource),
+                        "series": [saved(key, one) for key, one in service.series.items()],
+                    }
+                    for service in self._services.values()
+                ],
+            }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` returned.
+
+        Raises:
+            ValueError, KeyError, TypeError: It is of another version, or damaged; nothing is taken over.
+        """
+        if state["version"] != STATE_VERSION:
+            raise ValueError(f"version {state['version']!r} of what is watched is not known here")
+        services: dict[_Resource, _Service] = {}
+        for kept in state["services"]:
+            resource = {str(key): str(value) for key, value in kept["resource"].items()}
+            service = services[tuple(sorted(resource.items()))] = _Service(resource)
+            service.series = dict(restored(one, self._zone) for one in kept["series"])
+        past = [change_of(one) for one in state["past"]]
+        after = float(state["next"])
+        with self._lock:
+            self._services = services
+            self._next = after
+            self._past = deque(past, maxlen=MAX_CHANGES)
+
+    def _all(self) -> Iterator[Series]:
+        for service in self._services.values():
+            yield from service.series.values()
+
+    def _restart(self, service: _Service) -> int:
+        for one in service.series.values():
+            one.restart()
+        return len(service.series)
+
+    def _step(
+        self, resource: _Resource, at: float, found: Mapping[SeriesKey, QualitySums], now: float
+    ) -> list[Told]:
+        service = self._services.setdefault(resource, _Service(dict(resource)))
+        told: list[Told] = []
+        room = MAX_SERIES - sum(len(each.series) for each in self._services.values())
+        for key, counted in found.items():
+            if key in service.series:
+                continue
+            known = service.series.pop(key.of_all, None)
+            if known is not None:
+                # An earlier version kept it, without a name for what was measured.
+                service.series[key] = known
+            elif room > 0:
+                room -= 1
+                service.series[key] = Series(FallDetector(zone=self._zone), counted)
+        for key, one in service.series.items():
+            if one.take(at, found.get(key)).recovered:
+                if one.fall is not None:
+                    told.append(Told(_recovered(key, one, one.fall, now), service.resource))
+                one.calm()
+        for key in _replaced(service.series, at):
+            # What another judge, or another formula, says now is no news of this one.
+            service.series[key].calm()
+        told += [Told(change, service.resource) for change in self._alarms(service, at, now)]
+        return told
+
+    def _alarms(self, service: _Service, at: float, now: float) -> list[Change]:
+        replaced = _replaced(service.series, at)
+        known = {
+            key: one.step.evidence
+            for key, one in service.series.items()
+            if one.step.status != "learning" and key not in replaced
+        }
+        chosen: set[SeriesKey] = set()
+        for family in (
+            {key: value for key, value in known.items() if not key.segment},
+            {key: value for key, value in known.items() if key.segment},
+        ):
+            chosen |= e_bh(family)
+        alarmed: dict[SeriesKey, tuple[Series, Fall]] = {}
+        for key, one in sorted(service.series.items()):
+            if key in chosen:
+                one.peak = one.step.evidence / ALARM_EVIDENCE
+                fall = one.detector.alarm(at)
+                if one.held is None:
+                    one.held, one.held_since = fall, now
+            # The detector takes note at once, and learns nothing more; only the telling waits.
+            if one.held is not None and not self._is_held(key, one, now):
+                alarmed[key] = one, one.held
+                one.held = None
+        changes: list[Change] = []
+        for key, (one, fall) in alarmed.items():
+            if key.segment:
+                continue
+            parts = {part: each for part, each in alarmed.items() if _is_part(part, key)}
+            one.fall = self._change(service, key, one, fall, now, list(parts))
+            changes.append(one.fall)
+        for key, (one, fall) in alarmed.items():
+            if not key.segment:
+                continue
+            one.fall = self._change(service, key, one, fall, now, [])
+            # Where the whole fell at the same time, it has said so.
+            if key._replace(segment="") not in alarmed:
+                changes.append(one.fall)
+        return changes
+
+    def _is_held(self, key: SeriesKey, one: Series, now: float) -> bool:
+        """Return whether an alarm has to wait because the judge may have moved, not the quality."""
+        if self._ruler is None or not one.counted.judge:
+            return False
+        since = now if one.held is None else one.held.since
+        standing = self._ruler.standing(key.score, since)
+        if standing in ("unchecked", "steady"):
+            return False
+        return standing == "moved" or now - one.held_since < LONGEST_PENDING_S
+
+    def _change(
+        self,
+        service: _Service,
+        key: SeriesKey,
+        one: Series,
+        fall: Fall,
+        now: float,
+        fallen_parts: Sequence[SeriesKey],
+    ) -> Change:
+        before, after = one.history.split(fall.since)
+        parts = {part: each for part, each in service.series.items() if _is_part(part, key)}
+        fallen = {part.segment for part, each in parts.items() if each.fall is not None}
+        fallen.update(part.segment for part in fallen_parts)
+        is_mix = not fallen and _is_mix(one, parts, fall.since)
+        notes: list[str] = []
+        environment = service.resource.get(_ENVIRONMENT) or service.resource.get(_OLD_ENVIRONMENT)
+        if environment:
+            notes.append(f"environment {environment}")
+        if is_mix:
+            notes.append("segments unchanged: other questions")
+        elif fallen:
+            notes.append("in " + ", ".join(sorted(fallen)))
+        if fall.again:
+            notes.append("it was told before, and is still so")
+        if key.score in BY_WORDS:
+            notes += _beside(service.series, key, fall.since)
+        return Change(
+            score=key.score,
+            workflow=key.workflow,
+            segment=key.segment,
+            service=key.service,
+            since=fall.since,
+            at=now,
+            before=_moved_to(one.estimate(before), one.shown(fall.before)),
+            now=one.estimate(after),
+            evidence=min(fall.evidence, MOST_EVIDENCE),
+            kind="mix" if is_mix else "fell",
+            note="; ".join(notes),
+        )
+
+    def _forget(self, at: float) -> None:
+        for name, service in list(self._services.items()):
+            for key, one in list(service.series.items()):
+                if one.last_at < at - FORGOTTEN_AFTER_S:
+                    del service.series[key]
+            if not service.series:
+                del self._services[name]
+
+
+class _Wanted(NamedTuple):
+    service: str | None
+    workflow: str | None
+    score: str | None
+    segment: str | None
+
+    def has(self, key: SeriesKey) -> bool:
+        """Return whether a key is among those that are meant."""
+        return all(
+            wanted in (None, value) for wanted, value in zip(self, key[: len(self)], strict=True)
+        )
+
+
+def _clearest(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
+    """Return of each score that is watched the one judge or formula by which a change is clearest."""
+    found: dict[SeriesKey, Series] = {}
+    for key, one in series.items():
+        if one.step.status != "learning":
+            known = found.get(key.of_all)
+            if known is None or one.ratio > known.ratio:
+                found[key.of_all] = one
+    return found
+
+
+def _replaced(series: Mapping[SeriesKey, Series], at: float) -> set[SeriesKey]:
+    """Return what is measured no more, by another judge or formula: for an hour nothing came but from that."""
+    latest: dict[SeriesKey, float] = {}
+    several = False
+    for key, one in series.items():
+        known = latest.get(key.of_all)
+        several = several or known is not None
+        latest[key.of_all] = one.last_at if known is None else max(known, one.last_at)
+    if not several:
+        return set()
+    return {
+        key
+        for key, one in series.items()
+        if one.last_at < at - REPLACED_AFTER_S and latest[key.of_all] > one.last_at
+    }
+
+
+def _beside(series: Mapping[SeriesKey, Series], fallen: SeriesKey, since: float) -> Iterator[str]:
+    """Yield what was meanwhile with scores that tell truth from manner, where they are known."""
+    said = []
+    for key, one in series.items():
+        if key.score in BESIDE and key.of_all == fallen.of_all._replace(score=key.score):
+            before, now = (one.estimate(half).mean for half in one.history.split(since))
+            if before is not None and now is not None:
+                said.append(f"{BESIDE[key.score]} {percent(before)} then, {percent(now)} now")
+    if said:
+        yield ", ".join(sorted(said))
+        yield "if a model or prompt is new, it may be manner"
+
+
+def _is_part(part: SeriesKey, whole: SeriesKey) -> bool:
+    return bool(part.segment) and part._replace(segment="") == whole
+
+
+def _is_mix(whole: Series, parts: Mapping[SeriesKey, Series], since: float) -> bool:
+    """Return whether a whole fell since its parts have other shares, and not since they fell."""
+    split: dict[str, tuple[dict[str, Estimate], dict[str, Estimate]]] = {}
+    for key, one in parts.items():
+        # Parts of one name, such as languages, make up the whole; those of another are other parts of it.
+        before, now = split.setdefault(key.segment.partition(":")[0], ({}, {}))
+        earlier, later = one.history.split(since)
+        before[key.segment], now[key.segment] = one.estimate(earlier), one.estimate(later)
+    worse = 1.0 if whole.counted.direction == "lower" else -1.0
+    for before, now in split.values():
+        found = mix_change(before, now)
+        if found is None:
+            continue
+        total, mix = worse * found.total, worse * found.mix.value
+        least = found.mix.lower if worse > 0 else -found.mix.upper
+        if least > 0.0 and mix >= MIX_SHARE * total:
+            return True
+    return False
+
+
+def _moved_to(found: Estimate, mean: float) -> Estimate:
+    """Return an estimate with another mean, and its interval around that.
+
+    Before a fall is what was usual in the very hours since then, not the mean of all hours of two weeks.
+    """
+    if found.mean is None:
+        return replace(found, mean=mean, lower=min(found.lower, mean), upper=max(found.upper, mean))
+    by = mean - found.mean
+    return replace(
+        found,
+        mean=mean,
+        lower=max(0.0, min(mean, found.lower + by)),
+        upper=min(1.0, max(mean, found.upper + by)),
+    )
+
+
+def _recovered(key: SeriesKey, one: Series, fall: Change, now: float) -> Change:
+    since = now - RECENT_S if one.step.since is None else one.step.since
+    return Change(
+        score=key.score,
+        workflow=key.workflow,
+        segment=key.segment,
+        service=key.service,
+        since=since,
+        at=now,
+        before=fall.now,
+        now=one.estimate(one.history.split(max(fall.at, since))[1]),
+        evidence=0.0,
+        kind="recovered",
+    )

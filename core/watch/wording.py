@@ -1,0 +1,54 @@
+"""A change of quality in one sentence, for a log, a chat and a dashboard. It holds no text of a request."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from ragmeter.quality.estimates import Estimate
+
+from .change import Change
+
+__all__ = ["moment", "sentence"]
+
+
+def sentence(change: Change) -> str:
+    """Return what changed, where, since when, from what to what, in plain words."""
+    place = change.workflow or "requests without a workflow"
+    if change.service:
+        place = f"{place} ({change.service})"
+    if change.segment:
+        place = f"{change.segment} of {place}"
+    before, now = _mean(change.before), _mean(change.now)
+    about = f"{change.score} of {place}"
+    if change.kind == "judge":
+        said = (
+            f"the judge of {change.score} measures otherwise than before: {before} became {now} on the same "
+            "requests"
+        )
+    elif change.kind == "recovered":
+        said = f"{about} has recovered: {before} became {now}, since {moment(change.since)}"
+    else:
+        verb = "rose, where lower is better," if _rose(change) else "fell"
+        what = f"the mean of {about}" if change.kind == "mix" else about
+        said = f"{what} {verb} from {before} to {now}, since {moment(change.since)}"
+    if change.note:
+        said = f"{said}; {change.note}"
+    if change.new:
+        named = (f"{one.name} = {one.value} ({moment(one.at)})" for one in change.new)
+        said = f"{said}; new since then: {', '.join(named)}"
+    return said
+
+
+def moment(at: float) -> str:
+    """Return a time (unix seconds) as a person writes it, in UTC."""
+    return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _rose(change: Change) -> bool:
+    before, now = change.before.mean, change.now.mean
+    return before is not None and now is not None and now > before
+
+
+def _mean(estimate: Estimate) -> str:
+    interval = f"[{estimate.lower:.2f}, {estimate.upper:.2f}]"
+    return interval if estimate.mean is None else f"{estimate.mean:.2f} {interval}"
