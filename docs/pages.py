@@ -35,7 +35,7 @@ GUIDE = (
     "langchain.md", "llama-index.md", "already-traced.md", "recipes.md",
     "verdict.md", "metrics.md", "judge.md", "serve.md",
     "quality.md", "dashboards.md", "backends.md",
-    "golden-sets.md", "evaluate.md", "testing.md",
+    "troubleshooting.md", "golden-sets.md", "evaluate.md", "testing.md",
     "production.md", "scale.md", "configuration.md", "command-line.md", "support.md", "reference.md",
 )  # fmt: skip
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
@@ -64,6 +64,7 @@ def written_pages() -> list[Path]:
     files = [
         ROOT / "README.md",
         *(ROOT / "docs" / name for name in GUIDE),
+        ROOT / "docs" / "reference" / "settings.md",
         *folders,
         ROOT / "docs" / "decisions" / "README.md",
         *decisions,

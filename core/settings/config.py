@@ -2,7 +2,7 @@
 
 `RagMeter.from_env` and the zero-code entry points read it.  Every variable is also read under
 ``OTEL_INSTRUMENTATION_RAGMETER_``, which makes it a flag of ``opentelemetry-instrument``, and
-``docs/configuration.md`` is written from it.  A meter built in code does not load this module.
+``docs/reference/settings.md`` is written from it.  A meter built in code does not load this module.
 """
 
 from __future__ import annotations

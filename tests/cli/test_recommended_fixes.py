@@ -238,7 +238,10 @@ def test_recommended_variables_are_read():
     known |= {
         PREFIX + text for where, text in STRINGS if where.startswith("core/") and text.isupper()
     }
-    pages = [(path.name, path.read_text("utf-8")) for path in sorted(ROOT.glob("docs/*.md"))]
+    pages = [
+        (path.name, path.read_text("utf-8"))
+        for path in sorted((*ROOT.glob("docs/*.md"), *ROOT.glob("docs/reference/*.md")))
+    ]
     named = {
         (name, where)
         for where, text in MESSAGES + pages

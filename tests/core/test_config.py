@@ -166,11 +166,13 @@ def test_the_judge_has_as_many_calls_on_the_wire_as_requests_are_judged(monkeypa
     assert (arguments["judge_concurrency"], settings["concurrency"]) == (3, 3)
 
 
-PAGE = Path(__file__).parents[2] / "docs/configuration.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/settings.md"
 
 
 def _writer():
-    spec = importlib.util.spec_from_file_location("configuration", PAGE.with_suffix(".py"))
+    spec = importlib.util.spec_from_file_location(
+        "configuration", PAGE.parents[1] / "configuration.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -330,6 +332,9 @@ def test_every_variable_that_is_read_stands_on_its_page():
         for path in (root / folder).rglob("*.py")
         for name in re.findall(r"\bRAGMETER_[A-Z_]*[A-Z]\b", path.read_text("utf-8"))
     }
-    page = (root / "docs/configuration.md").read_text("utf-8")
+    page = "".join(
+        (root / one).read_text("utf-8")
+        for one in ("docs/configuration.md", "docs/reference/settings.md")
+    )
     assert len(found) > 20
     assert {name for name in found if f"`{name}`" not in page} == set()
