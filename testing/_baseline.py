@@ -70,7 +70,7 @@ def scores_of(rows: Sequence[Tested]) -> RowScores:
     found = RowScores()
     for number, row in enumerate(rows):
         scores = {
-            name: RowScore(_of(row, score), score.value, score.status)
+            name: RowScore(_of(row, score), score.value, score.status, score.summary)
             for name, score in row.scores.items()
         }
         found.add(number, row.sample.question if row.sample is not None else None, scores)

@@ -218,7 +218,8 @@ def comparison_notes(evaluation: Evaluation) -> list[str]:
             "do not compare means of two models, prompts or versions as truth; 91 % of such a fall was "
             "manner (GPT to Llama 2 on RAGTruth)"
         )
-        return [f"{' and '.join(names)}: {said}"]
+        consists = None if decision is None else decision.consists
+        return [f"{' and '.join(names)}: {said}", *([consists] if consists else [])]
     return []
 
 

@@ -23,7 +23,8 @@ from ragmeter.metrics import Score, Verdict, VerdictRules
 from ragmeter.metrics._display.failures import FAILED, Failures
 from ragmeter.metrics._display.ranking import Badness, counts_as_badness, rank_of
 from ragmeter.metrics._files.scratch_database import scratch_database
-from ragmeter.quality.row_scores import RowScores
+from ragmeter.metrics._ungrounded import GROUNDEDNESS
+from ragmeter.quality.row_scores import RowScore, RowScores
 from ragmeter.quality.summary import Summarizer
 
 from ._archive import Measured
@@ -226,6 +227,36 @@ class _Summing:
                 for line in kept
                 for _ in range(int(counts[line]))
             )
+            self._parts(table, kept, counts, places, at, word)
+
+    def _parts(
+        self,
+        table: pa.Table,
+        kept: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        places: NDArray[np.int64],
+        at: Mapping[str, NDArray[np.int64]],
+        word: Mapping[str, Sequence[Any]],
+    ) -> None:
+        """Take in of what the words that no chunk has consist."""
+        if self._row_scores is None or GROUNDEDNESS not in word["name"]:
+            return
+        code = list(word["name"]).index(GROUNDEDNESS)
+        lines = kept[at["name"][kept] == code]
+        found = table.select(["value", "summary"]).take(pa.array(lines)).to_pylist()
+        for line, known in zip(lines, found, strict=True):
+            groundedness = RowScore(
+                word["measurement"][int(at["measurement"][line])],
+                known["value"],
+                "ok",
+                known["summary"],
+            )
+            for _ in range(int(counts[line])):
+                self._row_scores.add_parts(
+                    word["question_key"][int(at["question_key"][line])],
+                    int(places[at["row"][line]]),
+                    groundedness,
+                )
 
     def _failed(
         self,

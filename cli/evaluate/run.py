@@ -207,7 +207,7 @@ class _Run:
         scores = {score.name: score for _, key in wanted for score in known[key]}
         if self._compares:
             measured = {
-                score.name: RowScore(key, score.value, score.status)
+                score.name: RowScore(key, score.value, score.status, score.summary)
                 for _, key in wanted
                 for score in known[key]
             }

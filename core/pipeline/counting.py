@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ragmeter._runtime.guard import Guard
 from ragmeter.exporters.protocol import RagRun, Selection
 from ragmeter.metrics import Score, Verdict
+from ragmeter.quality.manner import ungrounded_shares
 from ragmeter.quality.population import JudgedScore, Population
 from ragmeter.quality.sums import Counted, QualityTable
 from ragmeter.quality.verdict_shares import verdict_shares
@@ -69,7 +70,8 @@ class Counting:
             return None  # not among those whose mean is estimated
         with self._guard:
             judged = self._population.scores_of(run.sample)
-            free = {**scores, **{one.name: one for one in verdict_shares(verdict)}}
+            beside = (*verdict_shares(verdict), *ungrounded_shares(scores))
+            free = {**scores, **{one.name: one for one in beside}}
             counted = self._table.seen(run, free, judged)
             if counted is not None and judged and choice is not None and choice.unjudged is None:
                 probability = choice.chances.judge_sample_rate

@@ -21,6 +21,7 @@ from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
 from .estimate import difference_interval
+from .manner import PARTS, parts_said
 from .row_scores import RowScores
 from .summary import ScoreSummary
 
@@ -104,6 +105,8 @@ class Decision:
     checks: Sequence[Check]
     fallen: Sequence[Check] = ()
     """Scores that became worse than the baseline without being asked about; they decide nothing."""
+    consists: str | None = None
+    """Of what a fall of `lexical_groundedness` consists, in words; None: it did not fall, or is not known."""
 
     @property
     def outcome(self) -> Outcome:
@@ -213,7 +216,29 @@ def decide(
         ]
         if not deciding:
             checks.append(Check("not worse than the baseline", "blocked", "no score to compare"))
-    return Decision(checks, fallen)
+    consists = None if asked.baseline is None else _consists(asked.baseline, rows)
+    return Decision(checks, fallen, consists)
+
+
+def _consists(old: RowScores, new: RowScores) -> str | None:
+    """Return in words of what a fall of groundedness consists, over the questions of both runs."""
+    before: dict[str, float] = {}
+    now: dict[str, float] = {}
+    for name in PARTS:
+        pairs = [
+            (was.value, then.value)
+            for question, earlier, later in old.paired(new, name)
+            if question is not None
+            for was, then in zip(earlier, later, strict=False)
+            if was.measurement == then.measurement
+            and was.value is not None
+            and then.value is not None
+        ]
+        if pairs:
+            before[name], now[name] = (
+                math.fsum(half) / len(pairs) for half in zip(*pairs, strict=True)
+            )
+    return parts_said(before, now)
 
 
 def _ends(one: ScoreSummary) -> tuple[float, float] | None:

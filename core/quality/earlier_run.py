@@ -64,7 +64,7 @@ def _read(
         for measurement, scores in record["measured"].items():
             for one in scores:
                 by = measurement if measured_by is None else measured_by(measurement, one)
-                scored = RowScore(by, one.get("value"), str(one["status"]))
+                scored = RowScore(by, one.get("value"), str(one["status"]), one.get("summary"))
                 row[2][str(one["name"])] = scored
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(f"{where}: not written by ragmeter evaluate --out") from error

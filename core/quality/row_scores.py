@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from ragmeter.metrics._files.samples import key_of_question
 from ragmeter.metrics._files.scratch_database import scratch_database
+from ragmeter.metrics._ungrounded import GROUNDEDNESS
+
+from .manner import parts_of
 
 __all__ = ["RowScore", "RowScores"]
 
@@ -22,6 +25,8 @@ class RowScore(NamedTuple):
     measurement: str
     value: float | None
     status: str
+    summary: str | None = None
+    """As `Score.summary`: that of `lexical_groundedness` says of which kinds the missing words are."""
 
     @property
     def is_lacking(self) -> bool:
@@ -52,6 +57,15 @@ class RowScores:
         self.add_many(
             (name, key, line, score.measurement, score.value, score.status)
             for name, score in scores.items()
+        )
+        if (known := scores.get(GROUNDEDNESS)) is not None:
+            self.add_parts(key, line, known)
+
+    def add_parts(self, key: str | None, line: int, groundedness: RowScore) -> None:
+        """Take in of what kinds the words of an answer are that no chunk has, if that is known."""
+        self.add_many(
+            (name, key, line, groundedness.measurement, share, "ok")
+            for name, share in parts_of(groundedness.summary, groundedness.value).items()
         )
 
     def add_many(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ragmeter.exporters.protocol import QualitySums
 from ragmeter.quality.estimate import estimate
 from ragmeter.quality.estimates import Estimate
+from ragmeter.quality.manner import PARTS
 from ragmeter.quality.moments import Moments
 
 from .change import ALARM_EVIDENCE, Block, Change, Fall, FallDetector, NewSince, Step
@@ -74,9 +75,12 @@ class Series:
                 self._begin(int(at // DAY_S))
             self.last_at = at
             self.history.add(at, counted.sums)
-            block = Block(*counted.values)
-            if counted.direction == "lower":
-                block = block.turned()
+            if (
+                counted.score not in PARTS
+            ):  # what a fall consists of is said with it, and alarms nobody
+                block = Block(*counted.values)
+                if counted.direction == "lower":
+                    block = block.turned()
         self.step = self.detector.step(
             at, block, self.counted.measured_by, design_effect=self._effect
         )

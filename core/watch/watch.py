@@ -19,6 +19,7 @@ from ragmeter.exporters.protocol import QualitySums
 from ragmeter.metrics._display.wording import percent
 from ragmeter.metrics._process import fork
 from ragmeter.quality.estimates import Estimate
+from ragmeter.quality.manner import PARTS, parts_said
 from ragmeter.quality.measurement import BY_WORDS
 from ragmeter.quality.sums import SLOT_S, SlotSums
 
@@ -202,6 +203,7 @@ class Watch:
                 )
                 for service in self._services.values()
                 for key, one in service.series.items()
+                if key.score not in PARTS
             )
 
     def evidence(self) -> list[ChangeEvidence]:
@@ -478,15 +480,23 @@ def _replaced(series: Mapping[SeriesKey, Series], at: float) -> set[SeriesKey]:
 
 
 def _beside(series: Mapping[SeriesKey, Series], fallen: SeriesKey, since: float) -> Iterator[str]:
-    """Yield what was meanwhile with scores that tell truth from manner, where they are known."""
+    """Yield of what a fall consists, or else what was meanwhile with scores that manner does not move."""
+    parts: tuple[dict[str, float], dict[str, float]] = {}, {}
     said = []
     for key, one in series.items():
+        if key.score in PARTS and key.of_all == fallen.of_all._replace(score=key.score):
+            for means, half in zip(parts, one.history.split(since), strict=True):
+                if (mean := one.estimate(half).mean) is not None:
+                    means[key.score] = mean
         if key.score in BESIDE and key.of_all == fallen.of_all._replace(score=key.score):
             before, now = (one.estimate(half).mean for half in one.history.split(since))
             if before is not None and now is not None:
                 said.append(f"{BESIDE[key.score]} {percent(before)} then, {percent(now)} now")
     if said:
         yield ", ".join(sorted(said))
+    if (consists := parts_said(*parts)) is not None:
+        yield consists
+    elif said:
         yield "if a model or prompt is new, it may be manner"
 
 

@@ -3,20 +3,25 @@
 The number that people read; `support` is the one behind the verdict, and both name the same sentence.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragmeter.metrics._display.wording import counted, percent
+from ragmeter.metrics._ungrounded import KINDS, NOTHING_RETRIEVED, lacking_said
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import compared_terms, credit
 
-from ._claims import claims_of
+from ._claims import Claims, claims_of
 from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = ["LexicalGroundedness"]
+
+_CARRIED = 0.5
+"""A sentence of whose claiming words chunks lack more than this share is not carried by them."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +80,10 @@ class LexicalGroundedness(ComputedMetric):
             found = f"{value * len(terms):g} of {counted(len(terms), 'word')}"
             said, named = claims.weakest_said
             explanation = f"{percent(value)} of the answer's words are in the chunks{said}"
-            summary = found + named
+            lacking = _by_kind(claims, [*map(len, sentences)], covered)
+            summary = f"{found}{lacking_said(lacking)}{named}"
         else:
-            explanation = summary = "nothing was retrieved that the answer could rest on"
+            explanation = summary = NOTHING_RETRIEVED
         return (
             self.make_score(
                 self.name, value, items=items, explanation=explanation, summary=summary
@@ -86,3 +92,18 @@ class LexicalGroundedness(ComputedMetric):
 
     def _without_value(self, why: str) -> Score:
         return self.make_score(self.name, None, explanation=why, summary=why)
+
+
+def _by_kind(claims: Claims, words: Sequence[int], covered: Sequence[float]) -> dict[str, float]:
+    """Return how many words of each kind are in no chunk: each word that is in none, once."""
+    counts = dict.fromkeys(KINDS, 0.0)
+    facts = Counter(fact.sentence for fact, _ in claims.facts)
+    for at, (all_of_it, there) in enumerate(zip(words, covered, strict=True)):
+        lacking = all_of_it - there
+        claiming = min(lacking, claims.unsupported[at])
+        counts["framing"] += lacking - claiming
+        stated = min(claiming, float(facts[at]))
+        counts["facts"] += stated
+        invented = claiming > _CARRIED * len(claims.terms[at])
+        counts["sentences" if invented else "other"] += claiming - stated
+    return counts

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
@@ -105,3 +106,38 @@ def test_what_was_not_given_is_named(tmp_path):
     assert ran.exit_code == EXITS["blocked"]
     assert "no value: 1 missing_input (not given: reference" in " ".join(ran.output.split())
     assert "1 row of" in " ".join(ran.output.split())
+
+
+@pytest.mark.parametrize("out", ["old.jsonl", "old"])
+def test_a_fall_of_groundedness_says_of_what_it_consists(tmp_path, out):
+    """Of manner, where the answers of the later run only say more words about their texts."""
+    chunk = "The lighthouse of Genoa was built in 1543 and is 77 metres high."
+
+    def written(name, *sentences):
+        path = tmp_path / name
+        rows = [
+            {
+                "question": f"Which lighthouse {n}?",
+                "contexts": [chunk],
+                "answer": " ".join(sentences),
+            }
+            for n in range(30)
+        ]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        return str(path)
+
+    plain = "The lighthouse was built in 1543."
+    old = written("plain.jsonl", plain)
+    metrics = ("--metrics", "lexical_groundedness")
+    CliRunner().invoke(app, ["evaluate", *metrics, old, "--out", str(tmp_path / out)])
+    for sentence, said in (
+        ("Based on the provided passages, here is my answer.", "mostly manner, not truth"),
+        ("Elephants paint purple umbrellas.", "mostly what no chunk says"),
+    ):
+        new = written("new.jsonl", sentence, plain)
+        shown = CliRunner().invoke(
+            app, ["evaluate", *metrics, new, "--baseline", str(tmp_path / out)]
+        )
+        assert f": {said}" in " ".join(shown.output.split()), shown.output
+    same = CliRunner().invoke(app, ["evaluate", *metrics, old, "--baseline", str(tmp_path / out)])
+    assert "of groundedness' fall" not in same.output

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
 
 from ragmeter.exporters.protocol import QualitySums
+from ragmeter.quality.manner import PARTS
 from ragmeter.quality.sums import SlotSums
 from ragmeter.watch.change import Change
 from ragmeter.watch.watch import Standing, Told, Watch
@@ -394,3 +396,34 @@ def test_a_fall_by_words_says_whether_facts_and_retrieval_fell_with_it() -> None
         "absent numbers, names 2 % then, 21 % now, empty retrievals 0 % then, 0 % now; "
         "if a model or prompt is new, it may be manner"
     )
+
+
+def _lacking(**shares: float) -> list[QualitySums]:
+    return [
+        _one(
+            shares.get(kind, 0.0), score=name, direction="lower", sums=_sums(shares.get(kind, 0.0))
+        )
+        for name, kind in PARTS.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ({"framing": 0.25, "other": 0.1, "facts": 0.05}, ": mostly manner, not truth"),
+        ({"framing": 0.05, "other": 0.1, "sentences": 0.25}, ": mostly what no chunk says"),
+        ({"framing": 0.2, "other": 0.1, "sentences": 0.05, "chunks": 0.05}, ""),
+    ],
+)
+def test_a_fall_by_words_says_of_what_it_consists(now: Mapping[str, float], said: str) -> None:
+    """The parts add up to it; they alarm nobody themselves."""
+    before = {"framing": 0.1, "other": 0.1}
+    kinds = [(GOOD, BAD), *zip(_lacking(**before), _lacking(**now), strict=True)]
+    watch = Watch()
+    (change,) = _changes(watch.take(_slots(*kinds, last=FALL + 0.5 * DAY)))
+    assert change.note.startswith("of groundedness' fall of 0.2")
+    assert change.note.endswith(said)
+    assert ("mostly" in change.note) is bool(said)
+    figures = [float(figure) for figure in re.findall(r"-?0\.\d{3}", change.note)]
+    assert figures[0] == pytest.approx(sum(figures[1:]), abs=0.003)
+    assert [one.score for one in watch.series()] == ["lexical_groundedness"]

@@ -21,7 +21,7 @@ def test_groundedness_counts_the_answers_words():
     assert got.value == pytest.approx(4 / 5)
     assert [item.value for item in got.items] == [1.0, 0.5]
     assert (got.method, got.target) == ("lexical", "answer")
-    assert got.summary == "4 of 5 words; weakest: sentence-2 (1 unsupported word)"
+    assert got.summary == "4 of 5 words; lacking: other 1; weakest: sentence-2 (1 unsupported word)"
     assert got.explanation == (
         "80 % of the answer's words are in the chunks; "
         "least: “It crosses a valley.”, not found: valley"
@@ -38,7 +38,10 @@ def test_han_runs_are_compared_by_bigrams():
     """Of 灯塔建于 (灯塔, 塔建, 建于) one pair is there, one half: both characters, but apart."""
     got = grounded(["建灯塔"], "灯塔建于。")
     assert got.value == pytest.approx((1 + 0.5) / 3)
-    assert got.summary == "1.5 of 3 words; weakest: sentence-1 (1.5 unsupported words)"
+    assert (
+        got.summary
+        == "1.5 of 3 words; lacking: other 1.5; weakest: sentence-1 (1.5 unsupported words)"
+    )
     assert "not found: 建于" in got.explanation
 
 

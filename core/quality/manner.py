@@ -1,0 +1,82 @@
+"""Manner or truth? Of what kinds of words a fall of `lexical_groundedness` consists.
+
+Another model's manner ("Based on the provided passages, here is …") lowers the share of an answer's words that
+chunks have as an invented sentence does.  So the parts of what it lacks are counted beside it, as the shares of
+verdicts are: in no result of a request, and without alarms of their own.  They add up to the fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ragmeter.metrics import Score
+from ragmeter.metrics._ungrounded import GROUNDEDNESS, KINDS, ungrounded
+
+__all__ = ["PARTS", "parts_of", "parts_said", "ungrounded_shares"]
+
+PARTS: Mapping[str, str] = {f"ungrounded_{kind}": kind for kind in KINDS}
+"""Names of the shares of an answer's words that are in no chunk, each with its kind."""
+_WORDS = {
+    "framing": "framing words",
+    "facts": "absent numbers and names",
+    "sentences": "unsupported sentences",
+    "chunks": "nothing retrieved",
+    "other": "other words",
+}
+_MANNER = frozenset({"framing", "other"})
+_MOSTLY = 2 / 3
+_LEAST = 0.005
+"""A fall of less is none to take apart."""
+
+
+def ungrounded_shares(scores: Mapping[str, Score]) -> Iterator[Score]:
+    """Yield which share of an answer's words is in no chunk, by kind; nothing where it is not known."""
+    groundedness = scores.get(GROUNDEDNESS)
+    if groundedness is None:
+        return
+    for name, share in parts_of(groundedness.summary, groundedness.value).items():
+        yield Score.model_construct(
+            name=name,
+            value=share,
+            status="ok",
+            method="lexical",
+            target="answer",
+            direction="lower",
+            definition=groundedness.definition,
+        )
+
+
+def parts_of(summary: str | None, value: float | None) -> dict[str, float]:
+    """Return those shares by name, from summary and value of the score; none: they are not known."""
+    shares = ungrounded(summary, value)
+    return {} if shares is None else {name: shares[kind] for name, kind in PARTS.items()}
+
+
+def parts_said(before: Mapping[str, float], now: Mapping[str, float]) -> str | None:
+    """Return in words of what a fall of groundedness consists, and whether that is manner.
+
+    Args:
+        before: Means of the shares before, by name; together what groundedness lacked to 1.
+        now: Means since.
+
+    Returns:
+        None: A share is not known, or nothing fell.
+    """
+    if not (PARTS.keys() <= before.keys() and PARTS.keys() <= now.keys()):
+        return None
+    rises = {kind: now[name] - before[name] for name, kind in PARTS.items()}
+    fall = sum(rises.values())
+    if fall < _LEAST:
+        return None
+    said = ", ".join(
+        f"{_WORDS[kind]} {rise:.3f}"
+        for kind, rise in sorted(rises.items(), key=lambda one: -one[1])
+        if abs(rise) >= _LEAST / 10
+    )
+    manner = sum(rise for kind, rise in rises.items() if kind in _MANNER) / fall
+    verdict = ""
+    if manner >= _MOSTLY:
+        verdict = ": mostly manner, not truth"
+    elif manner <= 1 - _MOSTLY:
+        verdict = ": mostly what no chunk says"
+    return f"of groundedness' fall of {fall:.3f}, {said}{verdict}"
