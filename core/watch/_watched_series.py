@@ -77,7 +77,7 @@ class Series:
             self.history.add(at, counted.sums)
             if (
                 counted.score not in PARTS
-            ):  # what a fall consists of is said with it, and alarms nobody
+            ):  # what a fall consists of is said with it, and has no alarm
                 block = Block(*counted.values)
                 if counted.direction == "lower":
                     block = block.turned()
