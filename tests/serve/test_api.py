@@ -21,8 +21,7 @@ from stored import BAD, CHUNKS, GOOD, judged, scored, told
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError
-from ragmeter.quality.change import Change
-from ragmeter.quality.estimate import Estimate
+from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.manner import PARTS
 from ragmeter.quality.verdict_rates import VerdictRate
 from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
