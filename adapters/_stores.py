@@ -1,7 +1,7 @@
 """What a vector store searches: the name of its collection, index or table, by what its object stores.
 
 Stores keep the name under names of their own, some in an object within; `source_of` knows where, and reads
-what is stored there (`_fields.stored`): no code of theirs runs, so nothing is connected to, computed or loaded.
+what is stored there (`fields.stored`): no code of theirs runs, so nothing is connected to, computed or loaded.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ._fields import stored, stored_under, text_of_string
+from .reading.fields import stored, stored_under, text_of_string
 
 __all__ = ["source_of"]
 

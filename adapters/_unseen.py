@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ragmeter.adapters import default_meter
-from ragmeter.adapters._fields import fields_of, items_of, strings_in
-from ragmeter.adapters._letters import letters_of, weight_of
-from ragmeter.adapters._prompts import MAX_PROMPTS, Sent
 from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.adapters.reading.fields import fields_of, items_of, strings_in
+from ragmeter.adapters.reading.letters import letters_of, weight_of
+from ragmeter.adapters.reading.prompts import MAX_PROMPTS, Sent
 from ragmeter.exporters.protocol import Suspects
 
 if TYPE_CHECKING:

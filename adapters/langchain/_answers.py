@@ -2,7 +2,7 @@
 
 What a root run's output says is noted on the request's path.  An output of a known shape has one answer;
 any other may hold a moderation's verdict or follow-up questions beside it, so its strings are noted, by
-reference, and compared with what the model calls said (`ragmeter.adapters._answers`), on the worker.
+reference, and compared with what the model calls said (`ragmeter.adapters.reading.answer`), on the worker.
 
 A request may call models for much else: to rewrite the query, to grade a document, to moderate, to suggest
 further questions. What counts is what the answering call was sent, and what those calls were sent whose
@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ragmeter.adapters._answers import (
+from ragmeter.adapters.reading.answer import (
     ANSWER_NAMES,
     Said,
     choose_answer,
@@ -28,8 +28,8 @@ from ragmeter.adapters._answers import (
     is_long,
     texts_that_said,
 )
-from ragmeter.adapters._fields import OutputString, fields_of, items_of, strings_in
-from ragmeter.adapters._prompts import Prompt, prompt_of, seen_in_prompts
+from ragmeter.adapters.reading.fields import OutputString, fields_of, items_of, strings_in
+from ragmeter.adapters.reading.prompts import Prompt, prompt_of, seen_in_prompts
 from ragmeter.requests.size import weight_of
 
 from ._payloads import fields_in, find_answer

@@ -12,8 +12,8 @@ from typing import Any
 from ragmeter.adapters._open_requests import error_type, status_of_error
 from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
-from ragmeter.adapters._stages import SharedContexts, to_stages
 from ragmeter.adapters._unseen import Lookout
+from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
 from ragmeter.metrics.sample import ContextsBy, search_query_of

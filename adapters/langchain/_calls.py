@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ragmeter.adapters._prompts import Sent
+from ragmeter.adapters.reading.prompts import Sent
 
 __all__ = ["messages_sent", "prompts_sent", "tool_arguments"]
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ragmeter.adapters._prompts import Prompt, seen_in_prompts
 from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.adapters.reading.prompts import Prompt, seen_in_prompts
 
 from ._passages import documents_in_text
 from ._stages import Trail

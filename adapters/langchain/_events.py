@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from ragmeter.adapters._fields import Reader
 from ragmeter.adapters._open_requests import error_type, scope_around
 from ragmeter.adapters._other_spans import (
     ambient_context,
@@ -24,8 +23,9 @@ from ragmeter.adapters._other_spans import (
     openinference_span,
     span_context,
 )
-from ragmeter.adapters._prompts import Sent, new_bytes
 from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
+from ragmeter.adapters.reading.fields import Reader
+from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.requests.scope import is_suppressed
 from ragmeter.requests.size import weight_of
 

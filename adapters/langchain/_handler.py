@@ -23,9 +23,9 @@ from uuid import UUID
 from ragmeter import RagMeter
 from ragmeter._runtime.guard import is_hosts
 from ragmeter.adapters import check_meter
-from ragmeter.adapters._fields import Reader, check_readers
-from ragmeter.adapters._prompts import Sent
 from ragmeter.adapters._unseen import named
+from ragmeter.adapters.reading.fields import Reader, check_readers
+from ragmeter.adapters.reading.prompts import Sent
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
 from ._calls import messages_sent, prompts_sent

@@ -13,8 +13,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragmeter.adapters._fields import fields_of
 from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.adapters.reading.fields import fields_of
 from ragmeter.requests.refusals import refusal_of, refusal_part
 
 __all__ = [

@@ -6,7 +6,6 @@ give out is noted by reference, for some requests only, so that it can be said w
 
 from __future__ import annotations
 
-from ragmeter.adapters._fields import strings_in
 from ragmeter.adapters._snapshots import bytes_of
 from ragmeter.adapters._unseen import (
     MIN_LETTERS,
@@ -20,6 +19,7 @@ from ragmeter.adapters._unseen import (
     result_in,
     rule_for,
 )
+from ragmeter.adapters.reading.fields import strings_in
 from ragmeter.requests.size import weight_of
 
 from ._payloads import document_lists, snapshot_documents, tool_documents

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ragmeter.adapters._snapshots import ContextSnapshot
-from ragmeter.adapters._stages import MAX_STAGES, SeenStage
+from ragmeter.adapters.reading.stages import MAX_STAGES, SeenStage
 from ragmeter.metrics.sample import StageKind
 
 from ._passages import enclosing_retriever

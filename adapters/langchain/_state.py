@@ -25,11 +25,11 @@ from opentelemetry.trace import Span, SpanContext
 from ragmeter import RagMeter
 from ragmeter._runtime.guard import Guard
 from ragmeter.adapters import default_meter
-from ragmeter.adapters._fields import Reader
 from ragmeter.adapters._open_requests import OpenRequests
-from ragmeter.adapters._prompts import Sent
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._unseen import GaveOut, Lookout, Named
+from ragmeter.adapters.reading.fields import Reader
+from ragmeter.adapters.reading.prompts import Sent
 from ragmeter.metrics._process import fork
 from ragmeter.requests.scope import RequestScope, parse_scope
 

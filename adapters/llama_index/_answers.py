@@ -14,15 +14,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from ragmeter._runtime.guard import Guard
-from ragmeter.adapters._answers import LONG_CHARACTERS, is_long, texts_that_said
-from ragmeter.adapters._fields import (
+from ragmeter.adapters.reading.answer import LONG_CHARACTERS, is_long, texts_that_said
+from ragmeter.adapters.reading.fields import (
     OutputString,
     Reader,
     check_readers,
     fields_of,
     strings_in,
 )
-from ragmeter.adapters._prompts import Prompt, prompt_of
+from ragmeter.adapters.reading.prompts import Prompt, prompt_of
 
 from ._payloads import (
     NodeSnapshot,

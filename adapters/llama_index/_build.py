@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 
-from ragmeter.adapters._answers import choose_answer, heard
-from ragmeter.adapters._prompts import prompt_of
 from ragmeter.adapters._request_name import request_name
-from ragmeter.adapters._stages import SharedContexts, to_stages
 from ragmeter.adapters._unseen import Lookout
+from ragmeter.adapters.reading.answer import choose_answer, heard
+from ragmeter.adapters.reading.prompts import prompt_of
+from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.sample import search_query_of

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ragmeter.adapters._fields import strings_in
-from ragmeter.adapters._prompts import Sent
+from ragmeter.adapters.reading.fields import strings_in
+from ragmeter.adapters.reading.prompts import Sent
 from ragmeter.requests.refusals import refusal_of
 
 from ._payloads import result_class

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ragmeter.adapters._prompts import Prompt, seen_in_prompts
+from ragmeter.adapters.reading.prompts import Prompt, seen_in_prompts
 
 from ._answers import answering_calls, prompts_of, with_sources
 from ._payloads import Nodes, NodeSnapshot, text_in_prompts

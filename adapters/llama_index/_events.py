@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ragmeter.adapters._fields import OutputString, strings_in
 from ragmeter.adapters._open_requests import (
     OpenRequests,
     error_type,
@@ -24,8 +23,9 @@ from ragmeter.adapters._open_requests import (
     status_of_error,
 )
 from ragmeter.adapters._other_spans import captured
-from ragmeter.adapters._prompts import new_bytes
 from ragmeter.adapters._unseen import Lookout, Named
+from ragmeter.adapters.reading.fields import OutputString, strings_in
+from ragmeter.adapters.reading.prompts import new_bytes
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.requests.refusals import words_of_error

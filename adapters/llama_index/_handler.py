@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ragmeter.adapters import check_meter
-from ragmeter.adapters._fields import Reader
 from ragmeter.adapters._unseen import named
+from ragmeter.adapters.reading.fields import Reader
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 from ragmeter.metrics._process import fork
 

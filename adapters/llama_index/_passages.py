@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragmeter.adapters._fields import items_of, strings_in
+from ragmeter.adapters.reading.fields import items_of, strings_in
 
 from ._payloads import TextMode, event_payload, is_event, nodes_in, result_class, snapshot_nodes
 from ._state import Attempt, Frame, StepNote

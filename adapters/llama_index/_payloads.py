@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, Literal, NamedTuple
 
-from ragmeter.adapters._fields import fields_of, items_of
 from ragmeter.adapters._snapshots import ContextSnapshot, as_score, to_contexts
 from ragmeter.adapters._stores import source_of
+from ragmeter.adapters.reading.fields import fields_of, items_of
 from ragmeter.metrics import RetrievedContext
 
 __all__ = [

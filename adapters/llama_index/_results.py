@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ragmeter.adapters._fields import strings_in
 from ragmeter.adapters._unseen import (
     MIN_LETTERS,
     MOST_GIVEN,
@@ -23,6 +22,7 @@ from ragmeter.adapters._unseen import (
     result_in,
     rule_for,
 )
+from ragmeter.adapters.reading.fields import strings_in
 from ragmeter.requests.size import weight_of
 
 from ._payloads import (

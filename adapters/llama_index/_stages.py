@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ragmeter.adapters._stages import MAX_STAGES, SeenStage
+from ragmeter.adapters.reading.stages import MAX_STAGES, SeenStage
 from ragmeter.metrics.sample import StageKind
 
 from ._contexts import Reached

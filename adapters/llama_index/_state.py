@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ragmeter.adapters._fields import OutputString
 from ragmeter.adapters._open_requests import error_type
 from ragmeter.adapters._other_spans import CallSpans, SeenSpan, choose_spans, seen_span
-from ragmeter.adapters._prompts import Sent, new_bytes
 from ragmeter.adapters._snapshots import bytes_of
 from ragmeter.adapters._unseen import GaveOut, Who
+from ragmeter.adapters.reading.fields import OutputString
+from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.requests.scope import RequestScope
 

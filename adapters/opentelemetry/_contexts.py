@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from ragmeter.adapters._prompts import Prompt, seen_in_prompts
+from ragmeter.adapters.reading.prompts import Prompt, seen_in_prompts
 
 from ._passages import RetrievalTool, cut, tool_for
 from .conventions import Documents, Missing, Reader, Role

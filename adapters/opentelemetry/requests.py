@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ragmeter.adapters._prompts import Prompt, prompt_of
+from ragmeter.adapters.reading.prompts import Prompt, prompt_of
 
 from ._contexts import Read, Seen, missing_in, reached, shown, with_rule
 from ._limits import CutLength

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ragmeter.adapters._fields import strings_in
-from ragmeter.adapters._prompts import Sent
 from ragmeter.adapters._unseen import GaveOut
+from ragmeter.adapters.reading.fields import strings_in
+from ragmeter.adapters.reading.prompts import Sent
 
 from .conventions import reading
 from .conventions._values import opened

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmeter.adapters._answers import Said, choose_answer, is_long
-from ragmeter.adapters._fields import MAX_STRINGS, strings_in
+from ragmeter.adapters.reading.answer import Said, choose_answer, is_long
+from ragmeter.adapters.reading.fields import MAX_STRINGS, strings_in
 
 ANSWER = "The Eiffel Tower is 330 metres tall."
 FOLLOW_UPS = "1. Who built the Eiffel Tower?\n2. When was the tower opened to the public?"

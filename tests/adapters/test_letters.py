@@ -1,10 +1,10 @@
-"""`adapters/_letters.py`: what a template does to a text falls away, letters and digits stay."""
+"""`adapters/reading/letters.py`: what a template does to a text falls away, letters and digits stay."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.adapters._letters import collapsed, letters_of, words_of
+from ragmeter.adapters.reading.letters import collapsed, letters_of, words_of
 
 TEXTS = st.text() | st.text("aZ0_ .\\u&#;amp<br/>", max_size=60) | st.text("Straße «да» 、。退款\n")
 

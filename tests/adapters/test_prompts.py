@@ -1,4 +1,4 @@
-"""`adapters/_prompts.py`: which retrieved texts were seen is read from what the model was sent."""
+"""`adapters/reading/prompts.py`: which retrieved texts were seen is read from what the model was sent."""
 
 import html
 import json
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmeter.adapters._prompts import MIN_CUT, Prompt, prompt_of, seen_in_prompts
+from ragmeter.adapters.reading.prompts import MIN_CUT, Prompt, prompt_of, seen_in_prompts
 
 EN = (
     'Refunds take five days & are paid to the "original" card.\nShipping <b>is</b> not refunded.',

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ._fields import OutputString, strings_in
-from ._prompts import Prompt, seen_in_prompts
+from .fields import OutputString, strings_in
+from .prompts import Prompt, seen_in_prompts
 
 __all__ = [
     "ANSWER_NAMES",

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from ragmeter.requests.size import weight_of as bytes_of
 
-from ._letters import IDEOGRAPHS, collapsed, letters_of, weight_of, words_of
+from .letters import IDEOGRAPHS, collapsed, letters_of, weight_of, words_of
 
 __all__ = ["Prompt", "Sent", "new_bytes", "prompt_of", "seen_in_prompts"]
 
